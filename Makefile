@@ -1,0 +1,61 @@
+# Every target sets up what it needs: `.venv` from constraints.txt, system programs by apt-get.
+# On a fresh machine only Python 3.11+ and make have to be there.
+
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+WORKERS ?= 2
+
+export PYTHONDONTWRITEBYTECODE = 1
+
+.PHONY: demo test test-long bench lint types layers format setup programs java clean
+
+demo: $(READY)
+	$(BIN)/python -m bench.demo
+
+test: lint types layers programs
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long"
+
+test-long: programs java
+	$(BIN)/python -m pytest -q -m long
+
+bench: $(READY) java
+	$(BIN)/python -m bench
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+layers: $(READY)
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@if command -v uv >/dev/null 2>&1; then \
+	  test -x $(BIN)/python || uv venv -q --python $(PYTHON) $(VENV); \
+	  VIRTUAL_ENV=$(VENV) uv pip install -q -c constraints.txt -e '.[dev]'; \
+	else \
+	  test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
+	  $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'; \
+	fi
+	@touch $@
+
+programs: $(READY)
+	@tools/need kcat
+
+java: $(READY)
+	@tools/need java
+	@tools/need mvn
+	@$(BIN)/python -m tools.kafka_jars
+
+clean:
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

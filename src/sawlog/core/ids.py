@@ -1,0 +1,42 @@
+"""The vocabulary of ids.
+
+Every domain id has its own type, so that a checker tells a node id from a partition number.
+"""
+
+import base64
+from typing import NamedTuple, NewType
+
+NodeId = NewType("NodeId", int)
+TopicName = NewType("TopicName", str)
+TopicId = NewType("TopicId", bytes)  # 16 bytes, as on the wire
+PartitionIndex = NewType("PartitionIndex", int)
+LeaderEpoch = NewType("LeaderEpoch", int)
+Offset = NewType("Offset", int)
+ProducerId = NewType("ProducerId", int)
+
+NO_TOPIC_ID = TopicId(bytes(16))
+NO_LEADER_EPOCH = LeaderEpoch(-1)
+NO_PRODUCER_ID = ProducerId(-1)
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic; its string form is also its directory's name."""
+
+    topic: TopicName
+    partition: PartitionIndex
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def format_topic_id(topic_id: bytes) -> str:
+    """The text that Kafka's tools print for an id: URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode("ascii")
+
+
+def parse_topic_id(text: str) -> TopicId:
+    """The id behind its text form; ValueError where it is not 16 bytes."""
+    raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if len(raw) != 16:
+        raise ValueError(f"a topic id is 16 bytes in base64, not {text!r}")
+    return TopicId(raw)
