@@ -1,0 +1,97 @@
+"""Brings the jars of Apache Kafka 4.3.0 into `.cache/`, with Maven: for tests and benchmarks only.
+
+`python -m tools.kafka_jars` does nothing where they are complete, and says in one line what is
+missing where Maven or Java is not there. `classpath()` is what `java -cp` wants, or None.
+"""
+
+import fcntl
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+KAFKA_VERSION = "4.3.0"
+ARTIFACTS = (
+    ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
+    ("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
+    # Kafka brings slf4j 1.7 and no binding: this one writes warnings to stderr and nothing else.
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
+)
+CACHE = Path(__file__).resolve().parent.parent / ".cache" / f"kafka-{KAFKA_VERSION}"
+LIBRARIES = CACHE / "libs"
+COMPLETE = CACHE / "complete"
+
+
+def classpath() -> str | None:
+    """The class path of Kafka's server and tools; None where the jars have not been fetched."""
+    return f"{LIBRARIES}/*" if is_complete() else None
+
+
+def is_complete() -> bool:
+    """Whether every jar that Maven resolved, for these very artifacts, is still there."""
+    if not COMPLETE.exists():
+        return False
+    wanted, *names = COMPLETE.read_text().splitlines()
+    return wanted == _signature() and all((LIBRARIES / name).exists() for name in names)
+
+
+def fetch() -> None:
+    """Resolves the artifacts with Maven; raises CalledProcessError where it fails."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if is_complete():
+            return
+        shutil.rmtree(LIBRARIES, ignore_errors=True)
+        project = CACHE / "pom.xml"
+        project.write_text(_project())
+        command = ["mvn", "--quiet", "--batch-mode", "--file", str(project)]
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={LIBRARIES}"]
+        subprocess.run([*command, *goal, "-DincludeScope=runtime"], check=True)
+        names = sorted(jar.name for jar in LIBRARIES.glob("*.jar"))
+        COMPLETE.write_text("\n".join([_signature(), *names]) + "\n")
+
+
+def _signature() -> str:
+    return " ".join(":".join(artifact) for artifact in ARTIFACTS)
+
+
+def _project() -> str:
+    dependencies = "".join(
+        f"<dependency><groupId>{escape(group)}</groupId><artifactId>{escape(name)}</artifactId>"
+        f"<version>{escape(version)}</version></dependency>"
+        for group, name, version in ARTIFACTS
+    )
+    return (
+        "<project><modelVersion>4.0.0</modelVersion><groupId>sawlog</groupId>"
+        "<artifactId>kafka-jars</artifactId><version>1</version>"
+        f"<dependencies>{dependencies}</dependencies></project>\n"
+    )
+
+
+def main() -> int:
+    if is_complete():
+        return 0
+    missing = [program for program in ("java", "mvn") if shutil.which(program) is None]
+    if missing:
+        print(
+            f"missing: {', '.join(missing)}; Apache Kafka {KAFKA_VERSION} is not fetched, "
+            "so what needs its tools is skipped",
+            file=sys.stderr,
+        )
+        return 0
+    print(f"fetching Apache Kafka {KAFKA_VERSION} with Maven", file=sys.stderr)
+    try:
+        fetch()
+    except subprocess.CalledProcessError as failure:
+        print(
+            f"Maven could not fetch Apache Kafka {KAFKA_VERSION} (exit {failure.returncode}); "
+            "what needs its tools is skipped",
+            file=sys.stderr,
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
