@@ -1,0 +1,49 @@
+"""Record batches byte by byte, for tests that need one to be wrong in one place only."""
+
+import struct
+
+from crc32c import crc32c
+
+
+def raw_batch(
+    body: bytes = b"\x0c\x00\x00\x00\x01\x00\x00",
+    *,
+    base_offset: int = 0,
+    length: int | None = None,
+    leader_epoch: int = -1,
+    magic: int = 2,
+    crc: int | None = None,
+    attributes: int = 0,
+    last_offset_delta: int = 0,
+    base_timestamp: int = 1_000,
+    max_timestamp: int = 1_000,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    count: int = 1,
+) -> bytearray:
+    """A batch with these fields; `length` and `crc` are the right ones unless given.
+
+    The body that comes by default is one record: no key, an empty value, no headers.
+    """
+    covered = struct.pack(
+        ">hiqqqhii",
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        count,
+    )
+    covered += body
+    front = struct.pack(
+        ">qiibI",
+        base_offset,
+        len(covered) + 9 if length is None else length,
+        leader_epoch,
+        magic,
+        crc32c(covered) if crc is None else crc,
+    )
+    return bytearray(front + covered)
