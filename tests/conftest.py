@@ -1,0 +1,38 @@
+"""Fixtures that more than one kind of test uses: a running broker and names for its topics.
+
+`SAWLOG_TEST_TARGET=kafka` runs what uses `broker` against Apache Kafka instead of Sawlog: that is
+how the tests themselves are tested.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from support.broker import SawlogServer, running_sawlog
+from support.kafka import KafkaServer, running_kafka
+
+Server = SawlogServer | KafkaServer
+
+
+@pytest.fixture(scope="session")
+def target() -> str:
+    """Which broker is under test: `sawlog` or `kafka`."""
+    return os.environ.get("SAWLOG_TEST_TARGET", "sawlog")
+
+
+@pytest.fixture(scope="session")
+def broker(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One running broker for all tests of a worker; each test uses topics of its own."""
+    directory = tmp_path_factory.mktemp("broker")
+    start = {"sawlog": running_sawlog, "kafka": running_kafka}[target]
+    with start(directory) as server:
+        yield server
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A topic name of this test's own."""
+    name = re.sub(r"[^a-zA-Z0-9._-]", "-", request.node.name)
+    return f"{name[:120]}-{os.urandom(4).hex()}"

@@ -1,0 +1,70 @@
+"""`sawlog broker` as a child process: started, stopped, killed and started again on its data."""
+
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from support.process import ServerProcess
+
+NODE_ID = 1
+READY = r"\bready\b.*?\b(?P<host>\d+\.\d+\.\d+\.\d+):(?P<port>\d+)"
+
+
+class SawlogServer:
+    """One broker on loopback. It keeps its port and data over `restart`, as a real one would."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.data = directory / "data"
+        self.host = "127.0.0.1"
+        self.port = 0
+        self.settings = dict(settings or {})
+        directory.mkdir(parents=True, exist_ok=True)
+        self.start()
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def start(self) -> None:
+        """Returns when the broker said that it is ready."""
+        self.launch()
+        ready = self.process.wait_for_line(READY)
+        self.port = int(ready["port"])
+
+    def launch(self) -> None:
+        """Starts the process and does not wait: it may be meant to refuse."""
+        command = [sys.executable, "-m", "sawlog.cli.main", "broker"]
+        command += ["--data", str(self.data), "--listen", self.bootstrap]
+        command += ["--node-id", str(NODE_ID)]
+        for key, value in self.settings.items():
+            command += ["--set", f"{key}={value}"]
+        self.process = ServerProcess(command)
+
+    def stop(self) -> None:
+        """SIGTERM; a clean stop ends with code 0."""
+        if self.process.is_running:
+            code = self.process.terminate()
+            assert code == 0, f"sawlog broker ended with {code}:\n{self.process.output}"
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+
+@contextlib.contextmanager
+def running_sawlog(
+    directory: Path, settings: Mapping[str, str] | None = None
+) -> Iterator[SawlogServer]:
+    """A broker for the length of a block; what it leaves running is killed if the block fails."""
+    server = SawlogServer(directory, settings)
+    try:
+        yield server
+    except BaseException:
+        server.kill()
+        raise
+    server.stop()

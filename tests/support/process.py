@@ -1,0 +1,107 @@
+"""A server under test as an operating-system process: its output, its end, what it costs."""
+
+import collections
+import contextlib
+import os
+import re
+import subprocess
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+START_TIMEOUT_S = 90
+STOP_TIMEOUT_S = 60
+
+
+class ServerProcess:
+    """A child whose output is read all the time, so that it never blocks on a full pipe."""
+
+    def __init__(self, command: Sequence[str], *, cwd: Path | None = None) -> None:
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            cwd=cwd,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        self.pid = self._process.pid
+        self._lines: collections.deque[str] = collections.deque(maxlen=2_000)
+        self._changed = threading.Condition()
+        self._ended = False
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            with self._changed:
+                self._lines.append(line.rstrip("\n"))
+                self._changed.notify_all()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    @property
+    def output(self) -> str:
+        with self._changed:
+            return "\n".join(self._lines)
+
+    def wait_for_line(self, pattern: str, timeout_s: float = START_TIMEOUT_S) -> re.Match[str]:
+        """The first line so far or to come that matches; AssertionError where the process ends."""
+        found: list[re.Match[str]] = []
+
+        def look() -> bool:
+            match = next((m for line in self._lines if (m := re.search(pattern, line))), None)
+            if match:
+                found.append(match)
+            return bool(found) or self._ended
+
+        with self._changed:
+            self._changed.wait_for(look, timeout_s)
+        if not found:
+            self.kill()
+            raise AssertionError(f"no line like {pattern!r} from {self.pid}:\n{self.output}")
+        return found[0]
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    def terminate(self) -> int:
+        """SIGTERM, and the exit code."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+        return self.wait()
+
+    def kill(self) -> None:
+        """SIGKILL: nothing of the process runs after this returns."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        self.wait()
+
+    def wait(self) -> int:
+        try:
+            code = self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise AssertionError(f"{self.pid} did not stop in time:\n{self.output}") from None
+        self._reader.join(STOP_TIMEOUT_S)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        return code
+
+    def rss_bytes(self) -> int:
+        return int(psutil.Process(self.pid).memory_info().rss)
+
+    def cpu_seconds(self) -> float:
+        times = psutil.Process(self.pid).cpu_times()
+        return float(times.user + times.system)
+
+    def open_files(self) -> int:
+        return int(psutil.Process(self.pid).num_fds())
