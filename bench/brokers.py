@@ -1,0 +1,117 @@
+"""The two brokers under measurement, started on loopback and watched until they answer.
+
+"Start to first answer" begins before the process is made and ends with the answer to an
+ApiVersions request, for both in the same way.
+"""
+
+import os
+import socket
+import struct
+import sys
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from bench.process import ChildFailed, Server
+from tools.kafka_server import HOST, KafkaNode, free_port
+
+START_TIMEOUT_S = 120.0
+CONNECT_AGAIN_S = 0.002
+API_VERSIONS, VERSION, CORRELATION = 18, 0, 7
+# Kafka keeps a deleted topic's files for a minute; the next run should not find them in its way.
+KAFKA_SETTINGS = {
+    "log.segment.delete.delay.ms": "1000",
+    "log.initial.task.delay.ms": "1000",
+    "offsets.topic.num.partitions": "1",
+}
+
+
+class Name(StrEnum):
+    KAFKA = "kafka"
+    SAWLOG = "sawlog"
+
+
+TITLES = {Name.KAFKA: "Apache Kafka", Name.SAWLOG: "Sawlog"}
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A running broker."""
+
+    name: Name
+    bootstrap: str
+    data: Path
+    server: Server
+    first_answer_s: float
+
+
+def start(name: Name, directory: Path, settings: dict[str, str] | None = None) -> Broker:
+    """Starts a broker on the data under `directory` and returns at its first answer."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if name is Name.KAFKA:
+        node = KafkaNode(directory, {**KAFKA_SETTINGS, **(settings or {})})
+        if not node.data.exists():
+            node.format()
+        return _launch(name, node.command(), node.data, directory, node.port)
+    port = free_port()
+    data = directory / "data"
+    command = [sys.executable, "-m", "sawlog.cli.main", "broker"]
+    command += ["--data", os.fspath(data), "--listen", f"{HOST}:{port}"]
+    for key, value in (settings or {}).items():
+        command += ["--set", f"{key}={value}"]
+    return _launch(name, command, data, directory, port)
+
+
+def _launch(name: Name, command: list[str], data: Path, directory: Path, port: int) -> Broker:
+    began = time.monotonic()
+    server = Server(command, directory / f"{name}.out", _environment(directory))
+    try:
+        wait_for_answer(server, port)
+    except BaseException:
+        server.kill()
+        raise
+    return Broker(name, f"{HOST}:{port}", data, server, time.monotonic() - began)
+
+
+def _environment(directory: Path) -> dict[str, str]:
+    """Lets Python keep its bytecode, as an installed package has it, without writing it here."""
+    environment = dict(os.environ)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment["PYTHONPYCACHEPREFIX"] = os.fspath(directory.parent / "bytecode")
+    return environment
+
+
+def wait_for_answer(server: Server, port: int, timeout_s: float = START_TIMEOUT_S) -> None:
+    """Returns when the broker has answered one ApiVersions request."""
+    deadline = time.monotonic() + timeout_s
+    while not _answers(server, port, deadline):
+        server.check_running()
+        if time.monotonic() > deadline:
+            raise ChildFailed(f"no answer within {timeout_s:.0f} s:\n{server.tail()}")
+        time.sleep(CONNECT_AGAIN_S)
+
+
+def _answers(server: Server, port: int, deadline: float) -> bool:
+    """One attempt: a broker may listen long before it reads, so the answer is waited for."""
+    client_id = b"bench"
+    request = struct.pack(">hhih", API_VERSIONS, VERSION, CORRELATION, len(client_id)) + client_id
+    try:
+        with socket.create_connection((HOST, port), timeout=1.0) as connection:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            answer = b""
+            while len(answer) < 8:
+                try:
+                    received = connection.recv(4096)
+                except TimeoutError:
+                    server.check_running()
+                    if time.monotonic() > deadline:
+                        return False
+                    continue
+                if not received:
+                    return False
+                answer += received
+    except OSError:
+        return False
+    correlation: int = struct.unpack(">i", answer[4:8])[0]
+    return correlation == CORRELATION

@@ -1,0 +1,138 @@
+"""Child processes and what they cost: CPU, memory and bytes read, as the kernel counts them.
+
+A child runs in a session of its own, writes into a file and is ended by its process id alone, so
+that neither a full pipe nor a stray signal disturbs a measurement.
+"""
+
+import contextlib
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+STOP_TIMEOUT_S = 60.0
+POLL_S = 0.02
+TAIL_LINES = 25
+
+
+class ChildFailed(Exception):
+    """A child ended with an error, too early or too late; the text holds its last lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A child that ran to its end."""
+
+    output: str
+    cpu_s: float
+
+
+class Server:
+    """A child that runs until it is stopped."""
+
+    def __init__(
+        self, command: Sequence[str], output: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._output = output
+        with output.open("ab") as sink:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                env=None if environment is None else dict(environment),
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+
+    def check_running(self) -> None:
+        if self._process.poll() is not None:
+            code = self._process.returncode
+            raise ChildFailed(f"the broker ended with code {code}:\n{self.tail()}")
+
+    def tail(self) -> str:
+        lines = self._output.read_text(errors="replace").splitlines()
+        return "\n".join(lines[-TAIL_LINES:])
+
+    def stop(self) -> float:
+        """SIGTERM, then SIGKILL where that does not help; the seconds it took."""
+        began = time.monotonic()
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        return time.monotonic() - began
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        self._process.wait()
+
+    def cpu_s(self) -> float:
+        """CPU seconds of all its threads since it began, to 10 ms."""
+        # The command's name is in parentheses and may hold blanks: count from behind it.
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+    def resident_bytes(self) -> int:
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE_BYTES
+
+    def read_bytes(self) -> int:
+        """Bytes that its read calls returned, from the page cache or from the disk."""
+        for line in Path(f"/proc/{self.pid}/io").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name == "rchar":
+                return int(value)
+        raise ChildFailed("the kernel does not count what a process reads")
+
+
+def run_to_end(command: Sequence[str], timeout_s: float, cwd: Path | None = None) -> Finished:
+    """Runs a client; ChildFailed where it fails or does not end in time."""
+    with tempfile.TemporaryFile() as sink:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=subprocess.STDOUT,
+            cwd=cwd,
+            start_new_session=True,
+        )
+        try:
+            cpu_s = _wait(process, timeout_s)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                process.wait()
+        sink.seek(0)
+        output = sink.read().decode(errors="replace")
+    if process.returncode != 0:
+        tail = "\n".join(output.splitlines()[-TAIL_LINES:])
+        raise ChildFailed(f"a client ended with code {process.returncode}:\n{tail}")
+    return Finished(output, cpu_s)
+
+
+def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> float:
+    """Waits with wait4, because only that tells the CPU of this very child."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return usage.ru_utime + usage.ru_stime
+        if time.monotonic() > deadline:
+            raise ChildFailed(f"a client did not end within {timeout_s:.0f} s")
+        time.sleep(POLL_S)
+
+
+def machine_busy_s() -> float:
+    """CPU seconds that all processes together have used, and those stolen by the hypervisor."""
+    first = Path("/proc/stat").read_text().partition("\n")[0]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, first.split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / TICKS_PER_S

@@ -1,0 +1,100 @@
+"""One Apache Kafka node (KRaft, its own controller) on loopback: its files and its command line.
+
+Shared by `bench/` and `tests/support/kafka.py`: a `KafkaNode` writes server.properties, formats the
+data directory and tells the command that starts the broker. Who runs that command, and how the
+process is watched and ended, stays with the caller. Jars come from `tools.kafka_jars`.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tools.kafka_jars import classpath
+
+CLUSTER_ID = "c2F3bG9nLWthZmthLW5vZA"
+NODE_ID = 1
+HOST = "127.0.0.1"
+FORMAT_TIMEOUT_S = 120
+# What Kafka's own start scripts give to every JVM.
+USUAL_JVM = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+# And what they give to a broker besides.
+USUAL_HEAP = ("-Xmx1g", "-Xms1g")
+LOG_LEVEL = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+
+
+class KafkaUnavailable(Exception):
+    """Java or the jars are missing; the text says what to do."""
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def java_command(class_name: str, *arguments: str, options: Sequence[str] = USUAL_JVM) -> list[str]:
+    """The command line that runs one class of Kafka; KafkaUnavailable where it cannot run."""
+    if shutil.which("java") is None:
+        raise KafkaUnavailable("java is missing: install the package openjdk-17-jre-headless")
+    jars = classpath()
+    if jars is None:
+        raise KafkaUnavailable("the jars of Apache Kafka are not fetched: run `make java`")
+    return ["java", *options, LOG_LEVEL, "-cp", jars, class_name, *arguments]
+
+
+class KafkaNode:
+    """The files of one node under `directory`; `settings` are added to its server.properties."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+        self.data = directory / "data"
+        self.port = free_port()
+        self.bootstrap = f"{HOST}:{self.port}"
+        self._properties = directory / "server.properties"
+        directory.mkdir(parents=True, exist_ok=True)
+        self._write_properties(settings or {})
+
+    def _write_properties(self, settings: Mapping[str, str]) -> None:
+        controller = f"{HOST}:{free_port()}"
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": str(NODE_ID),
+            "controller.quorum.voters": f"{NODE_ID}@{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+            "log.dirs": str(self.data),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **settings,
+        }
+        lines = (f"{key}={value}\n" for key, value in properties.items())
+        self._properties.write_text("".join(lines))
+
+    def format(self) -> None:
+        """Makes the data directory one that a broker accepts; once, before the first start."""
+        arguments = ("format", "-t", CLUSTER_ID, "-c", os.fspath(self._properties))
+        options = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+        subprocess.run(
+            java_command("kafka.tools.StorageTool", *arguments, options=options),
+            check=True,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=FORMAT_TIMEOUT_S,
+        )
+
+    def command(self, options: Sequence[str] = (*USUAL_HEAP, *USUAL_JVM)) -> list[str]:
+        """What starts the broker."""
+        return java_command("kafka.Kafka", os.fspath(self._properties), options=options)
