@@ -1,49 +1,23 @@
 """Broker and topic settings: Kafka's names, types, defaults and limits.
 
 A setting either has a meaning here, or it is one of Kafka's that is accepted without effect; any
-other name is refused, and so is a value of the wrong kind. The tables are in `config_broker.py` and
-`config_topic.py`; files are read by the command line, only their text comes here.
+other name is refused, and so is a value of the wrong kind, in the words that Kafka uses. The tables
+are in `config_broker.py`, `config_accepted.py` and `config_topic.py`; the rules for values are in
+`config_values.py`. Files are read by the command line; only their text comes here.
 """
 
+import re
 from collections.abc import Iterator, Mapping
-from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
-Value = bool | int | float | str | tuple[str, ...] | None
+from sawlog.core.config_accepted import ACCEPTED_SETTINGS
+from sawlog.core.config_broker import BROKER_SETTINGS
+from sawlog.core.config_topic import BROKER_SYNONYMS, TOPIC_SETTINGS, Synonym
+from sawlog.core.config_values import ConfigError, Setting, Value, parse_value
 
-
-class ConfigType(IntEnum):
-    """The numbers are those of the DescribeConfigs response."""
-
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    SHORT = 4
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
-    CLASS = 8
-    PASSWORD = 9
-
-
-class ConfigError(ValueError):
-    """A setting that cannot be: `key`, `value` and what was `expected` of it."""
-
-    def __init__(self, key: str, value: str | None, expected: str) -> None:
-        super().__init__(
-            f"{key}={value}: {expected}" if value is not None else f"{key}: {expected}"
-        )
-        self.key = key
-        self.value = value
-        self.expected = expected
-
-
-class Setting(NamedTuple):
-    name: str
-    type: ConfigType
-    default: str | None
-    valid: str  # a rule of `config_rules.py`, empty: anything of the type
-    doc: str  # empty: accepted without effect
+ALL_BROKER_SETTINGS: Mapping[str, Setting] = BROKER_SETTINGS | ACCEPTED_SETTINGS
+ACCEPTED_PREFIXES = ("listener.name.", "rsm.config.", "rlmm.config.")
+"""Names that Kafka leaves open: per-listener settings and those of plug-ins."""
 
 
 class Settings(Mapping[str, Any]):
@@ -69,18 +43,114 @@ class Settings(Mapping[str, Any]):
 
 
 class BrokerConfig(Settings):
-    """`broker_config(given)` makes one; `warnings` names what was given and has no effect here."""
+    """All of a broker's settings; `warnings` tells in words what was given and has no effect."""
 
     __slots__ = ("warnings",)
 
-    def __init__(
-        self, values: dict[str, Value], given: Mapping[str, str], warnings: tuple[str, ...]
-    ) -> None:
+    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+        """Raises ConfigError with the key, the value and what was expected."""
+        given = dict(given or {})
+        warnings: list[str] = []
+        for name in given:
+            if name in BROKER_SETTINGS:
+                continue
+            if name not in ACCEPTED_SETTINGS and not name.startswith(ACCEPTED_PREFIXES):
+                words = f"{name}={given[name]}: there is no setting of this name"
+                raise ConfigError(name, given[name], "a known setting", words)
+            warnings.append(f"{name} is accepted and has no effect")
+        values: dict[str, Value] = {
+            name: parse_value(setting, given.get(name, setting.default))
+            for name, setting in ALL_BROKER_SETTINGS.items()
+        }
         super().__init__(values, given)
-        self.warnings = warnings
+        self.warnings = tuple(warnings)
 
 
 class TopicConfig(Settings):
-    """The settings in force for one topic: its own, else the broker's, by the topic's names."""
+    """The settings in force for one topic, under the topic's names: its own, else the broker's."""
 
     __slots__ = ()
+
+    def __init__(self, broker: BrokerConfig, given: Mapping[str, str]) -> None:
+        values: dict[str, Value] = {}
+        for name, setting in TOPIC_SETTINGS.items():
+            text = given.get(name)
+            if text is not None:
+                values[name] = parse_value(setting, text)
+            else:
+                values[name] = _broker_default(broker, setting, BROKER_SYNONYMS.get(name, ()))
+        super().__init__(values, given)
+
+    @property
+    def segment_bytes(self) -> int:
+        """`internal.segment.bytes` goes below the least value of `segment.bytes`, for tests."""
+        internal: int | None = self["internal.segment.bytes"]
+        size: int = self["segment.bytes"] if internal is None else internal
+        return size
+
+
+def _broker_default(broker: BrokerConfig, setting: Setting, synonyms: tuple[Synonym, ...]) -> Value:
+    """What a topic gets that says nothing: the first synonym that the broker has a value for."""
+    for synonym in synonyms:
+        value = broker[synonym.name]
+        if value is not None:
+            return synonym.in_ms(value) if isinstance(value, int) else value
+    return parse_value(setting, setting.default)
+
+
+def check_topic_configs(broker: BrokerConfig, given: Mapping[str, str]) -> TopicConfig:
+    """What the topic would have; ConfigError in Kafka's words where that cannot be."""
+    for name, value in given.items():
+        if name not in TOPIC_SETTINGS:
+            words = f"Unknown topic config name: {name}"
+            raise ConfigError(name, value, "a known setting", words)
+    config = TopicConfig(broker, given)
+    least, most = config["min.compaction.lag.ms"], config["max.compaction.lag.ms"]
+    if least > most:
+        words = (
+            "conflict topic config setting min.compaction.lag.ms "
+            f"({least}) > max.compaction.lag.ms ({most})"
+        )
+        raise ConfigError("min.compaction.lag.ms", str(least), f"at most {most}", words)
+    return config
+
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """The pairs in the text of a Java .properties file, as Kafka's `server.properties` is one."""
+    pairs: dict[str, str] = {}
+    pending = ""
+    for line in text.splitlines():
+        line = pending + line.lstrip()
+        pending = ""
+        if not line or line[0] in "#!":
+            continue
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            pending = line[:-1]
+            continue
+        key, value = _split_pair(line)
+        pairs[_unescape(key)] = _unescape(value)
+    if pending:
+        key, value = _split_pair(pending)
+        pairs[_unescape(key)] = _unescape(value)
+    return pairs
+
+
+def _split_pair(line: str) -> tuple[str, str]:
+    """At the first `=`, `:` or blank that no backslash stands before."""
+    match = re.match(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", line, re.DOTALL)
+    return (match[1], match[2]) if match else (line, "")
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+
+    def plain(match: re.Match[str]) -> str:
+        if match[1]:
+            return chr(int(match[1], 16))
+        return _ESCAPES.get(match[2], match[2])
+
+    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", plain, text, flags=re.DOTALL)

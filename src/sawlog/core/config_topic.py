@@ -1,0 +1,109 @@
+"""The settings of a topic, and the broker settings from which each takes its default.
+
+Those whose effect comes with a later part of Sawlog are stored and described all the same.
+"""
+
+from typing import NamedTuple
+
+from sawlog.core.config_values import read_table
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+
+
+class Synonym(NamedTuple):
+    """A broker setting that says the same as a topic setting, perhaps in another unit."""
+
+    name: str
+    unit_ms: int = 1
+
+    def in_ms(self, value: int) -> int:
+        """Negative values mean "no limit" in any unit."""
+        return value * self.unit_ms if value > 0 else value
+
+
+TOPIC_SETTINGS = read_table("""
+segment.bytes INT 1073741824 >=1048576 :: A segment is rolled before it grows beyond this size.
+segment.ms LONG 604800000 >=1 :: A segment is rolled when it is this old.
+segment.jitter.ms LONG 0 >=0 :: A random part of this is taken off segment.ms.
+segment.index.bytes INT 10485760 >=4 :: A segment is rolled when an index reaches this size.
+flush.messages LONG 9223372036854775807 >=1 :: Under flush.policy=os: flush after so many records.
+flush.ms LONG 9223372036854775807 >=0 :: Under flush.policy=os: flush after this time.
+retention.bytes LONG -1 :: Old segments go when a partition is larger than this; -1: no limit.
+retention.ms LONG 604800000 >=-1 :: Segments older than this go; -1: they stay.
+max.message.bytes INT 1048588 >=0 :: The largest record batch that is taken.
+index.interval.bytes INT 4096 >=0 :: The log has an index entry about every so many bytes.
+delete.retention.ms LONG 86400000 >=0 :: How long a tombstone outlives compaction.
+min.compaction.lag.ms LONG 0 >=0 :: A record younger than this is not compacted.
+max.compaction.lag.ms LONG 9223372036854775807 >=1 :: A record older than this must be compacted.
+file.delete.delay.ms LONG 60000 >=0 :: How long the file of a deleted segment stays.
+min.cleanable.dirty.ratio DOUBLE 0.5 0..1 :: Compaction begins when so much of the log is new.
+cleanup.policy LIST delete oneof:compact,delete :: delete: old segments go; compact: old values go.
+unclean.leader.election.enable BOOLEAN false :: May a replica lead that may lack records?
+min.insync.replicas INT 1 >=1 :: acks=all is refused when fewer replicas are in sync.
+compression.type STRING producer oneof:uncompressed,zstd,lz4,snappy,gzip,producer :: How batches \
+are kept; producer: as they come.
+compression.gzip.level INT -1 1..9|-1 :: The level where compression.type is gzip.
+compression.lz4.level INT 9 1..17 :: The level where compression.type is lz4.
+compression.zstd.level INT 3 -131072..22 :: The level where compression.type is zstd.
+preallocate BOOLEAN false :: Reserve a new segment's space at once?
+message.timestamp.type STRING CreateTime oneof:CreateTime,LogAppendTime :: Whose clock stamps \
+records: the producer's or the broker's.
+message.timestamp.before.max.ms LONG 9223372036854775807 >=0 :: How old a record's time may be.
+message.timestamp.after.max.ms LONG 3600000 >=0 :: How far ahead a record's time may be.
+leader.replication.throttled.replicas LIST "" throttled :: Replicas that leaders serve throttled.
+follower.replication.throttled.replicas LIST "" throttled :: Replicas that follow throttled.
+remote.storage.enable BOOLEAN false
+local.retention.ms LONG -2 >=-2
+local.retention.bytes LONG -2 >=-2
+remote.log.copy.disable BOOLEAN false
+remote.log.delete.on.disable BOOLEAN false
+internal.segment.bytes INT - >=1 :: Overrides segment.bytes, without its least value: for tests.
+""")
+
+HIDDEN_SETTINGS = frozenset({"internal.segment.bytes"})
+"""Settings that are not described unless they were set."""
+
+_PREFIXED = {
+    "log.": (
+        "segment.bytes",
+        "retention.bytes",
+        "index.interval.bytes",
+        "cleanup.policy",
+        "preallocate",
+        "message.timestamp.type",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.after.max.ms",
+        "local.retention.ms",
+        "local.retention.bytes",
+    ),
+    "log.cleaner.": ("delete.retention.ms", "min.compaction.lag.ms", "max.compaction.lag.ms"),
+    "": (
+        "unclean.leader.election.enable",
+        "min.insync.replicas",
+        "compression.type",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.zstd.level",
+    ),
+}
+
+BROKER_SYNONYMS: dict[str, tuple[Synonym, ...]] = {
+    "segment.ms": (Synonym("log.roll.ms"), Synonym("log.roll.hours", HOUR_MS)),
+    "segment.jitter.ms": (
+        Synonym("log.roll.jitter.ms"),
+        Synonym("log.roll.jitter.hours", HOUR_MS),
+    ),
+    "segment.index.bytes": (Synonym("log.index.size.max.bytes"),),
+    "flush.messages": (Synonym("log.flush.interval.messages"),),
+    "flush.ms": (Synonym("log.flush.interval.ms"), Synonym("log.flush.scheduler.interval.ms")),
+    "retention.ms": (
+        Synonym("log.retention.ms"),
+        Synonym("log.retention.minutes", MINUTE_MS),
+        Synonym("log.retention.hours", HOUR_MS),
+    ),
+    "max.message.bytes": (Synonym("message.max.bytes"),),
+    "file.delete.delay.ms": (Synonym("log.segment.delete.delay.ms"),),
+    "min.cleanable.dirty.ratio": (Synonym("log.cleaner.min.cleanable.ratio"),),
+} | {name: (Synonym(prefix + name),) for prefix, names in _PREFIXED.items() for name in names}
+"""In the order in which they are asked: the first that has a value counts."""

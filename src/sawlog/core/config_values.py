@@ -1,0 +1,160 @@
+"""One setting and its value: from text to a typed value, and back as Kafka prints it.
+
+A rule is a short text in the tables: `>=1`, `1..9`, `1..9|-1`, `oneof:a,b`, `anycase:a,b`,
+`nonempty`, `throttled`. What fails is told in Kafka's words, because answers are compared with its.
+"""
+
+import re
+from enum import IntEnum
+from typing import NamedTuple
+
+Value = bool | int | float | str | tuple[str, ...] | None
+
+
+class ConfigType(IntEnum):
+    """The numbers are those of the DescribeConfigs response."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be: `key`, `value` and what was `expected` of it."""
+
+    def __init__(self, key: str, value: str | None, expected: str, words: str = "") -> None:
+        """`words` is the whole message, where Kafka has another one than its usual."""
+        super().__init__(words or f"Invalid value {value} for configuration {key}: {expected}")
+        self.key = key
+        self.value = value
+        self.expected = expected
+
+
+class Setting(NamedTuple):
+    name: str
+    type: ConfigType
+    default: str | None
+    rule: str  # empty: anything of the type
+    doc: str  # empty: accepted without effect
+
+
+def read_table(text: str) -> dict[str, Setting]:
+    """Lines of `name TYPE default [rule] [:: what it does]`; `-` is no default, `""` an empty."""
+    settings: dict[str, Setting] = {}
+    for line in text.strip().splitlines():
+        row, _, doc = line.partition(" :: ")
+        name, type_name, default, *rule = row.split()
+        settings[name] = Setting(
+            name,
+            ConfigType[type_name],
+            None if default == "-" else "" if default == '""' else default,
+            rule[0] if rule else "",
+            doc.strip(),
+        )
+    return settings
+
+
+def parse_value(setting: Setting, text: str | None) -> Value:
+    """The typed value behind its text; ConfigError where it is none."""
+    if text is None:
+        return None
+    value = _of_type(setting, text)
+    if setting.rule:
+        _check_rule(setting, value)
+    return value
+
+
+def _of_type(setting: Setting, text: str) -> Value:
+    trimmed = text.strip()
+    kind = setting.type
+    if kind in BITS:
+        return _integer(setting, text, trimmed)
+    if kind == ConfigType.BOOLEAN:
+        if trimmed.lower() not in ("true", "false"):
+            raise ConfigError(setting.name, text, "Expected value to be either true or false")
+        return trimmed.lower() == "true"
+    if kind == ConfigType.DOUBLE:
+        try:
+            return float(trimmed.rstrip("fFdD"))
+        except ValueError:
+            raise ConfigError(setting.name, text, "Not a number of type DOUBLE") from None
+    if kind == ConfigType.LIST:
+        return tuple(re.split(r"\s*,\s*", trimmed)) if trimmed else ()
+    return trimmed
+
+
+def _integer(setting: Setting, text: str, trimmed: str) -> int:
+    if re.fullmatch(r"[+-]?[0-9]{1,19}", trimmed):
+        number = int(trimmed)
+        limit = 1 << BITS[setting.type]
+        if -limit <= number < limit:
+            return number
+    raise ConfigError(setting.name, text, f"Not a number of type {setting.type.name}")
+
+
+def _check_rule(setting: Setting, value: Value) -> None:
+    kind, _, rest = setting.rule.partition(":")
+    if isinstance(value, (int, float)):
+        _check_range(setting, value)
+    elif kind in ("oneof", "anycase"):
+        _check_choice(setting, value, rest.split(","), any_case=kind == "anycase")
+    elif kind == "nonempty" and not value:
+        raise ConfigError(setting.name, "", "String must be non-empty")
+    elif kind == "throttled" and isinstance(value, tuple):
+        _check_throttled(setting, value)
+
+
+def _check_range(setting: Setting, value: float) -> None:
+    bounds, _, extra = setting.rule.partition("|")
+    if extra and value == int(extra):
+        return
+    least, _, most = bounds.removeprefix(">=").partition("..")
+    if extra and most and not float(least) <= value <= float(most):
+        words = f"Value must be between {least} and {most} or equal to {extra}"
+        raise ConfigError(setting.name, format_value(value), words)
+    if value < float(least):
+        raise ConfigError(setting.name, format_value(value), f"Value must be at least {least}")
+    if most and value > float(most):
+        raise ConfigError(setting.name, format_value(value), f"Value must be no more than {most}")
+
+
+def _check_choice(setting: Setting, value: Value, choices: list[str], *, any_case: bool) -> None:
+    items = value if isinstance(value, tuple) else (str(value),)
+    if len(items) > 1 and "" in items:
+        words = f"Configuration '{setting.name}' values must not be empty."
+        raise ConfigError(setting.name, format_value(value), "no empty values", words)
+    for item in items:
+        if (item.upper() if any_case else item) not in choices:
+            words = f"String must be one of: {', '.join(choices)}"
+            raise ConfigError(setting.name, item, words)
+
+
+def _check_throttled(setting: Setting, value: tuple[str, ...]) -> None:
+    """`*`, or pairs of a partition and a broker."""
+    if value != ("*",) and not all(re.fullmatch(r"[0-9]+:[0-9]+", item) for item in value):
+        words = (
+            f"{setting.name} must be the literal '*' or a list of replicas in the following "
+            "format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
+        )
+        raise ConfigError(setting.name, f"[{', '.join(value)}]", words)
+
+
+def format_value(value: Value) -> str:
+    """The text that Kafka shows for a value."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return repr(value).replace("e+", "E").replace("e", "E")
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)
