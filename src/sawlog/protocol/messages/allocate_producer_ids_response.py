@@ -1,0 +1,14 @@
+"""AllocateProducerIdsResponse: written by tools/generate_messages.py, not by hand."""
+
+from typing import ClassVar
+
+from sawlog.protocol.schema import Message, Schema, field
+
+
+class AllocateProducerIdsResponse(Message):
+    SCHEMA: ClassVar[Schema] = Schema("response", "0", "0+", api_key=67)
+
+    throttle_time_ms: int = field("int32", "0+", default=0)
+    error_code: int = field("int16", "0+", default=0)
+    producer_id_start: int = field("int64", "0+", default=0)
+    producer_id_len: int = field("int32", "0+", default=0)
