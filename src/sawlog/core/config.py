@@ -122,8 +122,8 @@ def parse_properties(text: str) -> dict[str, str]:
     """The pairs in the text of a Java .properties file, as Kafka's `server.properties` is one."""
     pairs: dict[str, str] = {}
     pending = ""
-    for line in text.splitlines():
-        line = pending + line.lstrip()
+    for raw in text.splitlines():
+        line = pending + raw.lstrip()
         pending = ""
         if not line or line[0] in "#!":
             continue

@@ -1,0 +1,260 @@
+"""The tree of nodes with ZooKeeper's semantics, in memory: no session, no disk, no time.
+
+`apply` is the one table of what an operation does. It changes everything an operation list says or
+nothing, and returns the changes in a resolved form (`Change`) that a journal keeps and `replay`
+repeats exactly. Every applied list has a change number, one higher than the last.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from sawlog.core.store import (
+    ANY_VERSION,
+    BadArguments,
+    BadVersion,
+    Check,
+    Create,
+    Delete,
+    NoChildrenForEphemerals,
+    Node,
+    NodeExists,
+    NodeStat,
+    NoNode,
+    NotEmpty,
+    Operation,
+    Result,
+    SetData,
+)
+
+ROOT = "/"
+MAX_DATA_BYTES = 1 << 20
+"""ZooKeeper's own limit for a node's data and for a whole request (jute.maxbuffer)."""
+
+CREATED, CHANGED, DELETED = "c", "s", "d"
+
+
+class Change(NamedTuple):
+    """What happened to one node: enough to do it again, with nothing left to decide."""
+
+    kind: str
+    path: str
+    data: bytes = b""
+    owner: int = 0
+
+
+class Applied(NamedTuple):
+    number: int
+    results: list[Result]
+    changes: list[Change]
+
+
+class _Entry:
+    __slots__ = ("children", "created", "data", "modified", "owner", "sequence", "version")
+
+    def __init__(self, data: bytes, owner: int, number: int) -> None:
+        self.data = data
+        self.owner = owner
+        self.version = 0
+        self.created = number
+        self.modified = number
+        self.children: dict[str, None] = {}
+        self.sequence = 0  # rises with every child that comes or goes
+
+    def stat(self) -> NodeStat:
+        return NodeStat(self.version, len(self.children), self.owner, self.created, self.modified)
+
+
+def split(path: str) -> tuple[str, str]:
+    """The path of the parent and the name."""
+    parent, _, name = path.rpartition("/")
+    return parent or ROOT, name
+
+
+def check_path(path: str) -> None:
+    names = path.split("/")
+    if path == ROOT:
+        return
+    if names[0] or any(name in ("", ".", "..") for name in names[1:]) or "\0" in path:
+        raise BadArguments(path, "not a path of a node")
+
+
+class Tree:
+    """Reads raise StoreErrors; so does `apply`, and then nothing has changed."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, _Entry] = {ROOT: _Entry(b"", 0, 0)}
+        self._undo: list[Callable[[], None]] = []
+        self.number = 0  # of the last change
+
+    def get(self, path: str) -> Node:
+        entry = self._entry(path)
+        return Node(entry.data, entry.stat())
+
+    def exists(self, path: str) -> NodeStat | None:
+        check_path(path)
+        entry = self._entries.get(path)
+        return None if entry is None else entry.stat()
+
+    def children(self, path: str) -> list[str]:
+        return sorted(self._entry(path).children)
+
+    def ephemerals(self, owner: int | None = None) -> list[str]:
+        """The ephemeral nodes of one session, or of all."""
+        return [
+            path
+            for path, entry in self._entries.items()
+            if (entry.owner if owner is None else entry.owner == owner and owner)
+        ]
+
+    def apply(self, operations: Sequence[Operation], owner: int) -> Applied:
+        """All of it, or the error of the first operation that fails and none of it."""
+        self._undo = []
+        self.number += 1
+        changes: list[Change] = []
+        try:
+            results = [self._apply_one(operation, owner, changes) for operation in operations]
+        except BaseException:
+            self.undo()
+            raise
+        return Applied(self.number, results, changes)
+
+    def undo(self) -> None:
+        """Takes the last `apply` back: its journal record could not be written."""
+        for step in reversed(self._undo):
+            step()
+        self._undo = []
+        self.number -= 1
+
+    def replay(self, number: int, changes: Sequence[Change]) -> None:
+        """Repeats what `apply` returned once."""
+        self.number = number
+        for change in changes:
+            if change.kind == CREATED:
+                self._create(change.path, change.data, change.owner)
+            elif change.kind == CHANGED:
+                self._set(change.path, change.data)
+            else:
+                self._delete(change.path)
+        self._undo = []
+
+    def _apply_one(self, operation: Operation, owner: int, changes: list[Change]) -> Result:
+        check_path(operation.path)
+        if isinstance(operation, Create):
+            path = self._new_path(operation)
+            session = owner if operation.ephemeral else 0
+            self._create(path, operation.data, session)
+            changes.append(Change(CREATED, path, operation.data, session))
+            return path
+        entry = self._entry(operation.path)
+        if operation.version not in (ANY_VERSION, entry.version):
+            raise BadVersion(operation.path, f"{entry.version}, not {operation.version}")
+        if isinstance(operation, SetData):
+            self._check_data(operation.path, operation.data)
+            self._set(operation.path, operation.data)
+            changes.append(Change(CHANGED, operation.path, operation.data))
+            return entry.stat()
+        if isinstance(operation, Delete):
+            if entry.children or operation.path == ROOT:
+                raise NotEmpty(operation.path)
+            self._delete(operation.path)
+            changes.append(Change(DELETED, operation.path))
+            return None
+        assert isinstance(operation, Check)
+        return None
+
+    def _new_path(self, operation: Create) -> str:
+        """All checks of a creation."""
+        self._check_data(operation.path, operation.data)
+        parent = self._entries.get(split(operation.path)[0])
+        if parent is None:
+            raise NoNode(operation.path, "its parent is missing")
+        if parent.owner:
+            raise NoChildrenForEphemerals(operation.path)
+        path = operation.path
+        if operation.sequential:
+            path = f"{path}{parent.sequence:010d}"
+        if path in self._entries:
+            raise NodeExists(path)
+        return path
+
+    @staticmethod
+    def _check_data(path: str, data: bytes) -> None:
+        if len(data) > MAX_DATA_BYTES:
+            raise BadArguments(path, f"{len(data)} bytes of data, more than {MAX_DATA_BYTES}")
+
+    def _entry(self, path: str) -> _Entry:
+        entry = self._entries.get(path)
+        if entry is None:
+            check_path(path)
+            raise NoNode(path)
+        return entry
+
+    def _create(self, path: str, data: bytes, owner: int) -> None:
+        parent_path, name = split(path)
+        parent = self._entries[parent_path]
+        self._entries[path] = _Entry(data, owner, self.number)
+        parent.children[name] = None
+        parent.sequence += 1
+        self._undo.append(partial(self._undo_create, path))
+
+    def _set(self, path: str, data: bytes) -> None:
+        entry = self._entries[path]
+        self._undo.append(partial(self._undo_set, entry, entry.data, entry.modified))
+        entry.data = data
+        entry.version += 1
+        entry.modified = self.number
+
+    def _delete(self, path: str) -> None:
+        parent_path, name = split(path)
+        parent = self._entries[parent_path]
+        self._undo.append(partial(self._undo_delete, path, self._entries.pop(path)))
+        del parent.children[name]
+        parent.sequence += 1
+
+    def _undo_create(self, path: str) -> None:
+        parent_path, name = split(path)
+        del self._entries[path]
+        del self._entries[parent_path].children[name]
+        self._entries[parent_path].sequence -= 1
+
+    def _undo_set(self, entry: _Entry, data: bytes, modified: int) -> None:
+        entry.data = data
+        entry.version -= 1
+        entry.modified = modified
+
+    def _undo_delete(self, path: str, entry: _Entry) -> None:
+        parent_path, name = split(path)
+        self._entries[path] = entry
+        self._entries[parent_path].children[name] = None
+        self._entries[parent_path].sequence -= 1
+
+    def dump(self) -> Iterator[tuple[str, str, int, int, int, int, int]]:
+        """Every node, parents first: path, data (a character for a byte), version, owner, created,
+        modified, sequence."""
+        for path, entry in self._entries.items():
+            yield (
+                path,
+                entry.data.decode("latin-1"),
+                entry.version,
+                entry.owner,
+                entry.created,
+                entry.modified,
+                entry.sequence,
+            )
+
+    @classmethod
+    def load(cls, number: int, nodes: Sequence[Sequence[Any]]) -> "Tree":
+        """The tree that `dump` wrote down."""
+        tree = cls()
+        tree.number = number
+        entries = tree._entries
+        for path, data, version, owner, created, modified, sequence in nodes:
+            entry = _Entry(data.encode("latin-1"), owner, created)
+            entry.version, entry.modified, entry.sequence = version, modified, sequence
+            entries[path] = entry
+        for path in entries:
+            if path != ROOT:
+                parent, name = split(path)
+                entries[parent].children[name] = None
+        return tree
