@@ -1,0 +1,192 @@
+"""Fetch, versions 4 to 18: sessions (KIP-227), topic ids from 13 (KIP-516), epochs (KIP-320, 595).
+
+Answered at once where there is an error, enough bytes or no time to wait; else parked under the
+partitions' watermarks until `min_bytes` are there or the time is up. Records go out as slices of
+files. `max_bytes` bounds the answer, but its first batch is always whole (KIP-74).
+"""
+
+from typing import TYPE_CHECKING
+
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ports import FileSlice
+from sawlog.protocol.messages.fetch_response import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from sawlog.broker.broker import Broker
+    from sawlog.broker.fetch_sessions import FetchContext, FetchedPartition
+    from sawlog.broker.request import Request
+    from sawlog.core.ports import TimerHandle
+    from sawlog.protocol.messages.fetch_request import FetchRequest
+    from sawlog.replication.partition import Partition
+
+    Results = list[tuple[FetchedPartition, PartitionData, int]]
+
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+FIRST_VERSION_WITH_REPLICA_STATE = 15
+READ_COMMITTED = 1
+_CONSUMER = -1
+
+
+def fetch(broker: "Broker", request: "Request", message: "FetchRequest") -> FetchResponse | None:
+    try:
+        context = broker.fetch_sessions.open(message, request.api_version)
+    except KafkaError as error:
+        return FetchResponse(error_code=int(error.code))
+    attempt = _Attempt(broker, request, message, context)
+    if attempt.read() or message.max_wait_ms <= 0 or not context.partitions:
+        return attempt.response()
+    attempt.park()
+    return None
+
+
+class _Attempt:
+    """One Fetch request: it reads, and where that is not enough it waits and reads again."""
+
+    __slots__ = (
+        "_broker",
+        "_context",
+        "_deadline",
+        "_message",
+        "_replica_id",
+        "_request",
+        "_results",
+        "_watched",
+    )
+
+    def __init__(
+        self, broker: "Broker", request: "Request", message: "FetchRequest", context: "FetchContext"
+    ) -> None:
+        self._broker = broker
+        self._request = request
+        self._message = message
+        self._context = context
+        self._replica_id = (
+            message.replica_state.replica_id
+            if request.api_version >= FIRST_VERSION_WITH_REPLICA_STATE
+            else message.replica_id
+        )
+        self._results: Results = []
+        self._watched: list[Partition] = []
+        self._deadline: TimerHandle | None = None
+
+    def read(self) -> bool:
+        """Reads every partition; whether that is enough to answer."""
+        message = self._message
+        budget = min(message.max_bytes, self._broker.fetch_max_bytes)
+        results: Results = []
+        total = 0
+        is_due = False
+        for partition in self._context.partitions:
+            try:
+                data, size = self._read_one(partition, budget - total, total == 0)
+                is_due = is_due or data.diverging_epoch.epoch >= 0
+            except KafkaError as error:
+                data, size = self._refusal(partition, error), 0
+                is_due = True
+            total += size
+            results.append((partition, data, size))
+        self._results = results
+        return is_due or total >= message.min_bytes
+
+    def _read_one(
+        self, partition: "FetchedPartition", budget: int, is_first: bool
+    ) -> tuple[PartitionData, int]:
+        replica = self._replica(partition)
+        if self._replica_id >= 0:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        replica.check_epoch(partition.leader_epoch)
+        watermark = replica.high_watermark
+        data = PartitionData(
+            partition.index, 0, watermark, replica.last_stable_offset, replica.log.start_offset
+        )
+        data.aborted_transactions = [] if self._message.isolation_level == READ_COMMITTED else None
+        data.records = b""
+        offset = partition.fetch_offset
+        if partition.last_fetched_epoch >= 0:
+            epoch, end = replica.log.end_offset_for_epoch(partition.last_fetched_epoch)
+            if epoch < 0:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+            if epoch < partition.last_fetched_epoch or end < offset:
+                data.diverging_epoch = EpochEndOffset(epoch, end)
+                return data, 0
+        if watermark <= offset <= replica.log.end_offset:
+            return data, 0
+        size = min(partition.max_bytes, max(budget, 0))
+        piece = replica.read(offset, size, whole_first_batch=is_first)
+        if piece is None or piece.length == 0:
+            return data, 0
+        data.records = piece
+        return data, piece.length
+
+    def _replica(self, partition: "FetchedPartition") -> "Partition":
+        broker = self._broker
+        if self._request.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
+            return broker.leading(
+                partition.topic, partition.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+        name = broker.topic_name(partition.topic_id)
+        if name is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return broker.leading(name, partition.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _refusal(self, partition: "FetchedPartition", error: KafkaError) -> PartitionData:
+        data = PartitionData(partition.index, int(error.code), -1, -1, -1)
+        data.records = b""
+        if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
+            leader, epoch = self._broker.current_leader(partition.topic, partition.index)
+            data.current_leader = LeaderIdAndEpoch(leader, epoch)
+        return data
+
+    # Waiting
+
+    def park(self) -> None:
+        self._deadline = self._broker.timer.after(self._message.max_wait_ms, self._time_is_up)
+        for partition in self._context.partitions:
+            replica = self._replica(partition)
+            self._watched.append(replica)
+            replica.watch(self)
+
+    def look_again(self) -> None:
+        """A watermark moved, or a partition went away."""
+        if self.read():
+            self._answer()
+
+    def _time_is_up(self) -> None:
+        self._deadline = None
+        self.read()
+        self._answer()
+
+    def _answer(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        for replica in self._watched:
+            replica.unwatch(self)
+        self._request.reply(self.response())
+
+    # Answering
+
+    def response(self) -> FetchResponse:
+        try:
+            results = self._context.select(self._results)
+        except KafkaError as error:
+            return FetchResponse(error_code=int(error.code))
+        response = FetchResponse()
+        response.session_id = self._context.open_session(self._request.api_version)
+        topic: FetchableTopicResponse | None = None
+        last: tuple[str, bytes] | None = None
+        for partition, data, size in results:
+            key = (partition.topic, partition.topic_id)
+            if topic is None or key != last:
+                topic = FetchableTopicResponse(partition.topic, partition.topic_id, [])
+                response.responses.append(topic)
+                last = key
+            topic.partitions.append(data)
+            if size and isinstance(data.records, FileSlice):
+                self._broker.metrics.served(size)
+        return response

@@ -1,0 +1,157 @@
+"""ListOffsets, versions 1 to 11, and OffsetForLeaderEpoch, versions 2 to 4 (KIP-101, 279, 320).
+
+ListOffsets(latest) on a sole replica waits for the flush that covers the log end it found, so that
+a client which flushed its producer sees what it sent. The negative timestamps ask for: -1 latest,
+-2 earliest, -3 the largest timestamp (KIP-734), -4 earliest local, -5 latest tiered (KIP-405, 1005)
+and -6 earliest pending upload (KIP-1023); nothing is tiered here.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from sawlog.protocol.messages.offset_for_leader_epoch_response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from sawlog.broker.broker import Broker
+    from sawlog.broker.request import Request
+    from sawlog.protocol.messages.list_offsets_request import (
+        ListOffsetsPartition,
+        ListOffsetsRequest,
+    )
+    from sawlog.protocol.messages.offset_for_leader_epoch_request import (
+        OffsetForLeaderEpochRequest,
+        OffsetForLeaderPartition,
+    )
+    from sawlog.replication.partition import Partition
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+_FIRST_VERSION = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+FIRST_VERSION_WITH_LEADER_EPOCH = 4
+_UNKNOWN = -1
+
+
+def list_offsets(
+    broker: "Broker", request: "Request", message: "ListOffsetsRequest"
+) -> ListOffsetsResponse | None:
+    """Waits, where `latest` is asked for, until what is written now is committed."""
+    waiting: list[tuple[Partition, int]] = []
+    for topic in message.topics:
+        for asked in topic.partitions:
+            replica = broker.partitions.get((topic.name, asked.partition_index))  # type: ignore[call-overload]
+            if asked.timestamp == LATEST and replica is not None:
+                end = replica.log.end_offset
+                if replica.high_watermark < end and len(replica.in_sync) == 1:
+                    waiting.append((replica, end))
+    if not waiting:
+        return _answer(broker, request, message)
+    left = len(waiting)
+
+    def committed(_: KafkaError | None) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            request.reply(_answer(broker, request, message))
+
+    for replica, end in waiting:
+        replica.when_committed(end, committed)
+    return None
+
+
+def _answer(
+    broker: "Broker", request: "Request", message: "ListOffsetsRequest"
+) -> ListOffsetsResponse:
+    asked_for = Counter(
+        (topic.name, asked.partition_index)
+        for topic in message.topics
+        for asked in topic.partitions
+    )
+    topics = []
+    for topic in message.topics:
+        answers = []
+        for asked in topic.partitions:
+            answer = ListOffsetsPartitionResponse(asked.partition_index)
+            try:
+                if asked_for[topic.name, asked.partition_index] > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST)
+                offset, timestamp, epoch = _find(broker, topic.name, asked, request.api_version)
+                answer.offset, answer.timestamp = offset, timestamp
+                if request.api_version >= FIRST_VERSION_WITH_LEADER_EPOCH:
+                    answer.leader_epoch = epoch
+            except KafkaError as error:
+                answer.error_code = int(error.code)
+            answers.append(answer)
+        topics.append(ListOffsetsTopicResponse(topic.name, answers))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _find(
+    broker: "Broker", topic: str, asked: "ListOffsetsPartition", version: int
+) -> tuple[int, int, int]:
+    """Offset, timestamp and leader epoch of what was asked for, each -1 where there is none."""
+    if asked.timestamp < 0 and version < _FIRST_VERSION.get(asked.timestamp, 2**15):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    replica = broker.leading(topic, asked.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    replica.check_epoch(asked.current_leader_epoch)
+    log = replica.log
+    if asked.timestamp == LATEST:
+        return replica.high_watermark, _UNKNOWN, log.epochs.latest
+    if asked.timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
+        return log.start_offset, _UNKNOWN, log.epochs.epoch_at(log.start_offset)
+    if asked.timestamp == LATEST_TIERED:
+        return _UNKNOWN, _UNKNOWN, _UNKNOWN
+    if asked.timestamp == MAX_TIMESTAMP:
+        found = log.offset_of_max_timestamp(replica.high_watermark)
+    else:
+        found = log.offset_for_timestamp(asked.timestamp, replica.high_watermark)
+    if found is None:
+        return _UNKNOWN, _UNKNOWN, _UNKNOWN
+    return found.offset, found.timestamp, found.leader_epoch
+
+
+def offset_for_leader_epoch(
+    broker: "Broker",
+    request: "Request",  # noqa: ARG001 - every handler has the same shape
+    message: "OffsetForLeaderEpochRequest",
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic.topic, [_epoch_end(broker, topic.topic, asked) for asked in topic.partitions]
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _epoch_end(broker: "Broker", topic: str, asked: "OffsetForLeaderPartition") -> EpochEndOffset:
+    answer = EpochEndOffset(partition=asked.partition)
+    try:
+        replica = broker.leading(topic, asked.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        replica.check_epoch(asked.current_leader_epoch)
+        epoch, end = replica.log.end_offset_for_epoch(asked.leader_epoch)
+        answer.leader_epoch, answer.end_offset = epoch, end
+    except KafkaError as error:
+        answer.error_code = int(error.code)
+    return answer

@@ -1,0 +1,37 @@
+"""InitProducerId, versions 0 to 6, for idempotent producers (KIP-98, 360).
+
+An id comes from a block that is durable in the store before its first id is handed out. Until
+transactions exist, a transactional id is refused for good.
+"""
+
+from typing import TYPE_CHECKING
+
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.messages.init_producer_id_response import InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from sawlog.broker.broker import Broker
+    from sawlog.broker.request import Request
+    from sawlog.protocol.messages.init_producer_id_request import InitProducerIdRequest
+
+
+def init_producer_id(
+    broker: "Broker", request: "Request", message: "InitProducerIdRequest"
+) -> InitProducerIdResponse | None:
+    if message.transactional_id is not None:
+        return _refusal(ErrorCode.INVALID_REQUEST)
+    if (message.producer_id == -1) != (message.producer_epoch == -1):
+        return _refusal(ErrorCode.INVALID_REQUEST)
+
+    def allocated(result: int | KafkaError) -> None:
+        if isinstance(result, KafkaError):
+            request.reply(_refusal(result.code))
+        else:
+            request.reply(InitProducerIdResponse(producer_id=result, producer_epoch=0))
+
+    broker.producer_ids.next(allocated)
+    return None
+
+
+def _refusal(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=int(code), producer_id=-1, producer_epoch=-1)

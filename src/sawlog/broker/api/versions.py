@@ -1,0 +1,45 @@
+"""ApiVersions, versions 0 to 4 (KIP-35, 511, 584): what this broker serves, and nothing else.
+
+The answer's header is always version 0, whatever was asked: the client may not know better yet. A
+request in a version from the future is answered in version 0 by the dispatcher.
+"""
+
+import re
+from typing import TYPE_CHECKING
+
+from sawlog.core.errors import ErrorCode
+from sawlog.protocol.apis import advertised_versions
+from sawlog.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from sawlog.broker.broker import Broker
+    from sawlog.broker.request import Api, Request
+    from sawlog.protocol.messages.api_versions_request import ApiVersionsRequest
+
+FIRST_VERSION_WITH_SOFTWARE = 3
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def api_versions(
+    broker: "Broker", request: "Request", message: "ApiVersionsRequest"
+) -> ApiVersionsResponse:
+    if request.api_version >= FIRST_VERSION_WITH_SOFTWARE:
+        name, version = message.client_software_name, message.client_software_version
+        if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
+            return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
+        request.client.software = (name, version)
+    return ApiVersionsResponse(
+        api_keys=[_entry(api) for api in broker.apis.values()],
+    )
+
+
+def unsupported_version(api: "Api") -> ApiVersionsResponse:
+    """What a client from the future is told: the versions of ApiVersions itself."""
+    return ApiVersionsResponse(
+        error_code=int(ErrorCode.UNSUPPORTED_VERSION), api_keys=[_entry(api)]
+    )
+
+
+def _entry(api: "Api") -> ApiVersion:
+    first, last = advertised_versions(api.key)
+    return ApiVersion(int(api.key), first, last)

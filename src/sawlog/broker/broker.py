@@ -1,0 +1,224 @@
+"""One broker: a synchronous machine that the shell feeds with frames, timers and images.
+
+It owns the replicas of this node and hands each request to its handler. It never waits: a handler
+answers now or parks, and the event that fulfils the wait wakes it. Everything it needs of the world
+comes through ports, so that the same broker runs on a machine and in a simulation.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sawlog.broker.api.versions import unsupported_version
+from sawlog.broker.dispatch import error_response, served_apis
+from sawlog.broker.fetch_sessions import FetchSessions
+from sawlog.broker.metrics import BrokerMetrics
+from sawlog.broker.request import Api, Request
+from sawlog.broker.settings import log_config
+from sawlog.cluster.image import EMPTY_IMAGE, MetadataImage, TopicImage, changed_topics
+from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
+from sawlog.core.ids import NodeId, PartitionIndex, TopicPartition
+from sawlog.core.log import EventLogger
+from sawlog.protocol.apis import ApiKey
+from sawlog.protocol.headers import read_request_header
+from sawlog.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from sawlog.cluster.member import Member
+    from sawlog.cluster.producer_ids import ProducerIds
+    from sawlog.cluster.topics import Topics
+    from sawlog.core.config import BrokerConfig
+    from sawlog.core.ports import Clock, Exchange, Random, Timer
+    from sawlog.storage.config import LogConfig
+    from sawlog.storage.directory import LogDirectory
+
+log = EventLogger(__name__)
+
+COMMIT = "commit"
+"""The flush policy under which a record is committed only when it is on the disk."""
+
+
+class Broker:
+    """Invariant: `partitions` holds exactly the replicas that the image gives to this node and
+    whose logs are open; `image` is the newest one applied."""
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        config: "BrokerConfig",
+        directory: "LogDirectory",
+        *,
+        clock: "Clock",
+        timer: "Timer",
+        random: "Random",
+    ) -> None:
+        self.node_id = node_id
+        self.config = config
+        self.directory = directory
+        self.clock = clock
+        self.timer = timer
+        self.random = random
+        self.metrics = BrokerMetrics()
+        self.image: MetadataImage = EMPTY_IMAGE
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.apis: dict[int, Api] = served_apis()
+        self.fetch_sessions = FetchSessions(
+            clock, random, config["max.incremental.fetch.session.cache.slots"]
+        )
+        self.fetch_max_bytes: int = config["fetch.max.bytes"]
+        self._commits_on_flush: bool = config["flush.policy"] == COMMIT
+        self.member: Member
+        self.topics: Topics
+        self.producer_ids: ProducerIds
+
+    def join(self, member: "Member", topics: "Topics", producer_ids: "ProducerIds") -> None:
+        """Takes its part in a cluster; `member` calls `apply` with every new image."""
+        self.member = member
+        self.topics = topics
+        self.producer_ids = producer_ids
+
+    # Requests
+
+    def receive(self, exchange: "Exchange", frame: memoryview) -> None:
+        """One request frame, without its length. Whatever the bytes are, it does not raise."""
+        try:
+            api_key, version, correlation_id, client_id = None, -1, -1, None
+            (api_key, version, correlation_id, client_id), position = read_request_header(frame)
+            api = self.apis.get(api_key)
+            if api is None:
+                exchange.close(f"API {api_key} is not served here")
+                return
+            request = Request(exchange, api, version, correlation_id, client_id)
+            if not api.min_version <= version <= api.max_version:
+                self._refuse_version(request, api, version)
+                return
+            message = api.decode(version, frame, position)
+        except MalformedFrame as error:
+            exchange.close(f"malformed frame: {error}")
+            return
+        try:
+            response = api.handle(self, request, message)
+            if response is not None:
+                request.reply(response)
+        except Exception as error:
+            self._failed(request, api, error)
+        self.metrics.received(api_key)
+
+    def _refuse_version(self, request: Request, api: Api, version: int) -> None:
+        if api.key is ApiKey.API_VERSIONS:
+            request.reply_in_version(0, unsupported_version(api))
+        else:
+            request.close(
+                f"{api.key.name} version {version} is not served here; "
+                f"{api.min_version} to {api.max_version} are"
+            )
+
+    def _failed(self, request: Request, api: Api, error: Exception) -> None:
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
+        if isinstance(error, KafkaError):
+            code = error.code
+        else:
+            log.exception("request failed", api=api.key.name, version=request.api_version)
+        response = error_response(api, int(code))
+        if response is None:
+            request.close(f"{api.key.name} failed: {error}")
+        else:
+            request.reply(response)
+
+    # Look-ups for handlers
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return self.image.names.get(topic_id)  # type: ignore[call-overload,no-any-return]
+
+    def leading(self, name: str | None, index: int, missing: ErrorCode) -> Partition:
+        """The replica that this broker leads; else the error that a client is told."""
+        replica = self.partitions.get((name, index))  # type: ignore[call-overload]
+        if replica is not None:
+            if self.directory.offline is not None:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.directory.offline))
+            return replica  # type: ignore[no-any-return]
+        if name is None:
+            raise KafkaError(missing)
+        if self.image.partition(name, index) is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def current_leader(self, name: str | None, index: int) -> tuple[int, int]:
+        """Leader and leader epoch as the image has them, for a client that asked the wrong node."""
+        partition = None if name is None else self.image.partition(name, index)
+        return (-1, -1) if partition is None else (partition.leader, partition.leader_epoch)
+
+    # Images
+
+    def apply(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Opens, closes and reconfigures replicas so that they are what the image says."""
+        for before, after in changed_topics(old, new):
+            if after is None:
+                assert before is not None
+                self._drop_topic(before)
+            else:
+                self._apply_topic(before, after)
+        self.image = new
+
+    def _apply_topic(self, before: TopicImage | None, after: TopicImage) -> None:
+        config = log_config(self.config, after.configs)
+        reconfigured = before is not None and before.configs != after.configs
+        for index, state in enumerate(after.partitions):
+            if self.node_id not in state.replicas:
+                continue
+            name = TopicPartition(after.name, PartitionIndex(index))
+            replica = self.partitions.get(name)
+            if replica is None:
+                replica = self._open(name, after, config)
+            elif reconfigured:
+                replica.log.reconfigure(config)
+            if state.leader == self.node_id:
+                replica.lead(state.leader_epoch, state.isr)
+
+    def _open(self, name: TopicPartition, topic: TopicImage, config: "LogConfig") -> Partition:
+        found = self.directory.logs.get(name)
+        if found is not None and found.topic_id != topic.id:
+            log.warning("log of a deleted topic removed", log=str(name))
+            self.directory.delete(name)
+            found = None
+        replica = Partition(
+            found or self.directory.create(name, topic.id, config),
+            name,
+            topic.id,
+            timer=self.timer,
+            commits_on_flush=self._commits_on_flush,
+        )
+        self.partitions[name] = replica
+        return replica
+
+    def _drop_topic(self, topic: TopicImage) -> None:
+        gone = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        for index in range(len(topic.partitions)):
+            name = TopicPartition(topic.name, PartitionIndex(index))
+            replica = self.partitions.pop(name, None)
+            if replica is not None:
+                self.directory.delete(name)
+                replica.close(gone)
+
+    # The end
+
+    def stop(self, done: Callable[[], None]) -> None:
+        """Answers whoever waits, leaves the cluster, and closes all logs cleanly."""
+        gone = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for replica in self.partitions.values():
+            replica.close(gone)
+
+        def left() -> None:
+            self.directory.close_cleanly()
+            done()
+
+        self.member.stop(left)
+
+
+def describe(broker: Broker) -> dict[str, Any]:
+    """A few figures for logs and metrics."""
+    return {
+        "node": broker.node_id,
+        "topics": len(broker.image.topics),
+        "partitions": len(broker.partitions),
+        "sessions": len(broker.fetch_sessions),
+    }
