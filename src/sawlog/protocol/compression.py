@@ -1,0 +1,159 @@
+"""The codecs of record batches, each way in the framing that Kafka's clients use.
+
+Decompression is bounded: it never holds much more than `limit` bytes, however much a few bytes
+promise to become. Whatever is wrong with compressed bytes comes out as a KafkaError.
+"""
+
+import struct
+from collections.abc import Callable
+from enum import IntEnum
+
+import cramjam
+
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ports import Buffer
+
+
+class Codec(IntEnum):
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, oldest compatible version
+_XERIAL_BLOCK_BYTES = 32 * 1024  # what snappy-java writes
+_CHUNK_LENGTH = struct.Struct(">i")
+_GZIP_LEVEL = 6
+_LZ4_LEVEL = 1
+_ZSTD_LEVEL = 3
+_GZIP_TRAILER_BYTES = 4
+_FIRST_GUESS_FACTOR = 4
+_SMALLEST_GUESS_BYTES = 16 * 1024
+_GROWTH = 4
+_NO_ROOM = "failed to write whole buffer"  # cramjam's words for an output buffer that is full
+
+
+def compress(codec: int, data: Buffer) -> bytes:
+    """`data` as the codec's frame."""
+    if codec == Codec.NONE:
+        return bytes(data)
+    if codec == Codec.GZIP:
+        return bytes(cramjam.gzip.compress(data, _GZIP_LEVEL))
+    if codec == Codec.SNAPPY:
+        return _compress_snappy(memoryview(data))
+    if codec == Codec.LZ4:
+        # Kafka's Java reader refuses frames whose blocks depend on each other.
+        compressor = cramjam.lz4.Compressor(
+            level=_LZ4_LEVEL, content_checksum=False, block_linked=False
+        )
+        compressor.compress(bytes(data))
+        return bytes(compressor.finish())
+    if codec == Codec.ZSTD:
+        return bytes(cramjam.zstd.compress(data, _ZSTD_LEVEL))
+    raise _unknown(codec)
+
+
+def decompress(codec: int, data: Buffer, limit: int) -> bytes:
+    """What was compressed: MESSAGE_TOO_LARGE past `limit` bytes, CORRUPT_MESSAGE where it is no
+    such frame.
+    """
+    if codec == Codec.NONE:
+        if len(data) > limit:
+            raise _too_large(limit)
+        return bytes(data)
+    if codec == Codec.GZIP:
+        return _grow(cramjam.gzip.decompress_into, data, limit, _gzip_guess(data))
+    if codec == Codec.SNAPPY:
+        return _decompress_snappy(memoryview(data), limit)
+    if codec == Codec.LZ4:
+        return _grow(cramjam.lz4.decompress_into, data, limit, len(data) * _FIRST_GUESS_FACTOR)
+    if codec == Codec.ZSTD:
+        return _grow(cramjam.zstd.decompress_into, data, limit, len(data) * _FIRST_GUESS_FACTOR)
+    raise _unknown(codec)
+
+
+def _gzip_guess(data: Buffer) -> int:
+    """Gzip ends with the size modulo 2^32 of what it holds: a hint, not to be trusted."""
+    return int.from_bytes(data[-_GZIP_TRAILER_BYTES:], "little")
+
+
+def _grow(
+    decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int, guess: int
+) -> bytes:
+    """Decompresses into a buffer that starts at a guess and grows, but never past the limit."""
+    size = min(limit, max(guess, _SMALLEST_GUESS_BYTES))
+    while True:
+        output = bytearray(size)
+        try:
+            written = decompress_into(data, output)
+        except cramjam.DecompressionError as error:
+            if str(error) != _NO_ROOM:
+                raise _corrupt(str(error)) from None
+            if size >= limit:
+                raise _too_large(limit) from None
+            size = min(limit, size * _GROWTH)
+        else:
+            return bytes(memoryview(output)[:written])
+
+
+def _compress_snappy(data: memoryview) -> bytes:
+    """Xerial's framing: a header, then blocks of raw snappy, each with its length in front."""
+    pieces = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        pieces.append(_CHUNK_LENGTH.pack(len(block)))
+        pieces.append(block)
+    return b"".join(pieces)
+
+
+def _decompress_snappy(data: memoryview, limit: int) -> bytes:
+    """Xerial's framing, or one raw block as librdkafka writes it."""
+    if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        return _decompress_block(data, limit, limit)
+    pieces: list[bytes] = []
+    room = limit
+    position = len(_XERIAL_HEADER)
+    while position < len(data):
+        if len(data) - position < _CHUNK_LENGTH.size:
+            raise _corrupt("a snappy block's length is cut off")
+        (length,) = _CHUNK_LENGTH.unpack_from(data, position)
+        if data[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
+            position += len(_XERIAL_HEADER)  # streams may stand one after the other
+            continue
+        position += _CHUNK_LENGTH.size
+        if not 0 < length <= len(data) - position:
+            raise _corrupt(f"a snappy block of {length} bytes, {len(data) - position} are left")
+        pieces.append(_decompress_block(data[position : position + length], room, limit))
+        room -= len(pieces[-1])
+        position += length
+    return b"".join(pieces)
+
+
+def _decompress_block(block: memoryview, room: int, limit: int) -> bytes:
+    try:
+        size = cramjam.snappy.decompress_raw_len(block)
+        if size > room:
+            raise _too_large(limit)
+        output = bytearray(size)
+        written = cramjam.snappy.decompress_raw_into(block, output)
+    except cramjam.DecompressionError as error:
+        raise _corrupt(str(error)) from None
+    return bytes(memoryview(output)[:written])
+
+
+def _corrupt(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"compressed records do not decompress: {reason}")
+
+
+def _too_large(limit: int) -> KafkaError:
+    return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"records decompress to more than {limit} bytes")
+
+
+def _unknown(codec: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        f"codec {codec} is none of 0 (none), 1 (gzip), 2 (snappy), 3 (lz4), 4 (zstd)",
+    )

@@ -1,0 +1,250 @@
+"""What is inside a record batch: reading its records one by one, and building batches.
+
+Reading trusts nothing: whatever the bytes, records come out or a KafkaError with CORRUPT_MESSAGE
+(MESSAGE_TOO_LARGE past the decompression limit), and no more memory is taken than the limit says.
+CRCs are `batches`' business.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ports import Buffer
+from sawlog.protocol.batches import (
+    CONTROL,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    MAGIC,
+    TRANSACTIONAL,
+    BatchHeader,
+    read_header,
+)
+from sawlog.protocol.compression import Codec, compress, decompress
+from sawlog.protocol.varint import encode_varint, read_varint
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+NO_TIMESTAMP = -1
+_FRONT = struct.Struct(">qiibI")
+_COVERED = struct.Struct(">hiqqqhii")
+_UNCOUNTED_BYTES = 12  # base offset and length, which the length field does not count
+_NULL = encode_varint(-1)
+_SMALLEST_HEADER_BYTES = 2
+_new = tuple.__new__
+
+
+class Record(NamedTuple):
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+def iterate(batch: Buffer, *, max_decompressed_bytes: int) -> Iterator[Record]:
+    """The records of the batch that `batch` begins with, in order.
+
+    The batch is decompressed at once, its records are taken apart as they are asked for.
+    """
+    header = read_header(batch)
+    if header.magic != MAGIC or not HEADER_SIZE <= header.size <= len(batch):
+        raise _corrupt(
+            f"no whole batch of magic {MAGIC}: magic {header.magic}, {header.size} bytes"
+            f" announced, {len(batch)} there"
+        )
+    body = memoryview(batch)[HEADER_SIZE : header.size]
+    if header.codec == Codec.NONE:
+        return _read_records(bytes(body), header)
+    return _read_records(decompress(header.codec, body, max_decompressed_bytes), header)
+
+
+def _read_records(body: bytes, header: BatchHeader) -> Iterator[Record]:
+    """Numbers of one byte, most of them, are read in line: a consumer spends its time here."""
+    base_offset = header.base_offset
+    base_timestamp = header.base_timestamp
+    append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
+    position = 0
+    size = len(body)
+    try:
+        for _ in range(header.count):
+            length, position = read_varint(body, position)
+            end = position + length
+            # The attributes of a record, one byte, have no meaning yet.
+            timestamp, position = read_varint(body, position + 1)
+            offset, position = read_varint(body, position)
+
+            number = body[position]
+            if number == 1:
+                key, position = None, position + 1
+            elif number < 0x80 and not number & 1 and position + (number >> 1) < size:
+                start = position + 1
+                position = start + (number >> 1)
+                key = body[start:position]
+            else:
+                key, position = _read_bytes(body, position)
+
+            number = body[position]
+            if number < 0x80 and not number & 1 and position + (number >> 1) < size:
+                start = position + 1
+                position = start + (number >> 1)
+                value: bytes | None = body[start:position]
+            else:
+                value, position = _read_bytes(body, position)
+
+            if body[position] == 0:
+                headers: Headers = ()
+                position += 1
+            else:
+                headers, position = _read_headers(body, position)
+            if position != end:
+                raise _corrupt(f"a record of {length} bytes ends {position - end} bytes off")
+            timestamp = base_timestamp + timestamp if append_time is None else append_time
+            yield _new(Record, (base_offset + offset, timestamp, key, value, headers))
+    except IndexError:
+        raise _corrupt(f"records end early: the batch announced {header.count}") from None
+    if position != size:
+        raise _corrupt(f"{size - position} bytes after the last of {header.count} records")
+
+
+def _read_bytes(body: bytes, position: int) -> tuple[bytes | None, int]:
+    length, position = read_varint(body, position)
+    if length < 0:
+        if length != -1:
+            raise _corrupt(f"a length of {length}")
+        return None, position
+    end = position + length
+    if end > len(body):
+        raise IndexError
+    return body[position:end], end
+
+
+def _read_headers(body: bytes, position: int) -> tuple[Headers, int]:
+    count, position = read_varint(body, position)
+    if not 0 <= count <= (len(body) - position) // _SMALLEST_HEADER_BYTES:
+        raise _corrupt(f"{count} headers in {len(body) - position} bytes")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        name, position = _read_bytes(body, position)
+        if name is None:
+            raise _corrupt("a header without a name")
+        value, position = _read_bytes(body, position)
+        # As the Java consumer: nothing on the way checks that a name is UTF-8.
+        headers.append((name.decode("utf-8", "replace"), value))
+    return tuple(headers), position
+
+
+class BatchBuilder:
+    """Grows a batch record by record; its size before compression is known at any time."""
+
+    __slots__ = ("_base_timestamp", "_max_timestamp", "_pieces", "count", "size")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.size = HEADER_SIZE
+        self._pieces: list[bytes] = []
+        self._base_timestamp = NO_TIMESTAMP
+        self._max_timestamp = NO_TIMESTAMP
+
+    def append(
+        self, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers = ()
+    ) -> None:
+        if self.count == 0:
+            self._base_timestamp = timestamp
+        self._max_timestamp = max(self._max_timestamp, timestamp)
+        pieces = [
+            b"\x00",
+            encode_varint(timestamp - self._base_timestamp),
+            encode_varint(self.count),
+            _NULL if key is None else encode_varint(len(key)) + key,
+            _NULL if value is None else encode_varint(len(value)) + value,
+            encode_varint(len(headers)),
+        ]
+        for name, content in headers:
+            encoded_name = name.encode()
+            pieces.append(encode_varint(len(encoded_name)) + encoded_name)
+            pieces.append(_NULL if content is None else encode_varint(len(content)) + content)
+        record = b"".join(pieces)
+        length = encode_varint(len(record))
+        self._pieces.append(length)
+        self._pieces.append(record)
+        self.size += len(length) + len(record)
+        self.count += 1
+
+    def finish(
+        self,
+        *,
+        codec: int = Codec.NONE,
+        base_offset: int = 0,
+        leader_epoch: int = -1,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+        control: bool = False,
+        timestamp_type: int = 0,
+    ) -> bytearray:
+        """The whole batch, its CRC included."""
+        body = b"".join(self._pieces)
+        if codec != Codec.NONE:
+            body = compress(codec, body)
+        attributes = (
+            codec
+            | (LOG_APPEND_TIME if timestamp_type else 0)
+            | (TRANSACTIONAL if transactional else 0)
+            | (CONTROL if control else 0)
+        )
+        covered = _COVERED.pack(
+            attributes,
+            self.count - 1,
+            self._base_timestamp,
+            self._max_timestamp,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            self.count,
+        )
+        front = _FRONT.pack(
+            base_offset,
+            HEADER_SIZE - _UNCOUNTED_BYTES + len(body),
+            leader_epoch,
+            MAGIC,
+            crc32c(body, crc32c(covered)),
+        )
+        return bytearray().join((front, covered, body))
+
+
+def build_batch(
+    records: Iterable[Record],
+    *,
+    codec: int = Codec.NONE,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    timestamp_type: int = 0,
+) -> bytearray:
+    """One batch of these records, numbered from `base_offset` on whatever their own offsets say."""
+    builder = BatchBuilder()
+    for record in records:
+        builder.append(record.timestamp, record.key, record.value, record.headers)
+    return builder.finish(
+        codec=codec,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+        control=control,
+        timestamp_type=timestamp_type,
+    )
+
+
+def _corrupt(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, message)
