@@ -104,7 +104,7 @@ class Tree:
         return [
             path
             for path, entry in self._entries.items()
-            if (entry.owner if owner is None else entry.owner == owner and owner)
+            if entry.owner and owner in (None, entry.owner)
         ]
 
     def apply(self, operations: Sequence[Operation], owner: int) -> Applied:
