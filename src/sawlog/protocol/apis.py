@@ -13,6 +13,7 @@ from sawlog.protocol.schema import Message, parse_versions
 __all__ = [
     "ApiKey",
     "advertised_versions",
+    "first_flexible_version",
     "has_draft_version",
     "request_class",
     "request_header_version",
@@ -52,7 +53,7 @@ def advertised_versions(api: ApiKey) -> tuple[int, int]:
 
 
 def has_draft_version(api: ApiKey) -> bool:
-    return VERSIONS[api][1 + 1]
+    return VERSIONS[api][2]
 
 
 @cache
@@ -68,7 +69,7 @@ def request_header_version(api: ApiKey, version: int) -> int:
 
 
 def response_header_version(api: ApiKey, version: int) -> int:
-    """0, or 1 with tagged fields; ApiVersions always has 0, so that any client reads it (KIP-511)."""
+    """0, or 1 with tagged fields; always 0 for ApiVersions, so that any client reads it (KIP-511)."""
     return int(version >= first_flexible_version(api) and api is not ApiKey.API_VERSIONS)
 
 
