@@ -69,7 +69,7 @@ def request_header_version(api: ApiKey, version: int) -> int:
 
 
 def response_header_version(api: ApiKey, version: int) -> int:
-    """0, or 1 with tagged fields; always 0 for ApiVersions, so that any client reads it (KIP-511)."""
+    """0, or 1 with tagged fields; always 0 for ApiVersions: any client must read it (KIP-511)."""
     return int(version >= first_flexible_version(api) and api is not ApiKey.API_VERSIONS)
 
 
