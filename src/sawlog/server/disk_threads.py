@@ -1,0 +1,90 @@
+"""The threads on which the real disk waits for fsync, and the way back to the loop.
+
+A task is a plain call that may block; what it returns or raises comes back on the loop's thread.
+Completions that arrive together are handed over with one wake-up of the loop.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from sawlog.core.log import EventLogger
+from sawlog.core.ports import DiskError
+
+Task = Callable[[], None]
+Done = Callable[[DiskError | None], None]
+Notify = Callable[[Callable[[], None]], object]
+
+log = EventLogger(__name__)
+
+
+class DiskThreads:
+    """Up to `limit` daemon threads, started as work comes; `notify` is call_soon_threadsafe."""
+
+    def __init__(self, notify: Notify, *, limit: int = 16) -> None:
+        self._notify = notify
+        self._limit = limit
+        self._tasks: SimpleQueue[tuple[Task, Done] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._under_way = 0  # touched by the loop's thread alone
+        self._finished: deque[tuple[Done, DiskError | None]] = deque()
+        self._lock = threading.Lock()
+        self._wake_up_sent = False
+
+    @property
+    def under_way(self) -> int:
+        """Tasks given whose `done` was not called yet."""
+        return self._under_way
+
+    def run(self, task: Task, done: Done) -> None:
+        self._under_way += 1
+        if self._under_way > len(self._threads) < self._limit:
+            thread = threading.Thread(
+                target=self._work, name=f"disk-{len(self._threads)}", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
+        self._tasks.put((task, done))
+
+    def stop(self) -> None:
+        """Ends the threads after what they are doing; queued tasks before this call still run."""
+        for _ in self._threads:
+            self._tasks.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+    def _work(self) -> None:
+        while (item := self._tasks.get()) is not None:
+            task, done = item
+            error: DiskError | None = None
+            try:
+                task()
+            except DiskError as failure:
+                error = failure
+            except Exception as failure:  # a bug, but the loop must hear of it all the same
+                log.exception("a disk task broke")
+                error = DiskError("", repr(failure))
+            with self._lock:
+                self._finished.append((done, error))
+                is_first = not self._wake_up_sent
+                self._wake_up_sent = True
+            if is_first:
+                try:
+                    self._notify(self.deliver)
+                except RuntimeError:
+                    return  # the loop is closed: nobody waits any more
+
+    def deliver(self) -> None:
+        """On the loop's thread: answers everything that has finished."""
+        with self._lock:
+            self._wake_up_sent = False
+            finished = tuple(self._finished)
+            self._finished.clear()
+        self._under_way -= len(finished)
+        for done, error in finished:
+            try:
+                done(error)
+            except Exception:
+                log.exception("the answer to a disk task broke")
