@@ -70,6 +70,10 @@ class Server:
             self.kill()
         return time.monotonic() - began
 
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.poll()
+
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()

@@ -1,0 +1,191 @@
+"""`python -m bench`: Sawlog beside Apache Kafka, as tables here and as docs/benchmarks.md."""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from confluent_kafka import KafkaException
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from bench import chart, document
+from bench.brokers import Name
+from bench.process import ChildFailed
+from bench.restarts import NEEDED_BYTES
+from bench.results import Results
+from bench.runs import GIGABYTE, ROOT, Measured
+from bench.session import Plan, compare
+from bench.tables import number, sections
+from bench.workloads import BY_NAME, Metric
+from tools.kafka_server import KafkaUnavailable, java_command
+
+DOCUMENTS = ROOT / "docs"
+QUICK_FACTOR = 0.25
+LEAST_DISK_BYTES = 6_000_000_000
+TOLD = (
+    (Metric.RATE, "records/s"),
+    (Metric.BROKER_CPU, "s broker CPU"),
+    (Metric.P99, "ms p99"),
+    (Metric.FIRST_ANSWER, "s to first answer"),
+    (Metric.RESIDENT_IDLE, "MB resident"),
+    (Metric.OPEN_5000, "s to open"),
+    (Metric.RECOVER_10GB, "s to recover"),
+    (Metric.OTHERS, "cores used by others"),
+)
+
+
+def arguments(given: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    names = ", ".join(BY_NAME)
+    parser.add_argument("--rounds", type=int, default=3, help="alternating rounds (3)")
+    parser.add_argument("--only", metavar="A,B", help=f"only these of: {names}")
+    parser.add_argument("--skip", metavar="A,B", default="", help="all but these")
+    parser.add_argument("--brokers", default="kafka,sawlog", help="one of them, or both")
+    parser.add_argument("--quick", action="store_true", help="a quarter of the records, one round")
+    parser.add_argument("--no-warmup", action="store_true", help="for a look at Sawlog alone")
+    parser.add_argument("--directory", type=Path, default=ROOT / ".cache" / "bench")
+    parser.add_argument("--json", type=Path, help="keep the values here, too")
+    parser.add_argument(
+        "--render", type=Path, help="measure nothing: write the document from these"
+    )
+    return parser.parse_args(given)
+
+
+def make_plan(options: argparse.Namespace) -> Plan:
+    """The plan that the options ask for; SystemExit names an unknown word."""
+    skipped = set(filter(None, options.skip.split(",")))
+    if options.quick and not options.only:
+        skipped |= {"recovery", "latency-java-1", "latency-java-all"}
+    wanted = options.only.split(",") if options.only else list(BY_NAME)
+    for name in (*wanted, *skipped):
+        if name not in BY_NAME:
+            raise SystemExit(f"no such work: {name}; there are {', '.join(BY_NAME)}")
+    try:
+        names = tuple(Name(name) for name in options.brokers.split(","))
+    except ValueError:
+        raise SystemExit(f"no such broker: {options.brokers}; there are kafka, sawlog") from None
+    return Plan(
+        workloads=tuple(BY_NAME[name] for name in wanted if name not in skipped),
+        names=names,
+        rounds=1 if options.quick else options.rounds,
+        factor=QUICK_FACTOR if options.quick else 1.0,
+        warmup_factor=0.0 if options.no_warmup else 1.0,
+        directory=options.directory,
+    )
+
+
+def check(plan: Plan) -> None:
+    """SystemExit with one clear line where the machine lacks something."""
+    try:
+        java_command("")
+    except KafkaUnavailable as missing:
+        raise SystemExit(f"the benchmark needs Apache Kafka's tools: {missing}") from None
+    wants_recovery = BY_NAME["recovery"] in plan.workloads
+    needed = NEEDED_BYTES if wants_recovery else LEAST_DISK_BYTES
+    plan.directory.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(plan.directory).free
+    if free < needed:
+        hint = " (or --skip recovery)" if wants_recovery else ""
+        raise SystemExit(
+            f"{free / GIGABYTE:.0f} GB of disk are free, {needed / GIGABYTE:.0f} are needed{hint}"
+        )
+
+
+def machine() -> dict[str, str]:
+    """What a reader needs to judge the numbers, and nothing that names this machine."""
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIGABYTE
+    kernel = ".".join(platform.release().split(".")[:2])
+    return {
+        "cores": str(os.cpu_count()),
+        "memory": f"{memory_gb:.0f} GB",
+        "kernel": f"{platform.system()} {kernel}",
+        "Python": platform.python_version(),
+    }
+
+
+def measure(plan: Plan, results: Results, console: Console) -> None:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("begin", total=plan.steps())
+
+        def listener(step: str, measured: Measured | None) -> None:
+            progress.update(task, description=step)
+            if measured is not None:
+                progress.advance(task)
+                console.print(f"{step}: {told(measured)}", highlight=False, soft_wrap=True)
+
+        compare(plan, results, listener)
+
+
+def told(measured: Measured) -> str:
+    """One run in one line."""
+    parts = [f"{number(measured[metric])} {unit}" for metric, unit in TOLD if metric in measured]
+    return ", ".join(parts)
+
+
+def show(results: Results, console: Console) -> None:
+    for section in sections(results):
+        table = Table(title=section.title, title_justify="left", title_style="bold")
+        for position, column in enumerate(section.columns):
+            table.add_column(column, justify="right" if position else "left")
+        for *cells, reached in section.rows:
+            style = {"yes": "green", "no": "yellow"}.get(reached, "")
+            table.add_row(*cells, f"[{style}]{reached}[/]" if style else reached)
+        console.print(table)
+    if (others := results.others_cores()) is not None:
+        console.print(f"Neither broker nor client: {others:.2f} cores in the median of all runs.")
+
+
+def write(results: Results) -> None:
+    DOCUMENTS.mkdir(exist_ok=True)
+    (DOCUMENTS / "benchmarks.md").write_text(document.render(results))
+    (DOCUMENTS / "benchmarks.svg").write_text(chart.draw(chart.groups(results)))
+
+
+def _stop(_signal: int, _frame: FrameType | None) -> None:
+    raise SystemExit("stopped")
+
+
+def main(given: list[str]) -> int:
+    options = arguments(given)
+    console = Console()
+    if options.render:
+        write(Results.from_json(json.loads(options.render.read_text())))
+        return 0
+    # So that the brokers are stopped, whoever stops the benchmark.
+    signal.signal(signal.SIGTERM, _stop)
+    plan = make_plan(options)
+    check(plan)
+    results = Results(machine(), plan.rounds)
+    try:
+        measure(plan, results, console)
+    except (ChildFailed, KafkaException) as failure:
+        console.print(f"[red]failed:[/] {failure}", highlight=False)
+        return 1
+    finally:
+        if options.json:
+            options.json.write_text(json.dumps(results.as_json(), indent=1) + "\n")
+    show(results, console)
+    is_complete = len(plan.workloads) == len(BY_NAME) and len(plan.names) == len(Name)
+    if is_complete and not options.quick:
+        write(results)
+        console.print("docs/benchmarks.md and docs/benchmarks.svg are written.")
+    else:
+        console.print("Not everything was measured: docs/benchmarks.md stays as it is.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

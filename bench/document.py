@@ -1,0 +1,93 @@
+"""docs/benchmarks.md: the verdicts, the tables, the machine, and how to repeat it. No IO."""
+
+from bench.results import Results, Verdict
+from bench.tables import START_TITLES, Section, bound, number, ratio, sections, word
+from bench.workloads import Kind, Metric
+
+INTRODUCTION = """\
+# Sawlog beside Apache Kafka
+
+Written by `make bench`; change it by running that again. Both brokers run on the same machine and
+the same file system, on loopback, and only one is loaded at a time. The producer is Kafka's own
+`ProducerPerformance`, the consumer is librdkafka with `assign`. Apache Kafka 4.3.0 has its usual
+1 GB heap and G1, and several million records behind it before anything counts. Values are
+medians; `±` is half the distance between the best and the worst round. A ratio is Sawlog's median
+over Kafka's.
+
+Under `acks=all` Sawlog answers when the records are on the disk (`fdatasync`, in groups), Kafka
+when they are in the page cache.
+
+![Sawlog's medians as ratios to Apache Kafka's](benchmarks.svg)
+"""
+REPEAT = """\
+## How to repeat it
+
+`make bench` takes about twenty minutes and 15 GB of disk; nothing else should run on the machine.
+It installs Java where it can and fetches Kafka with Maven. `python -m bench --help` tells how to
+run fewer rounds (`--rounds 1`), some of the work (`--only produce-6,consume`) or everything with a
+quarter of the records (`--quick`, which writes no document).
+"""
+SHORT = {
+    Metric.RATE: "throughput",
+    Metric.BROKER_CPU: "broker CPU",
+    Metric.P99: "99th percentile",
+    **{metric: title.rpartition(",")[0] for metric, title in START_TITLES.items()},
+}
+
+
+def render(results: Results) -> str:
+    parts = [INTRODUCTION, _verdicts(results), _missed(results), "## Measured\n"]
+    parts += [_table(section) for section in sections(results)]
+    parts += [_machine(results), REPEAT]
+    return "\n".join(part for part in parts if part)
+
+
+def _verdicts(results: Results) -> str:
+    rows = tuple(_verdict_row(verdict) for verdict in results.verdicts())
+    columns = ("work", "what", "measured", "target", "reached")
+    return f"## Targets\n\n{markdown(columns, rows)}"
+
+
+def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
+    target = verdict.target
+    if target.absolute:
+        measured, wanted = f"{number(verdict.measured)} s", f"{bound(target)} s"
+    else:
+        measured, wanted = ratio(verdict.measured), bound(target)
+    work = "" if verdict.workload.kind is Kind.START else verdict.workload.title
+    what = SHORT.get(target.metric, "time")
+    return (work or what, "" if not work else what, measured, wanted, word(verdict.reached))
+
+
+def _missed(results: Results) -> str:
+    """Names what was not reached, so that nobody has to look for it."""
+    missed = [_verdict_row(verdict) for verdict in results.verdicts() if verdict.reached is False]
+    if not missed:
+        return "Every target was reached in this run.\n"
+    lines = [
+        f"- {work}{', ' if what else ''}{what}: {measured}, where {target} was asked."
+        for work, what, measured, target, _ in missed
+    ]
+    return "Not reached in this run:\n\n" + "\n".join(lines) + "\n"
+
+
+def _table(section: Section) -> str:
+    return f"### {section.title}\n\n{markdown(section.columns, section.rows)}"
+
+
+def markdown(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
+    lines = [f"| {' | '.join(columns)} |", "|---|" + "---:|" * (len(columns) - 1)]
+    lines += [f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _machine(results: Results) -> str:
+    facts = [f"- {name}: {value}" for name, value in results.machine.items()]
+    facts.append(f"- rounds: {results.rounds}, the order changing from round to round")
+    others = results.others_cores()
+    if others is not None:
+        facts.append(
+            f"- used by neither broker nor client during the runs (kernel, other processes): "
+            f"{others:.2f} cores in the median"
+        )
+    return "## The machine\n\n" + "\n".join(facts) + "\n"

@@ -1,0 +1,71 @@
+"""Kafka's own ProducerPerformance, run against either broker, and what its last lines say."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bench.process import ChildFailed, Finished, run_to_end
+from tools.kafka_server import USUAL_JVM, java_command
+
+CLASS = "org.apache.kafka.tools.ProducerPerformance"
+# The heap that its start script gives to it.
+OPTIONS = ("-Xmx512m", *USUAL_JVM)
+TIMEOUT_S = 600.0
+SUMMARY = re.compile(
+    r"(?P<records>\d+) (?P<steady>steady state )?records sent, (?P<rate>[\d.]+) records/sec .*"
+    r"latency, (?P<p50>\d+) ms 50th, (?P<p95>\d+) ms 95th, (?P<p99>\d+) ms 99th"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One run in the tool's own numbers; its latencies are whole milliseconds."""
+
+    records: int
+    records_per_s: float
+    p50_ms: float
+    p99_ms: float
+
+
+def parse_summary(output: str) -> Summary:
+    """The last summary: that of the steady state, where a warm-up was asked for."""
+    found = [match for line in output.splitlines() if (match := SUMMARY.search(line))]
+    if not found:
+        raise ChildFailed(f"ProducerPerformance printed no summary:\n{output[-2000:]}")
+    last = found[-1]
+    return Summary(
+        records=int(last["records"]),
+        records_per_s=float(last["rate"]),
+        p50_ms=float(last["p50"]),
+        p99_ms=float(last["p99"]),
+    )
+
+
+def produce(
+    bootstrap: str,
+    topic: str,
+    *,
+    records: int,
+    record_bytes: int,
+    properties: Mapping[str, str],
+    records_per_s: int = -1,
+    warmup_records: int = 0,
+) -> tuple[Summary, Finished]:
+    """Sends `records` after `warmup_records`; as fast as it goes where no rate is given."""
+    command = java_command(
+        CLASS, "--bootstrap-server", bootstrap, "--topic", topic, options=OPTIONS
+    )
+    command += ["--num-records", str(records + warmup_records)]
+    command += ["--record-size", str(record_bytes), "--throughput", str(records_per_s)]
+    if warmup_records:
+        command += ["--warmup-records", str(warmup_records)]
+    command += ["--command-property", *(f"{key}={value}" for key, value in properties.items())]
+    finished = run_to_end(command, TIMEOUT_S)
+    if failures := _failures(finished.output):
+        raise ChildFailed(f"ProducerPerformance reported errors:\n{failures}")
+    return parse_summary(finished.output), finished
+
+
+def _failures(output: str) -> str:
+    """The tool prints the stack of a failed send and goes on: such a run measures nothing."""
+    return "\n".join(line for line in output.splitlines() if "Exception" in line)[:2000]

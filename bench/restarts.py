@@ -1,0 +1,122 @@
+"""How fast Sawlog comes back: with thousands of partitions, and with much log after kill -9.
+
+Neither needs Kafka beside it: the targets are seconds. The partitions hold a record each, so that
+nothing is gained by opening an empty one; the recovery tells what it read, too.
+"""
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from bench import brokers, topics
+from bench.brokers import Broker, Name
+from bench.process import ChildFailed
+from bench.producer_performance import CLASS, OPTIONS
+from bench.runs import MEGABYTE, Measured
+from bench.workloads import Metric
+from tools.kafka_server import java_command
+
+TOPICS, PARTITIONS = 5, 1_000
+LOG_BYTES = 10_000_000_000
+# Beside the log itself, what the producer still has under way when the broker is killed.
+NEEDED_BYTES = 12_000_000_000
+FILL_TIMEOUT_S = 900.0
+TIMEOUT_S = 60.0
+
+
+def open_partitions(directory: Path) -> Measured:
+    """Start to first answer, and to the end offset of the last partition, after a clean stop."""
+    broker = brokers.start(Name.SAWLOG, directory)
+    try:
+        for number in range(TOPICS):
+            topics.create(broker.bootstrap, f"many-{number}", PARTITIONS)
+        _one_record_each(broker)
+    finally:
+        broker.server.stop()
+    began = time.monotonic()
+    broker = brokers.start(Name.SAWLOG, directory)
+    try:
+        end = _end_offset(broker, f"many-{TOPICS - 1}", PARTITIONS - 1)
+        opened_s = time.monotonic() - began
+        if end != 1:
+            raise ChildFailed(f"the last partition ends at {end} after a clean stop")
+        return {Metric.OPEN_5000: opened_s, Metric.FIRST_ANSWER: broker.first_answer_s}
+    finally:
+        broker.server.stop()
+
+
+def _one_record_each(broker: Broker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all", "log_level": 2})
+    for number in range(TOPICS):
+        for partition in range(PARTITIONS):
+            producer.produce(f"many-{number}", b"x" * 100, partition=partition)
+            producer.poll(0)
+    if left := producer.flush(TIMEOUT_S):
+        raise ChildFailed(f"{left} records were not acknowledged")
+
+
+def _end_offset(broker: Broker, topic: str, partition: int) -> int:
+    consumer = Consumer(
+        {"bootstrap.servers": broker.bootstrap, "group.id": "bench", "log_level": 2}
+    )
+    try:
+        _low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S)
+        return int(high)
+    finally:
+        consumer.close()
+
+
+def recover_log(directory: Path) -> Measured:
+    """kill -9 in the middle of the writing, then start to first answer and the bytes read."""
+    broker = brokers.start(Name.SAWLOG, directory)
+    try:
+        topics.create(broker.bootstrap, "large", 6)
+        _fill(broker)
+    finally:
+        broker.server.kill()
+    broker = brokers.start(Name.SAWLOG, directory)
+    try:
+        return {
+            Metric.RECOVER_10GB: broker.first_answer_s,
+            Metric.RECOVERY_READ: broker.server.read_bytes() / MEGABYTE,
+        }
+    finally:
+        broker.server.stop()
+
+
+def _fill(broker: Broker) -> None:
+    """Returns while a producer is still sending; the broker is to be killed at once."""
+    command = java_command(CLASS, "--bootstrap-server", broker.bootstrap, options=OPTIONS)
+    command += ["--topic", "large", "--num-records", "1000000000", "--record-size", "1000"]
+    command += ["--throughput", "-1", "--command-property", "acks=1", "batch.size=65536"]
+    producer = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + FILL_TIMEOUT_S
+        while _log_bytes(broker.data) < LOG_BYTES:
+            broker.server.check_running()
+            if producer.poll() is not None or time.monotonic() > deadline:
+                raise ChildFailed(f"the log did not grow to {LOG_BYTES} bytes")
+            time.sleep(0.2)
+        broker.server.kill()
+    finally:
+        producer.kill()
+        producer.wait()
+
+
+def _log_bytes(data: Path) -> int:
+    return sum(path.stat().st_size for path in data.glob("large-*/*.log"))
+
+
+MEASURES: dict[str, Callable[[Path], Measured]] = {
+    "partitions": open_partitions,
+    "recovery": recover_log,
+}

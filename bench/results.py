@@ -1,0 +1,91 @@
+"""Measured values, their medians and ratios, and whether a target was reached. No IO."""
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.brokers import Name
+from bench.workloads import BY_NAME, WORKLOADS, Metric, Target, Workload
+
+Values = dict[str, dict[str, dict[str, list[float]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One target beside what was measured; `measured` is a ratio unless the target is absolute."""
+
+    workload: Workload
+    target: Target
+    measured: float | None
+    reached: bool | None
+
+
+@dataclass(slots=True)
+class Results:
+    """workload name → broker name → metric → one value per round."""
+
+    machine: dict[str, str] = field(default_factory=dict)
+    rounds: int = 0
+    values: Values = field(default_factory=dict)
+
+    def add(self, workload: str, broker: str, metric: Metric, value: float) -> None:
+        per_broker = self.values.setdefault(workload, {})
+        per_broker.setdefault(broker, {}).setdefault(metric, []).append(value)
+
+    def all(self, workload: str, broker: str, metric: Metric) -> list[float]:
+        return self.values.get(workload, {}).get(broker, {}).get(metric, [])
+
+    def median(self, workload: str, broker: str, metric: Metric) -> float | None:
+        values = self.all(workload, broker, metric)
+        return statistics.median(values) if values else None
+
+    def ratio(self, workload: str, metric: Metric) -> float | None:
+        """Sawlog's median over Kafka's; None where one is missing or Kafka's is zero."""
+        ours = self.median(workload, Name.SAWLOG, metric)
+        theirs = self.median(workload, Name.KAFKA, metric)
+        return None if ours is None or not theirs else ours / theirs
+
+    def spread(self, workload: str, broker: str, metric: Metric) -> float | None:
+        """How far the rounds lie apart, as a share of their median."""
+        values = self.all(workload, broker, metric)
+        middle = self.median(workload, broker, metric)
+        return (max(values) - min(values)) / middle if middle else None
+
+    def others_cores(self) -> float | None:
+        """The median over all runs of the cores that neither broker nor client used."""
+        values = [
+            value
+            for workload, per_broker in self.values.items()
+            for broker in per_broker
+            for value in self.all(workload, broker, Metric.OTHERS)
+        ]
+        return statistics.median(values) if values else None
+
+    def measured(self) -> list[Workload]:
+        return [workload for workload in WORKLOADS if workload.name in self.values]
+
+    def verdicts(self) -> Iterator[Verdict]:
+        for workload in self.measured():
+            for target in workload.targets:
+                yield self.verdict(workload.name, target)
+
+    def verdict(self, name: str, target: Target) -> Verdict:
+        workload = BY_NAME[name]
+        ours = self.median(name, Name.SAWLOG, target.metric)
+        theirs = 1.0 if target.absolute else self.median(name, Name.KAFKA, target.metric)
+        measured = ours if target.absolute else self.ratio(name, target.metric)
+        if ours is None or theirs is None:
+            return Verdict(workload, target, measured, None)
+        # Compared by product: Kafka's median in whole milliseconds may be zero.
+        limit = target.bound * theirs
+        return Verdict(
+            workload, target, measured, ours >= limit if target.at_least else ours <= limit
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {"machine": self.machine, "rounds": self.rounds, "values": self.values}
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> "Results":
+        return cls(stored["machine"], stored["rounds"], stored["values"])

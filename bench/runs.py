@@ -1,0 +1,128 @@
+"""Carries out one workload on one broker and tells what it cost.
+
+The broker's CPU is the difference of the kernel's counters around the client's life, so it holds
+everything that the client made the broker do; the client's CPU is the whole child's.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import topics
+from bench.brokers import Broker
+from bench.process import Finished, machine_busy_s, run_to_end
+from bench.producer_performance import Summary, produce
+from bench.workloads import PACE_PER_S, Kind, Metric, Workload
+
+ROOT = Path(__file__).resolve().parent.parent
+GIGABYTE = 1e9
+MEGABYTE = 1e6
+CLIENT_TIMEOUT_S = 600.0
+# A Java client needs some seconds at this low rate until its code is compiled.
+JAVA_WARMUP_RECORDS = 8_000
+LIBRDKAFKA_WARMUP_S = 2.0
+
+Measured = dict[Metric, float]
+
+
+@dataclass(slots=True)
+class Meter:
+    """CPU of the broker, of the client and of everybody else during a block."""
+
+    broker: Broker
+    client: Finished | None = None
+    measured: Measured = field(default_factory=dict)
+
+
+@contextmanager
+def metered(broker: Broker) -> Iterator[Meter]:
+    meter = Meter(broker)
+    began, cpu_s, busy_s = time.monotonic(), broker.server.cpu_s(), machine_busy_s()
+    yield meter
+    broker.server.check_running()
+    broker_s = broker.server.cpu_s() - cpu_s
+    client_s = meter.client.cpu_s if meter.client else 0.0
+    others_s = machine_busy_s() - busy_s - broker_s - client_s
+    meter.measured[Metric.BROKER_CPU] = broker_s
+    meter.measured[Metric.CLIENT_CPU] = client_s
+    meter.measured[Metric.OTHERS] = max(0.0, others_s) / (time.monotonic() - began)
+
+
+def run(workload: Workload, broker: Broker, topic: str) -> Measured:
+    """One run on a fresh topic, which is gone again when this returns."""
+    carry_out = {
+        Kind.PRODUCE: _produce,
+        Kind.CONSUME: _consume,
+        Kind.PACE_JAVA: _pace_java,
+        Kind.PACE_LIBRDKAFKA: _pace_librdkafka,
+    }[workload.kind]
+    with topics.fresh(broker, topic, workload.partitions):
+        return carry_out(workload, broker, topic)
+
+
+def _produce(workload: Workload, broker: Broker, topic: str) -> Measured:
+    with metered(broker) as meter:
+        summary, meter.client = _send(workload, broker, topic)
+    return _with_rates(meter.measured, workload, summary.records_per_s)
+
+
+def _send(workload: Workload, broker: Broker, topic: str) -> tuple[Summary, Finished]:
+    return produce(
+        broker.bootstrap,
+        topic,
+        records=workload.records,
+        record_bytes=workload.record_bytes,
+        properties=workload.properties,
+    )
+
+
+def _consume(workload: Workload, broker: Broker, topic: str) -> Measured:
+    _send(workload, broker, topic)
+    os.sync()
+    with metered(broker) as meter:
+        arguments = ["consume", broker.bootstrap, topic]
+        arguments += [str(workload.partitions), str(workload.records)]
+        meter.client = _librdkafka(arguments)
+        told = json.loads(meter.client.output.splitlines()[-1])
+    return _with_rates(meter.measured, workload, told["records"] / told["elapsed_s"])
+
+
+def _with_rates(measured: Measured, workload: Workload, records_per_s: float) -> Measured:
+    total_gb = workload.records * workload.record_bytes / GIGABYTE
+    measured[Metric.RATE] = records_per_s
+    measured[Metric.MEGABYTES] = records_per_s * workload.record_bytes / MEGABYTE
+    measured[Metric.BROKER_CPU_PER_GB] = measured[Metric.BROKER_CPU] / total_gb
+    return measured
+
+
+def _pace_java(workload: Workload, broker: Broker, topic: str) -> Measured:
+    with metered(broker) as meter:
+        summary, meter.client = produce(
+            broker.bootstrap,
+            topic,
+            records=workload.records,
+            record_bytes=workload.record_bytes,
+            properties=workload.properties,
+            records_per_s=PACE_PER_S,
+            warmup_records=JAVA_WARMUP_RECORDS,
+        )
+    return {**meter.measured, Metric.P50: summary.p50_ms, Metric.P99: summary.p99_ms}
+
+
+def _pace_librdkafka(workload: Workload, broker: Broker, topic: str) -> Measured:
+    with metered(broker) as meter:
+        arguments = ["pace", broker.bootstrap, topic, str(PACE_PER_S), str(LIBRDKAFKA_WARMUP_S)]
+        arguments += [str(workload.records / PACE_PER_S), workload.properties["acks"]]
+        meter.client = _librdkafka(arguments)
+        told = json.loads(meter.client.output.splitlines()[-1])
+    return {**meter.measured, Metric.P50: told["p50_ms"], Metric.P99: told["p99_ms"]}
+
+
+def _librdkafka(arguments: list[str]) -> Finished:
+    command = [sys.executable, "-m", "bench.librdkafka", *arguments]
+    return run_to_end(command, CLIENT_TIMEOUT_S, cwd=ROOT)

@@ -1,0 +1,157 @@
+"""The whole comparison: starts, warm-up, alternating rounds. It tells its progress to a listener.
+
+Both brokers stay up during the rounds, so that Kafka stays warm, but only one is loaded at a
+time, and who goes first changes from round to round.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import brokers, restarts, runs
+from bench.brokers import Broker, Name
+from bench.results import Results
+from bench.workloads import BY_NAME, Kind, Metric, Workload
+
+IDLE_S = 3.0
+# Several million records in all: a cold JVM is no opponent.
+WARMUP_SHARE = {
+    "produce-6": 0.6,
+    "produce-1": 0.4,
+    "produce-all": 0.4,
+    "single": 0.3,
+    "consume": 0.5,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do: `factor` scales the number of records, for a quick look."""
+
+    workloads: tuple[Workload, ...]
+    names: tuple[Name, ...]
+    rounds: int
+    factor: float
+    warmup_factor: float
+    directory: Path
+
+    def of(self, *kinds: Kind) -> list[Workload]:
+        return [workload for workload in self.workloads if workload.kind in kinds]
+
+    @property
+    def loads(self) -> list[Workload]:
+        chosen = self.of(Kind.PRODUCE, Kind.CONSUME, Kind.PACE_JAVA, Kind.PACE_LIBRDKAFKA)
+        return [workload.scaled(self.factor) for workload in chosen]
+
+    def steps(self) -> int:
+        starts = (1 + self.rounds) * len(self.of(Kind.START))
+        warmups = len(WARMUP_SHARE) if self.loads and self.warmup_factor else 0
+        per_broker = starts + warmups + self.rounds * len(self.loads)
+        restarted = len(self.of(Kind.RESTART)) if Name.SAWLOG in self.names else 0
+        return per_broker * len(self.names) + restarted
+
+
+# Called when a step begins (no values) and when it has ended (with them).
+Listener = Callable[[str, runs.Measured | None], None]
+
+
+def alternating(names: Sequence[Name], round_number: int) -> Sequence[Name]:
+    return names if round_number % 2 == 0 else names[::-1]
+
+
+def compare(plan: Plan, results: Results, listener: Listener) -> None:
+    """Fills `results`; whatever was measured before a failure stays in it."""
+    shutil.rmtree(plan.directory, ignore_errors=True)
+    plan.directory.mkdir(parents=True)
+    try:
+        if plan.of(Kind.START):
+            _measure_starts(plan, results, listener)
+        if plan.loads:
+            with _running(plan) as started:
+                _warm_up(plan, started, listener)
+                _measure_rounds(plan, started, results, listener)
+        if Name.SAWLOG in plan.names:
+            for workload in plan.of(Kind.RESTART):
+                _measure_restart(plan, workload, results, listener)
+    finally:
+        shutil.rmtree(plan.directory, ignore_errors=True)
+
+
+def _measure_starts(plan: Plan, results: Results, listener: Listener) -> None:
+    """The first start of each is thrown away: it fills the page cache and Python's bytecode."""
+    for round_number in range(-1, plan.rounds):
+        for name in alternating(plan.names, round_number):
+            listener(f"start {name}", None)
+            directory = plan.directory / f"start-{name}"
+            broker = brokers.start(name, directory)
+            try:
+                time.sleep(IDLE_S)
+                measured = {
+                    Metric.FIRST_ANSWER: broker.first_answer_s,
+                    Metric.RESIDENT_IDLE: broker.server.resident_bytes() / runs.MEGABYTE,
+                }
+            finally:
+                broker.server.stop()
+                shutil.rmtree(directory)
+            if round_number >= 0:
+                _keep(results, "start", name, measured)
+            listener(f"start {name}", measured)
+
+
+@contextmanager
+def _running(plan: Plan) -> Iterator[list[Broker]]:
+    with ExitStack() as stack:
+        started: list[Broker] = []
+        for name in plan.names:
+            broker = brokers.start(name, plan.directory / name)
+            stack.callback(broker.server.stop)
+            started.append(broker)
+        yield started
+
+
+def _warm_up(plan: Plan, started: list[Broker], listener: Listener) -> None:
+    if not plan.warmup_factor:
+        return
+    for broker in started:
+        for name, share in WARMUP_SHARE.items():
+            workload = BY_NAME[name].scaled(share * plan.warmup_factor)
+            step = f"warm up {broker.name}: {name}"
+            listener(step, None)
+            listener(step, runs.run(workload, broker, f"warm-{name}"))
+
+
+def _measure_rounds(
+    plan: Plan, started: list[Broker], results: Results, listener: Listener
+) -> None:
+    by_name = {broker.name: broker for broker in started}
+    for round_number in range(plan.rounds):
+        for workload in plan.loads:
+            for name in alternating(plan.names, round_number):
+                step = f"round {round_number + 1}, {name}: {workload.name}"
+                listener(step, None)
+                measured = runs.run(workload, by_name[name], f"{workload.name}.{round_number}")
+                _keep(results, workload.name, name, measured)
+                listener(step, measured)
+    if plan.of(Kind.START):
+        for name, broker in by_name.items():
+            resident_mb = broker.server.resident_bytes() / runs.MEGABYTE
+            results.add("start", name, Metric.RESIDENT_AFTER, resident_mb)
+
+
+def _measure_restart(plan: Plan, workload: Workload, results: Results, listener: Listener) -> None:
+    listener(workload.name, None)
+    directory = plan.directory / workload.name
+    try:
+        measured = restarts.MEASURES[workload.name](directory)
+        _keep(results, workload.name, Name.SAWLOG, measured)
+        listener(workload.name, measured)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _keep(results: Results, workload: str, name: Name, measured: runs.Measured) -> None:
+    for metric, value in measured.items():
+        results.add(workload, name, metric, value)

@@ -1,0 +1,138 @@
+"""The results as plain tables of text, for the terminal and for the document alike. No IO."""
+
+from dataclasses import dataclass
+
+from bench.brokers import Name
+from bench.results import Results
+from bench.workloads import Kind, Metric, Target, Workload
+
+NONE = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One table; the first column is text, the others are numbers."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+COMPARED = ("Apache Kafka", "Sawlog", "ratio", "target", "reached")
+
+
+def sections(results: Results) -> list[Section]:
+    """Only those that hold anything."""
+    loads = [work for work in results.measured() if work.kind in (Kind.PRODUCE, Kind.CONSUME)]
+    paced = [
+        work for work in results.measured() if work.kind in (Kind.PACE_JAVA, Kind.PACE_LIBRDKAFKA)
+    ]
+    made = [
+        _section(results, "Throughput, records/s", loads, Metric.RATE),
+        _section(results, "CPU of the broker, s", loads, Metric.BROKER_CPU),
+        _section(
+            results, "CPU of the broker per GB of records, s", loads, Metric.BROKER_CPU_PER_GB
+        ),
+        _section(results, "CPU of the client, s (information only)", loads, Metric.CLIENT_CPU),
+        _section(results, "Latency at a fixed rate, median, ms", paced, Metric.P50),
+        _section(results, "Latency at a fixed rate, 99th percentile, ms", paced, Metric.P99),
+        _section(results, "CPU of the broker at a fixed rate, s", paced, Metric.BROKER_CPU),
+        _starts(results),
+        _restarts(results),
+    ]
+    return [section for section in made if section.rows]
+
+
+def _section(results: Results, title: str, works: list[Workload], metric: Metric) -> Section:
+    """The columns of the target only where one of the works has it."""
+    columns: tuple[str, ...] = ("work", *COMPARED)
+    if not any(target.metric is metric for work in works for target in work.targets):
+        columns = columns[:4]
+    rows = (_compared(results, work, work.title, metric) for work in works)
+    return Section(title, columns, tuple(row[: len(columns)] for row in rows))
+
+
+START_TITLES = {
+    Metric.FIRST_ANSWER: "start to first answer, s",
+    Metric.RESIDENT_IDLE: "resident memory idle, MB",
+    Metric.RESIDENT_AFTER: "resident memory after the runs, MB",
+}
+
+
+def _starts(results: Results) -> Section:
+    works = [work for work in results.measured() if work.kind is Kind.START]
+    rows = tuple(
+        _compared(results, work, title, metric)
+        for work in works
+        for metric, title in START_TITLES.items()
+        if results.values[work.name] and _any(results, work, metric)
+    )
+    return Section("Start and memory", ("", *COMPARED), rows)
+
+
+def _any(results: Results, work: Workload, metric: Metric) -> bool:
+    return any(results.all(work.name, name, metric) for name in Name)
+
+
+def _restarts(results: Results) -> Section:
+    rows = []
+    for work in results.measured():
+        if work.kind is not Kind.RESTART:
+            continue
+        for target in work.targets:
+            verdict = results.verdict(work.name, target)
+            title = f"{work.title}{_read(results, work)}"
+            value = number(results.median(work.name, Name.SAWLOG, target.metric))
+            rows.append((title, f"{value} s", f"<= {target.bound:g} s", word(verdict.reached)))
+    return Section("Restart", ("", "Sawlog", "target", "reached"), tuple(rows))
+
+
+def _read(results: Results, work: Workload) -> str:
+    read_mb = results.median(work.name, Name.SAWLOG, Metric.RECOVERY_READ)
+    return "" if read_mb is None else f" ({number(read_mb)} MB were read)"
+
+
+def _compared(results: Results, work: Workload, title: str, metric: Metric) -> tuple[str, ...]:
+    target = next((target for target in work.targets if target.metric is metric), None)
+    verdict = results.verdict(work.name, target) if target else None
+    return (
+        title,
+        _with_spread(results, work, Name.KAFKA, metric),
+        _with_spread(results, work, Name.SAWLOG, metric),
+        ratio(results.ratio(work.name, metric)),
+        bound(target) if target else "",
+        word(verdict.reached) if verdict else "",
+    )
+
+
+def _with_spread(results: Results, work: Workload, name: Name, metric: Metric) -> str:
+    value = number(results.median(work.name, name, metric))
+    spread = results.spread(work.name, name, metric)
+    if spread is None or len(results.all(work.name, name, metric)) < 2:
+        return value
+    return f"{value} ±{spread / 2:.0%}"
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, thousands as k: what a noisy measurement can tell."""
+    if value is None:
+        return NONE
+    if value >= 10_000:
+        return f"{value / 1000:,.0f} k"
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def ratio(value: float | None) -> str:
+    if value is None:
+        return NONE
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def bound(target: Target) -> str:
+    return f"{'>=' if target.at_least else '<='} {target.bound:g}"
+
+
+def word(reached: bool | None) -> str:
+    return NONE if reached is None else "yes" if reached else "no"

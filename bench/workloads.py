@@ -1,0 +1,168 @@
+"""What is measured, and what must be reached. The ratios are Sawlog's value over Apache Kafka's.
+
+A workload is data; `bench.runs` knows how each kind is carried out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+
+class Metric(StrEnum):
+    RATE = "records_per_s"
+    MEGABYTES = "mb_per_s"
+    BROKER_CPU = "broker_cpu_s"
+    BROKER_CPU_PER_GB = "broker_cpu_s_per_gb"
+    CLIENT_CPU = "client_cpu_s"
+    OTHERS = "others_cores"
+    P50 = "p50_ms"
+    P99 = "p99_ms"
+    FIRST_ANSWER = "first_answer_s"
+    RESIDENT_IDLE = "resident_idle_mb"
+    RESIDENT_AFTER = "resident_after_mb"
+    OPEN_5000 = "open_5000_s"
+    RECOVER_10GB = "recover_10gb_s"
+    RECOVERY_READ = "recovery_read_mb"
+
+
+class Kind(StrEnum):
+    PRODUCE = "produce"
+    CONSUME = "consume"
+    PACE_JAVA = "pace with ProducerPerformance"
+    PACE_LIBRDKAFKA = "pace with librdkafka"
+    START = "start"
+    RESTART = "restart"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A bound on a ratio, or on Sawlog's own value where Kafka is not asked."""
+
+    metric: Metric
+    bound: float
+    at_least: bool = False
+    absolute: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    name: str
+    title: str
+    kind: Kind
+    records: int = 0
+    record_bytes: int = 100
+    partitions: int = 6
+    properties: Mapping[str, str] = field(default_factory=dict)
+    targets: tuple[Target, ...] = ()
+
+    def scaled(self, factor: float) -> "Workload":
+        return replace(self, records=max(1, int(self.records * factor)))
+
+
+def _targets(rate: float, cpu: float) -> tuple[Target, ...]:
+    return (Target(Metric.RATE, rate, at_least=True), Target(Metric.BROKER_CPU, cpu))
+
+
+LARGE_BATCHES = {"batch.size": "65536", "linger.ms": "5"}
+AT_ONCE = {"linger.ms": "0"}
+P99_NOT_ABOVE = (Target(Metric.P99, 1.0),)
+PACE_PER_S = 2_000
+
+WORKLOADS = (
+    Workload(
+        "start",
+        "start to first answer, and memory",
+        Kind.START,
+        targets=(
+            Target(Metric.FIRST_ANSWER, 0.1),
+            Target(Metric.RESIDENT_IDLE, 0.1),
+            Target(Metric.RESIDENT_AFTER, 0.1),
+        ),
+    ),
+    Workload(
+        "produce-6",
+        "produce 100 B, 6 partitions, 64 KB batches, acks=1",
+        Kind.PRODUCE,
+        records=5_000_000,
+        properties={"acks": "1", **LARGE_BATCHES},
+        targets=_targets(1.0, 0.75),
+    ),
+    Workload(
+        "produce-1",
+        "produce 100 B, 1 partition, 16 KB batches, acks=1",
+        Kind.PRODUCE,
+        records=3_000_000,
+        partitions=1,
+        properties={"acks": "1", "batch.size": "16384", "linger.ms": "5"},
+        targets=_targets(1.2, 0.5),
+    ),
+    Workload(
+        "produce-all",
+        "produce 1 KB, 6 partitions, 64 KB batches, acks=all, Sawlog flushing",
+        Kind.PRODUCE,
+        records=1_000_000,
+        record_bytes=1_000,
+        properties={"acks": "all", **LARGE_BATCHES},
+        targets=_targets(1.0, 0.9),
+    ),
+    Workload(
+        "single",
+        "one record a request, 1 connection, acks=1",
+        Kind.PRODUCE,
+        records=100_000,
+        partitions=1,
+        properties={"acks": "1", "batch.size": "1", **AT_ONCE},
+        targets=_targets(1.3, 0.55),
+    ),
+    Workload(
+        "consume",
+        "consume 100 B, 6 partitions",
+        Kind.CONSUME,
+        records=4_000_000,
+        properties={"acks": "1", **LARGE_BATCHES},
+        targets=_targets(1.2, 0.8),
+    ),
+    Workload(
+        "latency-1",
+        "2,000 records/s, acks=1, librdkafka",
+        Kind.PACE_LIBRDKAFKA,
+        records=20_000,
+        properties={"acks": "1"},
+        targets=P99_NOT_ABOVE,
+    ),
+    Workload(
+        "latency-all",
+        "2,000 records/s, acks=all, Sawlog flushing, librdkafka",
+        Kind.PACE_LIBRDKAFKA,
+        records=20_000,
+        properties={"acks": "all"},
+    ),
+    Workload(
+        "latency-java-1",
+        "2,000 records/s, acks=1, ProducerPerformance (whole ms)",
+        Kind.PACE_JAVA,
+        records=20_000,
+        properties={"acks": "1", **AT_ONCE},
+        targets=P99_NOT_ABOVE,
+    ),
+    Workload(
+        "latency-java-all",
+        "2,000 records/s, acks=all, Sawlog flushing, ProducerPerformance (whole ms)",
+        Kind.PACE_JAVA,
+        records=20_000,
+        properties={"acks": "all", **AT_ONCE},
+    ),
+    Workload(
+        "partitions",
+        "open 5,000 partitions after a clean stop",
+        Kind.RESTART,
+        targets=(Target(Metric.OPEN_5000, 2.0, absolute=True),),
+    ),
+    Workload(
+        "recovery",
+        "recover 10 GB of log after kill -9",
+        Kind.RESTART,
+        targets=(Target(Metric.RECOVER_10GB, 5.0, absolute=True),),
+    ),
+)
+BY_NAME = {workload.name: workload for workload in WORKLOADS}

@@ -1,0 +1,49 @@
+"""What the command line of the benchmark asks for."""
+
+import pytest
+
+from bench.__main__ import arguments, make_plan
+from bench.brokers import Name
+from bench.session import Plan, alternating
+from bench.workloads import BY_NAME
+
+
+def plan(*given: str) -> Plan:
+    return make_plan(arguments(list(given)))
+
+
+def test_everything_is_measured_by_default() -> None:
+    assert [workload.name for workload in plan().workloads] == list(BY_NAME)
+    assert plan().names == (Name.KAFKA, Name.SAWLOG)
+
+
+def test_only_and_skip_choose_the_work() -> None:
+    chosen = plan("--only", "produce-6,consume,single", "--skip", "single").workloads
+    assert [workload.name for workload in chosen] == ["produce-6", "consume"]
+
+
+def test_quick_takes_fewer_records_once_and_leaves_out_the_long_recovery() -> None:
+    quick = plan("--quick")
+    assert quick.rounds == 1
+    assert quick.loads[0].records < BY_NAME["produce-6"].records
+    assert BY_NAME["recovery"] not in quick.workloads
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [(("--only", "nonsense"), "no such work: nonsense"), (("--brokers", "redis"), "redis")],
+)
+def test_an_unknown_word_is_named(given: tuple[str, ...], message: str) -> None:
+    with pytest.raises(SystemExit, match=message):
+        plan(*given)
+
+
+def test_who_goes_first_changes_from_round_to_round() -> None:
+    names = (Name.KAFKA, Name.SAWLOG)
+    assert [alternating(names, number)[0] for number in range(3)] == ["kafka", "sawlog", "kafka"]
+
+
+def test_steps_count_every_run_of_every_broker() -> None:
+    assert plan("--only", "single", "--no-warmup", "--rounds", "3").steps() == 6
+    assert plan("--only", "recovery", "--brokers", "sawlog").steps() == 1
+    assert plan("--only", "recovery", "--brokers", "kafka").steps() == 0

@@ -1,0 +1,83 @@
+"""The tables, the document and the chart that the benchmark makes of its results."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from bench import chart, document, tables
+from bench.brokers import Name
+from bench.results import Results
+from bench.workloads import Metric
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def measured() -> Results:
+    results = Results({"cores": "2", "Python": "3.11.7"}, rounds=1)
+    for broker, rate, cpu_s in ((Name.KAFKA, 800_000.0, 2.0), (Name.SAWLOG, 720_000.0, 1.0)):
+        results.add("produce-6", broker, Metric.RATE, rate)
+        results.add("produce-6", broker, Metric.BROKER_CPU, cpu_s)
+        results.add("start", broker, Metric.FIRST_ANSWER, cpu_s)
+        results.add("latency-all", broker, Metric.P99, cpu_s)
+    results.add("recovery", Name.SAWLOG, Metric.RECOVER_10GB, 1.25)
+    results.add("recovery", Name.SAWLOG, Metric.RECOVERY_READ, 64.0)
+    return results
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "–"), (823_456.0, "823 k"), (4_395.2, "4,395"), (38.04, "38.0"), (2.314, "2.31")],
+)
+def test_numbers_have_three_digits(value: float | None, text: str) -> None:
+    assert tables.number(value) == text
+
+
+def test_a_table_row_shows_both_brokers_the_ratio_and_the_verdict() -> None:
+    throughput = tables.sections(measured())[0]
+    assert throughput.rows[0][1:] == ("800 k", "720 k", "0.90", ">= 1", "no")
+
+
+def test_a_table_without_targets_has_no_columns_for_them() -> None:
+    client = next(s for s in tables.sections(measured()) if s.title.startswith("CPU of the client"))
+    assert client.columns == ("work", "Apache Kafka", "Sawlog", "ratio")
+
+
+def test_several_rounds_show_their_spread() -> None:
+    results = measured()
+    results.add("produce-6", Name.KAFKA, Metric.RATE, 1_000_000.0)
+    assert tables.sections(results)[0].rows[0][1] == "900 k ±11%"
+
+
+def test_every_row_of_a_table_is_as_wide_as_its_head() -> None:
+    for section in tables.sections(measured()):
+        assert {len(row) for row in section.rows} == {len(section.columns)}
+
+
+def test_the_document_names_what_was_not_reached() -> None:
+    text = document.render(measured())
+    assert "- produce 100 B, 6 partitions, 64 KB batches, acks=1, throughput: 0.90, where" in text
+    assert "- produce 100 B, 6 partitions, 64 KB batches, acks=1, broker CPU" not in text
+
+
+def test_the_document_tells_the_machine_and_the_restart() -> None:
+    text = document.render(measured())
+    assert "- Python: 3.11.7" in text
+    assert "(64.0 MB were read) | 1.25 s | <= 5 s | yes |" in text
+
+
+def test_the_chart_is_xml_with_a_bar_for_every_ratio() -> None:
+    groups = chart.groups(measured())
+    picture = ET.fromstring(chart.draw(groups))
+    bars = [one for one in picture.iter(f"{SVG}rect") if one.get("class") != "paper"]
+    assert [one.get("class") for one in bars] == ["missed", "reached", "missed", "neutral"]
+
+
+def test_a_bar_never_leaves_the_chart() -> None:
+    drawn = chart.draw([chart.Group("far", (chart.Bar("off", 50.0, None, None),))])
+    widths = [float(one.get("width", "0")) for one in ET.fromstring(drawn).iter(f"{SVG}rect")]
+    assert max(widths) <= chart.WIDTH
+
+
+def test_labels_are_escaped() -> None:
+    drawn = chart.draw([chart.Group("a < b & c", ())])
+    assert "a < b & c" in [one.text for one in ET.fromstring(drawn).iter(f"{SVG}text")]
