@@ -46,7 +46,12 @@ class Broker:
     first_answer_s: float
 
 
-def start(name: Name, directory: Path, settings: dict[str, str] | None = None) -> Broker:
+def start(
+    name: Name,
+    directory: Path,
+    settings: dict[str, str] | None = None,
+    python: tuple[str, ...] = (sys.executable,),
+) -> Broker:
     """Starts a broker on the data under `directory` and returns at its first answer."""
     directory.mkdir(parents=True, exist_ok=True)
     if name is Name.KAFKA:
@@ -56,7 +61,7 @@ def start(name: Name, directory: Path, settings: dict[str, str] | None = None) -
         return _launch(name, node.command(), node.data, directory, node.port)
     port = free_port()
     data = directory / "data"
-    command = [sys.executable, "-m", "sawlog.cli.main", "broker"]
+    command = [*python, "-m", "sawlog.cli.main", "broker"]
     command += ["--data", os.fspath(data), "--listen", f"{HOST}:{port}"]
     for key, value in (settings or {}).items():
         command += ["--set", f"{key}={value}"]
