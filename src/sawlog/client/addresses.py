@@ -1,0 +1,42 @@
+"""Addresses of brokers as people write them: `host:port`, several with commas between."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+DEFAULT_PORT = 9092
+_HIGHEST_PORT = 65_535
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_addresses(text: str | Sequence[str]) -> list[Address]:
+    """ValueError says what is wrong with which address."""
+    pieces = text.split(",") if isinstance(text, str) else text
+    addresses = [_parse(piece.strip()) for piece in pieces if piece.strip()]
+    if not addresses:
+        raise ValueError("no broker is named; write host:port, several with commas between")
+    return addresses
+
+
+def _parse(text: str) -> Address:
+    host, port = text, ""
+    if text.startswith("["):
+        host, closed, port = text[1:].partition("]")
+        if not closed or (port and not port.startswith(":")):
+            raise ValueError(f"{text!r} is no address; write [ipv6]:port")
+        port = port.removeprefix(":")
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    if not host:
+        raise ValueError(f"{text!r} names no host; write host:port")
+    if not port:
+        return Address(host, DEFAULT_PORT)
+    if not (port.isascii() and port.isdecimal() and 0 < int(port) <= _HIGHEST_PORT):
+        raise ValueError(f"{text!r} has no port from 1 to {_HIGHEST_PORT} after the colon")
+    return Address(host, int(port))

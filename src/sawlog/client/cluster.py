@@ -1,0 +1,190 @@
+"""A cluster as a client reaches it: bootstrap, metadata kept until it proves wrong, connections.
+
+Everything above asks here for the leader of a partition or for any broker, and tells when an
+answer showed that what is kept has gone stale. For one thread.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self, TypeVar
+
+from sawlog.client.addresses import Address, parse_addresses
+from sawlog.client.connection import DEFAULT_REQUEST_TIMEOUT_MS, Answer, Connection
+from sawlog.client.errors import NoBrokerReachable, refusal
+from sawlog.client.metadata import Metadata, Node, Topic, read_metadata
+from sawlog.client.retries import Deadline, retry
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import NodeId, TopicName, TopicPartition
+from sawlog.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from sawlog.protocol.messages.metadata_response import MetadataResponse
+from sawlog.protocol.schema import Message
+
+Result = TypeVar("Result")
+
+DEFAULT_TIMEOUT_MS = 60_000
+
+
+class Cluster:
+    """`timeout_ms` bounds an operation with all its tries, `request_timeout_ms` one request."""
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        client_id: str = "sawlog",
+        timeout_ms: float = DEFAULT_TIMEOUT_MS,
+        request_timeout_ms: float = DEFAULT_REQUEST_TIMEOUT_MS,
+        connect: Callable[..., Connection] = Connection,
+    ) -> None:
+        self._bootstrap = parse_addresses(bootstrap)
+        self._client_id = client_id
+        self._connect = connect
+        self.timeout_ms = timeout_ms
+        self.request_timeout_ms = request_timeout_ms
+        self._connections: dict[Address, Connection] = {}
+        self._nodes: dict[NodeId, Node] = {}
+        self._topics: dict[TopicName, Topic] = {}
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def deadline(self) -> Deadline:
+        return Deadline(self.timeout_ms)
+
+    def any_connection(self) -> Connection:
+        """One that is open already, else one to any broker that lets us in."""
+        for connection in self._connections.values():
+            if connection.is_usable:
+                return connection
+        known = [node.address for node in self._nodes.values()]
+        random.shuffle(known)
+        reasons: list[str] = []
+        for address in dict.fromkeys([*known, *self._bootstrap]):
+            try:
+                return self._connection_to(address)
+            except NoBrokerReachable as error:
+                reasons.append(str(error))
+        raise NoBrokerReachable(
+            f"no broker can be reached: {'; '.join(reasons)}. Is one running, and is the address"
+            " right?"
+        )
+
+    def connection(self, node_id: NodeId) -> Connection:
+        """To this very broker."""
+        node = self._nodes.get(node_id)
+        if node is None:
+            raise KafkaError(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"broker {node_id} is not among the live ones"
+            )
+        return self._connection_to(node.address)
+
+    def request_any(self, request: Message, response_class: type[Answer]) -> Answer:
+        """One request to any broker, with tries until the deadline where no answer comes."""
+        return self.retry(lambda: self.any_connection().request(request, response_class))
+
+    def fetch_metadata(
+        self, topics: Iterable[str] | None, *, create_missing: bool = False
+    ) -> Metadata:
+        """Asks for these topics, or for all, and keeps what comes back. One try."""
+        wanted = (
+            None if topics is None else [MetadataRequestTopic(name=name) for name in sorted(topics)]
+        )
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create_missing)
+        answer = self.any_connection().request(request, MetadataResponse)
+        if answer.error_code:
+            raise refusal(answer.error_code, "the broker has no metadata to give")
+        metadata = read_metadata(answer)
+        self._nodes = metadata.nodes
+        self._topics.update(metadata.topics)
+        for name in metadata.refusals:
+            self._topics.pop(name, None)
+        return metadata
+
+    def topic(self, name: str, *, create_missing: bool = False) -> Topic:
+        """The topic as far as known; asked for where it is not. No such topic: KafkaError."""
+        known = self._topics.get(TopicName(name))
+        if known is not None:
+            return known
+        return retry(lambda: self._ask_for_topic(TopicName(name), create_missing), self.deadline())
+
+    def leader(self, partition: TopicPartition) -> NodeId:
+        """KafkaError where there is no such partition, or no leader now (which is retriable)."""
+        topic = self.topic(partition.topic)
+        found = topic.partitions.get(partition.partition)
+        if found is None:
+            raise NoSuchTopic(
+                f"the topic {partition.topic!r} has the partitions 0 to"
+                f" {len(topic.partitions) - 1}, not {partition.partition}"
+            )
+        if found.leader < 0:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now")
+        return found.leader
+
+    def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[NodeId, list[TopicPartition]]:
+        """The partitions grouped by where they are to be asked for."""
+        groups: dict[NodeId, list[TopicPartition]] = defaultdict(list)
+        for partition in sorted(partitions):
+            groups[self.leader(partition)].append(partition)
+        return dict(sorted(groups.items()))
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """What is kept of them was seen to be wrong."""
+        for name in topics:
+            self._topics.pop(TopicName(name), None)
+
+    def retry(
+        self,
+        attempt: Callable[[], Result],
+        *,
+        topics: Iterable[str] = (),
+        deadline: Deadline | None = None,
+    ) -> Result:
+        """Tries until the deadline, with fresh metadata of these topics before another try.
+
+        As long as no broker was ever reached, one round of all addresses is enough.
+        """
+        names = list(topics)
+
+        def before_retry(error: Exception) -> None:
+            if isinstance(error, NoBrokerReachable) and not self._nodes:
+                raise error
+            self.forget(names)
+
+        return retry(attempt, deadline or self.deadline(), before_retry=before_retry)
+
+    def _connection_to(self, address: Address) -> Connection:
+        connection = self._connections.get(address)
+        if connection is None or not connection.is_usable:
+            connection = self._connections[address] = self._connect(
+                address, client_id=self._client_id, request_timeout_ms=self.request_timeout_ms
+            )
+        return connection
+
+    def _ask_for_topic(self, name: TopicName, create_missing: bool) -> Topic:
+        metadata = self.fetch_metadata([name], create_missing=create_missing)
+        refused = metadata.refusals.get(name)
+        if refused is None:
+            return metadata.topics[name]
+        if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create_missing:
+            raise NoSuchTopic(refused.message)
+        raise refused
+
+
+class NoSuchTopic(KafkaError):
+    """The cluster knows no such topic or partition; asking again would not help soon."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+
+    @property
+    def is_retriable(self) -> bool:
+        return False

@@ -1,0 +1,83 @@
+"""How long to try, and how long to wait between two tries.
+
+Waits double from try to try up to a cap, and each is drawn from half to all of that, so that many
+clients which failed together do not come back together.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from sawlog.client.errors import UNANSWERED
+from sawlog.core.errors import KafkaError
+
+Result = TypeVar("Result")
+
+
+class Deadline:
+    """A moment after which to give up."""
+
+    __slots__ = ("_at_s", "_monotonic_s", "timeout_ms")
+
+    def __init__(
+        self, timeout_ms: float, monotonic_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.timeout_ms = timeout_ms
+        self._monotonic_s = monotonic_s
+        self._at_s = monotonic_s() + timeout_ms / 1_000
+
+    @property
+    def remaining_ms(self) -> float:
+        return max(0.0, (self._at_s - self._monotonic_s()) * 1_000)
+
+    @property
+    def has_passed(self) -> bool:
+        return self._monotonic_s() >= self._at_s
+
+
+class Backoff:
+    """The waits of one effort."""
+
+    __slots__ = ("_longest_ms", "_next_ms", "_uniform")
+
+    def __init__(
+        self,
+        first_ms: float = 50,
+        longest_ms: float = 1_000,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        self._next_ms = first_ms
+        self._longest_ms = longest_ms
+        self._uniform = uniform
+
+    def next_ms(self) -> float:
+        wait_ms = self._uniform(self._next_ms / 2, self._next_ms)
+        self._next_ms = min(self._longest_ms, self._next_ms * 2)
+        return wait_ms
+
+
+def is_worth_another_try(error: Exception) -> bool:
+    return isinstance(error, UNANSWERED) or (isinstance(error, KafkaError) and error.is_retriable)
+
+
+def retry(
+    attempt: Callable[[], Result],
+    deadline: Deadline,
+    *,
+    before_retry: Callable[[Exception], None] = lambda _: None,
+    sleep_s: Callable[[float], None] = time.sleep,
+) -> Result:
+    """What `attempt` returns, as soon as it does; its last error where none is worth another try
+    or the time is up.
+    """
+    backoff = Backoff()
+    while True:
+        try:
+            return attempt()
+        except Exception as error:
+            wait_ms = backoff.next_ms()
+            if not is_worth_another_try(error) or wait_ms >= deadline.remaining_ms:
+                raise
+            before_retry(error)
+        sleep_s(wait_ms / 1_000)
