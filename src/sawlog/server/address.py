@@ -1,0 +1,87 @@
+"""Where to listen: `HOST:PORT`, with IPv6 in brackets, and the sockets that stand for it."""
+
+import errno
+import socket
+from typing import NamedTuple
+
+_NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+_PORT_ATTEMPTS = 8
+
+
+class Address(NamedTuple):
+    """A host and a port; an empty host is every interface, port 0 any free port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """`HOST:PORT`, `:PORT` or `[IPV6]:PORT`; ValueError with what was expected otherwise."""
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError(f"{text!r}: an IPv6 address stands in brackets, as in [::1]:9092")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise ValueError(f"{text!r}: expected HOST:PORT, with a port from 0 to 65535")
+    return Address(host, int(port))
+
+
+def listen(address: Address, backlog: int, receive_buffer_bytes: int = -1) -> list[socket.socket]:
+    """Listening sockets, not blocking, one for each address behind the name, all on one port.
+
+    OSError where none can be had. Receive buffers are set here, because a connection inherits
+    its window from the listening socket.
+    """
+    for attempt in range(_PORT_ATTEMPTS):
+        try:
+            return _listen(address, backlog, receive_buffer_bytes)
+        except OSError as error:
+            # Port 0: what is free on one address may be taken on the next.
+            is_last = attempt == _PORT_ATTEMPTS - 1
+            if address.port != 0 or error.errno != errno.EADDRINUSE or is_last:
+                raise
+    raise AssertionError
+
+
+def _listen(address: Address, backlog: int, receive_buffer_bytes: int) -> list[socket.socket]:
+    found = socket.getaddrinfo(
+        address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    sockets: list[socket.socket] = []
+    port = address.port
+    refusal: OSError | None = None
+    try:
+        for family, kind, protocol, _, where in dict.fromkeys(found):
+            try:
+                opened = socket.socket(family, kind, protocol)
+                sockets.append(opened)
+                _prepare(opened, receive_buffer_bytes)
+                opened.bind((where[0], port, *where[2:]))
+            except OSError as error:
+                if error.errno not in _NOT_HERE:
+                    raise
+                refusal = error
+                sockets.pop().close()
+                continue
+            port = opened.getsockname()[1]
+            opened.listen(backlog)
+    except OSError:
+        for opened in sockets:
+            opened.close()
+        raise
+    if not sockets:
+        raise refusal or OSError(errno.EADDRNOTAVAIL, f"nothing to listen on for {address}")
+    return sockets
+
+
+def _prepare(opened: socket.socket, receive_buffer_bytes: int) -> None:
+    opened.setblocking(False)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if opened.family == socket.AF_INET6:
+        opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    if receive_buffer_bytes >= 0:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)

@@ -1,0 +1,302 @@
+"""One client's connection: requests in, answers out, in the same order.
+
+A wake-up receives once, hands every whole frame to the application and sends what it answered at
+once. While answers do not leave, or too many requests are open, nothing more is read. Whatever
+goes wrong, here or in the application, ends this connection and no other.
+"""
+
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+
+from sawlog.core.errors import MalformedFrame
+from sawlog.core.log import EventLogger
+from sawlog.core.ports import DiskError, Part
+from sawlog.server.exchange import ConnectedClient, PendingExchange
+from sawlog.server.frames import Cut, FrameReader
+from sawlog.server.resources import Resources
+from sawlog.server.sender import Sender
+from sawlog.server.slices import pin, release
+from sawlog.server.watch import Watch
+
+log = EventLogger(__name__)
+
+_LARGE_ANSWER_BYTES = 1 << 12
+"""Larger answers do not wait for those to the other requests that came with theirs."""
+
+
+class Reading(Enum):
+    """Whether the loop tells us of incoming bytes."""
+
+    ON = auto()
+    HELD = auto()  # until answers have left
+    WAITING = auto()  # until there is memory for the frame that has begun
+    OFF = auto()  # for good
+
+
+class Connection:
+    """Invariant: `_exchanges` are, in order, the requests whose answers were not given to the
+    sender; the reader is registered with the loop exactly while `_reading` is ON.
+    """
+
+    __slots__ = (
+        "_descriptor",
+        "_exchanges",
+        "_forget",
+        "_frames",
+        "_is_delivering",
+        "_is_flush_due",
+        "_max_exchanges",
+        "_reading",
+        "_receive",
+        "_receive_into",
+        "_resources",
+        "_sender",
+        "_socket",
+        "_watch",
+        "client",
+        "is_closed",
+        "is_finishing",
+    )
+
+    def __init__(
+        self,
+        resources: Resources,
+        connected: socket.socket,
+        client: ConnectedClient,
+        forget: Callable[["Connection"], None],
+    ) -> None:
+        # For the whole life
+        self.client = client
+        self._resources = resources
+        self._receive = resources.application.receive
+        self._socket = connected
+        self._descriptor = connected.fileno()
+        self._receive_into = connected.recv_into
+        self._forget = forget
+        self._max_exchanges = resources.limits.exchanges
+        self._frames = FrameReader(
+            resources.frame_memory, resources.limits.frame_bytes, self._deliver, self._granted
+        )
+        self._sender = Sender(resources.send_tools, connected, self.flush, self.close)
+        self._watch = Watch(resources.clock.monotonic_ms())
+        # From request to request
+        self._exchanges: deque[PendingExchange] = deque()
+        self._reading = Reading.OFF
+        self._is_delivering = False
+        self._is_flush_due = False
+        self.is_finishing = False
+        self.is_closed = False
+
+    def start(self) -> None:
+        self._read_on()
+
+    # Requests
+
+    def _readable(self) -> None:
+        self._watch.is_active = True
+        if self._sender.is_busy or len(self._exchanges) >= self._max_exchanges:
+            self._stop_reading(Reading.HELD)
+            return
+        self._is_delivering = True
+        try:
+            cut = self._frames.read(self._receive_into)
+        except BlockingIOError:
+            cut = Cut.GO_ON
+        except MalformedFrame as error:
+            self._refuse(str(error))
+            return
+        except OSError as error:
+            self.close(error.strerror or str(error))
+            return
+        self._is_delivering = False
+        if self._exchanges:
+            self.flush()
+        if cut is not Cut.GO_ON:
+            self._after_cut(cut)
+
+    def _deliver(self, frame: memoryview) -> bool:
+        """Hands one request on; whether another one may follow at once."""
+        exchange = PendingExchange(self)
+        exchanges = self._exchanges
+        exchanges.append(exchange)
+        try:
+            self._receive(exchange, frame)
+        except Exception:
+            log.exception("a request broke the application", client=self.client.host)
+            self.close("internal error")
+            return False
+        outgoing = exchange.outgoing
+        is_large = outgoing and (len(outgoing) > 1 or len(outgoing[0]) > _LARGE_ANSWER_BYTES)
+        if is_large or len(exchanges) >= self._max_exchanges:
+            self.flush()
+        return (
+            len(exchanges) < self._max_exchanges
+            and not self._sender.is_busy
+            and self._reading is Reading.ON
+        )
+
+    def _after_cut(self, cut: Cut) -> None:
+        if self.is_closed:
+            self._frames.close()  # what was kept of the burst in which the application closed it
+        elif cut is Cut.ENDED:
+            self.close("closed by the client")
+        elif self._reading is Reading.ON:
+            self._stop_reading(Reading.WAITING if cut is Cut.WAITING else Reading.HELD)
+            self._resume()
+
+    def _refuse(self, reason: str) -> None:
+        """Bytes that are no frame; what was asked before them is still answered."""
+        self._is_delivering = False
+        log.info("connection refused", client=self.client.host, reason=reason)
+        self.flush()
+        self.close(reason)
+
+    def _read_on(self) -> None:
+        self._reading = Reading.ON
+        self._resources.loop.add_reader(self._descriptor, self._readable)
+
+    def _stop_reading(self, state: Reading) -> None:
+        if self._reading is Reading.ON:
+            self._resources.loop.remove_reader(self._descriptor)
+        self._reading = state
+
+    def _granted(self) -> None:
+        if self._reading is Reading.WAITING:
+            self._read_on()
+
+    def _resume(self) -> None:
+        """Goes on reading after a hold, soon and not from inside anything else."""
+        if self._reading is Reading.HELD and self._may_read():
+            self._resources.loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        if self._reading is not Reading.HELD or not self._may_read():
+            return
+        self._read_on()
+        self._is_delivering = True
+        try:
+            cut = self._frames.go_on()
+        except MalformedFrame as error:
+            self._refuse(str(error))
+            return
+        self._is_delivering = False
+        self.flush()
+        if cut is not Cut.GO_ON:
+            self._after_cut(cut)
+
+    def _may_read(self) -> bool:
+        return not self._sender.is_busy and len(self._exchanges) < self._max_exchanges
+
+    # Answers
+
+    def answer(self, exchange: PendingExchange, parts: Sequence[Part]) -> None:
+        """Called by the exchange. What comes while requests are delivered leaves with them."""
+        if self.is_closed:
+            exchange.outgoing = ()
+            return
+        if len(parts) == 1 and type(first := parts[0]) is bytes:
+            exchange.outgoing = (first,)
+        else:
+            try:
+                exchange.outgoing = pin(parts)
+            except DiskError as error:
+                log.error("an answer cannot be read from disk", reason=str(error))
+                self.close("internal error")
+                return
+        if not (self._is_delivering or self._is_flush_due or self._sender.is_busy):
+            self._is_flush_due = True
+            self._resources.flush_soon(self)
+
+    def flush(self) -> None:
+        """Sends the answers whose turn it is, as far as the socket takes them."""
+        self._is_flush_due = False
+        sender = self._sender
+        if sender.is_busy:
+            return
+        exchanges = self._exchanges
+        if len(exchanges) == 1:
+            outgoing = exchanges[0].outgoing
+            if outgoing is not None:
+                exchanges.popleft()
+                if len(outgoing) == 1 and type(outgoing[0]) is bytes:
+                    sender.send_buffer(outgoing[0])
+                elif outgoing:
+                    sender.outgoing.extend(outgoing)
+                    sender.transmit()
+        elif exchanges:
+            while exchanges and (outgoing := exchanges[0].outgoing) is not None:
+                exchanges.popleft()
+                sender.outgoing.extend(outgoing)
+            if sender.outgoing:
+                sender.transmit()
+        if self._reading is not Reading.ON:
+            self._after_hold()
+
+    def _after_hold(self) -> None:
+        if self.is_finishing:
+            self._finish_when_idle()
+        else:
+            self._resume()
+
+    # The end
+
+    def check(self, now_ms: int) -> None:
+        """Closes a connection that is idle, or that stalls inside a frame, for too long."""
+        limits = self._resources.limits
+        frames = self._frames
+        sender = self._sender
+        if self._reading is Reading.ON and self._watch.is_stalled(
+            now_ms, limits, frames.completed, frames.unfinished_bytes
+        ):
+            self._refuse(f"stalled inside a frame for {limits.stall_ms} ms")
+            return
+        if sender.made_progress:
+            sender.made_progress = False
+            self._watch.is_active = True
+        is_awaited = self._reading is Reading.WAITING or (
+            bool(self._exchanges) and not sender.is_busy
+        )
+        if self._watch.is_idle(now_ms, limits, is_awaited=is_awaited):
+            self.close(f"idle for {limits.idle_ms} ms")
+
+    def finish(self) -> None:
+        """Reads no more; closes once the answers to what was asked have left."""
+        self.is_finishing = True
+        self._stop_reading(Reading.OFF)
+        self._frames.close()
+        self._finish_when_idle()
+
+    def _finish_when_idle(self) -> None:
+        if self._exchanges or self._sender.is_busy or self.is_closed:
+            return
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+            # Unread bytes would turn the close into a reset, which overtakes the last answer.
+            while self._receive_into(self._resources.frame_memory.view):
+                pass
+        except OSError:
+            pass
+        self.close("the broker stops")
+
+    def close(self, reason: str) -> None:
+        """At once, for whatever reason; the application hears of it afterwards."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        log.debug("connection closed", client=self.client.host, reason=reason)
+        self._stop_reading(Reading.OFF)
+        self._frames.close()
+        for exchange in self._exchanges:
+            release(exchange.outgoing or ())
+        self._exchanges.clear()
+        self._sender.close()
+        self._forget(self)
+        self._resources.loop.call_soon(self._disconnected)
+
+    def _disconnected(self) -> None:
+        try:
+            self._resources.application.disconnected(self.client)
+        except Exception:
+            log.exception("a lost connection broke the application", client=self.client.host)

@@ -1,0 +1,43 @@
+"""One request on a connection, from its arrival until its answer leaves."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sawlog.core.ports import Part
+
+if TYPE_CHECKING:
+    from sawlog.server.connection import Connection
+    from sawlog.server.slices import Outgoing
+
+
+class ConnectedClient:
+    """Who is at the other end; `software` is what the client says of itself (KIP-511)."""
+
+    __slots__ = ("host", "port", "software")
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self.software = ("unknown", "unknown")
+
+
+class PendingExchange:
+    """The Exchange port. `outgoing` is None until the answer is given."""
+
+    __slots__ = ("_connection", "outgoing")
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+        self.outgoing: Sequence[Outgoing] | None = None
+
+    @property
+    def client(self) -> ConnectedClient:
+        return self._connection.client
+
+    def answer(self, parts: Sequence[Part]) -> None:
+        if self.outgoing is not None:
+            raise RuntimeError("a request can be answered only once")
+        self._connection.answer(self, parts)
+
+    def close(self, reason: str) -> None:
+        self._connection.close(reason)

@@ -1,0 +1,197 @@
+"""Cuts a connection's bytes into frames, with as little copying as can be.
+
+All connections of a loop receive into one large buffer, and whole frames are handed on as views
+of it. Only what is left over at the end is copied: a small beginning is put in front of the next
+bytes, a large frame gets a buffer of its own, which the rest is received into directly. A frame's
+length is checked, and its memory taken from the budget, before the memory exists.
+"""
+
+from collections.abc import Callable
+from enum import Enum, auto
+from struct import Struct
+
+from sawlog.core.errors import MalformedFrame
+from sawlog.server.budget import ByteBudget
+from sawlog.server.buffers import BufferPool
+
+RECEIVE_BYTES = 1 << 18
+SMALL_FRAME_BYTES = 1 << 16
+"""Frames up to this size are put together in the shared buffer and need no budget."""
+
+_LENGTH = Struct(">i")
+_PREFIX_BYTES = 4
+
+Receive = Callable[[memoryview], int]
+
+
+class Cut(Enum):
+    """What became of the bytes that were received."""
+
+    GO_ON = auto()
+    ENDED = auto()  # the other side sends no more
+    PAUSED = auto()  # `deliver` wants no more for now; whole frames may be left
+    WAITING = auto()  # for budget; `granted` will be called
+
+
+class FrameMemory:
+    """What the frame readers of a loop share. Used by one call at a time, never kept across."""
+
+    __slots__ = ("budget", "bytes_received", "pool", "view")
+
+    def __init__(self, budget: ByteBudget) -> None:
+        self.budget = budget
+        self.pool = BufferPool()
+        self.view = memoryview(bytearray(RECEIVE_BYTES))
+        self.bytes_received = 0
+
+
+class FrameReader:
+    """One connection's incoming bytes.
+
+    `deliver` gets each frame as a writable view that is valid during the call, and says whether it
+    can take another. `granted` is called when budget came for a frame that waited for it.
+    """
+
+    __slots__ = (
+        "_deliver",
+        "_granted",
+        "_kept",
+        "_large",
+        "_large_buffer",
+        "_memory",
+        "_received",
+        "completed",
+        "limit_bytes",
+    )
+
+    def __init__(
+        self,
+        memory: FrameMemory,
+        limit_bytes: int,
+        deliver: Callable[[memoryview], bool],
+        granted: Callable[[], None],
+    ) -> None:
+        self._memory = memory
+        self._deliver = deliver
+        self._granted = granted
+        self.limit_bytes = limit_bytes
+        self.completed = 0  # moves whenever frames were delivered
+        # Of the frame under way; `_large` is None while it is small.
+        self._kept = bytearray()
+        self._large: memoryview | None = None
+        self._large_buffer = bytearray()
+        self._received = 0
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """How much there is of a frame that has begun and is not whole; 0 between frames."""
+        return len(self._kept) if self._large is None else self._received + _PREFIX_BYTES
+
+    def read(self, receive_into: Receive) -> Cut:
+        """Receives once and delivers the frames that are whole; MalformedFrame if a length lies.
+
+        BlockingIOError and other errors of `receive_into` pass through and change nothing.
+        """
+        if self._large is not None:
+            return self._read_large(receive_into)
+        memory = self._memory
+        view = memory.view
+        kept = len(self._kept)
+        if kept:
+            count = receive_into(view[kept:])
+            view[:kept] = self._kept
+            self._kept.clear()
+        else:
+            count = receive_into(view)
+        if count == 0:
+            return Cut.ENDED
+        memory.bytes_received += count
+        return self._cut(view, kept + count)
+
+    def go_on(self) -> Cut:
+        """Delivers whole frames that were left when `deliver` wanted no more."""
+        kept = self._kept
+        self._kept = bytearray()
+        return self._cut(memoryview(kept), len(kept))
+
+    def close(self) -> None:
+        """Gives everything back."""
+        self._kept = bytearray()
+        if self._large is not None:
+            length = len(self._large)
+            self._large = None
+            self._release(self._large_buffer, length)
+            self._large_buffer = bytearray()
+        else:
+            self._memory.budget.give_up(self._granted_budget)
+
+    def _cut(self, view: memoryview, end: int) -> Cut:
+        position = 0
+        limit = self.limit_bytes
+        deliver = self._deliver
+        unpack = _LENGTH.unpack_from
+        while end - position >= _PREFIX_BYTES:
+            (length,) = unpack(view, position)
+            if not 0 <= length <= limit:
+                raise MalformedFrame(f"frame of {length} bytes, where 0 to {limit} are allowed")
+            start = position + _PREFIX_BYTES
+            if start + length > end:
+                return self._begin(view[position:end], length)
+            position = start + length
+            self.completed += 1
+            if not deliver(view[start:position]):
+                self._keep(view[position:end])
+                return Cut.PAUSED
+        if position < end:
+            self._keep(view[position:end])
+        return Cut.GO_ON
+
+    def _keep(self, rest: memoryview) -> None:
+        self._kept = bytearray(rest)
+
+    def _begin(self, beginning: memoryview, length: int) -> Cut:
+        """The first bytes of a frame that is not whole yet."""
+        self._keep(beginning)
+        if length <= SMALL_FRAME_BYTES:
+            return Cut.GO_ON
+        if not self._memory.budget.take(length):
+            self._memory.budget.take_later(length, self._granted_budget)
+            return Cut.WAITING
+        self._start_large()
+        return Cut.GO_ON
+
+    def _granted_budget(self) -> None:
+        self._start_large()
+        self._granted()
+
+    def _start_large(self) -> None:
+        (length,) = _LENGTH.unpack_from(self._kept)
+        self._large_buffer = self._memory.pool.take(length)
+        self._large = memoryview(self._large_buffer)[:length]
+        self._received = len(self._kept) - _PREFIX_BYTES
+        self._large[: self._received] = memoryview(self._kept)[_PREFIX_BYTES:]
+        self._kept = bytearray()
+
+    def _read_large(self, receive_into: Receive) -> Cut:
+        frame = self._large
+        assert frame is not None
+        count = receive_into(frame[self._received :])
+        if count == 0:
+            return Cut.ENDED
+        self._memory.bytes_received += count
+        self._received += count
+        if self._received < len(frame):
+            return Cut.GO_ON
+        # Out of `close`'s reach while the application looks at it.
+        buffer = self._large_buffer
+        self._large = None
+        self._large_buffer = bytearray()
+        self.completed += 1
+        try:
+            return Cut.GO_ON if self._deliver(frame) else Cut.PAUSED
+        finally:
+            self._release(buffer, len(frame))
+
+    def _release(self, buffer: bytearray, length: int) -> None:
+        self._memory.pool.give_back(buffer)
+        self._memory.budget.give_back(length)

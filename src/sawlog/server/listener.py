@@ -1,0 +1,191 @@
+"""Accepts connections, keeps them, looks after them now and then, and ends them in good order.
+
+Too many connections, or no descriptors for more, are answered by refusing or by accepting later;
+they never stop what is there already.
+"""
+
+import errno
+import socket
+from typing import TYPE_CHECKING
+
+from sawlog.core.log import EventLogger
+from sawlog.server.address import Address, listen
+from sawlog.server.connection import Connection
+from sawlog.server.exchange import ConnectedClient
+from sawlog.server.resources import Resources
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from sawlog.core.ports import TimerHandle
+
+log = EventLogger(__name__)
+
+_ACCEPTS_PER_TURN = 32
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_EXHAUSTED_PAUSE_MS = 250
+_COMPLAINT_MS = 1000
+_MAPPED_IPV4 = "::ffff:"
+
+
+class Listener:
+    """One address that clients connect to, with the connections that came in through it."""
+
+    def __init__(self, resources: Resources, address: Address) -> None:
+        self._resources = resources
+        self._wanted = address
+        self._sockets: list[socket.socket] = []
+        self._connections: dict[Connection, None] = {}
+        self._is_accepting = False
+        self._sweeping: TimerHandle | None = None
+        self._emptied: asyncio.Future[None] | None = None
+        self._complained_ms = -_COMPLAINT_MS
+        self._unmentioned = 0
+
+    @property
+    def address(self) -> Address:
+        """Where it listens, with the port that was picked."""
+        return Address(self._wanted.host, self._sockets[0].getsockname()[1])
+
+    @property
+    def connections(self) -> int:
+        return len(self._connections)
+
+    def bind(self) -> None:
+        """Takes the address, so that its port is known; OSError where it is not to be had.
+
+        Clients that connect now wait in the backlog until `open`.
+        """
+        limits = self._resources.limits
+        self._sockets = listen(self._wanted, limits.backlog, limits.receive_buffer_bytes)
+
+    def open(self) -> None:
+        """Begins to accept, on the address it is bound to."""
+        if not self._sockets:
+            self.bind()
+        self._accept_on()
+        self._sweep_later()
+
+    # Connections that come
+
+    def _accept_on(self) -> None:
+        self._is_accepting = True
+        for listening in self._sockets:
+            self._resources.loop.add_reader(listening.fileno(), self._accept, listening)
+
+    def _accept_no_more(self) -> None:
+        if self._is_accepting:
+            self._is_accepting = False
+            for listening in self._sockets:
+                self._resources.loop.remove_reader(listening.fileno())
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(_ACCEPTS_PER_TURN):
+            try:
+                connected, where = listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    self._accept_later(error.strerror or str(error))
+                    return
+                continue  # this one ended before it began
+            self._welcome(connected, where[0].removeprefix(_MAPPED_IPV4), where[1])
+
+    def _accept_later(self, reason: str) -> None:
+        self._complain("cannot accept connections for now", reason=reason)
+        self._accept_no_more()
+        self._resources.timer.after(_EXHAUSTED_PAUSE_MS, self._accept_again)
+
+    def _accept_again(self) -> None:
+        if self._sockets and not self._is_accepting:
+            self._accept_on()
+
+    def _welcome(self, connected: socket.socket, host: str, port: int) -> None:
+        resources = self._resources
+        refusal = resources.admission.admit(host)
+        if refusal is not None:
+            connected.close()
+            self._complain("connection refused", client=host, reason=refusal)
+            return
+        client = ConnectedClient(host, port)
+        connection = Connection(resources, connected, client, self._forget)
+        self._connections[connection] = None
+        try:
+            connected.setblocking(False)
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if resources.limits.send_buffer_bytes >= 0:
+                connected.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_SNDBUF, resources.limits.send_buffer_bytes
+                )
+            resources.application.connected(client)
+        except OSError as error:
+            connection.close(error.strerror or str(error))
+        except Exception:
+            log.exception("a new connection broke the application", client=host)
+            connection.close("internal error")
+        else:
+            connection.start()
+
+    def _forget(self, connection: Connection) -> None:
+        self._resources.admission.leave(connection.client.host)
+        del self._connections[connection]
+        if self._emptied is not None and not self._connections and not self._emptied.done():
+            self._emptied.set_result(None)
+
+    def _complain(self, event: str, **fields: str) -> None:
+        """At most one line a second, however many connections knock."""
+        now_ms = self._resources.clock.monotonic_ms()
+        if now_ms - self._complained_ms < _COMPLAINT_MS:
+            self._unmentioned += 1
+            return
+        log.warning(event, **fields, unmentioned=self._unmentioned)
+        self._complained_ms = now_ms
+        self._unmentioned = 0
+
+    # Connections that are there
+
+    def _sweep_later(self) -> None:
+        limits = self._resources.limits
+        interval_ms = max(50, min(limits.idle_ms // 4, limits.stall_ms // 4, 5_000))
+        self._sweeping = self._resources.timer.after(interval_ms, self.sweep)
+
+    def sweep(self) -> None:
+        """Closes the idle and the stalled."""
+        now_ms = self._resources.clock.monotonic_ms()
+        for connection in tuple(self._connections):
+            connection.check(now_ms)
+        self._sweep_later()
+
+    # The end
+
+    def quiesce(self) -> None:
+        """Accepts and reads no more; connections close as the answers under way have left."""
+        self._accept_no_more()
+        for listening in self._sockets:
+            listening.close()
+        self._sockets.clear()
+        for connection in tuple(self._connections):
+            connection.finish()
+
+    async def drain(self, grace_ms: int) -> None:
+        """Waits until all connections are gone, but no longer than that; then closes the rest."""
+        self.quiesce()
+        if self._connections:
+            emptied = self._emptied = self._resources.loop.create_future()
+            overdue = self._resources.timer.after(grace_ms, self.close)
+            await emptied
+            overdue.cancel()
+        self.close()
+
+    def close(self) -> None:
+        """Ends everything now."""
+        self._accept_no_more()
+        for listening in self._sockets:
+            listening.close()
+        self._sockets.clear()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            self._sweeping = None
+        for connection in tuple(self._connections):
+            connection.close("the broker stops")
