@@ -1,18 +1,39 @@
 """Topics as intents: checked against the image, written into the store, done when the image shows.
 
 Any broker takes one. The controller turns the intent into partition states; see `controller.py`.
+Checks raise KafkaError with Kafka's own codes and words, because clients print them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from sawlog.cluster.image import TopicImage
-from sawlog.core.errors import KafkaError
-from sawlog.core.ids import NodeId
+from sawlog.cluster import znodes
+from sawlog.cluster.image import MetadataImage, TopicImage
+from sawlog.cluster.member import Condition, Member
+from sawlog.cluster.names import check_collision, check_name
+from sawlog.cluster.placement import place
+from sawlog.core.config import BrokerConfig, check_topic_configs
+from sawlog.core.config_values import ConfigError
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import NodeId, TopicId, TopicName
+from sawlog.core.ports import Random
+from sawlog.core.store import (
+    BadVersion,
+    Create,
+    Node,
+    NodeExists,
+    NoNode,
+    Operation,
+    Result,
+    SetData,
+    StoreError,
+)
 
 Answered = Callable[[KafkaError | None], None]
 """None: it is in the store and in this broker's image."""
+Replicas = tuple[tuple[NodeId, ...], ...]
+MAX_PARTITIONS = 10_000
+"""Of one topic in one request: its node in the store stays within ZooKeeper's limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +43,7 @@ class NewTopic:
     name: str
     partitions: int = -1
     replication_factor: int = -1
-    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()
     configs: Mapping[str, str | None] = field(default_factory=dict)
 
 
@@ -30,19 +51,285 @@ class NewTopic:
 class PlannedTopic:
     """A topic that passed all checks, with its replicas placed."""
 
-    name: str
-    id: bytes
-    replicas: tuple[tuple[NodeId, ...], ...]
+    name: TopicName
+    id: TopicId
+    replicas: Replicas
     configs: Mapping[str, str]
 
 
-class Topics(Protocol):
-    """Checks raise KafkaError with Kafka's own codes and words; the rest is answered later."""
+class Topics:
+    def __init__(self, member: Member, config: BrokerConfig, random: Random) -> None:
+        self._member = member
+        self._store = member.store
+        self._config = config
+        self._random = random
+
+    @property
+    def _image(self) -> MetadataImage:
+        return self._member.image
+
+    # Creation
 
     def plan(self, new: NewTopic) -> PlannedTopic:
         """All checks of a creation, and the placement; nothing is written."""
-        ...
+        check_name(new.name)
+        check_collision(new.name, self._image.topics)
+        if new.name in self._image.topics:
+            raise _exists(new.name)
+        missing = [name for name, value in new.configs.items() if value is None]
+        if missing:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Null value not supported for topic configs: {','.join(missing)}",
+            )
+        configs = {name: value for name, value in new.configs.items() if value is not None}
+        self.check_configs(configs)
+        replicas = self._placed(new)
+        topic_id = self._random.bytes(16)
+        return PlannedTopic(TopicName(new.name), TopicId(topic_id), replicas, configs)
 
-    def create(self, planned: PlannedTopic, timeout_ms: int, done: Answered) -> None: ...
+    def check_configs(self, configs: Mapping[str, str]) -> None:
+        try:
+            check_topic_configs(self._config, configs)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
 
-    def delete(self, topic: TopicImage, timeout_ms: int, done: Answered) -> None: ...
+    def _placed(self, new: NewTopic) -> Replicas:
+        if new.assignments:
+            return self._assigned(new)
+        if new.replication_factor < -1 or new.replication_factor == 0:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                "Replication factor must be larger than 0, or -1 to use the default value.",
+            )
+        if new.partitions < -1 or new.partitions == 0:
+            raise KafkaError(
+                ErrorCode.INVALID_PARTITIONS,
+                "Number of partitions was set to an invalid non-positive value.",
+            )
+        partitions: int = new.partitions
+        if partitions == -1:
+            partitions = self._config["num.partitions"]
+        factor: int = new.replication_factor
+        if factor == -1:
+            factor = self._config["default.replication.factor"]
+        _check_count(partitions)
+        return place(self._image.brokers.values(), partitions, factor, self._random)
+
+    def _assigned(self, new: NewTopic) -> Replicas:
+        """The placement that the client chose, where it is one."""
+        if new.replication_factor != -1:
+            raise _contradiction("replication factor")
+        if new.partitions != -1:
+            raise _contradiction("numPartitions")
+        chosen: dict[int, tuple[NodeId, ...]] = {}
+        factor: int | None = None
+        for index, nodes in new.assignments:
+            if index in chosen:
+                raise _bad_assignment(
+                    f"Found multiple manual partition assignments for partition {index}"
+                )
+            chosen[index] = self._checked_replicas(nodes, factor)
+            factor = len(nodes)
+        if sorted(chosen) != list(range(len(chosen))):
+            raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+        return tuple(chosen[index] for index in range(len(chosen)))
+
+    def _checked_replicas(self, nodes: Sequence[int], factor: int | None) -> tuple[NodeId, ...]:
+        start = "The manual partition assignment includes"
+        if not nodes:
+            raise _bad_assignment(f"{start} an empty replica list.")
+        ordered = sorted(nodes)
+        for position, node in enumerate(ordered):
+            if NodeId(node) not in self._image.brokers:
+                raise _bad_assignment(f"{start} broker {node}, but no such broker is registered.")
+            if position and ordered[position - 1] == node:
+                raise _bad_assignment(f"{start} the broker {node} more than once.")
+        if factor is not None and len(nodes) != factor:
+            raise _bad_assignment(
+                f"{start} a partition with {len(nodes)} replica(s), but this is not consistent "
+                f"with previous partitions, which have {factor} replica(s)."
+            )
+        return tuple(NodeId(node) for node in nodes)
+
+    def create(self, planned: PlannedTopic, timeout_ms: int, done: Answered) -> None:
+        def shows(image: MetadataImage) -> bool:
+            return planned.id in image.names
+
+        self._write(
+            [
+                Create(znodes.config_path(planned.name), znodes.encode_configs(planned.configs)),
+                Create(
+                    znodes.topic_path(planned.name),
+                    znodes.encode_assignment(planned.id, planned.replicas),
+                ),
+            ],
+            shows,
+            timeout_ms,
+            done,
+            {NodeExists: _exists(planned.name)},
+        )
+
+    # Deletion
+
+    def delete(self, topic: TopicImage, timeout_ms: int, done: Answered) -> None:
+        def shows(image: MetadataImage) -> bool:
+            return topic.id not in image.names
+
+        wish = [Create(znodes.deletion_path(topic.name))]
+        self._write(wish, shows, timeout_ms, done, {NodeExists: None})
+
+    # More partitions
+
+    def plan_partitions(
+        self, topic: TopicImage | None, count: int, assignments: Sequence[Sequence[int]] | None
+    ) -> Replicas:
+        """The replicas of all partitions, old and new."""
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        old = tuple(partition.replicas for partition in topic.partitions)
+        if count == len(old):
+            raise KafkaError(
+                ErrorCode.INVALID_PARTITIONS, f"Topic already has {len(old)} partition(s)."
+            )
+        if count < len(old):
+            raise KafkaError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"The topic {topic.name} currently has {len(old)} partition(s); "
+                f"{count} would not be an increase.",
+            )
+        _check_count(count)
+        more, factor = count - len(old), len(old[0])
+        if assignments is None:
+            brokers = self._image.brokers.values()
+            return old + place(brokers, more, factor, self._random, first_partition=len(old))
+        if len(assignments) != more:
+            raise _bad_assignment(
+                f"Attempted to add {more} additional partition(s), but only "
+                f"{len(assignments)} assignment(s) were specified."
+            )
+        return old + tuple(self._checked_replicas(nodes, factor) for nodes in assignments)
+
+    def add_partitions(
+        self, topic: TopicImage, replicas: Replicas, timeout_ms: int, done: Answered
+    ) -> None:
+        """Unless somebody else was faster: the plan must stand on the partitions that are there."""
+        path = znodes.topic_path(topic.name)
+
+        def shows(image: MetadataImage) -> bool:
+            now = image.topics.get(topic.name)
+            return now is None or now.id != topic.id or len(now.partitions) >= len(replicas)
+
+        def got(node: Node | StoreError) -> None:
+            if isinstance(node, StoreError):
+                done(_unavailable(node))
+                return
+            current = znodes.decode_assignment(node)
+            if current.topic_id != topic.id or len(current.replicas) != len(topic.partitions):
+                done(KafkaError(ErrorCode.INVALID_PARTITIONS, "The topic has changed meanwhile."))
+                return
+            data = znodes.encode_assignment(topic.id, replicas)
+            self._write([SetData(path, data, current.version)], shows, timeout_ms, done)
+
+        self._store.get(path, got)
+
+    # Configs
+
+    def alter_configs(
+        self,
+        topic: TopicImage,
+        change: Callable[[Mapping[str, str]], Mapping[str, str]],
+        timeout_ms: int,
+        done: Answered,
+    ) -> None:
+        """Writes what `change` makes of the configs in the store; it may raise KafkaError, and it
+        is asked again where somebody else was faster."""
+        path = znodes.config_path(topic.name)
+
+        def got(node: Node | StoreError) -> None:
+            if isinstance(node, StoreError):
+                done(_unavailable(node))
+                return
+            old = znodes.decode_configs(node)
+            try:
+                new = dict(change(old))
+            except KafkaError as error:
+                done(error)
+                return
+            if new == old:
+                done(None)
+                return
+            operations: list[Operation] = [
+                SetData(path, znodes.encode_configs(new), node.stat.version)
+            ]
+            self._write(operations, lambda image: shows(image, new), timeout_ms, answered)
+
+        def shows(image: MetadataImage, new: Mapping[str, str]) -> bool:
+            now = image.topics.get(topic.name)
+            return now is None or now.id != topic.id or now.configs == new
+
+        def answered(error: KafkaError | None) -> None:
+            if error is not None and isinstance(error.__cause__, BadVersion):
+                self._store.get(path, got)
+            else:
+                done(error)
+
+        self._store.get(path, got)
+
+    # Writing
+
+    def _write(
+        self,
+        operations: Sequence[Operation],
+        shows: Condition,
+        timeout_ms: int,
+        done: Answered,
+        expected: Mapping[type[StoreError], KafkaError | None] | None = None,
+    ) -> None:
+        """Answers when the image shows it; `expected` are errors with a meaning, None: go on."""
+
+        def shown(is_shown: bool) -> None:
+            done(None if is_shown else KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+
+        def written(result: list[Result] | StoreError) -> None:
+            if isinstance(result, StoreError):
+                known = (expected or {}).get(type(result), _unavailable(result))
+                if known is not None:
+                    done(known)
+                    return
+            self._member.when(shows, timeout_ms, shown)
+
+        self._store.multi(operations, written)
+
+
+def _check_count(partitions: int) -> None:
+    if partitions > MAX_PARTITIONS:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"A topic has at most {MAX_PARTITIONS} partitions here, not {partitions}.",
+        )
+
+
+def _exists(name: str) -> KafkaError:
+    return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+
+
+def _contradiction(what: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_REQUEST,
+        f"A manual partition assignment was specified, but {what} was not set to -1.",
+    )
+
+
+def _bad_assignment(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def _unavailable(error: StoreError) -> KafkaError:
+    """A store that does not answer is a controller that does not: the client tries again."""
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not isinstance(error, NoNode):
+        code = ErrorCode.REQUEST_TIMED_OUT
+    refusal = KafkaError(code, str(error))
+    refusal.__cause__ = error
+    return refusal

@@ -1,0 +1,126 @@
+"""What is to be done, given the view: one step for each partition or topic, and who leads.
+
+The leader is the first live replica of the assignment that is in sync; where none is, and the topic
+allows it, the first live one. A leader that restarted is elected again under a new epoch, because
+an epoch has one appender.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sawlog.cluster import znodes
+from sawlog.cluster.image import NO_NODE
+from sawlog.cluster.view import TopicView, View
+from sawlog.cluster.znodes import PartitionState
+from sawlog.core.config import BrokerConfig, TopicConfig
+from sawlog.core.ids import LeaderEpoch, NodeId, TopicName
+from sawlog.core.store import Create, Delete, Operation, SetData
+
+
+class StepKey(NamedTuple):
+    """What a step is about, so that it is not taken twice while the view is behind."""
+
+    topic_id: bytes
+    partition: int  # -1: the whole topic
+    leader_epoch: int
+
+
+class Step(NamedTuple):
+    key: StepKey
+    operations: list[Operation]
+
+
+def steps(view: View, config: BrokerConfig, controller_epoch: int) -> list[Step]:
+    """Everything that the view shows undone, in the order of topics and partitions."""
+    found: list[Step] = []
+    for name in sorted(view.deletions):
+        found += _deletion(view, name)
+    settled: list[TopicName] = []
+    for name in sorted(view.unsettled):
+        topic = view.topics.get(name)
+        if topic is None or name in view.deletions:
+            settled.append(name)
+            continue
+        todo = list(_topic_steps(view, topic, config, controller_epoch))
+        found += todo
+        if not todo:
+            settled.append(name)
+    view.unsettled.difference_update(settled)
+    return found
+
+
+def _deletion(view: View, name: TopicName) -> Iterator[Step]:
+    """A topic and all below it go in one multi, and the wish for it too."""
+    topic = view.topics.get(name)
+    wish = Delete(znodes.deletion_path(name))
+    if topic is None:
+        yield Step(StepKey(name.encode(), -1, -1), [wish])
+        return
+    if not topic.is_read:
+        return
+    operations: list[Operation] = []
+    for index in topic.states:
+        operations.append(Delete(znodes.state_path(name, index)))
+        operations.append(Delete(znodes.partition_path(name, index)))
+    if topic.states:
+        operations.append(Delete(znodes.partitions_path(name)))
+    operations += [Delete(znodes.topic_path(name)), Delete(znodes.config_path(name)), wish]
+    yield Step(StepKey(topic.assignment.topic_id, -1, len(topic.states)), operations)
+
+
+def _topic_steps(
+    view: View, topic: TopicView, config: BrokerConfig, controller_epoch: int
+) -> Iterator[Step]:
+    needs_parent = not topic.states
+    for index, replicas in enumerate(topic.assignment.replicas):
+        old = topic.states.get(index)
+        if old is not None and view.is_leading(old):
+            continue
+        new = _elect(view, topic, replicas, old, config, controller_epoch)
+        if new is None:
+            continue
+        path = znodes.state_path(topic.name, index)
+        operations: list[Operation] = []
+        if old is not None:
+            operations.append(SetData(path, znodes.encode_state(new), old.version))
+        else:
+            if needs_parent:
+                operations.append(Create(znodes.partitions_path(topic.name)))
+                needs_parent = False
+            operations.append(Create(znodes.partition_path(topic.name, index)))
+            operations.append(Create(path, znodes.encode_state(new)))
+        yield Step(StepKey(topic.assignment.topic_id, index, new.leader_epoch), operations)
+
+
+def _elect(
+    view: View,
+    topic: TopicView,
+    replicas: tuple[NodeId, ...],
+    old: PartitionState | None,
+    config: BrokerConfig,
+    controller_epoch: int,
+) -> PartitionState | None:
+    """The next state of a partition without a live leader; None where nothing can be done."""
+    live = [node for node in replicas if node in view.brokers]
+    if old is None:
+        if not live:
+            return None  # a new partition waits for the first of its replicas
+        leader, isr, epoch = live[0], tuple(live), 0
+    else:
+        in_sync = [node for node in live if node in old.isr]
+        if in_sync:
+            leader, isr = in_sync[0], tuple(in_sync)
+        elif live and _may_be_unclean(topic, config):
+            leader, isr = live[0], (live[0],)
+        elif old.leader != NO_NODE:
+            leader, isr = NO_NODE, old.isr
+        else:
+            return None
+        epoch = old.leader_epoch + 1
+    broker_epoch = view.brokers[leader].epoch if leader != NO_NODE else 0
+    return PartitionState(leader, LeaderEpoch(epoch), isr, controller_epoch, broker_epoch)
+
+
+def _may_be_unclean(topic: TopicView, config: BrokerConfig) -> bool:
+    allowed: bool = TopicConfig(config, topic.configs)["unclean.leader.election.enable"]
+    return allowed
