@@ -6,7 +6,6 @@ what changed. Never mutate the mappings; `cluster/watcher.py` alone builds image
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import NamedTuple
 
 from sawlog.core.ids import LeaderEpoch, NodeId, PartitionIndex, TopicId, TopicName, TopicPartition
@@ -37,9 +36,6 @@ class PartitionImage(NamedTuple):
     partition_epoch: int
 
 
-_NO_CONFIGS: Mapping[str, str] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class TopicImage:
     """A topic whose every partition has a state. `configs` holds only what was set on the topic."""
@@ -47,7 +43,7 @@ class TopicImage:
     name: TopicName
     id: TopicId
     partitions: tuple[PartitionImage, ...]
-    configs: Mapping[str, str] = _NO_CONFIGS
+    configs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_internal(self) -> bool:

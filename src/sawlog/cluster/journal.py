@@ -25,15 +25,15 @@ HEADER = struct.Struct(">4sII")  # magic, length and CRC32C of the payload
 log = EventLogger("sawlog.cluster.journal")
 
 
-class StoreDamaged(Exception):
+class StoreDamaged(DiskError):
     """Bytes that had been durable have changed: a person must look, nothing is dropped silently."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
         super().__init__(
-            f"{path} is damaged at byte {position}: {reason}. "
-            "Restore the file from a copy; the broker does not start without its metadata."
+            path,
+            f"damaged at byte {position}: {reason}; "
+            "restore it from a copy, the broker does not start without its metadata",
         )
-        self.path = path
         self.position = position
 
 
