@@ -1,0 +1,108 @@
+"""What a broker asks of its process: the loop, stop signals, descriptors, garbage collection."""
+
+import asyncio
+import gc
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import uvloop
+
+from sawlog.core.log import EventLogger
+from sawlog.core.metrics import Registry
+
+log = EventLogger(__name__)
+
+T = TypeVar("T")
+
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+# A request makes objects and drops them, almost never in cycles: looking for those rarely is
+# enough, and each look at the young generation costs what is alive in it.
+_COLLECT_AFTER = (20_000, 20, 20)
+
+
+def run(main: Callable[[asyncio.AbstractEventLoop], Coroutine[Any, Any, T]]) -> T:
+    """Runs `main` on a loop of its own, with as many descriptors as the system grants."""
+    raise_descriptor_limit()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main(runner.get_loop()))
+
+
+def on_stop_signal(
+    loop: asyncio.AbstractEventLoop,
+    stop: Callable[[], None],
+    leave: Callable[[int], object] = os._exit,
+) -> None:
+    """Calls `stop` at the first SIGTERM or SIGINT; at the second the process ends at once."""
+    seen = 0
+
+    def received(number: int) -> None:
+        nonlocal seen
+        seen += 1
+        name = signal.Signals(number).name
+        if seen == 1:
+            log.info("stopping", signal=name)
+            stop()
+        else:
+            log.warning("stopping at once", signal=name)
+            leave(128 + number)
+
+    for number in _STOP_SIGNALS:
+        loop.add_signal_handler(number, received, number)
+
+
+def raise_descriptor_limit() -> int:
+    """Asks for all descriptors that may be had; returns how many that is."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (OSError, ValueError):
+            return soft  # some systems name a hard limit that they do not grant
+    return hard
+
+
+def settle_memory() -> None:
+    """After the start: what is there now stays, and the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECT_AFTER)
+
+
+def declare_process_metrics(registry: Registry) -> None:
+    """The numbers that every Prometheus client library tells of its process."""
+    began = time.time()
+    registry.read_counter(
+        "process_cpu_seconds_total", "User and system CPU time spent, in seconds.", _cpu_seconds
+    )
+    registry.read_gauge(
+        "process_resident_memory_bytes", "Resident memory, in bytes.", _resident_bytes
+    )
+    registry.read_gauge("process_open_fds", "Open file descriptors.", _open_descriptors)
+    registry.read_gauge("process_max_fds", "Descriptors that may be open.", _max_descriptors)
+    registry.read_gauge(
+        "process_start_time_seconds", "Start of the process, in seconds since 1970.", lambda: began
+    )
+
+
+def _cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _resident_bytes() -> int:
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * _PAGE_BYTES
+
+
+def _open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd")) - 1  # the listing's own
+
+
+def _max_descriptors() -> int:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
