@@ -17,6 +17,7 @@ from sawlog.protocol.schema import Field, Message
 from sawlog.protocol.source import Source
 from sawlog.protocol.wire import (
     MAX_ELEMENTS,
+    MAX_REQUEST_ELEMENTS,
     MAX_STRING_BYTES,
     continue_uvarint,
     read_tag,
@@ -30,7 +31,7 @@ def compile_decoder(layout: StructLayout, version: int) -> Callable[[memoryview,
 
 class _DecoderCompiler:
     """In the compiled code `b` is the buffer, `p` the position, `end` the buffer's length,
-    `left` what remains of MAX_ELEMENTS, and `n` the length or count read last."""
+    `left` how many elements may yet come, and `n` the length or count read last."""
 
     def __init__(self, layout: StructLayout, version: int) -> None:
         self.layout = layout
@@ -51,7 +52,9 @@ class _DecoderCompiler:
     def compile(self) -> Callable[[memoryview, int], Any]:
         source = self.source
         with source.block("def decode(b, p):"):
-            source.add("end = len(b)", f"left = {MAX_ELEMENTS}")
+            is_request = self.layout.cls.SCHEMA.kind == "request"
+            limit = MAX_REQUEST_ELEMENTS if is_request else MAX_ELEMENTS
+            source.add("end = len(b)", f"left = {limit}")
             if not self.keeps_views:
                 source.add("b = b.tobytes()")
             with source.block("try:"):

@@ -57,7 +57,8 @@ class _EncoderCompiler:
                     source.add("return join(out)")
             with source.block("except errors as error:"):
                 source.add(f"raise NotEncodable(f'{self.title}: {{error}}') from error")
-        return source.function("encode", f"encoder of {self.title}")
+        kind = "parts encoder" if self.in_parts else "encoder"
+        return source.function("encode", f"{kind} of {self.title}")
 
     def name(self, stem: str) -> str:
         self.names += 1

@@ -11,12 +11,16 @@ Readable = bytes | memoryview
 MAX_STRING_BYTES = 0x7FFF
 """Kafka's own limit, in both styles of length."""
 
-MAX_ELEMENTS = 500_000
-"""Elements of arrays and tags that one message may have altogether.
+MAX_REQUEST_ELEMENTS = 500_000
+"""Elements of arrays and tags that one request may have altogether.
 
 An element of two bytes becomes an object of a hundred: without a limit a frame would grow fifty
-times over. Real messages stay far below; a fetch of 10,000 partitions has as many elements.
+times over. Real requests stay far below; a fetch of 10,000 partitions has as many elements.
 """
+
+MAX_ELEMENTS = 20_000_000
+"""The same for everything else, which comes from brokers and our own files: metadata of a cluster
+with a million partitions fits."""
 
 
 class NotEncodable(ValueError):

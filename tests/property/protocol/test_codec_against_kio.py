@@ -1,0 +1,87 @@
+"""The codec against kio, another implementation of the same protocol: what we write kio reads as
+the same values, and what kio writes we read as the same."""
+
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from io import BytesIO
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kio.index import load_entity_schema
+from kio.serial import entity_reader, entity_writer
+from kio.static.constants import EntityType
+
+from sawlog.protocol.codec import decode, encode
+from sawlog.protocol.layout import FieldLayout, StructLayout, lay_out
+from sawlog.protocol.schema import NO_UUID, Message
+from support.messages import all_messages, random_message, versions_of
+
+VALUES_PER_VERSION = 5
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
+
+
+def kio_class(cls: type[Message], version: int) -> Any:
+    kind = cls.SCHEMA.kind
+    name = cls.__module__.rpartition(".")[2].replace("kraft", "k_raft")
+    if kind in {"request", "response"}:
+        name = name.removesuffix(f"_{kind}")
+    return load_entity_schema(name, version, EntityType[kind])
+
+
+def from_kio(layout: StructLayout, entity: Any) -> Message:
+    """kio's message as ours."""
+    message = layout.cls()
+    for field in (*layout.present, *layout.tagged):
+        value = getattr(entity, kio_name(field.name, entity))
+        setattr(message, field.name, plain(field, value))
+    return message
+
+
+def kio_name(name: str, entity: Any) -> str:
+    """kio leaves out the unit of a time, and renames a few fields besides."""
+    theirs = {each.name for each in fields(entity)}
+    spellings = (name, name.removesuffix("_ms"), f"{name}_", name.replace("kraft", "k_raft"))
+    return next(spelling for spelling in spellings if spelling in theirs)
+
+
+def plain(field: FieldLayout, value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [plain(field.element, each) for each in value]
+    if is_dataclass(value):
+        assert field.struct is not None
+        return from_kio(field.struct, value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, timedelta):
+        return value // MILLISECOND
+    if isinstance(value, datetime):
+        return (value - EPOCH) // MILLISECOND
+    if isinstance(value, UUID):
+        return value.bytes
+    if value is None and field.kind == "uuid" and not field.is_array:
+        return NO_UUID
+    if value is None and field.kind == "int64":
+        return -1  # kio's word for "no time"
+    return value
+
+
+@pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
+def test_kio_reads_what_we_write_and_we_read_what_kio_writes(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        layout = lay_out(cls, version)
+        theirs = kio_class(cls, version)
+        read, write = entity_reader(theirs), entity_writer(theirs)
+        random = Random(f"{cls.__name__} {version}")
+        for _ in range(VALUES_PER_VERSION):
+            message = random_message(cls, version, random)
+            encoded = encode(message, version)
+            entity, size = read(encoded, 0)
+            assert size == len(encoded)
+            assert from_kio(layout, entity) == message
+            written = BytesIO()
+            write(written, entity)
+            assert decode(cls, version, written.getvalue()) == message

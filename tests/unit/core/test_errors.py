@@ -1,0 +1,25 @@
+"""Error codes and the exceptions that carry them."""
+
+from sawlog.core.errors import RETRIABLE, ErrorCode, KafkaError
+
+
+def test_codes_are_numbered_without_gaps_from_unknown_server_error() -> None:
+    assert [code.value for code in ErrorCode] == list(range(-1, len(ErrorCode) - 1))
+
+
+def test_an_error_carries_its_code_and_its_words() -> None:
+    error = KafkaError(ErrorCode.INVALID_CONFIG, "segment.bytes is too small")
+    assert error.code is ErrorCode.INVALID_CONFIG
+    assert error.message == str(error) == "segment.bytes is too small"
+
+
+def test_an_error_without_words_shows_its_code_but_sends_no_message() -> None:
+    error = KafkaError(ErrorCode.NOT_CONTROLLER)
+    assert str(error) == "NOT_CONTROLLER"
+    assert error.message == ""
+
+
+def test_an_error_knows_whether_trying_again_may_help() -> None:
+    assert KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER).is_retriable
+    assert not KafkaError(ErrorCode.MESSAGE_TOO_LARGE).is_retriable
+    assert ErrorCode.NONE not in RETRIABLE
