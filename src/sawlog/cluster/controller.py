@@ -161,7 +161,7 @@ class Controller:
         reign = self._reign
         if reign is None or not self._view.is_loaded:
             return []
-        found = steps(self._view, self._config, reign.epoch)
+        found = steps(self._view, self._config, reign.epoch, self._sent)
         # What the view no longer asks for is done, or was overtaken.
         self._sent &= {step.key for step in found}
         return [step for step in found if step.key not in self._sent]

@@ -5,7 +5,7 @@ allows it, the first live one. A leader that restarted is elected again under a 
 an epoch has one appender.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 from sawlog.cluster import znodes
@@ -30,8 +30,11 @@ class Step(NamedTuple):
     operations: list[Operation]
 
 
-def steps(view: View, config: BrokerConfig, controller_epoch: int) -> list[Step]:
-    """Everything that the view shows undone, in the order of topics and partitions."""
+def steps(
+    view: View, config: BrokerConfig, controller_epoch: int, taken: Container[StepKey]
+) -> list[Step]:
+    """Everything that the view shows undone, in the order of topics and partitions; without
+    operations where the step is taken already."""
     found: list[Step] = []
     for name in sorted(view.deletions):
         found += _deletion(view, name)
@@ -41,7 +44,7 @@ def steps(view: View, config: BrokerConfig, controller_epoch: int) -> list[Step]
         if topic is None or name in view.deletions:
             settled.append(name)
             continue
-        todo = list(_topic_steps(view, topic, config, controller_epoch))
+        todo = list(_topic_steps(view, topic, config, controller_epoch, taken))
         found += todo
         if not todo:
             settled.append(name)
@@ -69,7 +72,11 @@ def _deletion(view: View, name: TopicName) -> Iterator[Step]:
 
 
 def _topic_steps(
-    view: View, topic: TopicView, config: BrokerConfig, controller_epoch: int
+    view: View,
+    topic: TopicView,
+    config: BrokerConfig,
+    controller_epoch: int,
+    taken: Container[StepKey],
 ) -> Iterator[Step]:
     needs_parent = not topic.states
     for index, replicas in enumerate(topic.assignment.replicas):
@@ -78,6 +85,11 @@ def _topic_steps(
             continue
         new = _elect(view, topic, replicas, old, config, controller_epoch)
         if new is None:
+            continue
+        key = StepKey(topic.assignment.topic_id, index, new.leader_epoch)
+        if key in taken:
+            needs_parent = needs_parent and old is not None
+            yield Step(key, [])
             continue
         path = znodes.state_path(topic.name, index)
         operations: list[Operation] = []
@@ -89,7 +101,7 @@ def _topic_steps(
                 needs_parent = False
             operations.append(Create(znodes.partition_path(topic.name, index)))
             operations.append(Create(path, znodes.encode_state(new)))
-        yield Step(StepKey(topic.assignment.topic_id, index, new.leader_epoch), operations)
+        yield Step(key, operations)
 
 
 def _elect(
