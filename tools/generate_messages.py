@@ -125,7 +125,8 @@ class Module:
         if keyword.iskeyword(name) or name in SHADOWED:
             raise ValueError(f"{self.definition['name']}: a field cannot be called {name!r}")
         kind = field["type"].replace(element, "struct") if is_struct else field["type"]
-        arguments = [quoted(kind), quoted(field["versions"]), self.default(field)]
+        versions = field["versions"] if "versions" in field else field["taggedVersions"]
+        arguments = [quoted(kind), quoted(versions), self.default(field)]
         if is_struct:
             arguments.append(f"of={element}")
         arguments += self.details(field)

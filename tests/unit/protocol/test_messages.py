@@ -78,6 +78,7 @@ def test_a_definition_becomes_a_module_without_its_prose(tmp_path: Path) -> None
         {"name": "Things", "type": "[]Item", "versions": "1+", "nullableVersions": "1+"},
         {"name": "Maybe", "type": "Item", "versions": "1+", "nullableVersions": "1+"}
         | {"default": "null", "tag": 0, "taggedVersions": "1+"},
+        {"name": "OnlyTagged", "type": "int8", "tag": 1, "taggedVersions": "1+"},
     ]
     item = [{"name": "Id", "type": "uuid", "versions": "1+"}]
     jar = jar_with(
@@ -109,6 +110,7 @@ def test_a_definition_becomes_a_module_without_its_prose(tmp_path: Path) -> None
         "    maybe: Item | None = field(",
         '        "struct", "1+", default=None, of=Item, nullable="1+", tag=0, tagged="1+"',
         "    )",
+        '    only_tagged: int = field("int8", "1+", default=0, tag=1, tagged="1+")',
     ]
 
 
