@@ -6,7 +6,7 @@ comes through ports, so that the same broker runs on a machine and in a simulati
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sawlog.broker.api.versions import unsupported_version
 from sawlog.broker.dispatch import error_response, served_apis
@@ -15,21 +15,22 @@ from sawlog.broker.metrics import BrokerMetrics
 from sawlog.broker.request import Api, Request
 from sawlog.broker.settings import log_config
 from sawlog.cluster.image import EMPTY_IMAGE, MetadataImage, TopicImage, changed_topics
+from sawlog.cluster.member import Member
+from sawlog.cluster.producer_ids import ProducerIds
+from sawlog.cluster.topics import Topics
 from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
-from sawlog.core.ids import NodeId, PartitionIndex, TopicPartition
+from sawlog.core.ids import NodeId, PartitionIndex, TopicId, TopicName, TopicPartition
 from sawlog.core.log import EventLogger
+from sawlog.core.ports import DiskError
 from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.headers import read_request_header
 from sawlog.replication.partition import Partition
+from sawlog.storage.directory import LogDirectory
 
 if TYPE_CHECKING:
-    from sawlog.cluster.member import Member
-    from sawlog.cluster.producer_ids import ProducerIds
-    from sawlog.cluster.topics import Topics
     from sawlog.core.config import BrokerConfig
-    from sawlog.core.ports import Clock, Exchange, Random, Timer
+    from sawlog.core.ports import Client, Clock, Disk, Exchange, Random, Timer
     from sawlog.storage.config import LogConfig
-    from sawlog.storage.directory import LogDirectory
 
 log = EventLogger(__name__)
 
@@ -45,7 +46,7 @@ class Broker:
         self,
         node_id: NodeId,
         config: "BrokerConfig",
-        directory: "LogDirectory",
+        disk: "Disk",
         *,
         clock: "Clock",
         timer: "Timer",
@@ -53,35 +54,37 @@ class Broker:
     ) -> None:
         self.node_id = node_id
         self.config = config
-        self.directory = directory
+        self.directory = LogDirectory(disk, clock, timer, random, config_for=self._config_for)
         self.clock = clock
         self.timer = timer
         self.random = random
-        self.metrics = BrokerMetrics()
+        self.metrics = BrokerMetrics(self)
         self.image: MetadataImage = EMPTY_IMAGE
-        self.partitions: dict[TopicPartition, Partition] = {}
+        self.partitions: dict[tuple[str, int], Partition] = {}
         self.apis: dict[int, Api] = served_apis()
         self.fetch_sessions = FetchSessions(
             clock, random, config["max.incremental.fetch.session.cache.slots"]
         )
         self.fetch_max_bytes: int = config["fetch.max.bytes"]
         self._commits_on_flush: bool = config["flush.policy"] == COMMIT
-        self.member: Member
-        self.topics: Topics
-        self.producer_ids: ProducerIds
 
-    def join(self, member: "Member", topics: "Topics", producer_ids: "ProducerIds") -> None:
-        """Takes its part in a cluster; `member` calls `apply` with every new image."""
+    def join(self, member: Member) -> None:
+        """Takes its part in a cluster; whoever made the member has it call `apply`."""
         self.member = member
-        self.topics = topics
-        self.producer_ids = producer_ids
+        self.topics = Topics(member, self.config, self.random)
+        self.producer_ids = ProducerIds(member.store, self.node_id)
 
-    # Requests
+    # Connections and requests
+
+    def connected(self, client: "Client") -> None:
+        """Nothing is kept per connection yet."""
+
+    def disconnected(self, client: "Client") -> None:
+        """Requests that the client left behind are answered into the void when their time comes."""
 
     def receive(self, exchange: "Exchange", frame: memoryview) -> None:
         """One request frame, without its length. Whatever the bytes are, it does not raise."""
         try:
-            api_key, version, correlation_id, client_id = None, -1, -1, None
             (api_key, version, correlation_id, client_id), position = read_request_header(frame)
             api = self.apis.get(api_key)
             if api is None:
@@ -127,17 +130,17 @@ class Broker:
     # Look-ups for handlers
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        return self.image.names.get(topic_id)  # type: ignore[call-overload,no-any-return]
+        return self.image.names.get(TopicId(topic_id))
 
     def leading(self, name: str | None, index: int, missing: ErrorCode) -> Partition:
         """The replica that this broker leads; else the error that a client is told."""
-        replica = self.partitions.get((name, index))  # type: ignore[call-overload]
+        if name is None:
+            raise KafkaError(missing)
+        replica = self.partitions.get((name, index))
         if replica is not None:
             if self.directory.offline is not None:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.directory.offline))
-            return replica  # type: ignore[no-any-return]
-        if name is None:
-            raise KafkaError(missing)
+            return replica
         if self.image.partition(name, index) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -151,13 +154,20 @@ class Broker:
 
     def apply(self, old: MetadataImage, new: MetadataImage) -> None:
         """Opens, closes and reconfigures replicas so that they are what the image says."""
+        is_first = self.image is EMPTY_IMAGE
+        self.image = new
+        if is_first:
+            self.directory.identify(new.cluster_id, self.node_id)
+            self.directory.open()
         for before, after in changed_topics(old, new):
             if after is None:
                 assert before is not None
                 self._drop_topic(before)
             else:
                 self._apply_topic(before, after)
-        self.image = new
+        if is_first:
+            self._report_strays()
+            self._retain_later()
 
     def _apply_topic(self, before: TopicImage | None, after: TopicImage) -> None:
         config = log_config(self.config, after.configs)
@@ -190,6 +200,16 @@ class Broker:
         self.partitions[name] = replica
         return replica
 
+    def _config_for(self, topic: TopicName) -> "LogConfig":
+        known = self.image.topics.get(topic)
+        return log_config(self.config, known.configs if known else {})
+
+    def _report_strays(self) -> None:
+        """Logs of topics that nobody knows: left alone, because they may be somebody's data."""
+        for name in self.directory.logs:
+            if name not in self.partitions:
+                log.warning("log of an unknown topic left as it is", log=str(name))
+
     def _drop_topic(self, topic: TopicImage) -> None:
         gone = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         for index in range(len(topic.partitions)):
@@ -198,6 +218,20 @@ class Broker:
             if replica is not None:
                 self.directory.delete(name)
                 replica.close(gone)
+
+    # Retention
+
+    def _retain_later(self) -> None:
+        self.timer.after(self.config["log.retention.check.interval.ms"], self._retain)
+
+    def _retain(self) -> None:
+        now_ms = self.clock.now_ms()
+        for replica in tuple(self.partitions.values()):
+            try:
+                replica.log.retain(now_ms, replica.high_watermark)
+            except (KafkaError, DiskError) as error:
+                log.warning("retention failed", log=str(replica.name), reason=str(error))
+        self._retain_later()
 
     # The end
 
@@ -212,13 +246,3 @@ class Broker:
             done()
 
         self.member.stop(left)
-
-
-def describe(broker: Broker) -> dict[str, Any]:
-    """A few figures for logs and metrics."""
-    return {
-        "node": broker.node_id,
-        "topics": len(broker.image.topics),
-        "partitions": len(broker.partitions),
-        "sessions": len(broker.fetch_sessions),
-    }

@@ -1,19 +1,22 @@
 """What a broker counts about itself: plain attributes on the hot path, names when somebody asks."""
 
 from collections import Counter
+from typing import TYPE_CHECKING
+
+from sawlog.core.metrics import Registry
+from sawlog.protocol.apis import ApiKey
+
+if TYPE_CHECKING:
+    from sawlog.broker.broker import Broker
 
 
 class BrokerMetrics:
-    """Totals since the start; the shell turns them into Prometheus metrics."""
+    """Totals since the start."""
 
-    __slots__ = (
-        "bytes_in",
-        "bytes_out",
-        "records_in",
-        "requests",
-    )
+    __slots__ = ("_broker", "bytes_in", "bytes_out", "records_in", "requests")
 
-    def __init__(self) -> None:
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
         self.records_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
@@ -28,3 +31,38 @@ class BrokerMetrics:
 
     def received(self, api_key: int) -> None:
         self.requests[api_key] += 1
+
+    def declare(self, registry: Registry) -> None:
+        """Gives the numbers their names in Prometheus."""
+        broker = self._broker
+        registry.read_counter(
+            "sawlog_records_appended_total", "Records appended.", lambda: self.records_in
+        )
+        registry.read_counter(
+            "sawlog_appended_bytes_total",
+            "Bytes of record batches appended.",
+            lambda: self.bytes_in,
+        )
+        registry.read_counter(
+            "sawlog_fetched_bytes_total", "Bytes of record batches served.", lambda: self.bytes_out
+        )
+        registry.read_gauge(
+            "sawlog_topics", "Topics in the metadata image.", lambda: len(broker.image.topics)
+        )
+        registry.read_gauge(
+            "sawlog_partitions", "Replicas on this broker.", lambda: len(broker.partitions)
+        )
+        registry.read_gauge(
+            "sawlog_fetch_sessions", "Open fetch sessions.", lambda: len(broker.fetch_sessions)
+        )
+        registry.read_gauge(
+            "sawlog_offline_log_directories",
+            "Log directories that failed and are out of use.",
+            lambda: int(broker.directory.offline is not None),
+        )
+        registry.read_counters(
+            "sawlog_requests_total",
+            "Requests received.",
+            ["api"],
+            lambda: [((ApiKey(key).name,), count) for key, count in self.requests.items()],
+        )

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import click
 
-from sawlog.core.config import BrokerConfig, ConfigError, parse_properties
+from sawlog.core.config import BrokerConfig, parse_properties
 from sawlog.core.ids import NodeId
-from sawlog.server.main import Address, BrokerOptions, run
+from sawlog.core.config_values import ConfigError
+from sawlog.server.address import Address, parse_address
+from sawlog.server.main import BrokerOptions, run
 
-DEFAULT_PORT = 9092
-CANNOT_START = 1
+DEFAULT_LISTEN = Address("127.0.0.1", 9092)
+DEFAULT_NODE_ID = 1
 
 
 @click.command()
@@ -57,7 +59,7 @@ CANNOT_START = 1
 )
 def broker(
     data: Path,
-    listen: str,
+    listen: str | None,
     advertise: str | None,
     node_id: int | None,
     config_file: Path | None,
@@ -73,15 +75,23 @@ def broker(
     try:
         given = _given(config_file, settings)
         if node_id is None:
-            node_id = int(given.get("node.id") or given.get("broker.id") or 1)
-        config = BrokerConfig(given)
+            node_id = int(given.get("node.id") or given.get("broker.id") or DEFAULT_NODE_ID)
+        config = BrokerConfig({**given, "node.id": str(node_id)})
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
     options = BrokerOptions(
         data=data,
         node_id=NodeId(node_id),
-        listen=_address(listen, "--listen"),
-        advertise=None if advertise is None else _address(advertise, "--advertise"),
+        listen=(
+            _address(listen, "--listen")
+            if listen is not None
+            else _listener(config, "listeners") or DEFAULT_LISTEN
+        ),
+        advertise=(
+            _address(advertise, "--advertise")
+            if advertise is not None
+            else _listener(config, "advertised.listeners")
+        ),
         metrics=None if metrics is None else _address(metrics, "--metrics"),
         config=config,
         log_as_json=log_format == "json",
@@ -103,7 +113,17 @@ def _given(config_file: Path | None, settings: tuple[str, ...]) -> dict[str, str
 
 
 def _address(text: str, option: str) -> Address:
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or not 0 <= int(port) <= 65535:
-        raise click.UsageError(f"{option} {text}: expected HOST:PORT, for example 127.0.0.1:9092")
-    return Address(host.strip("[]") or "0.0.0.0", int(port))
+    try:
+        return parse_address(text)
+    except ValueError as error:
+        raise click.UsageError(f"{option} {error}") from None
+
+
+def _listener(config: BrokerConfig, key: str) -> Address | None:
+    """The first of Kafka's own listeners, where it was set: PLAINTEXT://host:port."""
+    if key not in config.given or not config[key]:
+        return None
+    protocol, separator, address = config[key][0].partition("://")
+    if not separator or protocol.upper() != "PLAINTEXT":
+        raise click.UsageError(f"{key}={config.given[key]}: expected PLAINTEXT://HOST:PORT")
+    return _address(address, key)

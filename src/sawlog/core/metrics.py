@@ -167,12 +167,13 @@ class Registry:
         self, name: str, description: str, labels: Sequence[str], read: Callable[[], Reading]
     ) -> None:
         """Gauges whose label values, too, are found when metrics are rendered."""
+        self._declare(name, "gauge", description, labels, lambda: _read(labels, read))
 
-        def samples() -> Iterable[Sample]:
-            for values, value in read():
-                yield "", tuple(zip(labels, values, strict=True)), value
-
-        self._declare(name, "gauge", description, labels, samples)
+    def read_counters(
+        self, name: str, description: str, labels: Sequence[str], read: Callable[[], Reading]
+    ) -> None:
+        """The same for counters that somebody else counts."""
+        self._declare(name, "counter", description, labels, lambda: _read(labels, read))
 
     def render(self) -> str:
         """Everything in Prometheus text format."""
@@ -202,6 +203,11 @@ class Registry:
         if (kind == "counter") != name.endswith("_total"):
             raise ValueError(f"counters, and only they, are named *_total: {name}")
         self._metrics[name] = (kind, description, samples)
+
+
+def _read(labels: Sequence[str], read: Callable[[], Reading]) -> Iterable[Sample]:
+    for values, value in read():
+        yield "", tuple(zip(labels, values, strict=True)), value
 
 
 def _escape(text: str) -> str:

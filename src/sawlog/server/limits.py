@@ -5,14 +5,20 @@ The names on the right are Kafka's settings for the same thing, where it has one
 
 from dataclasses import dataclass
 
+from sawlog.core.config import BrokerConfig
+
 KIB = 1 << 10
 MIB = 1 << 20
+DEFAULT_FRAMES_TOTAL_BYTES = 256 * MIB
+DEFAULT_BACKLOG = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     frame_bytes: int = 100 * MIB  # socket.request.max.bytes
-    frames_total_bytes: int = 512 * MIB  # queued.max.request.bytes, but never without a limit
+    frames_total_bytes: int = (
+        DEFAULT_FRAMES_TOTAL_BYTES  # queued.max.request.bytes, but never without a limit
+    )
     exchanges: int = 64  # requests of one connection under way; Kafka allows one
     connections: int = 1 << 31  # max.connections
     connections_per_ip: int = 1 << 31  # max.connections.per.ip
@@ -21,4 +27,28 @@ class Limits:
     stall_bytes: int = 32 * KIB
     send_buffer_bytes: int = -1  # socket.send.buffer.bytes; -1: the system's choice
     receive_buffer_bytes: int = -1  # socket.receive.buffer.bytes; likewise
-    backlog: int = 512  # socket.listen.backlog.size
+    backlog: int = DEFAULT_BACKLOG  # socket.listen.backlog.size
+
+
+def limits_from(config: BrokerConfig) -> Limits:
+    """The limits that a broker's settings ask for.
+
+    Kafka's fixed socket buffers count only where they were set: left alone, the system sizes them
+    better.
+    """
+    given = config.given
+    total: int = config["queued.max.request.bytes"]
+    return Limits(
+        frame_bytes=config["socket.request.max.bytes"],
+        frames_total_bytes=total if total > 0 else DEFAULT_FRAMES_TOTAL_BYTES,
+        connections=config["max.connections"],
+        connections_per_ip=config["max.connections.per.ip"],
+        idle_ms=config["connections.max.idle.ms"],
+        send_buffer_bytes=(
+            config["socket.send.buffer.bytes"] if "socket.send.buffer.bytes" in given else -1
+        ),
+        receive_buffer_bytes=(
+            config["socket.receive.buffer.bytes"] if "socket.receive.buffer.bytes" in given else -1
+        ),
+        backlog=max(config["socket.listen.backlog.size"], DEFAULT_BACKLOG),
+    )

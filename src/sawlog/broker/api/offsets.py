@@ -59,7 +59,7 @@ def list_offsets(
     waiting: list[tuple[Partition, int]] = []
     for topic in message.topics:
         for asked in topic.partitions:
-            replica = broker.partitions.get((topic.name, asked.partition_index))  # type: ignore[call-overload]
+            replica = broker.partitions.get((topic.name, asked.partition_index))
             if asked.timestamp == LATEST and replica is not None:
                 end = replica.log.end_offset
                 if replica.high_watermark < end and len(replica.in_sync) == 1:

@@ -21,8 +21,9 @@ from sawlog.protocol.messages.produce_response import (
 if TYPE_CHECKING:
     from sawlog.broker.broker import Broker
     from sawlog.broker.request import Request
-    from sawlog.core.ports import Buffer, TimerHandle
+    from sawlog.core.ports import TimerHandle
     from sawlog.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
+    from sawlog.protocol.schema import Records
     from sawlog.replication.partition import Partition
 
 ACKS_ALL = -1
@@ -106,27 +107,26 @@ def _append(
 
 
 def _checked(
-    records: "Buffer | None", version: int, max_batch_bytes: int
+    records: "Records", version: int, max_batch_bytes: int
 ) -> tuple[memoryview, BatchHeader]:
-    if records is None or len(records) == 0:
+    if not isinstance(records, memoryview) or len(records) == 0:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
             f"Produce requests with version {version} must have exactly one batch per partition",
         )
-    batch = records if type(records) is memoryview else memoryview(records)
-    header = check_produced(batch, max_batch_bytes=max_batch_bytes)
+    header = check_produced(records, max_batch_bytes=max_batch_bytes)
     if header.codec == _ZSTD and version < FIRST_VERSION_WITH_ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Produce requests with version {version} are not allowed to use ZStandard compression",
         )
-    return batch, header
+    return records, header
 
 
 def _refusal(
     broker: "Broker", name: str | None, index: int, error: KafkaError
 ) -> PartitionProduceResponse:
-    replica = broker.partitions.get((name, index))  # type: ignore[call-overload]
+    replica = None if name is None else broker.partitions.get((name, index))
     answer = PartitionProduceResponse(
         index, int(error.code), _NO_OFFSET, -1, replica.log.start_offset if replica else -1
     )

@@ -1,0 +1,176 @@
+"""One broker as a process: puts the machine, the disk, the store and the listener together.
+
+The order of a start: lock the directory, take the port, open the store, join the cluster, open the
+logs with the first image, accept. The order of a stop: accept and read no more, answer what is
+under way, leave the cluster, close the logs, write the marker.
+"""
+
+import asyncio
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from sawlog.broker.broker import Broker
+from sawlog.cluster.embedded import EmbeddedStore
+from sawlog.cluster.image import MetadataImage
+from sawlog.cluster.member import Member, Registration
+from sawlog.core.config import BrokerConfig
+from sawlog.core.ids import NodeId
+from sawlog.core.log import EventLogger
+from sawlog.core.metrics import Registry
+from sawlog.core.ports import DiskError
+from sawlog.server import process
+from sawlog.server.address import Address
+from sawlog.server.clock import LoopTimer, SystemClock, SystemRandom
+from sawlog.server.disk import RealDisk
+from sawlog.server.limits import limits_from
+from sawlog.server.listener import Listener
+from sawlog.server.logging import set_up_logging
+from sawlog.server.metrics import MetricsEndpoint
+from sawlog.server.resources import Resources
+
+log = EventLogger(__name__)
+
+DRAIN_MS = 500
+"""How long a stop waits for answers that are on their way to clients."""
+
+STOPPED = 0
+CANNOT_START = 1
+FAILED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerOptions:
+    """What the command line asks for."""
+
+    data: Path
+    node_id: NodeId
+    listen: Address
+    advertise: Address | None
+    metrics: Address | None
+    config: BrokerConfig
+    log_as_json: bool
+    log_level: str
+
+
+def run(options: BrokerOptions) -> int:
+    """Runs a broker until it is told to stop; the exit code of the process."""
+    began = time.perf_counter()
+    set_up_logging(as_json=options.log_as_json, level=options.log_level)
+    for name in options.config.warnings:
+        log.warning("setting has no effect here", setting=name)
+
+    async def main(loop: asyncio.AbstractEventLoop) -> int:
+        try:
+            running = BrokerProcess(options, loop)
+            await running.start()
+        except (DiskError, OSError, ValueError) as error:
+            log.error("cannot start", reason=str(error))
+            return CANNOT_START
+        running.announce(time.perf_counter() - began)
+        return await running.until_stopped()
+
+    return process.run(main)
+
+
+class BrokerProcess:
+    """Everything that one running broker is made of."""
+
+    def __init__(self, options: BrokerOptions, loop: asyncio.AbstractEventLoop) -> None:
+        self._options = options
+        self._loop = loop
+        self._clock = SystemClock()
+        self._timer = LoopTimer(loop)
+        self._random = SystemRandom()
+        self._registry = Registry()
+        self._disk = RealDisk(str(options.data), loop.call_soon_threadsafe)
+        self._ready: asyncio.Future[None] = loop.create_future()
+        self._stop: asyncio.Future[int] = loop.create_future()
+        self.broker = Broker(
+            options.node_id,
+            options.config,
+            self._disk,
+            clock=self._clock,
+            timer=self._timer,
+            random=self._random,
+        )
+        resources = Resources(
+            loop, self.broker, limits_from(options.config), registry=self._registry
+        )
+        self.listener = Listener(resources, options.listen)
+        self._metrics: MetricsEndpoint | None = None
+
+    async def start(self) -> None:
+        """Returns when clients can be served; DiskError, OSError where that cannot be."""
+        options = self._options
+        self._disk.lock()
+        self.listener.bind()
+        member = Member(
+            EmbeddedStore(self._disk, self._timer),
+            self._registration(),
+            options.config,
+            clock=self._clock,
+            timer=self._timer,
+            random=self._random,
+            on_image=self._on_image,
+        )
+        self.broker.join(member)
+        member.start()
+        await self._ready
+        if options.metrics is not None:
+            self.broker.metrics.declare(self._registry)
+            process.declare_process_metrics(self._registry)
+            self._metrics = MetricsEndpoint(self._registry, self._timer, options.metrics)
+            await self._metrics.open()
+        self.listener.open()
+        process.on_stop_signal(self._loop, self._told_to_stop)
+        process.settle_memory()
+
+    def announce(self, seconds: float) -> None:
+        """The one line on standard output that says where clients find this broker."""
+        partitions = len(self.broker.partitions)
+        where = f", metrics on {self._metrics.address}" if self._metrics is not None else ""
+        sys.stdout.write(
+            f"sawlog broker {self._options.node_id} ready on {self.listener.address} "
+            f"in {seconds:.2f} s ({partitions} partitions{where})\n"
+        )
+        sys.stdout.flush()
+
+    async def until_stopped(self) -> int:
+        code = await self._stop
+        began = time.perf_counter()
+        stopped: asyncio.Future[None] = self._loop.create_future()
+        self.listener.quiesce()
+        self.broker.stop(lambda: stopped.set_result(None))
+        await self.listener.drain(DRAIN_MS)
+        await stopped
+        if self._metrics is not None:
+            self._metrics.close()
+        self._disk.close()
+        log.info("stopped", seconds=round(time.perf_counter() - began, 3))
+        return code
+
+    def _told_to_stop(self) -> None:
+        if not self._stop.done():
+            self._stop.set_result(STOPPED)
+
+    def _on_image(self, old: MetadataImage, new: MetadataImage) -> None:
+        if self._ready.done():
+            self.broker.apply(old, new)
+            return
+        try:
+            self.broker.apply(old, new)
+        except (DiskError, ValueError) as error:
+            self._ready.set_exception(error)
+        else:
+            self._ready.set_result(None)
+
+    def _registration(self) -> Registration:
+        options = self._options
+        bound = self.listener.address
+        told = options.advertise or bound
+        host = told.host if told.host not in ("", "0.0.0.0", "::") else socket.gethostname()
+        rack = options.config["broker.rack"] or socket.gethostname()
+        return Registration(options.node_id, host, told.port or bound.port, rack)

@@ -1,0 +1,164 @@
+"""Fetch sessions: who may go on with one, what is said again, and who makes room for whom."""
+
+import pytest
+
+from sawlog.broker.fetch_sessions import EVICTION_MS, FetchSessions, next_epoch
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.messages.fetch_request import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
+from sawlog.protocol.messages.fetch_response import PartitionData
+from sawlog.simulation.schedule import Schedule, SeededRandom
+
+VERSION = 12
+
+
+def sessions(slots: int = 10, seed: int = 1) -> tuple[FetchSessions, Schedule]:
+    schedule = Schedule(seed)
+    return FetchSessions(schedule, SeededRandom(seed), slots), schedule
+
+
+def request(*partitions: int, session: int = 0, epoch: int = 0, offset: int = 0) -> FetchRequest:
+    topic = FetchTopic(
+        topic="t",
+        partitions=[
+            FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1000)
+            for index in partitions
+        ],
+    )
+    return FetchRequest(
+        session_id=session, session_epoch=epoch, topics=[topic] if partitions else []
+    )
+
+
+def told(index: int, watermark: int, error: int = 0) -> PartitionData:
+    return PartitionData(partition_index=index, high_watermark=watermark, error_code=error)
+
+
+def open_session(cache: FetchSessions, *partitions: int, watermark: int = 5) -> int:
+    context = cache.open(request(*partitions), VERSION)
+    context.select([(p, told(p.index, watermark), 0) for p in context.partitions])
+    return context.open_session(VERSION)
+
+
+def test_a_full_fetch_opens_a_session_that_the_next_fetch_goes_on_with() -> None:
+    cache, _ = sessions()
+    session = open_session(cache, 0, 1)
+    context = cache.open(request(session=session, epoch=1), VERSION)
+    assert [p.index for p in context.partitions] == [0, 1]
+
+
+def test_an_incremental_answer_holds_only_news() -> None:
+    cache, _ = sessions()
+    session = open_session(cache, 0, 1, 2)
+    context = cache.open(request(session=session, epoch=1), VERSION)
+    zero, one, two = context.partitions
+    chosen = context.select([(zero, told(0, 5), 0), (one, told(1, 6), 0), (two, told(2, 5), 70)])
+    assert [partition.index for partition, _, _ in chosen] == [1, 2]
+
+
+def test_a_partition_with_data_goes_last_in_the_next_round() -> None:
+    cache, _ = sessions()
+    session = open_session(cache, 0, 1)
+    context = cache.open(request(session=session, epoch=1), VERSION)
+    zero, one = context.partitions
+    context.select([(zero, told(0, 9), 100), (one, told(1, 5), 0)])
+    again = cache.open(request(session=session, epoch=2), VERSION)
+    assert [p.index for p in again.partitions] == [1, 0]
+
+
+def test_the_end_of_an_error_is_news() -> None:
+    cache, _ = sessions()
+    session = open_session(cache, 0)
+    broken = cache.open(request(session=session, epoch=1), VERSION)
+    assert broken.select([(broken.partitions[0], told(0, -1, error=6), 0)])
+    healed = cache.open(request(session=session, epoch=2), VERSION)
+    assert healed.select([(healed.partitions[0], told(0, 5), 0)])
+
+
+def test_added_changed_and_forgotten_partitions_are_remembered() -> None:
+    cache, _ = sessions()
+    session = open_session(cache, 0, 1)
+    change = request(0, 7, session=session, epoch=1, offset=42)
+    change.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[1])]
+    context = cache.open(change, VERSION)
+    assert [(p.index, p.fetch_offset) for p in context.partitions] == [(0, 42), (7, 42)]
+
+
+def test_a_session_without_partitions_is_closed() -> None:
+    cache, _ = sessions()
+    session = open_session(cache, 0)
+    last = request(session=session, epoch=1)
+    last.forgotten_topics_data = [ForgottenTopic(topic="t", partitions=[0])]
+    assert cache.open(last, VERSION).partitions == []
+    assert len(cache) == 0
+
+
+def test_the_final_epoch_closes_the_session_and_opens_none() -> None:
+    cache, _ = sessions()
+    session = open_session(cache, 0)
+    context = cache.open(request(0, session=session, epoch=-1), VERSION)
+    assert context.open_session(VERSION) == 0
+    assert len(cache) == 0
+
+
+@pytest.mark.parametrize(
+    ("session_offset", "epoch", "version", "code"),
+    [
+        (1, 1, VERSION, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        (0, 2, VERSION, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
+        (0, 1, 13, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
+    ],
+)
+def test_a_session_that_is_not_as_the_client_thinks_is_refused(
+    session_offset: int, epoch: int, version: int, code: ErrorCode
+) -> None:
+    cache, _ = sessions()
+    session = open_session(cache, 0)
+    with pytest.raises(KafkaError) as refused:
+        cache.open(request(session=session + session_offset, epoch=epoch), version)
+    assert refused.value.code is code
+
+
+def test_two_fetches_of_one_epoch_cannot_both_be_answered() -> None:
+    cache, _ = sessions()
+    session = open_session(cache, 0)
+    slow = cache.open(request(session=session, epoch=1), VERSION)
+    cache.open(request(session=session, epoch=2), VERSION)
+    with pytest.raises(KafkaError) as refused:
+        slow.select([(slow.partitions[0], told(0, 8), 10)])
+    assert refused.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_a_full_cache_gives_no_session_to_a_smaller_or_equally_young_one() -> None:
+    cache, _ = sessions(slots=1)
+    assert open_session(cache, 0, 1) != 0
+    assert open_session(cache, 0) == 0
+
+
+def test_a_stale_session_makes_room() -> None:
+    cache, schedule = sessions(slots=1)
+    stale = open_session(cache, 0, 1)
+    schedule.run_for(EVICTION_MS + 1)
+    fresh = open_session(cache, 0)
+    assert fresh not in (0, stale)
+    assert len(cache) == 1
+
+
+def test_a_session_in_use_makes_room_for_a_larger_one_only_when_it_is_old() -> None:
+    cache, schedule = sessions(slots=1)
+    small = open_session(cache, 0)
+    schedule.run_for(EVICTION_MS)
+    cache.open(request(session=small, epoch=1), VERSION)  # in use: not stale
+    assert open_session(cache, 0, 1) == 0
+    schedule.run_for(1)
+    assert open_session(cache, 0, 1) != 0
+
+
+def test_epochs_go_round_without_the_initial_one() -> None:
+    assert next_epoch(0) == 1
+    assert next_epoch(2**31 - 1) == 1
+    assert next_epoch(-1) == -1
