@@ -23,6 +23,7 @@ from sawlog.protocol.schema import Message
 Result = TypeVar("Result")
 
 DEFAULT_TIMEOUT_MS = 60_000
+_MAIN_LANE = ""
 
 
 class Cluster:
@@ -42,7 +43,7 @@ class Cluster:
         self._connect = connect
         self.timeout_ms = timeout_ms
         self.request_timeout_ms = request_timeout_ms
-        self._connections: dict[Address, Connection] = {}
+        self._connections: dict[tuple[str, Address], Connection] = {}
         self._nodes: dict[NodeId, Node] = {}
         self._topics: dict[TopicName, Topic] = {}
 
@@ -62,8 +63,8 @@ class Cluster:
 
     def any_connection(self) -> Connection:
         """One that is open already, else one to any broker that lets us in."""
-        for connection in self._connections.values():
-            if connection.is_usable:
+        for (lane, _), connection in self._connections.items():
+            if lane == _MAIN_LANE and connection.is_usable:
                 return connection
         known = [node.address for node in self._nodes.values()]
         random.shuffle(known)
@@ -78,14 +79,16 @@ class Cluster:
             " right?"
         )
 
-    def connection(self, node_id: NodeId) -> Connection:
-        """To this very broker."""
+    def connection(self, node_id: NodeId, lane: str = _MAIN_LANE) -> Connection:
+        """To this very broker. What waits long there takes a lane of its own, since answers come
+        in order.
+        """
         node = self._nodes.get(node_id)
         if node is None:
             raise KafkaError(
                 ErrorCode.LEADER_NOT_AVAILABLE, f"broker {node_id} is not among the live ones"
             )
-        return self._connection_to(node.address)
+        return self._connection_to(node.address, lane)
 
     def request_any(self, request: Message, response_class: type[Answer]) -> Answer:
         """One request to any broker, with tries until the deadline where no answer comes."""
@@ -109,16 +112,20 @@ class Cluster:
             self._topics.pop(name, None)
         return metadata
 
-    def topic(self, name: str, *, create_missing: bool = False) -> Topic:
+    def topic(
+        self, name: str, *, create_missing: bool = False, deadline: Deadline | None = None
+    ) -> Topic:
         """The topic as far as known; asked for where it is not. No such topic: KafkaError."""
         known = self._topics.get(TopicName(name))
         if known is not None:
             return known
-        return retry(lambda: self._ask_for_topic(TopicName(name), create_missing), self.deadline())
+        return self.retry(
+            lambda: self._ask_for_topic(TopicName(name), create_missing), deadline=deadline
+        )
 
-    def leader(self, partition: TopicPartition) -> NodeId:
+    def leader(self, partition: TopicPartition, *, deadline: Deadline | None = None) -> NodeId:
         """KafkaError where there is no such partition, or no leader now (which is retriable)."""
-        topic = self.topic(partition.topic)
+        topic = self.topic(partition.topic, deadline=deadline)
         found = topic.partitions.get(partition.partition)
         if found is None:
             raise NoSuchTopic(
@@ -161,10 +168,10 @@ class Cluster:
 
         return retry(attempt, deadline or self.deadline(), before_retry=before_retry)
 
-    def _connection_to(self, address: Address) -> Connection:
-        connection = self._connections.get(address)
+    def _connection_to(self, address: Address, lane: str = _MAIN_LANE) -> Connection:
+        connection = self._connections.get((lane, address))
         if connection is None or not connection.is_usable:
-            connection = self._connections[address] = self._connect(
+            connection = self._connections[lane, address] = self._connect(
                 address, client_id=self._client_id, request_timeout_ms=self.request_timeout_ms
             )
         return connection

@@ -36,19 +36,21 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
 class StickyChoice:
     """The partition of one topic for records without a key."""
 
-    __slots__ = ("_choose", "_current")
+    __slots__ = ("_choose", "_current", "_left")
 
     def __init__(self, choose: Callable[[Sequence[int]], int] = random.choice) -> None:
         self._choose = choose
         self._current: int | None = None
+        self._left: int | None = None
 
     def partition(self, available: Sequence[int]) -> int:
         """The same one as before, as long as it is available; `available` is not empty."""
         if self._current is None or self._current not in available:
-            self._current = self._choose(available)
+            others = [index for index in available if index != self._left]
+            self._current = self._choose(others or available)
         return self._current
 
-    def batch_is_full(self, available: Sequence[int]) -> None:
-        """Moves on, to another one where there is another one."""
-        others = [index for index in available if index != self._current]
-        self._current = self._choose(others) if others else None
+    def batch_is_full(self, partition: int) -> None:
+        """Moves on from that partition with the next record."""
+        if self._current == partition:
+            self._left, self._current = partition, None

@@ -1,0 +1,118 @@
+"""What becomes of produced records: the batches they wait in, and how each learns its fate."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sawlog.client.retries import Backoff, Deadline
+from sawlog.core.ids import TopicPartition
+from sawlog.protocol.records import BatchBuilder
+
+NO_OFFSET = -1
+
+
+class Delivered(NamedTuple):
+    """Where a record is now; the offset is -1 where the broker was not asked to tell (acks=0)."""
+
+    partition: TopicPartition
+    offset: int
+    append_time_ms: int  # -1 unless the topic's timestamps are those of the append
+
+
+class DeliveryFailed(Exception):
+    """Some records were not acknowledged; each one's Delivery knows its own reason."""
+
+    def __init__(self, count: int, first: Exception) -> None:
+        super().__init__(f"{count} records were not delivered; the first: {first}")
+        self.count = count
+        self.first = first
+
+
+class ProducedBatch:
+    """Records of one partition that travel and fare together.
+
+    Open until `encoded`; done once it has an outcome, which it gets exactly once.
+    """
+
+    __slots__ = (
+        "_backoff",
+        "append_time_ms",
+        "base_offset",
+        "builder",
+        "deadline",
+        "encoded",
+        "error",
+        "is_done",
+        "is_full",
+        "is_numbered",
+        "opened_ms",
+        "partition",
+        "retry_at_ms",
+    )
+
+    def __init__(self, partition: TopicPartition, opened_ms: float, deadline: Deadline) -> None:
+        self.partition = partition
+        self.opened_ms = opened_ms
+        self.deadline = deadline
+        self.builder = BatchBuilder()
+        self.encoded: bytearray | None = None
+        self.is_full = False
+        self.is_numbered = False
+        self.is_done = False
+        self.base_offset = NO_OFFSET
+        self.append_time_ms = -1
+        self.error: Exception | None = None
+        self.retry_at_ms = 0.0
+        self._backoff = Backoff()
+
+    def succeed(self, base_offset: int, append_time_ms: int) -> None:
+        self.base_offset = base_offset
+        self.append_time_ms = append_time_ms
+        self._end()
+
+    def fail(self, error: Exception) -> None:
+        self.error = error
+        self._end()
+
+    def wait_before_retry(self, now_ms: float) -> bool:
+        """Puts the batch off for a while; False where its time would be up by then."""
+        wait_ms = self._backoff.next_ms()
+        self.retry_at_ms = now_ms + wait_ms
+        return wait_ms < self.deadline.remaining_ms
+
+    def _end(self) -> None:
+        if self.is_done:
+            raise RuntimeError(f"a batch of {self.partition} has two outcomes")
+        self.is_done = True
+        self.encoded = None
+
+
+class Delivery:
+    """The fate of one record."""
+
+    __slots__ = ("_batch", "_index", "_wait")
+
+    def __init__(
+        self, batch: ProducedBatch, index: int, wait: Callable[[ProducedBatch], None]
+    ) -> None:
+        self._batch = batch
+        self._index = index
+        self._wait = wait
+
+    @property
+    def is_done(self) -> bool:
+        return self._batch.is_done
+
+    @property
+    def error(self) -> Exception | None:
+        """Why it failed; None where it did not, or not yet."""
+        return self._batch.error
+
+    def result(self) -> Delivered:
+        """Waits for the outcome; raises what went wrong."""
+        batch = self._batch
+        if not batch.is_done:
+            self._wait(batch)
+        if batch.error is not None:
+            raise batch.error
+        offset = NO_OFFSET if batch.base_offset < 0 else batch.base_offset + self._index
+        return Delivered(batch.partition, offset, batch.append_time_ms)

@@ -1,0 +1,308 @@
+"""Batches to their leaders and outcomes back, for a producer.
+
+At most one batch of a partition is under way, so order holds through retries; a failed one is put
+back in front of its partition's queue and tried again until its time is up.
+"""
+
+import select
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sawlog.client.cluster import Cluster
+from sawlog.client.connection import Connection, Pending
+from sawlog.client.delivery import NO_OFFSET, ProducedBatch
+from sawlog.client.errors import ClientError, refusal
+from sawlog.client.retries import Deadline, is_worth_another_try
+from sawlog.client.sequences import UNNUMBERED, Sequences
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import NodeId, TopicPartition
+from sawlog.protocol.compression import Codec
+from sawlog.protocol.messages.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from sawlog.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
+
+_LAST_VERSION_WITH_NAMES = 12
+_GRACE_MS = 1_000  # a broker that gives up in time is heard before we do
+_LONGEST_WAIT_MS = 1_000
+_ONE_TRY_MS = 0
+
+
+class _UnderWay(NamedTuple):
+    """One request; its batches by what the answer will call them: topic name or id, and index."""
+
+    connection: Connection
+    pending: Pending[ProduceResponse]
+    batches: dict[tuple[str | bytes, int], ProducedBatch]
+
+
+def now_ms() -> float:
+    return time.monotonic() * 1_000
+
+
+class Sender:
+    """`ended` hears of every batch that has its outcome."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        acks: int,
+        codec: Codec,
+        linger_ms: float,
+        max_request_bytes: int,
+        sequences: Sequences | None,
+        ended: Callable[[ProducedBatch], None],
+    ) -> None:
+        self._cluster = cluster
+        self._acks = acks
+        self._codec = codec
+        self._linger_ms = linger_ms
+        self._max_request_bytes = max_request_bytes
+        self._sequences = sequences
+        self._ended = ended
+        self._waiting: dict[TopicPartition, deque[ProducedBatch]] = {}
+        self._requests: list[_UnderWay] = []
+        self._muted: set[TopicPartition] = set()  # with a batch under way
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._waiting and not self._requests
+
+    def open_batch(self, partition: TopicPartition) -> ProducedBatch | None:
+        """The one that takes the partition's next records, if it has one."""
+        waiting = self._waiting.get(partition)
+        if not waiting or waiting[-1].is_full or waiting[-1].encoded is not None:
+            return None
+        return waiting[-1]
+
+    def add(self, batch: ProducedBatch) -> None:
+        """Behind the partition's others; records may still be appended to it."""
+        self._waiting.setdefault(batch.partition, deque()).append(batch)
+
+    def round(self, *, wait: bool = False, flushing: bool = False) -> None:
+        """Takes in what was answered and sends what is ready; `wait`: until something happens."""
+        self._take_answers()
+        self._send_ready(flushing)
+        if wait and not self.is_idle:
+            self._wait_for_event()
+            self._take_answers()
+
+    def _wait_for_event(self) -> None:
+        """An answer, or the time of a retry or of a time-out."""
+        connections = {request.connection for request in self._requests}
+        if not all(connection.is_open for connection in connections):
+            return
+        now = now_ms()
+        wake_ms = [now + _LONGEST_WAIT_MS]
+        wake_ms += [now + request.pending.deadline.remaining_ms for request in self._requests]
+        wake_ms += [
+            batches[0].retry_at_ms
+            for partition, batches in self._waiting.items()
+            if partition not in self._muted and (batches[0].encoded or self._can_number)
+        ]
+        select.select(connections, [], [], max(0.0, min(wake_ms) - now) / 1_000)
+
+    # Answers
+
+    def _take_answers(self) -> None:
+        for request in list(self._requests):
+            answer: ProduceResponse | Exception | None
+            try:
+                answer = _arrived(request)
+            except ClientError as error:
+                answer = error
+            if answer is None:
+                continue
+            self._requests.remove(request)
+            self._muted.difference_update(batch.partition for batch in request.batches.values())
+            if isinstance(answer, Exception):
+                for batch in reversed(request.batches.values()):
+                    self._put_back(batch, answer)
+            else:
+                self._take_answer(request, answer)
+
+    def _take_answer(self, request: _UnderWay, answer: ProduceResponse) -> None:
+        outcomes = {
+            (topic.name or topic.topic_id, entry.index): entry
+            for topic in answer.responses
+            for entry in topic.partition_responses
+        }
+        for key, batch in request.batches.items():
+            outcome = outcomes.get(key)
+            if outcome is None:
+                error = refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves this batch out")
+                self._fail(batch, error)
+            else:
+                self._take_outcome(batch, outcome)
+
+    def _take_outcome(self, batch: ProducedBatch, outcome: PartitionProduceResponse) -> None:
+        if outcome.error_code == ErrorCode.NONE:
+            batch.succeed(outcome.base_offset, outcome.log_append_time_ms)
+            self._end(batch)
+        elif outcome.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            # Stored by an earlier try, too long ago for the broker to know where.
+            batch.succeed(NO_OFFSET, -1)
+            self._end(batch)
+        else:
+            reasons = [entry.batch_index_error_message for entry in outcome.record_errors]
+            text = next((reason for reason in reasons if reason), outcome.error_message)
+            what = f"{batch.partition} refused {batch.builder.count} records"
+            what += f" in {len(batch.encoded or b'')} bytes"
+            self._put_back(batch, refusal(outcome.error_code, f"{what}: {text}" if text else what))
+
+    # Ends
+
+    def _put_back(self, batch: ProducedBatch, error: Exception) -> None:
+        """In front of its queue for another try, where that makes sense; else it has failed."""
+        self._cluster.forget([batch.partition.topic])
+        if not is_worth_another_try(error):
+            self._fail(batch, error)
+        elif not batch.wait_before_retry(now_ms()):
+            text = f"not delivered within {batch.deadline.timeout_ms:.0f} ms; at last: {error}"
+            code = error.code if isinstance(error, KafkaError) else ErrorCode.REQUEST_TIMED_OUT
+            self._fail(batch, KafkaError(code, text))
+        else:
+            self._waiting.setdefault(batch.partition, deque()).appendleft(batch)
+
+    def _fail(self, batch: ProducedBatch, error: Exception) -> None:
+        batch.fail(error)
+        self._end(batch)
+
+    def _end(self, batch: ProducedBatch) -> None:
+        if batch.is_numbered and self._sequences is not None:
+            self._sequences.ended(was_delivered=batch.error is None)
+        self._ended(batch)
+
+    # Requests
+
+    def _send_ready(self, flushing: bool) -> None:
+        groups: dict[NodeId, list[ProducedBatch]] = {}
+        for batch in self._ready(flushing):
+            self._pop(batch)
+            try:
+                leader = self._cluster.leader(batch.partition, deadline=Deadline(_ONE_TRY_MS))
+                self._encode(batch)
+            except (KafkaError, ClientError) as error:
+                self._put_back(batch, error)
+            else:
+                groups.setdefault(leader, []).append(batch)
+        for node, batches in sorted(groups.items()):
+            for group in self._cut(batches):
+                self._send(node, group)
+
+    def _ready(self, flushing: bool) -> list[ProducedBatch]:
+        now = now_ms()
+        ready: list[ProducedBatch] = []
+        for partition, batches in self._waiting.items():
+            head = batches[0]
+            if partition in self._muted or head.retry_at_ms > now:
+                continue
+            if head.encoded is None:
+                is_due = flushing or head.is_full or now >= head.opened_ms + self._linger_ms
+                if not (is_due and self._can_number):
+                    continue
+            ready.append(head)
+        return ready
+
+    @property
+    def _can_number(self) -> bool:
+        return self._sequences is None or self._sequences.can_number
+
+    def _pop(self, batch: ProducedBatch) -> None:
+        batches = self._waiting[batch.partition]
+        batches.popleft()
+        if not batches:
+            del self._waiting[batch.partition]
+
+    def _encode(self, batch: ProducedBatch) -> None:
+        if batch.encoded is not None:
+            return
+        stamp = UNNUMBERED
+        if self._sequences is not None:
+            stamp = self._sequences.number(batch.partition, batch.builder.count)
+            batch.is_numbered = True
+        batch.encoded = batch.builder.finish(
+            codec=self._codec,
+            producer_id=stamp.producer_id,
+            producer_epoch=stamp.producer_epoch,
+            base_sequence=stamp.base_sequence,
+        )
+
+    def _cut(self, batches: list[ProducedBatch]) -> list[list[ProducedBatch]]:
+        """Into requests of a bounded size; a single batch may be larger."""
+        groups: list[list[ProducedBatch]] = []
+        size = 0
+        for batch in batches:
+            encoded_size = len(batch.encoded or b"")
+            if not groups or size + encoded_size > self._max_request_bytes:
+                groups.append([])
+                size = 0
+            groups[-1].append(batch)
+            size += encoded_size
+        return groups
+
+    def _send(self, node: NodeId, batches: list[ProducedBatch]) -> None:
+        topics: dict[str, TopicProduceData] = {}
+        has_ids = True
+        try:
+            for batch in batches:
+                topic = self._cluster.topic(batch.partition.topic)
+                has_ids = has_ids and topic.has_id
+                data = topics.setdefault(
+                    topic.name, TopicProduceData(name=topic.name, topic_id=topic.id)
+                )
+                data.partition_data.append(
+                    PartitionProduceData(index=batch.partition.partition, records=batch.encoded)
+                )
+            request = ProduceRequest(
+                acks=self._acks,
+                timeout_ms=int(self._cluster.request_timeout_ms),
+                topic_data=list(topics.values()),
+            )
+            highest = None if has_ids else _LAST_VERSION_WITH_NAMES
+            self._write(self._cluster.connection(node), request, batches, highest)
+        except (KafkaError, ClientError) as error:
+            for batch in reversed(batches):
+                self._put_back(batch, error)
+
+    def _write(
+        self,
+        connection: Connection,
+        request: ProduceRequest,
+        batches: list[ProducedBatch],
+        highest_version: int | None,
+    ) -> None:
+        if self._acks == 0:
+            connection.send_unanswered(request, highest_version=highest_version)
+            for batch in batches:
+                batch.succeed(NO_OFFSET, -1)
+                self._end(batch)
+            return
+        timeout_ms = self._cluster.request_timeout_ms + _GRACE_MS
+        pending = connection.send(
+            request, ProduceResponse, highest_version=highest_version, timeout_ms=timeout_ms
+        )
+        by_id = pending.version > _LAST_VERSION_WITH_NAMES
+        ids = {topic.name: topic.topic_id for topic in request.topic_data}
+        named: dict[tuple[str | bytes, int], ProducedBatch] = {
+            (ids[name] if by_id else name, index): batch
+            for batch in batches
+            for name, index in (batch.partition,)
+        }
+        self._requests.append(_UnderWay(connection, pending, named))
+        self._muted.update(batch.partition for batch in batches)
+
+
+def _arrived(request: _UnderWay) -> ProduceResponse | None:
+    """The answer, where it is here; ClientError where none will come."""
+    connection, pending = request.connection, request.pending
+    if pending.answer is None:
+        connection.read_arrived()
+    if pending.answer is None and (pending.deadline.has_passed or not connection.is_open):
+        return connection.wait(pending)  # says which of the two it is
+    return pending.answer
