@@ -1,0 +1,334 @@
+"""DescribeConfigs 1 to 4, IncrementalAlterConfigs 0 to 1, AlterConfigs 0 to 2 (KIP-133, 226, 339).
+
+Topics' settings are changed; a broker's are told, and changed only by a restart. Each resource of a
+request succeeds or fails as a whole.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from sawlog.broker.api.describe import describe_broker, describe_topic
+from sawlog.cluster.image import TopicImage
+from sawlog.cluster.names import check_name
+from sawlog.core.config_topic import TOPIC_SETTINGS
+from sawlog.core.config_values import ConfigType
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import TopicName
+from sawlog.protocol.messages.alter_configs_response import (
+    AlterConfigsResourceResponse as WholeResourceResponse,
+)
+from sawlog.protocol.messages.alter_configs_response import AlterConfigsResponse
+from sawlog.protocol.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from sawlog.protocol.messages.incremental_alter_configs_response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from sawlog.broker.broker import Broker
+    from sawlog.broker.request import Request
+    from sawlog.protocol.messages.alter_configs_request import AlterConfigsRequest
+    from sawlog.protocol.messages.describe_configs_request import (
+        DescribeConfigsRequest,
+        DescribeConfigsResource,
+    )
+    from sawlog.protocol.messages.incremental_alter_configs_request import (
+        AlterableConfig,
+        IncrementalAlterConfigsRequest,
+    )
+
+TIMEOUT_MS = 30_000
+"""These requests carry none; Kafka takes `request.timeout.ms`, whose default this is."""
+
+
+class ResourceType(IntEnum):
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Change(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+Configs = Mapping[str, str]
+
+
+# DescribeConfigs
+
+
+def describe_configs(
+    broker: "Broker", _: "Request", message: "DescribeConfigsRequest"
+) -> DescribeConfigsResponse:
+    known = {int(kind) for kind in ResourceType}
+    unknown = next((r for r in message.resources if r.resource_type not in known), None)
+    results: list[DescribeConfigsResult] = []
+    for resource in message.resources:
+        result = DescribeConfigsResult(
+            resource_type=resource.resource_type, resource_name=resource.resource_name
+        )
+        results.append(result)
+        try:
+            if unknown is not None:  # one such resource fails the whole request
+                words = f"Unexpected resource type UNKNOWN for resource {unknown.resource_name}"
+                raise KafkaError(ErrorCode.INVALID_REQUEST, words)
+            entries = _described(broker, resource, message)
+            keys = resource.configuration_keys
+            result.configs = [e for e in entries if not keys or e.name in keys]
+        except KafkaError as error:
+            result.error_code = int(error.code)
+            result.error_message = error.message
+    return DescribeConfigsResponse(results=results)
+
+
+def _described(
+    broker: "Broker", resource: "DescribeConfigsResource", message: "DescribeConfigsRequest"
+) -> list[DescribeConfigsResourceResult]:
+    name = resource.resource_name
+    if resource.resource_type == ResourceType.TOPIC:
+        check_name(name)
+        topic = broker.image.topics.get(TopicName(name))
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return describe_topic(
+            broker.config,
+            topic.configs,
+            with_synonyms=message.include_synonyms,
+            with_documentation=message.include_documentation,
+        )
+    if resource.resource_type == ResourceType.BROKER:
+        if not name:  # settings for all brokers that were changed while they ran: there are none
+            return []
+        _check_broker_name(broker, name, "Broker")
+        return describe_broker(
+            broker.config,
+            with_synonyms=message.include_synonyms,
+            with_documentation=message.include_documentation,
+        )
+    kind = ResourceType(resource.resource_type).name
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+
+
+def _check_broker_name(broker: "Broker", name: str, what: str) -> None:
+    try:
+        node = int(name)
+    except ValueError:
+        words = f"{what} id must be an integer, but it is: {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, words) from None
+    if node != broker.node_id:
+        expected = f"{broker.node_id} or empty string" if what == "Broker" else str(broker.node_id)
+        words = f"Unexpected broker id, expected {expected}, but received {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, words)
+
+
+# Alteration
+
+
+class _Alteration(NamedTuple):
+    """One resource of a request, of either kind."""
+
+    kind: int
+    name: str
+    keys: list[str]
+    nulls: list[str]  # keys that need a value and have none
+    change: Callable[[Configs], Configs]
+
+
+def incremental_alter_configs(
+    broker: "Broker", request: "Request", message: "IncrementalAlterConfigsRequest"
+) -> IncrementalAlterConfigsResponse | None:
+    """Changes the settings that are named, and no others."""
+    alterations = [
+        _Alteration(
+            resource.resource_type,
+            resource.resource_name,
+            [c.name for c in resource.configs],
+            [
+                c.name
+                for c in resource.configs
+                if c.value is None and c.config_operation != Change.DELETE
+            ],
+            partial(_changed, resource.configs),
+        )
+        for resource in message.resources
+    ]
+
+    def response(errors: list[KafkaError | None]) -> IncrementalAlterConfigsResponse:
+        return IncrementalAlterConfigsResponse(
+            responses=[
+                AlterConfigsResourceResponse(
+                    error_code=0 if error is None else int(error.code),
+                    error_message=None if error is None else error.message or None,
+                    resource_type=alteration.kind,
+                    resource_name=alteration.name,
+                )
+                for alteration, error in zip(alterations, errors, strict=True)
+            ]
+        )
+
+    _alter(
+        broker,
+        alterations,
+        lambda errors: request.reply(response(errors)),
+        validate_only=message.validate_only,
+    )
+    return None
+
+
+def alter_configs(
+    broker: "Broker", request: "Request", message: "AlterConfigsRequest"
+) -> AlterConfigsResponse | None:
+    """The old way: what is not named goes back to its default."""
+    alterations = [
+        _Alteration(
+            resource.resource_type,
+            resource.resource_name,
+            [c.name for c in resource.configs],
+            [c.name for c in resource.configs if c.value is None],
+            partial(_replaced, {c.name: c.value or "" for c in resource.configs}),
+        )
+        for resource in message.resources
+    ]
+
+    def response(errors: list[KafkaError | None]) -> AlterConfigsResponse:
+        return AlterConfigsResponse(
+            responses=[
+                WholeResourceResponse(
+                    error_code=0 if error is None else int(error.code),
+                    error_message=None if error is None else error.message or None,
+                    resource_type=alteration.kind,
+                    resource_name=alteration.name,
+                )
+                for alteration, error in zip(alterations, errors, strict=True)
+            ]
+        )
+
+    _alter(
+        broker,
+        alterations,
+        lambda errors: request.reply(response(errors)),
+        validate_only=message.validate_only,
+    )
+    return None
+
+
+def _alter(
+    broker: "Broker",
+    alterations: list[_Alteration],
+    finished: Callable[[list[KafkaError | None]], None],
+    *,
+    validate_only: bool,
+) -> None:
+    """Calls `finished` with an error or None for each alteration, perhaps at once."""
+    errors: list[KafkaError | None] = [None] * len(alterations)
+    counts = Counter((alteration.kind, alteration.name) for alteration in alterations)
+    left = 1
+
+    def answered(index: int, error: KafkaError | None) -> None:
+        nonlocal left
+        errors[index] = error
+        left -= 1
+        if left == 0:
+            finished(errors)
+
+    for index, alteration in enumerate(alterations):
+        try:
+            if counts[alteration.kind, alteration.name] > 1:
+                raise _bad("Each resource must appear at most once.")
+            topic = _checked(broker, alteration)
+        except KafkaError as error:
+            errors[index] = error
+            continue
+        if not validate_only:
+            left += 1
+            broker.topics.alter_configs(
+                topic,
+                partial(_new_configs, broker, alteration),
+                TIMEOUT_MS,
+                partial(answered, index),
+            )
+    left -= 1
+    if left == 0:
+        finished(errors)
+
+
+def _bad(words: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, words)
+
+
+def _checked(broker: "Broker", alteration: _Alteration) -> TopicImage:
+    """All that can be wrong with a change, as far as the image tells, in Kafka's order."""
+    if len(set(alteration.keys)) < len(alteration.keys):
+        raise _bad("Error due to duplicate config keys")
+    if alteration.nulls:
+        raise _bad(f"Null value not supported for : {', '.join(alteration.nulls)}")
+    if alteration.kind == ResourceType.BROKER:
+        if alteration.name:
+            _check_broker_name(broker, alteration.name, "Node")
+        keys = ", ".join(alteration.keys)
+        raise _bad(f"A broker's settings change with a restart only, not by request: {keys}")
+    if alteration.kind != ResourceType.TOPIC:
+        raise _bad(f"Unknown resource type {alteration.kind}")
+    if not alteration.name:
+        raise _bad("Default topic resources are not allowed.")
+    check_name(alteration.name)
+    topic = broker.image.topics.get(TopicName(alteration.name))
+    _new_configs(broker, alteration, topic.configs if topic is not None else {})
+    if topic is None:
+        words = f"The topic '{alteration.name}' does not exist."
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words)
+    return topic
+
+
+def _new_configs(broker: "Broker", alteration: _Alteration, configs: Configs) -> Configs:
+    new = alteration.change(configs)
+    broker.topics.check_configs(new)
+    return new
+
+
+def _replaced(new: Configs, _: Configs) -> Configs:
+    return new
+
+
+def _changed(changes: Sequence["AlterableConfig"], configs: Configs) -> Configs:
+    new = dict(configs)
+    for change in changes:
+        value = change.value or ""
+        if change.config_operation == Change.SET:
+            new[change.name] = value
+        elif change.config_operation == Change.DELETE:
+            new.pop(change.name, None)
+        elif change.config_operation in (Change.APPEND, Change.SUBTRACT):
+            new[change.name] = _changed_list(change, new.get(change.name))
+        else:
+            raise _bad(f"Unknown operations type {change.config_operation}")
+    return new
+
+
+def _changed_list(change: "AlterableConfig", old: str | None) -> str:
+    setting = TOPIC_SETTINGS.get(change.name)
+    if setting is None or setting.type is not ConfigType.LIST:
+        verb = Change(change.config_operation).name
+        words = f"Can't {verb} to key {change.name} because its type is not LIST."
+        raise KafkaError(ErrorCode.INVALID_CONFIG, words)
+    text = setting.default if old is None else old
+    items = [item for item in (text or "").split(",") if item]
+    for item in (change.value or "").split(","):
+        if change.config_operation == Change.APPEND:
+            if item not in items:
+                items.append(item)
+        elif item in items:
+            items.remove(item)
+    return ",".join(items)

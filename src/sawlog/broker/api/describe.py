@@ -1,0 +1,137 @@
+"""Settings as DescribeConfigs tells them: value, source, synonyms, type.
+
+A source says where the value in force comes from; the synonyms are all places it could come from,
+the strongest first (KIP-226). Kafka tells no synonyms where the first of several broker settings
+behind a topic setting has no value, and so do we.
+"""
+
+from collections.abc import Mapping
+
+from sawlog.core.config import ALL_BROKER_SETTINGS, BrokerConfig, TopicConfig
+from sawlog.core.config_topic import BROKER_SYNONYMS, HIDDEN_SETTINGS, TOPIC_SETTINGS
+from sawlog.core.config_values import ConfigType, Setting, Value, format_value, parse_value
+from sawlog.protocol.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsSynonym,
+)
+
+TOPIC_CONFIG = 1
+STATIC_BROKER_CONFIG = 4
+DEFAULT_CONFIG = 5
+_BROKER_CHAINS = {
+    synonyms[0].name: tuple(synonym.name for synonym in synonyms)
+    for synonyms in BROKER_SYNONYMS.values()
+}
+
+
+def describe_topic(
+    broker: BrokerConfig,
+    given: Mapping[str, str],
+    *,
+    with_synonyms: bool,
+    with_documentation: bool = False,
+) -> list[DescribeConfigsResourceResult]:
+    """Every setting of a topic with these settings of its own, in the order of names."""
+    config = TopicConfig(broker, given)
+    entries: list[DescribeConfigsResourceResult] = []
+    for name in sorted(TOPIC_SETTINGS):
+        if name in HIDDEN_SETTINGS and name not in given:
+            continue
+        value = _text(config[name])
+        synonyms = _topic_synonyms(broker, name, value if name in given else None)
+        entries.append(
+            _entry(
+                TOPIC_SETTINGS[name],
+                value,
+                synonyms,
+                with_synonyms=with_synonyms,
+                with_documentation=with_documentation,
+                read_only=False,
+            )
+        )
+    return entries
+
+
+def describe_broker(
+    broker: BrokerConfig, *, with_synonyms: bool, with_documentation: bool
+) -> list[DescribeConfigsResourceResult]:
+    """Every setting of this broker; none of them can be changed while it runs."""
+    return [
+        _entry(
+            setting,
+            _text(broker[name]),
+            _broker_synonyms(broker, name, _BROKER_CHAINS.get(name, (name,))),
+            with_synonyms=with_synonyms,
+            with_documentation=with_documentation,
+            read_only=True,
+        )
+        for name, setting in sorted(ALL_BROKER_SETTINGS.items())
+    ]
+
+
+def _entry(
+    setting: Setting,
+    value: str | None,
+    synonyms: list[DescribeConfigsSynonym],
+    *,
+    with_synonyms: bool,
+    with_documentation: bool,
+    read_only: bool,
+) -> DescribeConfigsResourceResult:
+    is_secret = setting.type is ConfigType.PASSWORD
+    if is_secret:
+        for synonym in synonyms:
+            synonym.value = None
+    return DescribeConfigsResourceResult(
+        name=setting.name,
+        value=None if is_secret else value,
+        read_only=read_only,
+        config_source=synonyms[0].source if synonyms else DEFAULT_CONFIG,
+        is_sensitive=is_secret,
+        synonyms=synonyms if with_synonyms else [],
+        config_type=int(setting.type),
+        documentation=_documentation(setting) if with_documentation else None,
+    )
+
+
+def _documentation(setting: Setting) -> str:
+    return setting.doc or "Accepted without effect."
+
+
+def _topic_synonyms(
+    broker: BrokerConfig, name: str, own: str | None
+) -> list[DescribeConfigsSynonym]:
+    synonyms: list[DescribeConfigsSynonym] = []
+    if own is not None:
+        synonyms.append(DescribeConfigsSynonym(name=name, value=own, source=TOPIC_CONFIG))
+    chain = tuple(synonym.name for synonym in BROKER_SYNONYMS.get(name, ()))
+    if chain:
+        synonyms += _broker_synonyms(broker, chain[0], chain)
+    return synonyms
+
+
+def _broker_synonyms(
+    broker: BrokerConfig, name: str, chain: tuple[str, ...]
+) -> list[DescribeConfigsSynonym]:
+    """What was given, then the defaults; nothing before the first that has the name itself."""
+    found = [
+        DescribeConfigsSynonym(name=n, value=broker.given[n], source=STATIC_BROKER_CONFIG)
+        for n in chain
+        if n in broker.given
+    ]
+    for n in chain:
+        default = _default(n)
+        if default is not None:
+            found.append(DescribeConfigsSynonym(name=n, value=default, source=DEFAULT_CONFIG))
+    while found and found[0].name != name:
+        found.pop(0)
+    return found
+
+
+def _default(name: str) -> str | None:
+    setting = ALL_BROKER_SETTINGS[name]
+    return _text(parse_value(setting, setting.default))
+
+
+def _text(value: Value) -> str | None:
+    return None if value is None else format_value(value)

@@ -1,0 +1,257 @@
+"""Metadata, versions 0 to 13, and DescribeTopicPartitions, version 0 (KIP-966).
+
+All topics: a null array, in version 0 an empty one. Ids are taken from version 12 on (KIP-516); one
+id in the request and names in it are not looked at. A topic that is made because somebody asked for
+it is told as unknown this time, as Kafka does, and the client asks again.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from sawlog.cluster.image import INTERNAL_TOPICS, NO_NODE, PartitionImage, TopicImage
+from sawlog.cluster.names import name_problem
+from sawlog.cluster.topics import NewTopic
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import NO_TOPIC_ID, TopicName
+from sawlog.core.log import EventLogger
+from sawlog.protocol.messages.describe_topic_partitions_response import (
+    Cursor,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+from sawlog.protocol.messages.metadata_response import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from sawlog.broker.broker import Broker
+    from sawlog.broker.request import Request
+    from sawlog.protocol.messages.describe_topic_partitions_request import (
+        DescribeTopicPartitionsRequest,
+    )
+    from sawlog.protocol.messages.metadata_request import MetadataRequest
+
+FIRST_VERSION_WITH_TOPIC_IDS = 12
+CREATION_TIMEOUT_MS = 30_000
+TOPIC_OPERATIONS = 0b1101_1111_1000
+"""Everything that can be done to a topic: read, write, create, delete, alter, describe, and
+describe and alter configs; the bit numbers are those of Kafka's AclOperation."""
+CLUSTER_OPERATIONS = 0b1_1111_1010_0000
+"""Create, alter, describe, cluster action, describe and alter configs, idempotent write."""
+log = EventLogger(__name__)
+
+
+def metadata(broker: "Broker", request: "Request", message: "MetadataRequest") -> MetadataResponse:
+    asked = message.topics
+    is_all = asked is None or (not asked and request.api_version == 0)
+    if not is_all and request.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
+        assert asked is not None
+        if any(t.name is None or t.topic_id != NO_TOPIC_ID for t in asked):
+            return _malformed(message)
+    if is_all:
+        topics = [_topic(broker, request, topic) for topic in broker.image.topics.values()]
+    else:
+        assert asked is not None
+        ids = dict.fromkeys(t.topic_id for t in asked if t.topic_id != NO_TOPIC_ID)
+        if ids:
+            topics = [_topic_by_id(broker, request, topic_id) for topic_id in ids]
+        else:
+            names = dict.fromkeys(t.name or "" for t in asked)
+            may_create = message.allow_auto_topic_creation
+            topics = _topics_by_name(broker, request, names, may_create=may_create)
+    if message.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.name is not None:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
+            for b in broker.image.brokers.values()
+        ],
+        cluster_id=broker.image.cluster_id,
+        controller_id=broker.image.controller_id,
+        topics=topics,
+    )
+    if message.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def _malformed(message: "MetadataRequest") -> MetadataResponse:
+    """A request for a topic without a name, or with an id, before there were ids."""
+    code = int(ErrorCode.INVALID_REQUEST)
+    topics = [
+        MetadataResponseTopic(error_code=code, name=t.name or "", topic_id=t.topic_id)
+        for t in message.topics or ()
+    ]
+    return MetadataResponse(topics=topics, error_code=code)
+
+
+def _topic(broker: "Broker", request: "Request", topic: TopicImage) -> MetadataResponseTopic:
+    # Version 0 leaves out brokers that are not there, and says that something is missing.
+    only_live = request.api_version == 0
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=[
+            _partition(broker, index, partition, only_live=only_live)
+            for index, partition in enumerate(topic.partitions)
+        ],
+    )
+
+
+def _partition(
+    broker: "Broker", index: int, partition: PartitionImage, *, only_live: bool
+) -> MetadataResponsePartition:
+    brokers = broker.image.brokers
+    replicas: list[int] = [n for n in partition.replicas if not only_live or n in brokers]
+    in_sync: list[int] = [n for n in partition.isr if not only_live or n in brokers]
+    code = ErrorCode.NONE
+    if partition.leader == NO_NODE:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    elif len(replicas) < len(partition.replicas) or len(in_sync) < len(partition.isr):
+        code = ErrorCode.REPLICA_NOT_AVAILABLE
+    return MetadataResponsePartition(
+        error_code=int(code),
+        partition_index=index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=in_sync,
+        offline_replicas=[node for node in partition.replicas if node not in brokers],
+    )
+
+
+def _topic_by_id(broker: "Broker", request: "Request", topic_id: bytes) -> MetadataResponseTopic:
+    topic = broker.image.topic_by_id(topic_id)
+    if topic is not None:
+        return _topic(broker, request, topic)
+    code = int(ErrorCode.UNKNOWN_TOPIC_ID)
+    return MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id)
+
+
+def _topics_by_name(
+    broker: "Broker", request: "Request", names: Iterable[str], *, may_create: bool
+) -> list[MetadataResponseTopic]:
+    """Those that are there come first, as in Kafka."""
+    found: list[MetadataResponseTopic] = []
+    missing: list[MetadataResponseTopic] = []
+    for name in names:
+        topic = broker.image.topics.get(TopicName(name))
+        if topic is not None:
+            found.append(_topic(broker, request, topic))
+            continue
+        code = _missing_code(name)
+        is_internal = name in INTERNAL_TOPICS
+        missing.append(
+            MetadataResponseTopic(error_code=int(code), name=name, is_internal=is_internal)
+        )
+        is_valid = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if may_create and is_valid and broker.config["auto.create.topics.enable"]:
+            _create(broker, name)
+    return found + missing
+
+
+def _missing_code(name: str) -> ErrorCode:
+    if name_problem(name) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def _create(broker: "Broker", name: str) -> None:
+    """Behind the client's back; a second wish for the same topic loses the race in the store."""
+
+    def done(error: KafkaError | None) -> None:
+        if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            log.warning("topic not made on demand", topic=name, reason=error.message)
+
+    try:
+        planned = broker.topics.plan(NewTopic(name))
+    except KafkaError as error:
+        done(error)
+    else:
+        broker.topics.create(planned, CREATION_TIMEOUT_MS, done)
+
+
+def describe_topic_partitions(
+    broker: "Broker", _: "Request", message: "DescribeTopicPartitionsRequest"
+) -> DescribeTopicPartitionsResponse:
+    """Topics in the order of their names from the cursor on, up to a number of partitions."""
+    cursor = message.cursor
+    first_topic = cursor.topic_name if cursor is not None else ""
+    is_all = not message.topics
+    names = set(broker.image.topics) if is_all else {topic.name for topic in message.topics}
+    names = {name for name in names if name >= first_topic}
+    if cursor is not None and (
+        cursor.partition_index < 0 or (not is_all and cursor.topic_name not in names)
+    ):
+        return _bad_cursor(message)
+    limit: int = broker.config["max.request.partition.size.limit"]
+    left = max(min(limit, message.response_partition_limit), 1)
+    response = DescribeTopicPartitionsResponse()
+    for name in sorted(names):
+        if left == 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        topic = broker.image.topics.get(TopicName(name))
+        if topic is None:
+            if not is_all:
+                response.topics.append(_unknown(name))
+            continue
+        begin = cursor.partition_index if cursor is not None and name == first_topic else 0
+        end = min(len(topic.partitions), begin + left)
+        response.topics.append(_described(broker, topic, begin, end))
+        if end < len(topic.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=end)
+            break
+        left -= max(0, end - begin)
+    return response
+
+
+def _bad_cursor(message: "DescribeTopicPartitionsRequest") -> DescribeTopicPartitionsResponse:
+    code = int(ErrorCode.INVALID_REQUEST)
+    topics = [
+        DescribeTopicPartitionsResponseTopic(error_code=code, name=topic.name)
+        for topic in message.topics
+    ]
+    return DescribeTopicPartitionsResponse(topics=topics)
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=int(_missing_code(name)),
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _described(
+    broker: "Broker", topic: TopicImage, begin: int, end: int
+) -> DescribeTopicPartitionsResponseTopic:
+    brokers = broker.image.brokers
+    partitions = [
+        DescribeTopicPartitionsResponsePartition(
+            partition_index=index,
+            leader_id=partition.leader,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=list(partition.replicas),
+            isr_nodes=list(partition.isr),
+            eligible_leader_replicas=[],
+            last_known_elr=[],
+            offline_replicas=[node for node in partition.replicas if node not in brokers],
+        )
+        for index, partition in enumerate(topic.partitions[begin:end], begin)
+    ]
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.is_internal,
+        partitions=partitions,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
