@@ -7,10 +7,18 @@ may open the directory (`server/disk` locks it), which partitions should exist (
 
 from collections.abc import Callable
 
-from sawlog.core.ids import TopicId, TopicName, TopicPartition
+from sawlog.core.ids import TopicId, TopicName, TopicPartition, format_topic_id
+from sawlog.core.log import EventLogger
 from sawlog.core.ports import Clock, Disk, DiskError, Random, Timer
+from sawlog.storage import files, rolling
+from sawlog.storage.checkpoints import Checkpointer
 from sawlog.storage.config import LogConfig
 from sawlog.storage.log import Log
+from sawlog.storage.recovery import open_log
+
+_NOT_LOGS = frozenset({"__cluster_metadata"})
+
+events = EventLogger(__name__)
 
 
 class LogDirectory:
@@ -19,11 +27,6 @@ class LogDirectory:
     Invariants: the recovery point on disk of every log is at or below its `flushed_offset`; once
     `offline` is set nothing is written any more.
     """
-
-    logs: dict[TopicPartition, Log]
-    offline: DiskError | None
-    was_clean: bool
-    """Whether the last stop left the marker; known after `open`."""
 
     def __init__(
         self,
@@ -34,32 +37,174 @@ class LogDirectory:
         *,
         config_for: Callable[[TopicName], LogConfig],
         on_offline: Callable[[DiskError], None] | None = None,
+        flushes_at_checkpoint: bool = True,
     ) -> None:
-        raise NotImplementedError
+        """`flushes_at_checkpoint` is off with flush.policy=os: then recovery points move only when
+        the log is flushed for another reason."""
+        self.disk = disk
+        self.clock = clock
+        self.timer = timer
+        self.random = random
+        self.logs: dict[TopicPartition, Log] = {}
+        self.offline: DiskError | None = None
+        self.was_clean = False  # whether the last stop left the marker; known after `open`
+        self._config_for = config_for
+        self._on_offline = on_offline
+        self._checkpointer = Checkpointer(self, flushes=flushes_at_checkpoint)
+
+    # Starting and stopping
 
     def open(self) -> None:
         """Opens every log, recovering those that need it, and finishes interrupted deletions."""
-        raise NotImplementedError
+        names = self.disk.list("")
+        self.was_clean = self._take_marker(names)
+        recovery_points = self._read_offsets(files.RECOVERY_POINTS, names)
+        start_offsets = self._read_offsets(files.START_OFFSETS, names) or {}
+        watermarks = self._read_offsets(files.WATERMARKS, names) or {}
+        for name in names:
+            if name.endswith(files.DELETED_DIRECTORY) and "." in name:
+                self.disk.remove_directory(name)
+                continue
+            if files.is_leftover(name):
+                self.disk.remove(name)
+                continue
+            tp = files.parse_partition_directory(name)
+            if tp is None or tp.topic in _NOT_LOGS:
+                continue
+            known = recovery_points
+            point = None if known is None else known.get(tp, 0)
+            log = open_log(
+                self,
+                tp,
+                self._config_for(tp.topic),
+                recovery_point=point,
+                start_offset=start_offsets.get(tp),
+                watermark=watermarks.get(tp, 0),
+            )
+            self.logs[tp] = log
+        self._checkpointer.start(recovery_points or {})
 
     def identify(self, cluster_id: str, node_id: int) -> None:
         """Writes meta.properties, or checks it: ValueError where it names another broker."""
-        raise NotImplementedError
+        try:
+            found = files.decode_meta_properties(self.disk.read_file(files.META_PROPERTIES))
+        except FileNotFoundError:
+            found = None
+        except files.CorruptFile as error:
+            events.warning("meta.properties written anew", reason=str(error))
+            found = None
+        if found is None:
+            directory_id = format_topic_id(self.random.bytes(16))
+            meta = files.MetaProperties(cluster_id, node_id, directory_id)
+            self.disk.replace(files.META_PROPERTIES, files.encode_meta_properties(meta))
+        elif (found.cluster_id, found.node_id) != (cluster_id, node_id):
+            raise ValueError(
+                f"the data directory belongs to node {found.node_id} of cluster"
+                f" {found.cluster_id}, not to node {node_id} of cluster {cluster_id}"
+            )
+
+    def close_cleanly(self, broker_epoch: int = -1) -> None:
+        """Flushes, checkpoints, closes; the marker is written last, if nothing failed."""
+        if self.offline is None:
+            try:
+                self._checkpointer.finish()
+                self.disk.replace(files.CLEAN_SHUTDOWN, files.encode_clean_shutdown(broker_epoch))
+            except DiskError as error:
+                events.error("stopped, but not cleanly", error=str(error))
+                self.offline = error
+        for log in self.logs.values():
+            log.close()
+
+    # Logs
 
     def create(self, tp: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
         """A new, empty log; its directory and partition.metadata are on disk."""
-        raise NotImplementedError
+        if tp in self.logs:
+            raise ValueError(f"{tp} is there already")
+        log = Log(self, tp, topic_id, config)
+        try:
+            self.disk.make_directory(log.directory)
+            log.adopt([rolling.new_segment(log, 0)])
+            self.disk.replace(
+                f"{log.directory}/{files.PARTITION_METADATA}",
+                files.encode_partition_metadata(topic_id),
+            )
+            self.disk.sync_directory("")
+        except DiskError as error:
+            raise log.refusal(error) from error
+        log.commit.directory_is_dirty = False  # synced with partition.metadata
+        self.logs[tp] = log
+        return log
 
     def delete(self, tp: TopicPartition) -> None:
-        """The log is gone at once (renamed away, as Kafka does); its files go right after."""
-        raise NotImplementedError
+        """The log is gone at once (renamed away, as Kafka does); its files go right after.
+
+        The caller syncs nothing: a crash may bring the directory back, and the cluster's metadata
+        will have it deleted again.
+        """
+        log = self.logs.pop(tp)
+        log.close()
+        self._checkpointer.forget(log)
+        doomed = files.deleted_directory_name(tp, self.random.bytes(16))
+        try:
+            self.disk.rename(log.directory, doomed)
+            self.disk.remove_directory(doomed)
+        except DiskError as error:
+            events.error("deletion failed", log=str(tp), error=str(error))
 
     def checkpoint_later(self) -> None:
         """Writes recovery points, start offsets, watermarks and producer snapshots off the loop.
 
         Happens by itself at every roll and every few seconds while something changes.
         """
-        raise NotImplementedError
+        self._checkpointer.checkpoint_later()
 
-    def close_cleanly(self, broker_epoch: int = -1) -> None:
-        """Flushes, checkpoints, closes; the marker is written last, if nothing failed."""
-        raise NotImplementedError
+    # What the logs tell (Home)
+
+    def fail(self, error: DiskError) -> None:
+        if self.offline is not None:
+            return
+        self.offline = error
+        events.error("data directory offline", path=error.path, reason=error.reason)
+        for log in self.logs.values():
+            log.stop()
+        if self._on_offline is not None:
+            self._on_offline(error)
+
+    def flushed(self, log: Log) -> None:
+        self._checkpointer.changed(log)
+
+    def rolled(self, log: Log) -> None:
+        self._checkpointer.rolled(log)
+
+    def started_later(self, log: Log) -> None:
+        self._checkpointer.changed(log)
+
+    def lower_recovery_point(self, log: Log, offset: int) -> None:
+        self._checkpointer.lower(log, offset)
+
+    # Small files
+
+    def _take_marker(self, names: list[str]) -> bool:
+        """Whether the last stop was clean; from now on it does not count as one any more."""
+        if files.CLEAN_SHUTDOWN not in names:
+            return False
+        try:
+            files.decode_clean_shutdown(self.disk.read_file(files.CLEAN_SHUTDOWN))
+            is_clean = True
+        except files.CorruptFile as error:
+            events.warning("clean-shutdown marker not believed", reason=str(error))
+            is_clean = False
+        self.disk.remove(files.CLEAN_SHUTDOWN)
+        self.disk.sync_directory("")
+        return is_clean
+
+    def _read_offsets(self, name: str, names: list[str]) -> dict[TopicPartition, int] | None:
+        """A checkpoint; None where it is missing or cannot be believed."""
+        if name not in names:
+            return None
+        try:
+            return files.decode_offsets(self.disk.read_file(name))
+        except files.CorruptFile as error:
+            events.warning("checkpoint not used", path=name, reason=str(error))
+            return None

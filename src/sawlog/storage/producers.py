@@ -5,19 +5,26 @@ producer's last five; the same batch again is found out and its old offset retur
 a function of the log's batches in order: rebuilt from them it equals the live one.
 """
 
+import struct
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from crc32c import crc32c
+
+from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.batches import BatchHeader
+from sawlog.storage.files import CorruptFile
 
 BATCHES_KEPT = 5
-NO_EPOCH = -1
 NO_OFFSET = -1
 SEQUENCES = 2**31
 
-
-class CorruptSnapshot(Exception):
-    """Bytes that are no snapshot; the state is rebuilt from an older one and the log."""
+_VERSION = 1
+_PREFIX = struct.Struct(">hIi")  # version, CRC of what follows it, number of entries
+_CRC_START = 6
+# id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, transaction
+_ENTRY = struct.Struct(">qhiqiqiq")
 
 
 class BatchRange(NamedTuple):
@@ -30,21 +37,24 @@ class BatchRange(NamedTuple):
     timestamp: int
 
 
+@dataclass(slots=True)
 class ProducerState:
     """One producer id: its epoch and its last batches, oldest first, all of that epoch."""
 
-    __slots__ = ("batches", "coordinator_epoch", "current_txn_first_offset", "epoch", "timestamp")
-
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-        self.batches: list[BatchRange] = []
-        self.timestamp = -1
-        self.coordinator_epoch = -1
-        self.current_txn_first_offset = NO_OFFSET
+    epoch: int
+    batches: list[BatchRange] = field(default_factory=list)
+    timestamp: int = -1
+    coordinator_epoch: int = -1
+    current_txn_first_offset: int = NO_OFFSET
 
 
 class ProducerStates:
-    """All producers of one log, in the order in which they first wrote."""
+    """All producers of one log, in the order in which they first wrote.
+
+    A snapshot holds one entry per kept batch, a producer's oldest first: Kafka keeps the last batch
+    only and takes the last entry of an id, so it reads the same from it as from its own, while we
+    know all five again and recognise every duplicate after a restart.
+    """
 
     __slots__ = ("_states", "changed")
 
@@ -61,16 +71,82 @@ class ProducerStates:
 
     def check(self, header: BatchHeader) -> BatchRange | None:
         """Before an append: the old range if the batch is a duplicate; KafkaError if it is not
-        the producer's next one. Changes nothing."""
-        raise NotImplementedError
+        the producer's next one. Changes nothing.
+
+        A producer that is not known here may begin anywhere: its records may have been removed by
+        retention or its state expired, as in Kafka.
+        """
+        state = self._states.get(header.producer_id)
+        if state is None:
+            return None
+        first = header.base_sequence
+        if header.producer_epoch == state.epoch:
+            batches = state.batches
+            expected = (batches[-1].last_sequence + 1) % SEQUENCES if batches else 0
+            if first == expected:
+                return None
+            last = header.last_sequence
+            for kept in batches:
+                if kept.first_sequence == first and kept.last_sequence == last:
+                    return kept
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} sent sequence {first} where {expected} is next",
+            )
+        if header.producer_epoch < state.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {header.producer_id} has epoch {header.producer_epoch}, which"
+                f" {state.epoch} has replaced",
+            )
+        if first != 0:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} begins epoch {header.producer_epoch} with"
+                f" sequence {first}, not 0",
+            )
+        return None
 
     def update(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
         """After an append, or while the log is replayed: takes note of the batch."""
-        raise NotImplementedError
+        self.changed = True
+        states = self._states
+        state = states.get(header.producer_id)
+        if state is None:
+            state = states[header.producer_id] = ProducerState(header.producer_epoch)
+        elif state.epoch != header.producer_epoch:
+            state.epoch = header.producer_epoch
+            state.batches.clear()
+        batches = state.batches
+        if len(batches) == BATCHES_KEPT:
+            del batches[0]
+        delta = header.last_offset_delta
+        first = header.base_sequence
+        batches.append(
+            BatchRange(
+                first,
+                (first + delta) % SEQUENCES if first >= 0 else -1,
+                base_offset,
+                base_offset + delta,
+                timestamp,
+            )
+        )
+        state.timestamp = timestamp
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forgets producers whose last batch is older than that; returns how many."""
-        raise NotImplementedError
+        """Forgets producers whose last batch is that old; returns how many.
+
+        By the batch's own timestamp, as Kafka does it, so that a rebuilt state expires alike.
+        """
+        expired = [
+            producer_id
+            for producer_id, state in self._states.items()
+            if state.current_txn_first_offset < 0 and now_ms - state.timestamp >= expiration_ms
+        ]
+        for producer_id in expired:
+            del self._states[producer_id]
+        self.changed = self.changed or bool(expired)
+        return len(expired)
 
     def clear(self) -> None:
         self._states.clear()
@@ -78,8 +154,80 @@ class ProducerStates:
 
     def encode(self) -> bytes:
         """The snapshot file, Kafka's version 1."""
-        raise NotImplementedError
+        entries = [
+            entry
+            for producer_id, state in self._states.items()
+            for entry in _pack(producer_id, state)
+        ]
+        body = b"".join(entries)
+        count = struct.pack(">i", len(entries))
+        return struct.pack(">hI", _VERSION, crc32c(count + body)) + count + body
 
     def load(self, data: bytes) -> None:
-        """Replaces everything by what a snapshot file says; CorruptSnapshot, nothing changed."""
-        raise NotImplementedError
+        """Replaces everything by what a snapshot file says; CorruptFile, and nothing changed."""
+        if len(data) < _PREFIX.size:
+            raise CorruptFile(f"a snapshot of {len(data)} bytes")
+        version, crc, count = _PREFIX.unpack_from(data)
+        if version != _VERSION or crc != crc32c(data[_CRC_START:]):
+            raise CorruptFile("not a snapshot of version 1, or its CRC does not match")
+        if count < 0 or len(data) != _PREFIX.size + count * _ENTRY.size:
+            raise CorruptFile(f"{count} entries in {len(data)} bytes")
+        states: dict[int, ProducerState] = {}
+        for entry in _ENTRY.iter_unpack(data[_PREFIX.size :]):
+            _load_entry(states, *entry)
+        self._states = states
+        self.changed = False
+
+
+def _pack(producer_id: int, state: ProducerState) -> list[bytes]:
+    epoch, coordinator, transaction = (
+        state.epoch,
+        state.coordinator_epoch,
+        state.current_txn_first_offset,
+    )
+    if not state.batches:
+        return [
+            _ENTRY.pack(
+                producer_id, epoch, -1, NO_OFFSET, 0, state.timestamp, coordinator, transaction
+            )
+        ]
+    return [
+        _ENTRY.pack(
+            producer_id,
+            epoch,
+            batch.last_sequence,
+            batch.last_offset,
+            batch.last_offset - batch.first_offset,
+            batch.timestamp,
+            coordinator,
+            transaction,
+        )
+        for batch in state.batches
+    ]
+
+
+def _load_entry(
+    states: dict[int, ProducerState],
+    producer_id: int,
+    epoch: int,
+    last_sequence: int,
+    last_offset: int,
+    offset_delta: int,
+    timestamp: int,
+    coordinator_epoch: int,
+    transaction: int,
+) -> None:
+    state = states.get(producer_id)
+    if state is None or state.epoch != epoch:
+        state = states[producer_id] = ProducerState(epoch)
+    state.timestamp = timestamp
+    state.coordinator_epoch = coordinator_epoch
+    state.current_txn_first_offset = transaction
+    if last_offset >= 0:
+        first_sequence = (last_sequence - offset_delta) % SEQUENCES if last_sequence >= 0 else -1
+        state.batches.append(
+            BatchRange(
+                first_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp
+            )
+        )
+        del state.batches[:-BATCHES_KEPT]

@@ -1,0 +1,232 @@
+"""The checkpoints of a data directory, written off the loop while it works.
+
+A round takes some logs that have changed: it notes their end and their producers' state, flushes
+them, writes the snapshots, and then the recovery points that rely on both. So a recovery point
+is never beyond what is synced, and the producer state at it is found without reading far back.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sawlog.core.ids import TopicPartition
+from sawlog.core.log import EventLogger
+from sawlog.core.ports import DiskError, DiskFull, TooManyOpenFiles
+from sawlog.storage import files, snapshots
+from sawlog.storage.log import Log
+
+if TYPE_CHECKING:
+    from sawlog.storage.directory import LogDirectory
+
+INTERVAL_MS = 5_000
+LOGS_A_ROUND = 256
+
+events = EventLogger(__name__)
+
+
+class Checkpointer:
+    """Invariants: one round at a time; `_points` is what the recovery points' file says or will
+    say when the write under way is done, and never more than was flushed."""
+
+    def __init__(self, directory: "LogDirectory", *, flushes: bool) -> None:
+        self.directory = directory
+        self.flushes = flushes
+        self._points: dict[TopicPartition, int] = {}
+        self._changed: dict[Log, None] = {}
+        self._round: _Round | None = None
+        self._is_wanted = False  # another round, as soon as this one ends
+        self._is_timed = False
+
+    def start(self, points: dict[TopicPartition, int]) -> None:
+        """After all logs are open; `points` is what the file says."""
+        logs = self.directory.logs
+        for tp, point in points.items():
+            if tp in logs:
+                self._points[tp] = min(point, logs[tp].flushed_offset)
+        if any(points[tp] != point for tp, point in self._points.items()):
+            self.directory.disk.replace(*self._recovery_points())
+
+    # While the broker works
+
+    def changed(self, log: Log) -> None:
+        self._changed[log] = None
+        if not self._is_timed:
+            self._is_timed = True
+            self.directory.timer.after(INTERVAL_MS, self._timed)
+
+    def rolled(self, log: Log) -> None:
+        """A snapshot at the new segment's base, so that a truncation finds one near; a round."""
+        snapshots.write_later(log, log.active.base_offset, log.producers.encode(), _nothing)
+        self.changed(log)
+        self.checkpoint_later()
+
+    def forget(self, log: Log) -> None:
+        self._changed.pop(log, None)
+        self._points.pop(log.tp, None)
+
+    def checkpoint_later(self) -> None:
+        if self.directory.offline is not None:
+            return
+        if self._round is not None:
+            self._is_wanted = True
+        elif self._changed:
+            logs = list(self._changed)[:LOGS_A_ROUND]
+            for log in logs:
+                del self._changed[log]
+            self._is_wanted = bool(self._changed)
+            self._round = _Round(self, logs)
+            self._round.begin()
+
+    def lower(self, log: Log, offset: int) -> None:
+        """The file claims at most `offset` when this returns; DiskError where it cannot.
+
+        A round's write that is under way is overtaken: the later `replace` of a path wins.
+        """
+        if self._points.get(log.tp, 0) > offset:
+            self._points[log.tp] = offset
+            self.directory.disk.replace(*self._recovery_points())
+
+    def _timed(self) -> None:
+        self._is_timed = False
+        self.checkpoint_later()
+
+    # For a round
+
+    def write_later(self, points: dict[Log, int], done: Callable[[DiskError | None], None]) -> None:
+        for log, point in points.items():
+            self._points[log.tp] = point
+        self.directory.disk.replace_later([self._recovery_points(), *self._offsets()], done)
+
+    def ended(self, unfinished: list[Log]) -> None:
+        self._round = None
+        for log in unfinished:
+            if not log.is_closed:
+                self.changed(log)
+        if self._is_wanted:
+            self.checkpoint_later()
+
+    # At the end
+
+    def finish(self) -> None:
+        """Everything flushed, snapshots and checkpoints on disk, before it returns."""
+        if self._round is not None:
+            self._round.is_cancelled = True
+        logs = self.directory.logs
+        for log in logs.values():
+            log.flush_now()
+            if log.producers.changed or log.end_offset != self._points.get(log.tp, 0):
+                if log.snapshots.latest() != log.end_offset or log.producers.changed:
+                    snapshots.write_now(log)
+                self._points[log.tp] = log.end_offset
+        for path, data in (self._recovery_points(), *self._offsets()):
+            self.directory.disk.replace(path, data)
+
+    # Contents
+
+    def _recovery_points(self) -> tuple[str, bytes]:
+        return files.RECOVERY_POINTS, files.encode_offsets(self._points)
+
+    def _offsets(self) -> list[tuple[str, bytes]]:
+        """Watermarks of all logs; start offsets where the files alone do not tell them."""
+        logs = self.directory.logs
+        watermarks = {tp: log.high_watermark for tp, log in logs.items()}
+        starts = {
+            tp: log.start_offset for tp, log in logs.items() if log.start_offset > log.bases[0]
+        }
+        return [
+            (files.WATERMARKS, files.encode_offsets(watermarks)),
+            (files.START_OFFSETS, files.encode_offsets(starts)),
+        ]
+
+
+class _Round:
+    """One checkpoint of some logs: flush, snapshots, recovery points, in this order."""
+
+    def __init__(self, checkpointer: Checkpointer, logs: list[Log]) -> None:
+        self.is_cancelled = False
+        self._checkpointer = checkpointer
+        self._points: dict[Log, int] = {}
+        self._generations: dict[Log, int] = {}
+        self._states: dict[Log, bytes] = {}
+        self._unfinished: list[Log] = []
+        self._outstanding = 1
+        self._logs = logs
+
+    def begin(self) -> None:
+        for log in self._logs:
+            log.active.write_tails()
+            point = log.end_offset if self._checkpointer.flushes else log.flushed_offset
+            self._points[log] = point
+            self._generations[log] = log.generation
+            if point == log.end_offset and snapshots.is_due(log):
+                self._states[log] = log.producers.encode()
+                log.producers.changed = False
+            if point > log.flushed_offset:
+                self._outstanding += 1
+                log.flush_later(self._flushed)
+        self._flushed(None)
+
+    def _flushed(self, _: DiskError | None) -> None:
+        """An error shows in what is flushed, and in the directory being offline."""
+        self._outstanding -= 1
+        if self._outstanding or not self._goes_on():
+            return
+        self._outstanding = 1
+        for log, point in list(self._points.items()):
+            if self._is_stale(log) or log.flushed_offset < point:
+                self._give_up(log)
+            elif log in self._states:
+                self._outstanding += 1
+                snapshots.write_later(log, point, self._states[log], self._snapshot_done(log))
+        self._snapshot_written()
+
+    def _snapshot_done(self, log: Log) -> Callable[[bool], None]:
+        def done(is_written: bool) -> None:
+            if not is_written:
+                self._give_up(log)
+            self._snapshot_written()
+
+        return done
+
+    def _snapshot_written(self) -> None:
+        self._outstanding -= 1
+        if self._outstanding or not self._goes_on():
+            return
+        for log in list(self._points):
+            if self._is_stale(log):
+                self._give_up(log)
+        self._checkpointer.write_later(self._points, self._written)
+
+    def _written(self, error: DiskError | None) -> None:
+        if not self._goes_on():
+            return
+        if error is not None:
+            _report(self._checkpointer.directory, error)
+            self._unfinished += self._points
+        else:
+            for log, point in self._points.items():
+                if not self._is_stale(log):
+                    snapshots.tidy(log, point)
+        self._checkpointer.ended(self._unfinished)
+
+    def _goes_on(self) -> bool:
+        return not self.is_cancelled and self._checkpointer.directory.offline is None
+
+    def _is_stale(self, log: Log) -> bool:
+        return log.is_closed or log.generation != self._generations[log]
+
+    def _give_up(self, log: Log) -> None:
+        if self._points.pop(log, None) is not None:
+            self._unfinished.append(log)
+            log.producers.changed = log.producers.changed or log in self._states
+
+
+def _report(directory: "LogDirectory", error: DiskError) -> None:
+    """Lack of room or descriptors passes, and the next round tries again; all else does not."""
+    if isinstance(error, DiskFull | TooManyOpenFiles):
+        events.warning("checkpoint not written", path=error.path, reason=error.reason)
+    else:
+        directory.fail(error)
+
+
+def _nothing(_: bool) -> None:
+    pass

@@ -1,0 +1,203 @@
+"""Names and contents of the small files beside the segments, all as Apache Kafka writes them.
+
+Whatever is read here may be damaged: every decoder raises `CorruptFile` for what it cannot
+believe, and the caller rebuilds. Checkpoints are text without a checksum, so a value that decodes
+is still only a claim, to be held against the log.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+from sawlog.core.ids import (
+    PartitionIndex,
+    TopicId,
+    TopicName,
+    TopicPartition,
+    format_topic_id,
+    parse_topic_id,
+)
+from sawlog.storage.epochs import EpochEntry
+
+LOG = ".log"
+INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TRANSACTION_INDEX = ".txnindex"
+SNAPSHOT = ".snapshot"
+SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
+
+EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+
+META_PROPERTIES = "meta.properties"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+WATERMARKS = "replication-offset-checkpoint"
+START_OFFSETS = "log-start-offset-checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+
+DELETED_DIRECTORY = "-delete"
+_LEFTOVER_SUFFIXES = (".tmp", ".deleted", ".cleaned")
+
+_OFFSET_FILE = re.compile(r"(\d{20})(\.[a-z]+)")
+_PARTITION_DIRECTORY = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9]\d{0,9})")
+_INTEGER = re.compile(rb"-?\d{1,19}")
+
+
+class CorruptFile(Exception):
+    """A small file that says nothing believable."""
+
+
+class MetaProperties(NamedTuple):
+    """Whose data directory this is."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: str
+
+
+def offset_name(offset: int, suffix: str) -> str:
+    return f"{offset:020d}{suffix}"
+
+
+def parse_offset_name(name: str) -> tuple[int, str] | None:
+    """Offset and suffix of a segment's or snapshot's file; None for any other name."""
+    match = _OFFSET_FILE.fullmatch(name)
+    return (int(match[1]), match[2]) if match else None
+
+
+def is_leftover(name: str) -> bool:
+    """A file that an interrupted write or deletion left behind."""
+    return name.endswith(_LEFTOVER_SUFFIXES)
+
+
+def parse_partition_directory(name: str) -> TopicPartition | None:
+    match = _PARTITION_DIRECTORY.fullmatch(name)
+    if match is None or match[1] in (".", ".."):
+        return None
+    return TopicPartition(TopicName(match[1]), PartitionIndex(int(match[2])))
+
+
+def deleted_directory_name(tp: TopicPartition, unique: bytes) -> str:
+    """Kafka's name for a partition that is being deleted, at most 255 characters long."""
+    suffix = f"-{tp.partition}.{unique.hex()}{DELETED_DIRECTORY}"
+    return tp.topic[: 255 - len(suffix)] + suffix
+
+
+# Checkpoints: a version, a count, then that many lines
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    lines = [f"0\n{len(offsets)}\n"]
+    lines += [f"{tp[0]} {tp[1]} {offset}\n" for tp, offset in offsets.items()]
+    return "".join(lines).encode()
+
+
+def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
+    offsets: dict[TopicPartition, int] = {}
+    for words in _checkpoint_lines(data, 3):
+        topic, partition, offset = words
+        tp = parse_partition_directory(f"{_text(topic)}-{_text(partition)}")
+        if tp is None or tp in offsets:
+            raise CorruptFile(f"not a partition, or one named twice: {words!r}")
+        offsets[tp] = _integer(offset)
+        if offsets[tp] < 0:
+            raise CorruptFile(f"an offset below 0: {words!r}")
+    return offsets
+
+
+def encode_epochs(entries: Iterable[EpochEntry]) -> bytes:
+    lines = [f"{entry.epoch} {entry.start_offset}\n" for entry in entries]
+    return f"0\n{len(lines)}\n{''.join(lines)}".encode()
+
+
+def decode_epochs(data: bytes) -> list[EpochEntry]:
+    entries = [EpochEntry(_integer(a), _integer(b)) for a, b in _checkpoint_lines(data, 2)]
+    for entry, following in pairwise(entries):
+        if following.epoch <= entry.epoch or following.start_offset <= entry.start_offset:
+            raise CorruptFile(f"epochs out of order: {entry} before {following}")
+    if entries and (entries[0].epoch < 0 or entries[0].start_offset < 0):
+        raise CorruptFile(f"a negative epoch: {entries[0]}")
+    return entries
+
+
+def _checkpoint_lines(data: bytes, width: int) -> list[list[bytes]]:
+    lines = data.splitlines()
+    if len(lines) < 2 or lines[0] != b"0" or _integer(lines[1]) != len(lines) - 2:
+        raise CorruptFile("not a checkpoint of version 0, or lines are missing")
+    if not data.endswith(b"\n"):
+        raise CorruptFile("the last line is cut off")
+    table = [line.split() for line in lines[2:]]
+    for words in table:
+        if len(words) != width:
+            raise CorruptFile(f"a line without {width} words: {words!r}")
+    return table
+
+
+def _integer(word: bytes) -> int:
+    if not _INTEGER.fullmatch(word):
+        raise CorruptFile(f"not a number: {word!r}")
+    return int(word)
+
+
+def _text(word: bytes) -> str:
+    try:
+        return word.decode("ascii")
+    except UnicodeDecodeError:
+        raise CorruptFile(f"not a name: {word!r}") from None
+
+
+# The other small files
+
+
+def encode_partition_metadata(topic_id: TopicId) -> bytes:
+    return f"version: 0\ntopic_id: {format_topic_id(topic_id)}".encode()
+
+
+def decode_partition_metadata(data: bytes) -> TopicId:
+    match = re.fullmatch(rb"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\s*", data)
+    if match is None:
+        raise CorruptFile("not a partition.metadata of version 0")
+    try:
+        return parse_topic_id(match[1].decode())
+    except ValueError as error:
+        raise CorruptFile(str(error)) from None
+
+
+def encode_meta_properties(meta: MetaProperties) -> bytes:
+    return (
+        f"cluster.id={meta.cluster_id}\ndirectory.id={meta.directory_id}\n"
+        f"node.id={meta.node_id}\nversion=1\n"
+    ).encode()
+
+
+def decode_meta_properties(data: bytes) -> MetaProperties:
+    try:
+        lines = data.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise CorruptFile("not text") from None
+    pairs = (line.partition("=") for line in lines if line and not line.startswith(("#", "!")))
+    values = {key.strip(): value.strip() for key, _, value in pairs}
+    try:
+        if values["version"] != "1":
+            raise CorruptFile(f"version {values['version']}, where 1 is known")
+        return MetaProperties(
+            values["cluster.id"], int(values["node.id"]), values.get("directory.id", "")
+        )
+    except (KeyError, ValueError) as error:
+        raise CorruptFile(f"no proper value for {error}") from None
+
+
+def encode_clean_shutdown(broker_epoch: int) -> bytes:
+    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}).encode()
+
+
+def decode_clean_shutdown(data: bytes) -> int:
+    """The broker epoch at the clean stop; Kafka before 3.7 left an empty file: -1."""
+    if not data:
+        return -1
+    try:
+        return int(json.loads(data)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptFile(f"not a clean-shutdown marker: {error}") from None

@@ -1,0 +1,33 @@
+"""The data directory as one of its logs sees it."""
+
+from typing import TYPE_CHECKING, Protocol
+
+from sawlog.core.ports import Clock, Disk, DiskError, Random, Timer
+
+if TYPE_CHECKING:
+    from sawlog.storage.log import Log
+
+
+class Home(Protocol):
+    """What a log needs from around it, and whom it tells of what happened."""
+
+    disk: Disk
+    clock: Clock
+    timer: Timer
+    random: Random
+    offline: DiskError | None
+
+    def fail(self, error: DiskError) -> None:
+        """The disk cannot be trusted any more: the directory goes offline for good."""
+
+    def flushed(self, log: "Log") -> None:
+        """A log's `flushed_offset` has moved: the next checkpoint has to say so."""
+
+    def rolled(self, log: "Log") -> None:
+        """A segment is complete: a producer snapshot at `end_offset` and a checkpoint are due."""
+
+    def started_later(self, log: "Log") -> None:
+        """A log's `start_offset` has moved."""
+
+    def lower_recovery_point(self, log: "Log", offset: int) -> None:
+        """The checkpoint on disk claims no more than `offset` for this log when this returns."""

@@ -1,0 +1,298 @@
+"""Opening a log as a stop or a crash left it.
+
+Everything below the recovery point is taken as it is, unread but for the way from the last index
+entry; every batch at or after it is checked against its CRC, and the first bad one ends the log: it
+and all behind it never was on disk for sure. Indexes, epochs and producer state are brought up to
+date from the batches on the same way. The recovery point does not move here (KAFKA-10101).
+"""
+
+from sawlog.core.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from sawlog.core.log import EventLogger
+from sawlog.protocol.batches import BatchHeader
+from sawlog.storage import files, rolling, trimming
+from sawlog.storage.config import FOREVER, LogConfig
+from sawlog.storage.epochs import LeaderEpochs
+from sawlog.storage.home import Home
+from sawlog.storage.log import Log
+from sawlog.storage.scan import Damage, check, find, walk
+from sawlog.storage.segment import MAX_RELATIVE_OFFSET, Segment
+from sawlog.storage.snapshots import Snapshots
+
+events = EventLogger(__name__)
+
+
+def open_log(
+    home: Home,
+    tp: TopicPartition,
+    config: LogConfig,
+    *,
+    recovery_point: int | None,
+    start_offset: int | None,
+    watermark: int = 0,
+) -> Log:
+    """The log in directory `tp`; the offsets are what checkpoints say.
+
+    Without a recovery point the whole log is checked. Afterwards `flushed_offset` is the recovery
+    point or, where the log turned out shorter, its end: the caller must then lower the checkpoint.
+    """
+    log = Log(home, tp, NO_TOPIC_ID, config)
+    names = home.disk.list(log.directory)
+    log.topic_id = _read_topic_id(log, names)
+    bases = _sort_out(log, names)
+    if not bases:
+        bases_offset = start_offset or recovery_point or 0
+        log.adopt([rolling.new_segment(log, bases_offset)])
+        log.start_offset = log.end_offset = log.flushed_offset = bases_offset
+        return log
+    now_ms = home.clock.now_ms()
+    log.adopt(
+        [
+            Segment(
+                home.disk,
+                log.directory,
+                base,
+                created_ms=now_ms,
+                index_interval_bytes=config.index_interval_bytes,
+                is_new=False,
+            )
+            for base in bases
+        ]
+    )
+    epochs_are_known = _read_epochs(log, names)
+    point = max(recovery_point or 0, bases[0])
+    recovery = _Recovery(log, point, is_point_known=recovery_point is not None)
+    recovery.run()
+    if log.end_offset < point:
+        _skip_missing(log, point, point if recovery.is_blocked else watermark)
+    _settle(log, point, start_offset, watermark)
+    if not epochs_are_known:
+        _rebuild_epochs(log)
+    return log
+
+
+def _skip_missing(log: Log, point: int, watermark: int) -> None:
+    """The log ends before its recovery point: either synced records are gone, or the checkpoint is
+    wrong. Where a second witness (watermark, producer snapshot) has seen higher offsets too, they
+    were handed out, and none of them is ever used again: the log goes on behind them."""
+    witnessed = min(point, max(watermark, log.snapshots.latest()))
+    events.error(
+        "log ends before its recovery point",
+        log=str(log.tp),
+        end_offset=log.end_offset,
+        recovery_point=point,
+        lost_up_to=max(witnessed, log.end_offset),
+    )
+    if witnessed > log.end_offset:
+        log.adopt([*log.segments, rolling.new_segment(log, witnessed)])
+        log.end_offset = witnessed
+
+
+def _settle(log: Log, point: int, start_offset: int | None, watermark: int) -> None:
+    """Offsets, epochs and snapshots, once the segments and the end are known."""
+    log.flushed_offset = min(point, log.end_offset)
+    log.high_watermark = min(max(watermark, log.bases[0]), log.end_offset)
+    log.start_offset = log.bases[0]
+    if start_offset is not None and log.bases[0] <= start_offset <= log.end_offset:
+        log.start_offset = start_offset
+    log.epochs.truncate_end(log.end_offset)
+    log.epochs.truncate_start(log.start_offset)
+    log.snapshots.remove_above(log.flushed_offset)
+    log.producers.expire(log.home.clock.now_ms(), log.config.producer_id_expiration_ms)
+    if log.flushed_offset < log.end_offset:
+        # After kill -9 these bytes are in the page cache, perhaps: only a sync makes them ours.
+        for segment in log.segments[log.segment_index_for(log.flushed_offset) : -1]:
+            log.commit.unsynced += segment.files()
+        log.commit.directory_is_dirty = True
+
+
+class _Recovery:
+    """One pass over the segments that reach beyond the recovery point."""
+
+    def __init__(self, log: Log, point: int, *, is_point_known: bool) -> None:
+        self.log = log
+        self.point = point
+        # Gaps between segments are compaction's where it is on; elsewhere a file is missing.
+        self.takes_gaps = not is_point_known or "compact" in log.config.cleanup_policy
+        self.next_offset = point
+        self.is_blocked = False  # damage before the recovery point, and nothing found behind it
+
+    def run(self) -> None:
+        log = self.log
+        trimming.reload_producers(log, self.point)
+        first = log.segment_index_for(self.point)
+        for number in range(first, len(log.segments)):
+            segment = log.segments[number]
+            if number > first and not self._continues(segment):
+                self._drop_segments(number, "a segment before it is missing or cut")
+                break
+            self.next_offset = segment.base_offset
+            try:
+                position = self._walk_to_point(segment)
+                self._check_from(segment, position)
+            except Damage as damage:
+                self._cut(segment, damage)
+                self._drop_segments(number + 1, "what lies before it was cut")
+                break
+        log.end_offset = max(self.next_offset, log.active.base_offset)
+        # Later segments may have been dropped, or have come after the damage.
+        self.is_blocked = self.is_blocked and log.end_offset < self.point
+
+    def _continues(self, segment: Segment) -> bool:
+        base = segment.base_offset
+        return base == self.next_offset or (self.takes_gaps and base > self.next_offset)
+
+    def _walk_to_point(self, segment: Segment) -> int:
+        """Brings the indexes up to the recovery point, by headers alone; returns its position.
+
+        Damage on the way is reported and nothing is dropped: what follows it is looked for.
+        """
+        start, end = segment.resume(self.point), segment.file.size
+        if segment.base_offset >= self.point:
+            return start
+        try:
+            for position, header in walk(segment.file, start, end):
+                if header.base_offset >= self.point:
+                    return position
+                self._take(segment, position, header)
+        except Damage as damage:
+            self._report_damage(damage)
+            found = find(segment.file, damage.position, end, self.point)
+            self.takes_gaps = True
+            if found is None:
+                self.is_blocked = self.point - segment.base_offset <= MAX_RELATIVE_OFFSET
+                return end
+            segment.remember(self.point, found)
+            segment.bytes_since_index = FOREVER  # so that an entry leads behind the damage
+            self.next_offset = self.point
+            return found
+        return end
+
+    def _check_from(self, segment: Segment, start: int) -> None:
+        """Checks and takes every batch; Damage at the first that must be cut."""
+        log = self.log
+        for position, header in check(segment.file, start, segment.file.size):
+            self._take(segment, position, header)
+            if header.leader_epoch > log.epochs.latest:
+                log.epochs.assign(header.leader_epoch, header.base_offset)
+            if header.producer_id >= 0 and not header.is_control:
+                log.producers.update(header, header.base_offset, header.max_timestamp)
+
+    def _take(self, segment: Segment, position: int, header: BatchHeader) -> None:
+        if header.base_offset < self.next_offset:
+            raise Damage(segment.file, position, f"offset {header.base_offset} once more")
+        if header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+            raise Damage(segment.file, position, f"offset {header.base_offset} far off")
+        segment.replay(position, header)
+        self.next_offset = header.next_offset
+
+    def _report_damage(self, damage: Damage) -> None:
+        events.error(
+            "damage below the recovery point",
+            log=str(self.log.tp),
+            path=damage.file.path,
+            from_offset=self.next_offset,
+            recovery_point=self.point,
+            position=damage.position,
+            reason=damage.reason,
+        )
+
+    def _cut(self, segment: Segment, damage: Damage) -> None:
+        """Ends the segment before the bad batch, on disk too: what is appended there next must
+        not be followed by old bytes after another crash."""
+        events.warning(
+            "torn tail cut",
+            log=str(self.log.tp),
+            path=segment.file.path,
+            from_offset=self.next_offset,
+            recovery_point=self.point,
+            position=damage.position,
+            bytes=segment.file.size - damage.position,
+            reason=damage.reason,
+        )
+        segment.file.truncate(damage.position)
+        segment.file.sync()
+
+    def _drop_segments(self, number: int, reason: str) -> None:
+        log = self.log
+        dropped = log.segments[number:]
+        for segment in reversed(dropped):
+            events.warning(
+                "segment dropped",
+                log=str(log.tp),
+                path=segment.file.path,
+                from_offset=segment.base_offset,
+                bytes=segment.file.size,
+                reason=reason,
+            )
+            segment.remove(log.home.disk, log.directory)
+        if dropped:
+            log.home.disk.sync_directory(log.directory)
+            log.adopt(log.segments[:number])
+
+
+def _sort_out(log: Log, names: list[str]) -> list[int]:
+    """The segments' base offsets, in order. Leftovers and indexes without a log are removed."""
+    disk = log.home.disk
+    bases: list[int] = []
+    snapshots: list[int] = []
+    others: list[tuple[int, str]] = []
+    for name in names:
+        parsed = files.parse_offset_name(name)
+        if parsed is None:
+            if files.is_leftover(name):
+                disk.remove(f"{log.directory}/{name}")
+        elif parsed[1] == files.LOG:
+            bases.append(parsed[0])
+        elif parsed[1] == files.SNAPSHOT:
+            snapshots.append(parsed[0])
+        elif parsed[1] in files.SEGMENT_SUFFIXES:
+            others.append(parsed)
+    known = set(bases)
+    for offset, suffix in others:
+        if offset not in known:
+            disk.remove(f"{log.directory}/{files.offset_name(offset, suffix)}")
+    log.snapshots = Snapshots(disk, log.directory, snapshots)
+    return bases
+
+
+def _read_topic_id(log: Log, names: list[str]) -> TopicId:
+    """As partition.metadata has it; without a believable one whoever knows better must say."""
+    if files.PARTITION_METADATA in names:
+        try:
+            return files.decode_partition_metadata(
+                log.home.disk.read_file(f"{log.directory}/{files.PARTITION_METADATA}")
+            )
+        except files.CorruptFile as error:
+            events.warning("partition.metadata not used", log=str(log.tp), reason=str(error))
+    return NO_TOPIC_ID
+
+
+def _read_epochs(log: Log, names: list[str]) -> bool:
+    """Whether the checkpoint tells the epochs; Kafka creates it empty, which tells nothing."""
+    if files.EPOCH_CHECKPOINT not in names:
+        return False
+    data = log.home.disk.read_file(f"{log.directory}/{files.EPOCH_CHECKPOINT}")
+    try:
+        log.epochs = LeaderEpochs(files.decode_epochs(data))
+    except files.CorruptFile as error:
+        if data:
+            events.warning("leader epochs rebuilt", log=str(log.tp), reason=str(error))
+        return False
+    return True
+
+
+def _rebuild_epochs(log: Log) -> None:
+    """From all batches; the file is written before the next append."""
+    log.epochs = LeaderEpochs()
+    try:
+        for header in trimming.headers_between(log, log.start_offset, log.end_offset):
+            if header.leader_epoch > log.epochs.latest:
+                start = max(header.base_offset, log.start_offset)
+                log.epochs.assign(header.leader_epoch, start)
+    except Damage as damage:
+        events.error(
+            "damage below the recovery point: leader epochs incomplete",
+            log=str(log.tp),
+            path=damage.file.path,
+            position=damage.position,
+        )

@@ -1,0 +1,112 @@
+"""Walking over the batches of a segment file, with few large reads.
+
+Two gaits: `walk` looks at headers only and jumps from batch to batch; `check` reads everything
+and compares CRCs. Both stop at the first thing that is no batch and say where that was.
+"""
+
+from collections.abc import Iterator
+
+from sawlog.core.ports import File
+from sawlog.protocol.batches import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
+
+CHUNK_BYTES = 1 << 20
+_SMALLEST_BATCH = HEADER_SIZE
+
+
+class Damage(Exception):
+    """What stands at `position` is no batch, or not one that may stand there."""
+
+    def __init__(self, file: File, position: int, reason: str) -> None:
+        super().__init__(f"{file.path}: {reason} at position {position}")
+        self.file = file
+        self.position = position
+        self.reason = reason
+
+
+def judge(file: File, header: BatchHeader, position: int, end: int) -> None:
+    """Damage unless the header could be that of a batch that lies wholly before `end`."""
+    if header.magic != MAGIC:
+        raise Damage(file, position, f"magic {header.magic}")
+    size = header.length + 12
+    if size < _SMALLEST_BATCH:
+        raise Damage(file, position, f"a length of {header.length}")
+    if position + size > end:
+        raise Damage(file, position, f"a batch of {size} bytes, cut off after {end - position},")
+    if header.last_offset_delta < 0 or header.base_offset < 0:
+        raise Damage(file, position, f"offsets {header.base_offset} to {header.last_offset}")
+
+
+def walk(
+    file: File, position: int, end: int, *, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each batch from `position` up to `end`; Damage where one is none.
+
+    A batch that reaches beyond the chunk is jumped over, not read.
+    """
+    chunk = b""
+    chunk_start = position
+    while position < end:
+        if position + HEADER_SIZE > chunk_start + len(chunk):
+            chunk_start = position
+            chunk = file.read(position, min(chunk_bytes, end - position))
+            if len(chunk) < HEADER_SIZE:
+                raise Damage(file, position, f"only {len(chunk)} bytes")
+        header = read_header(chunk, position - chunk_start)
+        judge(file, header, position, end)
+        yield position, header
+        position += header.length + 12
+
+
+def check(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Like `walk`, but every byte is read and every CRC compared."""
+    chunk = memoryview(b"")
+    chunk_start = position
+    while position < end:
+        at = position - chunk_start
+        header = None
+        if len(chunk) - at >= HEADER_SIZE:
+            header = read_header(chunk, at)
+            judge(file, header, position, end)
+        if header is None or len(chunk) - at < header.length + 12:
+            wanted = max(CHUNK_BYTES, 0 if header is None else header.length + 12)
+            chunk = memoryview(file.read(position, min(wanted, end - position)))
+            chunk_start, at = position, 0
+            if len(chunk) < HEADER_SIZE:
+                raise Damage(file, position, f"only {len(chunk)} bytes")
+            if header is None:
+                header = read_header(chunk)
+                judge(file, header, position, end)
+                if len(chunk) < header.length + 12:
+                    chunk = memoryview(file.read(position, header.length + 12))
+        if not crc_matches(chunk, header, at):
+            raise Damage(file, position, "a batch that does not match its CRC")
+        yield position, header
+        position += header.length + 12
+
+
+def find(file: File, position: int, end: int, base_offset: int) -> int | None:
+    """Where, at or after `position`, a whole batch with that base offset and a true CRC begins.
+
+    For what lies behind damage: a batch whose header is broken does not tell where the next is.
+    """
+    pattern = base_offset.to_bytes(8, "big")
+    while position < end:
+        chunk = file.read(position, min(CHUNK_BYTES, end - position))
+        at = chunk.find(pattern)
+        while at >= 0:
+            if _begins_at(file, position + at, end):
+                return position + at
+            at = chunk.find(pattern, at + 1)
+        if len(chunk) < len(pattern):
+            return None
+        position += len(chunk) - len(pattern) + 1
+    return None
+
+
+def _begins_at(file: File, position: int, end: int) -> bool:
+    try:
+        header = read_header(file.read(position, HEADER_SIZE).ljust(HEADER_SIZE, b"\0"))
+        judge(file, header, position, end)
+    except Damage:
+        return False
+    return crc_matches(file.read(position, header.length + 12), header)

@@ -1,0 +1,205 @@
+"""Making a log shorter: from its end (truncate), from its start (DeleteRecords, retention).
+
+A cut at the end is durable before it returns, and the checkpoint claims less before anything is
+cut: batches that are appended where others were must never hide behind an old recovery point.
+Files removed at the start are unlinked at once; slices under way hold their descriptors.
+"""
+
+from typing import TYPE_CHECKING
+
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.log import EventLogger
+from sawlog.core.ports import DiskError
+from sawlog.storage import rolling
+from sawlog.storage.producers import ProducerStates
+from sawlog.storage.scan import Damage
+from sawlog.storage.segment import NO_TIMESTAMP, Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sawlog.protocol.batches import BatchHeader
+    from sawlog.storage.log import Log
+
+events = EventLogger(__name__)
+
+
+def truncate(log: "Log", offset: int) -> None:
+    if offset >= log.end_offset:
+        return
+    try:
+        _cut_files(log, max(offset, log.bases[0]))
+    except Damage as damage:
+        raise log.damaged(damage) from damage
+    except DiskError as error:
+        raise log.refusal(error) from error
+
+
+def _cut_files(log: "Log", offset: int) -> None:
+    number = log.segment_index_for(offset)
+    segment = log.segments[number]
+    position = segment.position_of(offset)
+    end_offset = offset
+    if position < segment.file.size:
+        end_offset = min(offset, segment.batch_at(position).base_offset)
+    events.info(
+        "log truncated", log=str(log.tp), from_offset=end_offset, old_end_offset=log.end_offset
+    )
+    log.home.lower_recovery_point(log, end_offset)
+    log.flushed_offset = min(log.flushed_offset, end_offset)
+    log.commit.cut(end_offset)
+    log.generation += 1
+    log.stop()
+
+    removed = log.segments[number + 1 :]
+    for later in reversed(removed):
+        later.remove(log.home.disk, log.directory)
+    segment.file.truncate(position)
+    segment.file.sync()
+    if removed:
+        log.home.disk.sync_directory(log.directory)
+        gone = {file for later in removed for file in later.files()}
+        log.commit.unsynced = [file for file in log.commit.unsynced if file not in gone]
+    for replayed_at, header in segment.batches_from(segment.resume(end_offset)):
+        segment.replay(replayed_at, header)
+    log.adopt(log.segments[: number + 1])
+    log.end_offset = end_offset
+    log.start_offset = min(log.start_offset, end_offset)
+    log.high_watermark = min(log.high_watermark, end_offset)
+    if log.epochs.truncate_end(end_offset):
+        log.epochs_changed()
+    log.snapshots.remove_above(end_offset)
+    reload_producers(log, end_offset)
+
+
+def reload_producers(log: "Log", end_offset: int) -> None:
+    """The producer state at `end_offset`: the newest snapshot at or below it, then the batches."""
+    log.producers = ProducerStates()
+    loaded = log.snapshots.load(log.producers, end_offset)
+    offset = log.bases[0] if loaded is None else loaded
+    try:
+        for header in headers_between(log, offset, end_offset):
+            if header.producer_id >= 0 and not header.is_control:
+                log.producers.update(header, header.base_offset, header.max_timestamp)
+    except Damage as damage:
+        events.error(
+            "damage below the recovery point: producer state incomplete",
+            log=str(log.tp),
+            path=damage.file.path,
+            position=damage.position,
+            reason=damage.reason,
+        )
+    log.producers.expire(log.home.clock.now_ms(), log.config.producer_id_expiration_ms)
+
+
+def headers_between(log: "Log", offset: int, end_offset: int) -> "Iterator[BatchHeader]":
+    """The headers of all batches in a range of offsets, over segments."""
+    if offset >= end_offset:
+        return
+    for segment in log.segments[log.segment_index_for(offset) :]:
+        for _, header in segment.batches_from(segment.position_of(offset)):
+            if header.base_offset >= end_offset:
+                return
+            yield header
+
+
+def advance_start(log: "Log", offset: int) -> None:
+    if offset <= log.start_offset:
+        return
+    if offset > log.end_offset:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE, f"{log.tp} ends at {log.end_offset}, not at {offset}"
+        )
+    log.start_offset = offset
+    if log.epochs.truncate_start(offset):
+        log.epochs_changed()
+    _remove_oldest(log, log.segment_index_for(offset))
+    log.home.started_later(log)
+
+
+def retain(log: "Log", now_ms: int, limit_offset: int) -> list[str]:
+    config = log.config
+    expired = _below(log, log.start_offset)
+    if "delete" in config.cleanup_policy:
+        if config.retention_bytes >= 0:
+            expired = max(expired, _oversized(log, config.retention_bytes))
+        if config.retention_ms >= 0:
+            expired = max(expired, _outdated(log, now_ms - config.retention_ms))
+    expired = min(expired, _below(log, limit_offset))
+    if expired == 0:
+        return []
+    if expired == len(log.segments):
+        try:
+            rolling.roll(log, log.end_offset)
+        except DiskError as error:
+            raise log.refusal(error) from error
+    first_kept = log.segments[expired].base_offset
+    if first_kept > log.start_offset:
+        log.start_offset = first_kept
+        if log.epochs.truncate_start(first_kept):
+            log.epochs_changed()
+    removed = _remove_oldest(log, expired)
+    log.home.started_later(log)
+    return removed
+
+
+def _below(log: "Log", offset: int) -> int:
+    """How many of the oldest segments lie wholly below; all, if the whole log does and is not
+    empty already."""
+    if offset >= log.end_offset:
+        return len(log.segments) - (log.active.file.size == 0)
+    return log.segment_index_for(offset)
+
+
+def _oversized(log: "Log", retention_bytes: int) -> int:
+    """How many of the oldest can go with at least `retention_bytes` left."""
+    surplus = log.size_bytes - retention_bytes
+    count = 0
+    for segment in log.segments:
+        surplus -= segment.file.size
+        if surplus < 0:
+            break
+        count += 1
+    return count
+
+
+def _outdated(log: "Log", oldest_kept_ms: int) -> int:
+    """How many of the oldest hold no record as young as that."""
+    count = 0
+    for segment in log.segments:
+        if not _is_older(segment, oldest_kept_ms):
+            break
+        count += 1
+    return count
+
+
+def _is_older(segment: Segment, oldest_kept_ms: int) -> bool:
+    segment.load_times()
+    newest = segment.max_timestamp
+    if newest == NO_TIMESTAMP:  # no record has a time: the segment's own counts
+        newest = segment.created_ms
+    return newest < oldest_kept_ms
+
+
+def _remove_oldest(log: "Log", count: int) -> list[str]:
+    """Removes the first `count` segments, never the active one."""
+    count = min(count, len(log.segments) - 1)
+    if count <= 0:
+        return []
+    removed, kept = log.segments[:count], log.segments[count:]
+    log.adopt(kept)
+    log.flushed_offset = max(log.flushed_offset, kept[0].base_offset)
+    gone = {file for segment in removed for file in segment.files()}
+    log.commit.unsynced = [file for file in log.commit.unsynced if file not in gone]
+    names = []
+    for segment in removed:
+        names += segment.remove(log.home.disk, log.directory)
+    log.snapshots.remove_below(kept[0].base_offset)
+    events.info(
+        "segments removed",
+        log=str(log.tp),
+        count=count,
+        start_offset=log.start_offset,
+        first_kept=kept[0].base_offset,
+    )
+    return names
