@@ -1,0 +1,149 @@
+"""A consumer of data that is not in the page cache waits for the disk; nobody else does."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from sawlog.core.ports import Exchange
+from sawlog.server.slices import PageCache
+from support.shell import ScriptedApplication, Shell, StoredFile, framed, run
+
+MIB = 1 << 20
+
+
+class ColdCache(PageCache):
+    """Says that nothing is in memory, as long as it is told to."""
+
+    __slots__ = ("is_cold",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_cold = True
+
+    def holds(self, descriptor: int, position: int, count: int) -> bool:
+        return not self.is_cold and super().holds(descriptor, position, count)
+
+    def read(self, descriptor: int, position: int, count: int) -> bytearray | None:
+        return None if self.is_cold else super().read(descriptor, position, count)
+
+
+class StuckDisk:
+    """A transfer that waits until the test lets it go on; only a thread may wait like this."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.go_on = threading.Event()
+
+    def transfer(self, target: int, source: int, position: int, count: int) -> int:
+        assert threading.current_thread() is not threading.main_thread()
+        self.reached.set()
+        assert self.go_on.wait(timeout=30)
+        return os.sendfile(target, source, position, count)
+
+
+def application_with(file: StoredFile) -> ScriptedApplication:
+    def script(exchange: Exchange, request: bytes) -> None:
+        if request == b"read":
+            exchange.answer([file.size.to_bytes(4, "big"), file.slice()])
+        else:
+            exchange.answer([framed(request)])
+
+    return ScriptedApplication(script)
+
+
+@pytest.mark.parametrize("size", [1000, 3 * MIB])
+def test_others_are_served_while_a_cold_read_is_stuck(tmp_path: Path, size: int) -> None:
+    file = StoredFile(tmp_path / "log", os.urandom(size))
+    disk = StuckDisk()
+
+    async def test() -> None:
+        shell = Shell(application_with(file), page_cache=ColdCache(), transfer=disk.transfer)
+        async with shell:
+            reader, other = await shell.client(), await shell.client()
+            await reader.send(framed(b"read") + framed(b"after"))
+            await shell.until(disk.reached.is_set)
+            for number in range(100):
+                assert await other.request(b"%d" % number) == b"%d" % number
+            disk.go_on.set()
+            assert await reader.answer() == (tmp_path / "log").read_bytes()
+            assert await reader.answer() == b"after"
+        assert file.pins == 0
+
+    run(test)
+
+
+def test_a_connection_that_ends_during_a_cold_read_keeps_its_descriptors_until_then(
+    tmp_path: Path,
+) -> None:
+    file = StoredFile(tmp_path / "log", bytes(MIB))
+    disk = StuckDisk()
+
+    async def test() -> None:
+        shell = Shell(application_with(file), page_cache=ColdCache(), transfer=disk.transfer)
+        async with shell:
+            reader = await shell.client()
+            await reader.send(framed(b"read"))
+            await shell.until(disk.reached.is_set)
+            shell.application.exchanges[0].close("changed our mind")
+            assert await reader.receive(4) == MIB.to_bytes(4, "big")
+            assert await reader.is_closed()
+            assert file.pins == 1
+            disk.go_on.set()
+            await shell.until(lambda: file.pins == 0)
+
+    run(test)
+
+
+def test_data_dropped_from_the_page_cache_arrives_whole_through_a_thread(tmp_path: Path) -> None:
+    content = os.urandom(6 * MIB)
+    file = StoredFile(tmp_path / "log", content)
+
+    async def test() -> None:
+        async with Shell(application_with(file)) as shell:
+            reader = await shell.client()
+            assert await reader.request(b"read") == content
+            warm = shell.resources.send_tools.cold_sends
+            file.make_cold()
+            if shell.resources.send_tools.page_cache.holds(file.descriptor, 0, file.size):
+                pytest.skip("this file system does not tell what is in the page cache")
+            assert await reader.request(b"read") == content
+            assert (warm, shell.resources.send_tools.cold_sends > 0) == (0, True)
+
+    run(test)
+
+
+def test_once_the_data_is_in_memory_no_thread_is_needed(tmp_path: Path) -> None:
+    file = StoredFile(tmp_path / "log", os.urandom(100_000))
+    cache = ColdCache()
+
+    async def test() -> None:
+        async with Shell(application_with(file), page_cache=cache) as shell:
+            reader = await shell.client()
+            await reader.request(b"read")
+            cache.is_cold = False
+            before = shell.resources.send_tools.cold_sends
+            await reader.request(b"read")
+            assert (before, shell.resources.send_tools.cold_sends) == (1, 1)
+
+    run(test)
+
+
+def test_a_disk_that_fails_ends_the_connection_it_fails(tmp_path: Path) -> None:
+    file = StoredFile(tmp_path / "log", bytes(MIB))
+
+    def broken(target: int, source: int, position: int, count: int) -> int:
+        raise OSError(5, "Input/output error")
+
+    async def test() -> None:
+        shell = Shell(application_with(file), page_cache=ColdCache(), transfer=broken)
+        async with shell:
+            reader, other = await shell.client(), await shell.client()
+            await reader.send(framed(b"read"))
+            await reader.receive(4)
+            assert await reader.is_closed()
+            assert await other.request(b"x") == b"x"
+        assert file.pins == 0
+
+    run(test)

@@ -1,0 +1,266 @@
+"""Requests and answers over real sockets: in order, whole, and bounded."""
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from sawlog.core.ports import Exchange
+from sawlog.server.limits import Limits
+from support.shell import ScriptedApplication, Shell, StoredFile, framed, run
+
+MIB = 1 << 20
+
+
+def park(exchange: Exchange, request: bytes) -> None:
+    """Answers later, or never."""
+
+
+def test_a_request_is_answered() -> None:
+    async def test() -> None:
+        async with Shell() as shell:
+            client = await shell.client()
+            assert await client.request(b"hello") == b"hello"
+            assert await client.request(b"") == b""
+
+    run(test)
+
+
+def test_a_burst_is_answered_in_order() -> None:
+    async def test() -> None:
+        async with Shell() as shell:
+            client = await shell.client()
+            bodies = [b"%d" % number for number in range(1000)]
+            await client.send(b"".join(map(framed, bodies)))
+            assert [await client.answer() for _ in bodies] == bodies
+
+    run(test)
+
+
+def test_answers_leave_in_the_order_of_the_requests_whatever_the_order_they_are_given() -> None:
+    async def test() -> None:
+        async with Shell(ScriptedApplication(park)) as shell:
+            client = await shell.client()
+            await client.send(framed(b"a") + framed(b"b") + framed(b"c"))
+            application = shell.application
+            await shell.until(lambda: len(application.requests) == 3)
+            for number in (2, 0, 1):
+                application.exchanges[number].answer([framed(application.requests[number])])
+            assert [await client.answer() for _ in range(3)] == [b"a", b"b", b"c"]
+
+    run(test)
+
+
+def test_a_request_that_wants_no_answer_gets_none() -> None:
+    def script(exchange: Exchange, request: bytes) -> None:
+        exchange.answer([] if request == b"quiet" else [framed(request)])
+
+    async def test() -> None:
+        async with Shell(ScriptedApplication(script)) as shell:
+            client = await shell.client()
+            await client.send(framed(b"quiet") * 200 + framed(b"loud"))
+            assert await client.answer() == b"loud"
+
+    run(test)
+
+
+@pytest.mark.parametrize("size", [1, 70_000, MIB, 10 * MIB])
+def test_large_requests_and_answers_arrive_whole(size: int) -> None:
+    async def test() -> None:
+        async with Shell() as shell:
+            client = await shell.client()
+            body = bytes(range(256)) * (size // 256) + bytes(size % 256)
+            assert await client.request(body) == body
+            assert await client.request(b"after") == b"after"
+            assert shell.resources.budget.taken == 0
+
+    run(test)
+
+
+def test_parts_of_all_kinds_make_one_answer(tmp_path: Path) -> None:
+    file = StoredFile(tmp_path / "log", bytes(range(256)) * 8192)
+
+    def script(exchange: Exchange, request: bytes) -> None:
+        exchange.answer(
+            [
+                (2 * MIB + 100 + 300_001 + 3).to_bytes(4, "big"),
+                file.slice(),
+                bytearray(b"x" * 50),
+                file.slice(0, 0),
+                memoryview(b"y" * 50),
+                file.slice(77, 300_001),
+                b"",
+                file.slice(5, 1),
+                b"zz",
+            ]
+        )
+
+    async def test() -> None:
+        content = bytes(range(256)) * 8192
+        expected = content + b"x" * 50 + b"y" * 50 + content[77 : 77 + 300_001] + b"\x05zz"
+        async with Shell(ScriptedApplication(script)) as shell:
+            client = await shell.client()
+            await client.send(framed(b"1") + framed(b"2"))
+            assert await client.answer() == expected
+            assert await client.answer() == expected
+        assert file.pins == 0
+
+    run(test)
+
+
+def test_a_slow_reader_costs_little_memory_and_holds_up_nobody(tmp_path: Path) -> None:
+    file = StoredFile(tmp_path / "log", bytes(8 * MIB))
+
+    def script(exchange: Exchange, request: bytes) -> None:
+        slices = [file.slice()] * 32 if request == b"all" else []
+        exchange.answer([(32 * 8 * MIB if slices else 0).to_bytes(4, "big"), *slices])
+
+    async def test() -> None:
+        async with Shell(ScriptedApplication(script)) as shell:
+            slow = await shell.client(receive_buffer_bytes=4096)
+            quick = await shell.client()
+            tracemalloc.start()
+            await slow.send(framed(b"all") * 30)
+            for _ in range(100):
+                assert await quick.request(b"ping") == b""
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            assert peak < MIB
+            assert len(await slow.receive(20 * MIB)) == 20 * MIB
+            slow.close()
+            await shell.until(lambda: len(shell.application.gone) == 1)
+        assert file.pins == 0
+
+    run(test)
+
+
+def test_a_client_that_does_not_read_its_answers_is_read_no_further() -> None:
+    big = framed(bytes(200_000))
+
+    async def test() -> None:
+        application = ScriptedApplication(lambda exchange, request: exchange.answer([big]))
+        async with Shell(application) as shell:
+            greedy = await shell.client(receive_buffer_bytes=4096)
+            await greedy.send(framed(b"more") * 200)
+            other = await shell.client()
+            for _ in range(20):
+                await other.request(b"x")
+            assert len(application.requests) < 20 + 100
+            for _ in range(200):
+                assert len(await greedy.answer()) == 200_000
+
+    run(test)
+
+
+def test_open_requests_of_one_connection_are_bounded_and_reading_goes_on_after() -> None:
+    async def test() -> None:
+        application = ScriptedApplication(park)
+        async with Shell(application, Limits(exchanges=8)) as shell:
+            client = await shell.client()
+            bodies = [b"%d" % number for number in range(50)]
+            await client.send(b"".join(map(framed, bodies)))
+            await shell.until(lambda: len(application.exchanges) == 8)
+            await shell.settle()
+            assert len(application.exchanges) == 8
+            for number, body in enumerate(bodies):
+                await shell.until(lambda number=number: len(application.exchanges) > number)
+                application.exchanges[number].answer([framed(body)])
+                assert await client.answer() == body
+
+    run(test)
+
+
+def test_an_application_that_breaks_loses_one_connection_only() -> None:
+    def script(exchange: Exchange, request: bytes) -> None:
+        if request == b"bad":
+            raise ZeroDivisionError
+        exchange.answer([framed(request)])
+
+    async def test() -> None:
+        async with Shell(ScriptedApplication(script)) as shell:
+            victim, other = await shell.client(), await shell.client()
+            await victim.send(framed(b"bad") + framed(b"good"))
+            assert await victim.is_closed()
+            assert await other.request(b"good") == b"good"
+            assert shell.application.requests == [b"bad", b"good"]
+
+    run(test)
+
+
+def test_the_application_can_close_a_connection_and_hears_of_it_afterwards() -> None:
+    events: list[str] = []
+
+    class Application(ScriptedApplication):
+        def disconnected(self, client: object) -> None:
+            events.append("disconnected")
+
+    def script(exchange: Exchange, request: bytes) -> None:
+        exchange.close("no such request")
+        events.append("returned")
+
+    async def test() -> None:
+        async with Shell(Application(script)) as shell:
+            client = await shell.client()
+            await client.send(framed(b"what") * 3)
+            assert await client.is_closed()
+            await shell.until(lambda: len(events) == 2)
+        assert events == ["returned", "disconnected"]
+
+    run(test)
+
+
+def test_an_answer_to_a_connection_that_is_gone_goes_nowhere(tmp_path: Path) -> None:
+    file = StoredFile(tmp_path / "log", b"content")
+
+    async def test() -> None:
+        async with Shell(ScriptedApplication(park)) as shell:
+            client = await shell.client()
+            await client.send(framed(b"a") + framed(b"b"))
+            await shell.until(lambda: len(shell.application.exchanges) == 2)
+            shell.application.exchanges[1].answer([b"head", file.slice()])
+            client.close()
+            await shell.until(lambda: len(shell.application.gone) == 1)
+            shell.application.exchanges[0].answer([b"head", file.slice()])
+        assert file.pins == 0
+
+    run(test)
+
+
+def test_a_second_answer_is_a_bug_and_says_so() -> None:
+    async def test() -> None:
+        async with Shell() as shell:
+            client = await shell.client()
+            await client.request(b"a")
+            with pytest.raises(RuntimeError, match="once"):
+                shell.application.exchanges[0].answer([b"again"])
+
+    run(test)
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), 2**31 - 1, 1001])
+def test_a_hostile_length_closes_the_connection_and_no_other(length: int) -> None:
+    async def test() -> None:
+        async with Shell(limits=Limits(frame_bytes=1000)) as shell:
+            hostile, other = await shell.client(), await shell.client()
+            await hostile.send(framed(b"first") + length.to_bytes(4, "big", signed=True))
+            assert await hostile.answer() == b"first"
+            assert await hostile.is_closed()
+            assert await other.request(b"x") == b"x"
+            assert shell.resources.budget.taken == 0
+
+    run(test)
+
+
+def test_a_slice_longer_than_its_file_ends_the_connection(tmp_path: Path) -> None:
+    file = StoredFile(tmp_path / "log", bytes(100_000))
+
+    async def test() -> None:
+        application = ScriptedApplication(lambda exchange, _: exchange.answer([file.slice(0, MIB)]))
+        async with Shell(application) as shell:
+            client = await shell.client()
+            await client.send(framed(b"x"))
+            await client.receive(100_000)
+            assert await client.is_closed()
+        assert file.pins == 0
+
+    run(test)

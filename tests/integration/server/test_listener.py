@@ -1,0 +1,230 @@
+"""Connections come, stay too long or are too many, and go; the clock is the test's own."""
+
+import errno
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from sawlog.core.ports import Exchange
+from sawlog.server.address import Address
+from sawlog.server.limits import Limits
+from sawlog.server.listener import Listener
+from support.shell import ScriptedApplication, Shell, StoredFile, framed, run
+
+MIB = 1 << 20
+
+
+def park(exchange: Exchange, request: bytes) -> None:
+    """Answers later, or never."""
+
+
+def test_the_application_is_told_who_comes_and_goes() -> None:
+    async def test() -> None:
+        async with Shell() as shell:
+            client = await shell.client()
+            await client.request(b"x")
+            [known] = shell.application.clients
+            assert (known.host, known.software) == ("127.0.0.1", ("unknown", "unknown"))
+            client.close()
+            await shell.until(lambda: shell.application.gone == [known])
+            assert shell.listener.connections == 0
+
+    run(test)
+
+
+def test_an_idle_connection_is_closed_in_time() -> None:
+    async def test() -> None:
+        async with Shell(limits=Limits(idle_ms=60_000)) as shell:
+            idle, busy = await shell.client(), await shell.client()
+            await idle.request(b"x")
+            for _ in range(14):
+                await busy.request(b"x")
+                shell.clock.advance(5_000)
+            assert await idle.is_closed()
+            assert await busy.request(b"x") == b"x"
+
+    run(test)
+
+
+def test_a_client_that_waits_for_its_answer_is_not_idle() -> None:
+    async def test() -> None:
+        async with Shell(ScriptedApplication(park), Limits(idle_ms=60_000)) as shell:
+            client = await shell.client()
+            await client.send(framed(b"x"))
+            await shell.until(lambda: len(shell.application.exchanges) == 1)
+            shell.clock.advance(600_000)
+            shell.application.exchanges[0].answer([framed(b"at last")])
+            assert await client.answer() == b"at last"
+
+    run(test)
+
+
+@pytest.mark.parametrize("beginning", [b"\0", b"\0\0\0\x09abc", framed(bytes(MIB))[:200_000]])
+def test_a_connection_that_stalls_inside_a_frame_is_closed_in_time(beginning: bytes) -> None:
+    async def test() -> None:
+        async with Shell(limits=Limits(stall_ms=10_000)) as shell:
+            stalled = await shell.client()
+            await stalled.send(beginning)
+            await shell.until(lambda: shell.resources.frame_memory.bytes_received == len(beginning))
+            shell.clock.advance(20_000)
+            assert await stalled.is_closed()
+            assert shell.resources.budget.taken == 0
+
+    run(test)
+
+
+def test_a_client_that_reads_nothing_is_closed_as_idle(tmp_path: Path) -> None:
+    file = StoredFile(tmp_path / "log", bytes(64 * MIB))
+
+    async def test() -> None:
+        application = ScriptedApplication(lambda exchange, _: exchange.answer([file.slice()]))
+        async with Shell(application, Limits(idle_ms=60_000)) as shell:
+            await (await shell.client()).send(framed(b"x"))
+            await shell.until(lambda: file.pins == 1)
+            await shell.settle()
+            shell.clock.advance(130_000)
+            await shell.until(lambda: shell.listener.connections == 0)
+        assert file.pins == 0
+
+    run(test)
+
+
+def test_past_the_limit_connections_are_refused_and_later_ones_welcome_again() -> None:
+    async def test() -> None:
+        async with Shell(limits=Limits(connections_per_ip=2)) as shell:
+            first, second = await shell.client(), await shell.client()
+            assert await second.request(b"x") == b"x"
+            assert await (await shell.client()).is_closed()
+            assert shell.resources.admission.refused == 1
+            first.close()
+            await shell.until(lambda: shell.listener.connections == 1)
+            assert await (await shell.client()).request(b"x") == b"x"
+
+    run(test)
+
+
+def test_frames_in_flight_have_one_budget_and_past_it_a_connection_waits() -> None:
+    async def test() -> None:
+        async with Shell(limits=Limits(frames_total_bytes=MIB)) as shell:
+            first, second, third = [await shell.client() for _ in range(3)]
+            large = framed(bytes(700_000))
+            await first.send(large[:300_000])
+            await shell.until(lambda: shell.resources.budget.taken == 700_000)
+            await second.send(large[:300_000])
+            await shell.until(lambda: shell.resources.budget.waiting == 1)
+            assert await third.request(b"heartbeat") == b"heartbeat"
+            assert shell.resources.budget.taken == 700_000
+            await first.send(large[300_000:])
+            assert len(await first.answer()) == 700_000
+            await second.send(large[300_000:])
+            assert len(await second.answer()) == 700_000
+            assert shell.resources.budget.taken == 0
+
+    run(test)
+
+
+def test_running_out_of_descriptors_pauses_accepting_and_no_more() -> None:
+    class Exhausted(socket.socket):
+        """A listening socket whose accept fails as often as it is told to."""
+
+        failures = 1
+
+        def accept(self) -> tuple[socket.socket, object]:
+            if Exhausted.failures:
+                Exhausted.failures -= 1
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return super().accept()
+
+    async def test() -> None:
+        shell = Shell()
+        shell.listener.bind()
+        [bound] = shell.listener._sockets
+        shell.listener._sockets[0] = Exhausted(fileno=bound.detach())
+        async with shell:
+            client = await shell.client()
+            await client.send(framed(b"patience"))
+            await shell.until(lambda: Exhausted.failures == 0)
+            await shell.settle()
+            assert shell.listener.connections == 0
+            shell.clock.advance(1_000)
+            assert await client.answer() == b"patience"
+
+    run(test)
+
+
+def test_garbage_and_instant_ends_do_no_harm() -> None:
+    async def test() -> None:
+        async with Shell() as shell:
+            for garbage in (
+                b"GET / HTTP/1.1\r\n\r\n",
+                b"\x16\x03\x01\x02\x00",
+                b"",
+                os.urandom(99),
+            ):
+                client = await shell.client()
+                await client.send(garbage)
+                client.close()
+            other = await shell.client()
+            assert await other.request(b"x") == b"x"
+            await shell.until(lambda: shell.listener.connections == 1)
+            assert shell.resources.budget.taken == 0
+
+    run(test)
+
+
+def test_a_stop_lets_answers_under_way_leave_and_takes_no_new_requests(tmp_path: Path) -> None:
+    file = StoredFile(tmp_path / "log", os.urandom(16 * MIB))
+
+    def script(exchange: Exchange, request: bytes) -> None:
+        if request == b"slice":
+            exchange.answer([file.size.to_bytes(4, "big"), file.slice()])
+
+    async def test() -> None:
+        async with Shell(ScriptedApplication(script)) as shell:
+            reader, parked, idle = [await shell.client() for _ in range(3)]
+            await reader.send(framed(b"slice"))
+            await parked.send(framed(b"parked"))
+            await shell.until(lambda: len(shell.application.exchanges) == 2)
+            stopping = shell.loop.create_task(shell.listener.drain(grace_ms=5_000))
+            await shell.settle()
+            await parked.send(framed(b"too late"))
+            assert await idle.is_closed()
+            assert len(await reader.answer()) == file.size
+            assert await reader.is_closed()
+            shell.application.exchanges[1].answer([framed(b"just in time")])
+            assert await parked.answer() == b"just in time"
+            await stopping
+            assert len(shell.application.requests) == 2
+
+    run(test)
+
+
+def test_a_stop_does_not_wait_for_ever() -> None:
+    async def test() -> None:
+        async with Shell(ScriptedApplication(park)) as shell:
+            client = await shell.client()
+            await client.send(framed(b"parked"))
+            await shell.until(lambda: len(shell.application.exchanges) == 1)
+            stopping = shell.loop.create_task(shell.listener.drain(grace_ms=500))
+            await shell.settle()
+            assert not stopping.done()
+            shell.clock.advance(500)
+            await stopping
+            assert await client.is_closed()
+
+    run(test)
+
+
+def test_a_listener_takes_ipv6_and_names() -> None:
+    async def test() -> None:
+        async with Shell() as shell:
+            listener = Listener(shell.resources, Address("::1", 0))
+            listener.open()
+            with socket.create_connection(("::1", listener.address.port)):
+                await shell.until(lambda: len(shell.application.clients) == 1)
+            assert shell.application.clients[0].host == "::1"
+            listener.close()
+
+    run(test)

@@ -1,0 +1,52 @@
+"""Addresses to listen on, as people write them."""
+
+import socket
+
+import pytest
+
+from sawlog.server.address import Address, listen, parse_address
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("localhost:9092", Address("localhost", 9092)),
+        ("127.0.0.1:0", Address("127.0.0.1", 0)),
+        (":9092", Address("", 9092)),
+        ("[::1]:65535", Address("::1", 65535)),
+    ],
+)
+def test_an_address_is_read(text: str, address: Address) -> None:
+    assert parse_address(text) == address
+    assert parse_address(str(address)) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["", "localhost", "localhost:", "localhost:http", "a:65536", "a:-1", "::1:9092", "a:٣"]
+)
+def test_what_is_no_address_is_refused_with_what_was_expected(text: str) -> None:
+    with pytest.raises(ValueError, match=r"HOST:PORT|brackets"):
+        parse_address(text)
+
+
+def test_every_address_of_a_name_gets_a_socket_on_the_same_port() -> None:
+    sockets = listen(Address("localhost", 0), 1)
+    try:
+        assert len({opened.getsockname()[1] for opened in sockets}) == 1
+        assert all(not opened.getblocking() for opened in sockets)
+    finally:
+        for opened in sockets:
+            opened.close()
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 on this machine")
+def test_ipv6_can_be_listened_on() -> None:
+    [opened] = listen(Address("::1", 0), 1)
+    with opened, socket.create_connection(opened.getsockname()[:2]):
+        pass
+
+
+def test_a_port_in_use_is_refused() -> None:
+    [first] = listen(Address("127.0.0.1", 0), 1)
+    with first, pytest.raises(OSError, match="in use"):
+        listen(Address("127.0.0.1", first.getsockname()[1]), 1)

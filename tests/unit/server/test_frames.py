@@ -1,0 +1,178 @@
+"""However a stream of bytes is cut, the application sees the frames that were sent."""
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sawlog.core.errors import MalformedFrame
+from sawlog.server.budget import ByteBudget
+from sawlog.server.frames import (
+    RECEIVE_BYTES,
+    SMALL_FRAME_BYTES,
+    Cut,
+    FrameMemory,
+    FrameReader,
+)
+from support.shell import framed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MIB = 1 << 20
+
+
+class Wire:
+    """Bytes on their way: each receive gets the next piece, or as much of it as there is room."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = [piece for piece in pieces if piece]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._pieces
+
+    def receive_into(self, room: memoryview) -> int:
+        if not self._pieces:
+            raise BlockingIOError
+        piece = self._pieces.pop(0)
+        count = min(len(room), len(piece))
+        room[:count] = piece[:count]
+        if count < len(piece):
+            self._pieces.insert(0, piece[count:])
+        return count
+
+
+class Receiver:
+    """Takes frames, as many at a time as it is told to."""
+
+    def __init__(self, *, limit: int = 100 * MIB, budget: int = 100 * MIB) -> None:
+        self.frames: list[bytes] = []
+        self.grants = 0
+        self.memory = FrameMemory(ByteBudget(budget))
+        self.reader = FrameReader(self.memory, limit, self.deliver, self.granted)
+        self.appetite: Iterator[bool] = iter(())
+
+    def deliver(self, frame: memoryview) -> bool:
+        self.frames.append(bytes(frame))
+        frame[:] = b"\xff" * len(frame)  # the views are writable, and ours only for this call
+        return next(self.appetite, True)
+
+    def granted(self) -> None:
+        self.grants += 1
+
+    def read_all(self, wire: Wire) -> None:
+        while not wire.is_empty:
+            cut = self.reader.read(wire.receive_into)
+            while cut is Cut.PAUSED:
+                cut = self.reader.go_on()
+            assert cut is Cut.GO_ON
+
+
+def cut_up(stream: bytes, cuts: list[int]) -> list[bytes]:
+    places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
+    return [stream[start:end] for start, end in pairwise(places)]
+
+
+sizes = st.one_of(
+    st.integers(0, 40),
+    st.integers(SMALL_FRAME_BYTES - 2, SMALL_FRAME_BYTES + 2),
+    st.integers(RECEIVE_BYTES - 6, RECEIVE_BYTES + 6),
+)
+
+
+def bodies(lengths: list[int]) -> list[bytes]:
+    return [bytes([index % 251]) * length for index, length in enumerate(lengths)]
+
+
+@given(
+    lengths=st.lists(sizes, max_size=12),
+    cuts=st.lists(st.integers(0, 4 * MIB), max_size=12),
+    appetite=st.lists(st.booleans(), max_size=12),
+)
+def test_frames_arrive_whole_and_in_order_however_they_are_cut(
+    lengths: list[int], cuts: list[int], appetite: list[bool]
+) -> None:
+    sent = bodies(lengths)
+    receiver = Receiver()
+    receiver.appetite = iter(appetite)
+    receiver.read_all(Wire(cut_up(b"".join(map(framed, sent)), cuts)))
+    assert receiver.frames == sent
+    assert receiver.reader.unfinished_bytes == 0
+    assert receiver.memory.budget.taken == 0
+
+
+@given(lengths=st.lists(st.integers(0, 9), max_size=6))
+def test_frames_arrive_whole_when_every_byte_comes_alone(lengths: list[int]) -> None:
+    sent = bodies(lengths)
+    stream = b"".join(map(framed, sent))
+    receiver = Receiver()
+    receiver.read_all(Wire([stream[i : i + 1] for i in range(len(stream))]))
+    assert receiver.frames == sent
+
+
+def test_many_small_frames_come_out_of_one_receive() -> None:
+    receiver = Receiver()
+    receiver.reader.read(Wire([framed(b"request") * 1000]).receive_into)
+    assert len(receiver.frames) == 1000
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), 2**31 - 1, 1001])
+def test_a_length_out_of_bounds_is_refused_before_memory_is_taken(length: int) -> None:
+    receiver = Receiver(limit=1000)
+    with pytest.raises(MalformedFrame, match=str(length)):
+        receiver.reader.read(Wire([length.to_bytes(4, "big", signed=True)]).receive_into)
+    assert receiver.memory.budget.taken == 0
+
+
+def test_a_frame_of_exactly_the_limit_is_taken() -> None:
+    receiver = Receiver(limit=1000)
+    receiver.read_all(Wire([framed(bytes(1000))]))
+    assert receiver.frames == [bytes(1000)]
+
+
+def test_a_frame_waits_for_budget_and_goes_on_once_there_is_some() -> None:
+    receiver = Receiver(budget=MIB)
+    budget = receiver.memory.budget
+    assert budget.take(MIB - 10)
+    body = b"x" * 200_000
+    wire = Wire([framed(body)[:100_000], framed(body)[100_000:] + framed(b"next")])
+    assert receiver.reader.read(wire.receive_into) is Cut.WAITING
+    budget.give_back(MIB - 10)
+    assert receiver.grants == 1
+    assert budget.taken == len(body)
+    receiver.read_all(wire)
+    assert receiver.frames == [body, b"next"]
+    assert budget.taken == 0
+
+
+def test_small_frames_need_no_budget() -> None:
+    receiver = Receiver(budget=MIB)
+    assert receiver.memory.budget.take(MIB)
+    frame = framed(b"h" * 5000)
+    receiver.read_all(Wire([frame[:3000], frame[3000:]]))
+    assert receiver.frames == [b"h" * 5000]
+
+
+def test_closing_gives_back_the_frame_under_way() -> None:
+    receiver = Receiver()
+    receiver.reader.read(Wire([framed(bytes(MIB))[:RECEIVE_BYTES]]).receive_into)
+    assert receiver.memory.budget.taken == MIB
+    receiver.reader.close()
+    assert receiver.memory.budget.taken == 0
+
+
+def test_closing_leaves_the_line_for_budget() -> None:
+    receiver = Receiver(budget=MIB)
+    budget = receiver.memory.budget
+    assert budget.take(MIB)
+    receiver.reader.read(Wire([framed(bytes(MIB))[:1000]]).receive_into)
+    receiver.reader.close()
+    budget.give_back(MIB)
+    assert (budget.taken, budget.waiting, receiver.grants) == (0, 0, 0)
+
+
+def test_the_end_of_the_stream_is_told() -> None:
+    assert Receiver().reader.read(lambda room: 0) is Cut.ENDED
