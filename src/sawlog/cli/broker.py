@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from sawlog.core.config import BrokerConfig, parse_properties
-from sawlog.core.ids import NodeId
 from sawlog.core.config_values import ConfigError
+from sawlog.core.ids import NodeId
 from sawlog.server.address import Address, parse_address
 from sawlog.server.main import BrokerOptions, run
 
