@@ -18,6 +18,7 @@ from rich.table import Table
 
 from bench import brokers, topics
 from bench.brokers import Broker, Name
+from bench.librdkafka import READ_AHEAD
 from bench.process import ChildFailed
 from bench.tables import number
 
@@ -67,7 +68,7 @@ def produced(bootstrap: str) -> Iterator[int]:
 def consumed(bootstrap: str) -> Iterator[int]:
     """Reads the million from the beginning; yields how many more have come."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "demo", "log_level": 2}
-    consumer = Consumer({**settings, "enable.auto.commit": False})
+    consumer = Consumer({**settings, **READ_AHEAD, "enable.auto.commit": False})
     consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
     seen = 0
     while seen < RECORDS:
