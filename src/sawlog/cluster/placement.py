@@ -30,7 +30,8 @@ def place(
         raise _impossible(
             replication_factor,
             f"The target replication factor of {replication_factor} cannot be reached because "
-            f"only {len(ring)} broker(s) are registered.",
+            f"only {len(ring)} broker(s) are registered or some brokers have all their log "
+            "directories cordoned.",
         )
     start = random.below(len(ring)) + first_partition
     return tuple(_replicas(ring, start + index, replication_factor) for index in range(partitions))

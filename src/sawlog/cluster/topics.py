@@ -33,7 +33,8 @@ Answered = Callable[[KafkaError | None], None]
 """None: it is in the store and in this broker's image."""
 Replicas = tuple[tuple[NodeId, ...], ...]
 MAX_PARTITIONS = 10_000
-"""Of one topic in one request: its node in the store stays within ZooKeeper's limit."""
+"""Of a topic, and of all topics in one request, as in Kafka: a topic's node in the store stays
+within ZooKeeper's limit."""
 
 
 @dataclass(frozen=True, slots=True)

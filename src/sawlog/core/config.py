@@ -105,6 +105,12 @@ def check_topic_configs(broker: BrokerConfig, given: Mapping[str, str]) -> Topic
             words = f"Unknown topic config name: {name}"
             raise ConfigError(name, value, "a known setting", words)
     config = TopicConfig(broker, given)
+    if config["remote.storage.enable"]:
+        words = (
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+        raise ConfigError("remote.storage.enable", "true", "false", words)
     least, most = config["min.compaction.lag.ms"], config["max.compaction.lag.ms"]
     if least > most:
         words = (

@@ -8,7 +8,7 @@ from sawlog.core.config_values import read_table
 BROKER_SETTINGS = read_table("""
 flush.policy STRING commit oneof:commit,os :: commit: acks=all waits until records are flushed; \
 os: the system flushes when it likes, as Apache Kafka does.
-node.id INT 0 >=0 :: This broker's number in the cluster.
+node.id INT - >=0 :: This broker's number in the cluster.
 broker.id INT -1 :: An older name for node.id, which wins.
 broker.rack STRING - :: Where this broker stands, for spreading replicas; the host name where \
 not set.

@@ -10,7 +10,7 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from sawlog.broker.api.describe import describe_broker, describe_topic
+from sawlog.broker.api.describe import describe_broker, describe_cluster_wide, describe_topic
 from sawlog.cluster.image import TopicImage
 from sawlog.cluster.names import check_name
 from sawlog.core.config_topic import TOPIC_SETTINGS
@@ -56,6 +56,17 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
+MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the "
+    "message was sent to an incompatible broker. See the broker logs for more details."
+)
+_EMPTY_NAME = {
+    ResourceType.BROKER_LOGGER: "Broker id must not be empty",
+    ResourceType.CLIENT_METRICS: "Client metrics subscription name must not be empty",
+    ResourceType.GROUP: "Group name must not be empty",
+}
+
+
 class Change(IntEnum):
     SET = 0
     DELETE = 1
@@ -73,7 +84,7 @@ def describe_configs(
     broker: "Broker", _: "Request", message: "DescribeConfigsRequest"
 ) -> DescribeConfigsResponse:
     known = {int(kind) for kind in ResourceType}
-    unknown = next((r for r in message.resources if r.resource_type not in known), None)
+    has_unknown = any(resource.resource_type not in known for resource in message.resources)
     results: list[DescribeConfigsResult] = []
     for resource in message.resources:
         result = DescribeConfigsResult(
@@ -81,9 +92,8 @@ def describe_configs(
         )
         results.append(result)
         try:
-            if unknown is not None:  # one such resource fails the whole request
-                words = f"Unexpected resource type UNKNOWN for resource {unknown.resource_name}"
-                raise KafkaError(ErrorCode.INVALID_REQUEST, words)
+            if has_unknown:  # one such resource fails the whole request
+                raise _bad(MALFORMED)
             entries = _described(broker, resource, message)
             keys = resource.configuration_keys
             result.configs = [e for e in entries if not keys or e.name in keys]
@@ -109,28 +119,30 @@ def _described(
             with_documentation=message.include_documentation,
         )
     if resource.resource_type == ResourceType.BROKER:
-        if not name:  # settings for all brokers that were changed while they ran: there are none
-            return []
+        if not name:
+            return describe_cluster_wide(broker.config)
         _check_broker_name(broker, name, "Broker")
         return describe_broker(
             broker.config,
             with_synonyms=message.include_synonyms,
             with_documentation=message.include_documentation,
         )
-    kind = ResourceType(resource.resource_type).name
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}")
+    kind = ResourceType(resource.resource_type)
+    if not name:
+        raise _bad(_EMPTY_NAME[kind])
+    if kind is ResourceType.CLIENT_METRICS:  # subscriptions that nobody made
+        return []
+    raise _bad(f"Unsupported resource type: {kind.name}")
 
 
 def _check_broker_name(broker: "Broker", name: str, what: str) -> None:
     try:
         node = int(name)
     except ValueError:
-        words = f"{what} id must be an integer, but it is: {name}"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, words) from None
+        raise _bad(f"{what} id must be an integer, but it is: {name}") from None
     if node != broker.node_id:
-        expected = f"{broker.node_id} or empty string" if what == "Broker" else str(broker.node_id)
-        words = f"Unexpected broker id, expected {expected}, but received {name}"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, words)
+        expected = f"{broker.node_id} or empty string" if what == "Broker" else broker.node_id
+        raise _bad(f"Unexpected broker id, expected {expected}, but received {name}")
 
 
 # Alteration
@@ -278,7 +290,7 @@ def _checked(broker: "Broker", alteration: _Alteration) -> TopicImage:
         if alteration.name:
             _check_broker_name(broker, alteration.name, "Node")
         keys = ", ".join(alteration.keys)
-        raise _bad(f"A broker's settings change with a restart only, not by request: {keys}")
+        raise _bad(f"Cannot update these configs dynamically: [{keys}]")
     if alteration.kind != ResourceType.TOPIC:
         raise _bad(f"Unknown resource type {alteration.kind}")
     if not alteration.name:

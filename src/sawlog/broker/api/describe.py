@@ -16,8 +16,11 @@ from sawlog.protocol.messages.describe_configs_response import (
 )
 
 TOPIC_CONFIG = 1
+DYNAMIC_DEFAULT_BROKER_CONFIG = 3
 STATIC_BROKER_CONFIG = 4
 DEFAULT_CONFIG = 5
+CLUSTER_WIDE = "min.insync.replicas"
+"""Kafka 4.3 keeps this one for the whole cluster since elections look at it (KIP-966)."""
 _BROKER_CHAINS = {
     synonyms[0].name: tuple(synonym.name for synonym in synonyms)
     for synonyms in BROKER_SYNONYMS.values()
@@ -50,6 +53,36 @@ def describe_topic(
             )
         )
     return entries
+
+
+def creation_sources(broker: BrokerConfig, given: Mapping[str, str]) -> dict[str, int]:
+    """Sources as CreateTopics tells them: there, any of the broker settings behind counts."""
+    sources: dict[str, int] = {}
+    for name in TOPIC_SETTINGS:
+        chain = BROKER_SYNONYMS.get(name, ())
+        if name in given:
+            sources[name] = TOPIC_CONFIG
+        elif name == CLUSTER_WIDE:
+            sources[name] = DYNAMIC_DEFAULT_BROKER_CONFIG
+        elif any(synonym.name in broker.given for synonym in chain):
+            sources[name] = STATIC_BROKER_CONFIG
+        else:
+            sources[name] = DEFAULT_CONFIG
+    return sources
+
+
+def describe_cluster_wide(broker: BrokerConfig) -> list[DescribeConfigsResourceResult]:
+    """What holds for all brokers, whoever is asked."""
+    setting = ALL_BROKER_SETTINGS[CLUSTER_WIDE]
+    return [
+        DescribeConfigsResourceResult(
+            name=CLUSTER_WIDE,
+            value=_text(broker[CLUSTER_WIDE]),
+            config_source=DYNAMIC_DEFAULT_BROKER_CONFIG,
+            config_type=int(setting.type),
+            documentation=None,
+        )
+    ]
 
 
 def describe_broker(
@@ -114,7 +147,12 @@ def _broker_synonyms(
     broker: BrokerConfig, name: str, chain: tuple[str, ...]
 ) -> list[DescribeConfigsSynonym]:
     """What was given, then the defaults; nothing before the first that has the name itself."""
-    found = [
+    found: list[DescribeConfigsSynonym] = []
+    if name == CLUSTER_WIDE:
+        value = _text(broker[name])
+        source = DYNAMIC_DEFAULT_BROKER_CONFIG
+        found.append(DescribeConfigsSynonym(name=name, value=value, source=source))
+    found += [
         DescribeConfigsSynonym(name=n, value=broker.given[n], source=STATIC_BROKER_CONFIG)
         for n in chain
         if n in broker.given

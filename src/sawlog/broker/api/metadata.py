@@ -48,10 +48,8 @@ log = EventLogger(__name__)
 def metadata(broker: "Broker", request: "Request", message: "MetadataRequest") -> MetadataResponse:
     asked = message.topics
     is_all = asked is None or (not asked and request.api_version == 0)
-    if not is_all and request.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
-        assert asked is not None
-        if any(t.name is None or t.topic_id != NO_TOPIC_ID for t in asked):
-            return _malformed(message)
+    if not is_all and _is_malformed(request, message):
+        return _malformed(message)
     if is_all:
         topics = [_topic(broker, request, topic) for topic in broker.image.topics.values()]
     else:
@@ -81,8 +79,14 @@ def metadata(broker: "Broker", request: "Request", message: "MetadataRequest") -
     return response
 
 
+def _is_malformed(request: "Request", message: "MetadataRequest") -> bool:
+    """A topic without a name, or with an id before there were ids, or with neither."""
+    if request.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
+        return any(t.name is None or t.topic_id != NO_TOPIC_ID for t in message.topics or ())
+    return any(t.name is None and t.topic_id == NO_TOPIC_ID for t in message.topics or ())
+
+
 def _malformed(message: "MetadataRequest") -> MetadataResponse:
-    """A request for a topic without a name, or with an id, before there were ids."""
     code = int(ErrorCode.INVALID_REQUEST)
     topics = [
         MetadataResponseTopic(error_code=code, name=t.name or "", topic_id=t.topic_id)

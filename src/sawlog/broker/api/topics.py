@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from sawlog.broker.api.describe import describe_topic
+from sawlog.broker.api.describe import creation_sources, describe_topic
 from sawlog.cluster.image import TopicImage
 from sawlog.cluster.names import CLUSTER_METADATA_TOPIC
-from sawlog.cluster.topics import Answered, NewTopic, PlannedTopic
+from sawlog.cluster.topics import MAX_PARTITIONS, Answered, NewTopic, PlannedTopic
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NO_TOPIC_ID, TopicName
 from sawlog.protocol.messages.create_partitions_response import (
@@ -68,6 +68,11 @@ def create_topics(
     counts = Counter(topic.name for topic in message.topics)
     results: list[CreatableTopicResult] = []
     work: list[Work] = []
+    if _partitions_asked(broker, message.topics) > MAX_PARTITIONS:
+        excessive = KafkaError(
+            ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+        )
+        return CreateTopicsResponse(topics=[_refused(name, excessive) for name in counts])
     for topic in message.topics:
         if counts[topic.name] > 1 or topic.name == CLUSTER_METADATA_TOPIC:
             continue
@@ -90,6 +95,14 @@ def create_topics(
         return response
     _when_all(work, lambda: request.reply(response))
     return None
+
+
+def _partitions_asked(broker: "Broker", topics: "list[CreatableTopic]") -> int:
+    default: int = broker.config["num.partitions"]
+    return sum(
+        len(topic.assignments) or (default if topic.num_partitions == -1 else topic.num_partitions)
+        for topic in topics
+    )
 
 
 def _new_topic(topic: "CreatableTopic") -> NewTopic:
@@ -123,6 +136,7 @@ def _creation(
 
 def _created(broker: "Broker", planned: PlannedTopic) -> CreatableTopicResult:
     entries = describe_topic(broker.config, planned.configs, with_synonyms=False)
+    sources = creation_sources(broker.config, planned.configs)
     return CreatableTopicResult(
         name=planned.name,
         topic_id=planned.id,
@@ -131,7 +145,7 @@ def _created(broker: "Broker", planned: PlannedTopic) -> CreatableTopicResult:
         replication_factor=len(planned.replicas[0]),
         configs=[
             CreatableTopicConfigs(
-                name=entry.name, value=entry.value, config_source=entry.config_source
+                name=entry.name, value=entry.value, config_source=sources[entry.name]
             )
             for entry in entries
         ],
