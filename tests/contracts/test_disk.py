@@ -1,0 +1,253 @@
+"""What every Disk keeps to, the real one and the simulated one alike."""
+
+import queue
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sawlog.core.ports import Disk, DiskError
+from sawlog.server.disk import RealDisk
+from sawlog.simulation.disk import SimulatedDisk
+from sawlog.simulation.schedule import Schedule
+
+
+class Bench:
+    """A disk, and the way to let its deferred answers come."""
+
+    def __init__(self, disk: Disk, deliver_one: Callable[[], None]) -> None:
+        self.disk = disk
+        self._deliver_one = deliver_one
+
+    def wait_for(
+        self, begin: Callable[[Callable[[DiskError | None], None]], None]
+    ) -> DiskError | None:
+        answers: list[DiskError | None] = []
+        begin(answers.append)
+        assert not answers, "answered from inside the call"
+        while not answers:
+            self._deliver_one()
+        assert len(answers) == 1
+        return answers[0]
+
+
+@pytest.fixture(params=["real", "simulated"])
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    if request.param == "simulated":
+        schedule = Schedule(1)
+
+        def step() -> None:
+            assert schedule.step()
+
+        yield Bench(SimulatedDisk(schedule.soon), step)
+        return
+    arrived: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    disk = RealDisk(str(tmp_path / "data"), arrived.put, max_descriptors=8)
+
+    def deliver_one() -> None:
+        arrived.get(timeout=30)()
+
+    yield Bench(disk, deliver_one)
+    disk.close()
+
+
+@pytest.fixture
+def disk(bench: Bench) -> Disk:
+    return bench.disk
+
+
+def test_what_is_appended_is_read_back_at_its_position(disk: Disk) -> None:
+    file = disk.open("a", create=True)
+    assert file.append([b"one", bytearray(b"two"), memoryview(b"three")]) == 0
+    assert file.append([b"four"]) == 11
+    assert file.size == 15
+    assert file.read(0, 15) == b"onetwothreefour"
+    assert file.read(3, 3) == b"two"
+    assert file.read(11, 100) == b"four"
+    assert file.read(15, 10) == b""
+    assert file.read(100, 10) == b""
+
+
+def test_an_empty_append_changes_nothing(disk: Disk) -> None:
+    file = disk.open("a", create=True)
+    assert file.append([]) == 0
+    assert file.append([b""]) == 0
+    assert file.size == 0
+
+
+def test_a_missing_file_is_not_opened_unless_created(disk: Disk) -> None:
+    with pytest.raises(FileNotFoundError):
+        disk.open("a")
+    assert not disk.exists("a")
+    disk.open("a", create=True)
+    assert disk.exists("a")
+    assert disk.open("a").size == 0
+
+
+def test_a_file_is_not_made_without_its_directory(disk: Disk) -> None:
+    with pytest.raises(DiskError):
+        disk.open("missing/a", create=True)
+    with pytest.raises(FileNotFoundError):
+        disk.open("missing/a")
+    with pytest.raises(DiskError):
+        disk.replace("missing/a", b"")
+
+
+def test_a_path_opened_twice_is_one_handle(disk: Disk) -> None:
+    file = disk.open("a", create=True)
+    file.append([b"123"])
+    assert disk.open("a", create=True) is file
+    file.close()
+    again = disk.open("a")
+    assert again.size == 3
+    assert again.path == "a"
+
+
+def test_truncation_shortens_and_appends_go_on_there(disk: Disk) -> None:
+    file = disk.open("a", create=True)
+    file.append([b"0123456789"])
+    file.truncate(4)
+    assert file.size == 4
+    assert file.append([b"xy"]) == 4
+    assert file.read(0, 100) == b"0123xy"
+
+
+def test_sync_and_sync_later_answer(bench: Bench) -> None:
+    file = bench.disk.open("a", create=True)
+    file.append([b"1"])
+    file.sync()
+    file.append([b"2"])
+    assert bench.wait_for(file.sync_later) is None
+
+
+def test_a_closed_file_finishes_its_sync(bench: Bench) -> None:
+    file = bench.disk.open("a", create=True)
+    file.append([b"1"])
+
+    def sync_and_close(done: Callable[[DiskError | None], None]) -> None:
+        file.sync_later(done)
+        file.close()
+        bench.disk.remove("a")
+
+    assert bench.wait_for(sync_and_close) is None
+
+
+def test_replace_writes_and_overwrites_small_files(disk: Disk) -> None:
+    with pytest.raises(FileNotFoundError):
+        disk.read_file("checkpoint")
+    disk.replace("checkpoint", b"first")
+    assert disk.read_file("checkpoint") == b"first"
+    disk.replace("checkpoint", memoryview(b"second, longer"))
+    assert disk.read_file("checkpoint") == b"second, longer"
+    assert disk.list("") == ["checkpoint"]
+
+
+def test_read_file_reads_all_of_a_larger_file(disk: Disk) -> None:
+    data = bytes(range(256)) * 1000
+    disk.replace("large", data)
+    assert disk.read_file("large") == data
+
+
+def test_replace_later_writes_all_files(bench: Bench) -> None:
+    disk = bench.disk
+    disk.make_directory("p-0")
+    files = [("p-0/snapshot", b"s"), ("checkpoint", b"c")]
+    assert bench.wait_for(lambda done: disk.replace_later(files, done)) is None
+    assert disk.read_file("p-0/snapshot") == b"s"
+    assert disk.read_file("checkpoint") == b"c"
+
+
+def test_a_replace_overtakes_one_that_is_under_way(bench: Bench) -> None:
+    disk = bench.disk
+
+    def race(done: Callable[[DiskError | None], None]) -> None:
+        disk.replace_later([("checkpoint", b"old")], done)
+        disk.replace("checkpoint", b"new")
+
+    assert bench.wait_for(race) is None
+    assert disk.read_file("checkpoint") == b"new"
+    assert disk.list("") == ["checkpoint"]
+
+
+def test_replace_later_reports_a_directory_that_went_away(bench: Bench) -> None:
+    disk = bench.disk
+    disk.make_directory("p-0")
+
+    def race(done: Callable[[DiskError | None], None]) -> None:
+        disk.rename("p-0", "doomed")
+        disk.replace_later([("p-0/snapshot", b"s")], done)
+
+    assert isinstance(bench.wait_for(race), DiskError)
+
+
+def test_directories_are_made_listed_and_removed(disk: Disk) -> None:
+    disk.make_directory("a/b")
+    disk.make_directory("a/b")
+    disk.open("a/b/2", create=True)
+    disk.open("a/b/1", create=True)
+    assert disk.list("") == ["a"]
+    assert disk.list("a/b") == ["1", "2"]
+    disk.remove_directory("a")
+    disk.remove_directory("a")
+    assert disk.list("") == []
+    with pytest.raises(FileNotFoundError):
+        disk.list("a")
+
+
+def test_remove_is_silent_about_what_is_gone(disk: Disk) -> None:
+    disk.open("a", create=True)
+    disk.remove("a")
+    disk.remove("a")
+    assert disk.list("") == []
+
+
+def test_a_removed_name_is_free_for_a_new_file(disk: Disk) -> None:
+    disk.open("a", create=True).append([b"old"])
+    disk.remove("a")
+    assert disk.open("a", create=True).size == 0
+
+
+def test_open_handles_follow_a_rename(disk: Disk) -> None:
+    disk.make_directory("p-0")
+    file = disk.open("p-0/log", create=True)
+    file.append([b"12"])
+    disk.rename("p-0", "p-0-delete")
+    file.append([b"34"])
+    assert file.path == "p-0-delete/log"
+    assert disk.open("p-0-delete/log") is file
+    assert file.read(0, 10) == b"1234"
+    disk.rename("p-0-delete/log", "p-0-delete/moved")
+    assert file.path == "p-0-delete/moved"
+    assert disk.list("p-0-delete") == ["moved"]
+
+
+def test_a_rename_of_nothing_is_an_error(disk: Disk) -> None:
+    with pytest.raises(FileNotFoundError):
+        disk.rename("a", "b")
+
+
+def test_directories_are_synced(bench: Bench) -> None:
+    disk = bench.disk
+    disk.make_directory("p-0")
+    disk.sync_directory("")
+    disk.open("p-0/log", create=True)
+    disk.sync_directory("p-0")
+    assert bench.wait_for(lambda done: disk.sync_directory_later("p-0", done)) is None
+
+
+@pytest.mark.parametrize("path", ["../a", "a/../b", "", ".", "a/..", "a\0b"])
+def test_no_path_leaves_the_directory(disk: Disk, path: str) -> None:
+    disk.make_directory("a")
+    with pytest.raises(DiskError):
+        disk.open(path, create=True)
+    with pytest.raises(DiskError):
+        disk.replace(path, b"")
+
+
+def test_more_files_than_descriptors_are_usable(disk: Disk) -> None:
+    files = [disk.open(str(number), create=True) for number in range(50)]
+    for round_ in range(3):
+        for number, file in enumerate(files):
+            file.append([b"%d.%d " % (number, round_)])
+    for number, file in enumerate(files):
+        assert file.read(0, 100) == b"%d.0 %d.1 %d.2 " % (number, number, number)
