@@ -1,0 +1,54 @@
+"""The client libraries, connected to the broker under test, and topics made for a test."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from kafka import TopicPartition
+from kafka.admin import OffsetSpec
+
+from support.clients.aio import AioKafka
+from support.clients.confluent import Confluent
+from support.clients.kafka_python import KafkaPython
+from support.clients.model import Library
+
+LIBRARIES = {"confluent": Confluent, "kafka-python": KafkaPython, "aiokafka": AioKafka}
+
+CreateTopic = Callable[..., str]
+
+
+@pytest.fixture(params=sorted(LIBRARIES))
+def library(request: pytest.FixtureRequest, broker) -> Library:
+    """Each client library in turn."""
+    return LIBRARIES[request.param](broker.bootstrap)
+
+
+@pytest.fixture(scope="session")
+def confluent(broker) -> Confluent:
+    return Confluent(broker.bootstrap)
+
+
+@pytest.fixture(scope="session")
+def kafka_python(broker) -> KafkaPython:
+    return KafkaPython(broker.bootstrap)
+
+
+@pytest.fixture(scope="session")
+def aiokafka(broker) -> AioKafka:
+    return AioKafka(broker.bootstrap)
+
+
+@pytest.fixture(scope="session")
+def create_topic(kafka_python: KafkaPython) -> Iterator[CreateTopic]:
+    """Creates a topic and returns its name; its partitions can be used at once."""
+    with kafka_python.admin() as admin:
+
+        def create(name: str, partitions: int = 1, **config: str) -> str:
+            configs = {key.replace("_", "."): value for key, value in config.items()}
+            wanted = {name: {"num_partitions": partitions, "configs": configs}}
+            # Kafka answers before its broker knows and leads the partitions: ask until it does.
+            admin.create_topics(wanted, wait_for_metadata=True)
+            latest = {TopicPartition(name, i): OffsetSpec.LATEST for i in range(partitions)}
+            admin.list_partition_offsets(latest)
+            return name
+
+        yield create

@@ -1,0 +1,126 @@
+"""What goes in comes out, through every client library: one suite, all of them."""
+
+import os
+
+import pytest
+
+from support.clients.aio import AioKafka
+from support.clients.confluent import Confluent
+from support.clients.kafka_python import KafkaPython
+from support.clients.model import CODECS, Library, Placed, Refused, Row
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+MESSAGE_TOO_LARGE = 10
+LARGEST_BYTES = 10_000_000
+
+ROWS = [
+    Row(b"plain"),
+    Row(b"keyed", key=b"k"),
+    Row(b"", key=b"empty value"),
+    Row(b"empty key", key=b""),
+    Row(None, key=b"tombstone"),
+    Row(b"header", headers=(("name", b"value"),)),
+    Row(
+        b"headers", key=b"k", headers=(("twice", b"1"), ("twice", b"2"), ("", b""), ("ünï", b"\0"))
+    ),
+    Row(bytes(range(256)), key=bytes(range(256))),
+    Row(b"early", timestamp_ms=1),
+    Row(b"late", timestamp_ms=1_700_000_000_123),
+    Row(b"squeezable" * 1_000, key=b"squeezable" * 10),
+]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_records_come_back_as_they_were_sent(library: Library, create_topic, topic, codec) -> None:
+    create_topic(topic)
+    placed = library.produce(topic, ROWS, codec=codec)
+    assert placed == [Placed(0, offset) for offset in range(len(ROWS))]
+    assert library.consume(topic, len(ROWS)) == ROWS
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_library_reads_what_every_library_wrote(broker, create_topic, topic, codec) -> None:
+    create_topic(topic)
+    libraries = [kind(broker.bootstrap) for kind in (Confluent, KafkaPython, AioKafka)]
+    for writer in libraries:
+        writer.produce(topic, ROWS, codec=codec)
+    for reader in libraries:
+        assert reader.consume(topic, len(ROWS) * len(libraries)) == ROWS * len(libraries)
+
+
+@pytest.mark.parametrize("size", [1, 1_000, 1_000_000, LARGEST_BYTES])
+def test_records_of_any_size(library: Library, create_topic, topic, size) -> None:
+    create_topic(topic, max_message_bytes=str(LARGEST_BYTES + 1_000))
+    rows = [Row(os.urandom(size)), Row(b"after"), Row(os.urandom(size))]
+    library.produce(topic, rows)
+    assert library.consume(topic, len(rows)) == rows
+
+
+@pytest.mark.parametrize("partitions", [1, 7, 100])
+def test_records_stay_in_their_partitions(library: Library, create_topic, topic, partitions):
+    create_topic(topic, partitions)
+    rows = [Row(b"%d" % number, partition=number % partitions) for number in range(300)]
+    library.produce(topic, rows)
+    for partition in {0, partitions // 2, partitions - 1}:
+        expected = [row for row in rows if row.partition == partition]
+        assert library.bounds(topic, partition) == (0, len(expected))
+        assert library.consume(topic, len(expected), partition=partition) == expected
+
+
+def test_consuming_starts_at_any_offset(library: Library, create_topic, topic) -> None:
+    create_topic(topic)
+    rows = [Row(b"%d" % number) for number in range(100)]
+    library.produce(topic, rows, codec="gzip")
+    for offset in (0, 1, 50, 99):
+        assert library.consume(topic, 100 - offset, offset=offset) == rows[offset:]
+
+
+def test_idempotent_producers_write_each_record_once(library: Library, create_topic, topic):
+    create_topic(topic, 3)
+    rows = [Row(b"%d" % number, partition=number % 3) for number in range(600)]
+    library.produce(topic, rows, idempotent=True)
+    library.produce(topic, rows, idempotent=True)
+    for partition in range(3):
+        expected = [row for row in rows if row.partition == partition]
+        assert library.consume(topic, 400, partition=partition) == expected * 2
+
+
+@pytest.mark.parametrize("acks", ["1", "all"])
+def test_offsets_are_reported_with_every_kind_of_acknowledgement(
+    library: Library, create_topic, topic, acks
+) -> None:
+    create_topic(topic)
+    placed = library.produce(topic, [Row(b"a"), Row(b"b")], acks=acks)
+    assert placed == [Placed(0, 0), Placed(0, 1)]
+
+
+def test_unacknowledged_records_arrive_too(confluent: Confluent, create_topic, topic) -> None:
+    create_topic(topic)
+    confluent.produce(topic, [Row(b"a"), Row(b"b")], acks="0")
+    assert confluent.consume(topic, 2) == [Row(b"a"), Row(b"b")]
+
+
+def test_offsets_are_found_by_time(library: Library, create_topic, topic) -> None:
+    create_topic(topic)
+    start = 1_700_000_000_000
+    rows = [Row(b"%d" % number, timestamp_ms=start + number * 1_000) for number in range(50)]
+    library.produce(topic, rows[:10])
+    library.produce(topic, rows[10:])
+    assert library.offset_at(topic, 0) == 0
+    assert library.offset_at(topic, start + 20_000) == 20
+    assert library.offset_at(topic, start + 20_001) == 21
+    assert library.offset_at(topic, start + 49_001) is None
+
+
+def test_a_record_larger_than_the_topic_allows_is_refused(library: Library, create_topic, topic):
+    create_topic(topic, max_message_bytes="1000")
+    with pytest.raises(Refused) as refusal:
+        library.produce(topic, [Row(os.urandom(2_000))])
+    assert refusal.value.code == MESSAGE_TOO_LARGE
+    library.produce(topic, [Row(b"small")])
+    assert library.consume(topic, 1) == [Row(b"small")]
+
+
+def test_a_topic_is_created_by_the_first_record(library: Library, topic) -> None:
+    library.produce(topic, [Row(b"first")])
+    assert library.consume(topic, 1) == [Row(b"first")]

@@ -1,0 +1,105 @@
+"""confluent-kafka (librdkafka) behind the shape of `model`."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from support.clients.model import GUARD_S, Placed, Refused, Row
+
+LARGE_BYTES = 12_000_000
+
+
+class Confluent:
+    def __init__(self, bootstrap: str) -> None:
+        self.common: dict[str, Any] = {"bootstrap.servers": bootstrap}
+
+    def admin(self) -> AdminClient:
+        return AdminClient(self.common)
+
+    def producer(self, **settings: Any) -> Producer:
+        base = {"message.max.bytes": LARGE_BYTES, "linger.ms": 5}
+        return Producer({**self.common, **base, **settings})
+
+    @contextlib.contextmanager
+    def consumer(self, **settings: Any) -> Iterator[Consumer]:
+        # The Python binding insists on a group id; with `assign` and explicit offsets it is unused.
+        base = {"group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": "error"}
+        consumer = Consumer({**self.common, **base, **settings})
+        try:
+            yield consumer
+        finally:
+            consumer.close()
+
+    def produce(
+        self,
+        topic: str,
+        rows: Sequence[Row],
+        *,
+        codec: str = "none",
+        acks: str = "all",
+        idempotent: bool = False,
+    ) -> list[Placed]:
+        producer = self.producer(
+            **{"compression.type": codec, "acks": acks, "enable.idempotence": idempotent}
+        )
+        reports: dict[int, Placed | KafkaError] = {}
+
+        def report_to(index: int, error: KafkaError | None, message: Any) -> None:
+            reports[index] = error or Placed(message.partition(), message.offset())
+
+        for index, row in enumerate(rows):
+            producer.produce(
+                topic,
+                row.value,
+                row.key,
+                partition=row.partition,
+                timestamp=row.timestamp_ms,
+                headers=list(row.headers),
+                on_delivery=lambda error, message, index=index: report_to(index, error, message),
+            )
+        assert producer.flush(GUARD_S) == 0
+        return [self._placed(reports[index]) for index in range(len(rows))]
+
+    @staticmethod
+    def _placed(report: Placed | KafkaError) -> Placed:
+        if isinstance(report, Placed):
+            return report
+        raise Refused(report.code(), report.str())
+
+    def consume(self, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> list[Row]:
+        with self.consumer() as consumer:
+            consumer.assign([TopicPartition(topic, partition, offset)])
+            rows: list[Row] = []
+            while len(rows) < count:
+                messages = consumer.consume(count - len(rows), GUARD_S)
+                assert messages, f"no more than {len(rows)} of {count} records came"
+                rows += [self._row(message) for message in messages]
+            return rows
+
+    @staticmethod
+    def _row(message: Any) -> Row:
+        error = message.error()
+        if error:
+            raise Refused(error.code(), error.str())
+        headers = tuple(message.headers() or ())
+        timestamp_ms = message.timestamp()[1]
+        return Row(message.value(), message.key(), headers, timestamp_ms, message.partition())
+
+    def offset_at(self, topic: str, timestamp_ms: int, partition: int = 0) -> int | None:
+        with self.consumer() as consumer:
+            wanted = [TopicPartition(topic, partition, timestamp_ms)]
+            try:
+                offset = consumer.offsets_for_times(wanted, timeout=GUARD_S)[0].offset
+            except KafkaException as refusal:
+                raise Refused(refusal.args[0].code(), str(refusal)) from refusal
+            return offset if offset >= 0 else None
+
+    def bounds(self, topic: str, partition: int = 0) -> tuple[int, int]:
+        with self.consumer() as consumer:
+            low, high = consumer.get_watermark_offsets(
+                TopicPartition(topic, partition), timeout=GUARD_S
+            )
+            return low, high
