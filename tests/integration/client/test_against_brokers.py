@@ -1,0 +1,204 @@
+"""The whole client against a running broker: ours, and Apache Kafka where Java is at hand."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from sawlog.client.admin import Admin, NewTopic
+from sawlog.client.cluster import Cluster
+from sawlog.client.configs import Change, ConfigSource, Operation, Resource, ResourceType
+from sawlog.client.consumer import AT_EARLIEST, AT_LATEST, AtOffset, AtTime, Consumer
+from sawlog.client.fetched import ConsumedRecord
+from sawlog.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
+from sawlog.client.producer import Producer
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
+from sawlog.protocol.compression import Codec
+from support.broker import running_sawlog
+from support.kafka import running_kafka
+
+_names = itertools.count()
+POLL_MS = 10_000
+
+
+@pytest.fixture(scope="module", params=["sawlog", pytest.param("kafka", marks=pytest.mark.long)])
+def bootstrap(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    run = {"sawlog": running_sawlog, "kafka": running_kafka}[request.param]
+    with run(tmp_path_factory.mktemp("broker")) as server:
+        yield server.bootstrap
+
+
+@pytest.fixture
+def cluster(bootstrap: str) -> Iterator[Cluster]:
+    with Cluster(bootstrap) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    """Three partitions, nothing in them."""
+    name = f"topic-{next(_names)}"
+    assert Admin(cluster).create_topics([NewTopic(name, partitions=3)]) == {}
+    return name
+
+
+def part(topic: str, index: int) -> TopicPartition:
+    return TopicPartition(TopicName(topic), PartitionIndex(index))
+
+
+def read_all(consumer: Consumer, count: int) -> list[ConsumedRecord]:
+    records: list[ConsumedRecord] = []
+    while len(records) < count:
+        polled = consumer.poll(POLL_MS)
+        assert polled, f"{len(records)} of {count} records came"
+        records += polled
+    return records
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("acks", [1, -1])
+def test_what_is_produced_is_consumed(
+    cluster: Cluster, topic: str, codec: Codec, acks: int
+) -> None:
+    with Producer(cluster, codec=codec, acks=acks, batch_bytes=4_000) as producer:
+        deliveries = [
+            producer.send(
+                topic,
+                None if number % 10 == 3 else b"value %d" % number,
+                b"key %d" % number if number % 2 else None,
+                headers=(("number", b"%d" % number), ("nothing", None)),
+                timestamp_ms=1_700_000_000_000 + number,
+            )
+            for number in range(500)
+        ]
+    consumer = Consumer(cluster)
+    consumer.assign_topic(topic, AT_EARLIEST)
+    found = {(r.partition, r.offset): r for r in read_all(consumer, 500)}
+    for number, delivery in enumerate(deliveries):
+        (_, index), offset, _ = delivery.result()
+        record = found[index, offset]
+        assert record.value == (None if number % 10 == 3 else b"value %d" % number)
+        assert record.key == (b"key %d" % number if number % 2 else None)
+        assert record.headers == (("number", b"%d" % number), ("nothing", None))
+        assert record.timestamp == 1_700_000_000_000 + number
+
+
+def test_without_acknowledgement_records_arrive_too(cluster: Cluster, topic: str) -> None:
+    with Producer(cluster, acks=0) as producer:
+        for number in range(10):
+            producer.send(topic, b"%d" % number, partition=0)
+    consumer = Consumer(cluster)
+    consumer.assign({part(topic, 0): AT_EARLIEST})
+    assert [record.value for record in read_all(consumer, 10)] == [b"%d" % n for n in range(10)]
+
+
+def test_reading_starts_at_offsets_times_and_ends(cluster: Cluster, topic: str) -> None:
+    with Producer(cluster) as producer:
+        for number in range(10):
+            producer.send(topic, b"%d" % number, partition=1, timestamp_ms=1_000 + number * 10)
+    consumer = Consumer(cluster)
+    starts = {AtOffset(4): 4, AtTime(1_045): 5, AtTime(1_050): 5, AT_EARLIEST: 0, AT_LATEST: 10}
+    for start, offset in starts.items():
+        consumer.assign({part(topic, 1): start})
+        assert consumer.positions == {part(topic, 1): offset}
+    with Producer(cluster) as producer:
+        producer.send(topic, b"late", partition=1)
+    assert [record.value for record in consumer.poll(POLL_MS)] == [b"late"]
+
+
+def test_an_offset_beyond_the_end_is_refused(cluster: Cluster, topic: str) -> None:
+    consumer = Consumer(cluster)
+    consumer.assign({part(topic, 0): AtOffset(5)})
+    with pytest.raises(KafkaError, match="begins at 0 and ends before 0") as raised:
+        consumer.poll(POLL_MS)
+    assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_record_that_is_too_large_is_refused_and_the_next_is_not(
+    cluster: Cluster, topic: str
+) -> None:
+    producer = Producer(cluster)
+    with pytest.raises(KafkaError) as raised:
+        producer.send(topic, bytes(2_000_000)).result()
+    assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert producer.send(topic, b"small", partition=0).result().offset == 0
+
+
+def test_topics_are_created_described_and_deleted(cluster: Cluster, topic: str) -> None:
+    admin = Admin(cluster)
+    (described,), refusals = admin.describe_topics([topic])
+    assert list(described.partitions) == [0, 1, 2]
+    assert described.has_id
+    assert refusals == {}
+    assert topic in [listed.name for listed in admin.list_topics()]
+    again = admin.create_topics([NewTopic(topic), NewTopic("not a name")])
+    assert {name: refusal.code for name, refusal in again.items()} == {
+        topic: ErrorCode.TOPIC_ALREADY_EXISTS,
+        "not a name": ErrorCode.INVALID_TOPIC_EXCEPTION,
+    }
+    assert admin.delete_topics([topic]) == {}
+    assert admin.delete_topics(["nope"])["nope"].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_is_validated_without_being_created(cluster: Cluster) -> None:
+    admin = Admin(cluster)
+    assert admin.create_topics([NewTopic("only-checked", 2)], validate_only=True) == {}
+    assert "only-checked" not in [listed.name for listed in admin.list_topics()]
+
+
+def test_partitions_are_added(cluster: Cluster, topic: str) -> None:
+    admin = Admin(cluster)
+    assert admin.create_partitions({topic: 5}) == {}
+    assert admin.create_partitions({topic: 4})[topic].code is ErrorCode.INVALID_PARTITIONS
+
+
+def test_configs_are_set_described_and_reset(cluster: Cluster, topic: str) -> None:
+    admin = Admin(cluster)
+    resource = Resource(ResourceType.TOPIC, topic)
+
+    def own() -> dict[str, str | None]:
+        entries = admin.describe_configs([resource])[resource]
+        return {e.name: e.value for e in entries if e.source is ConfigSource.TOPIC}
+
+    changes = [
+        Change("retention.ms", Operation.SET, "777"),
+        Change("cleanup.policy", Operation.APPEND, "compact"),
+    ]
+    assert admin.alter_configs({resource: changes}) == {}
+    assert own() == {"retention.ms": "777", "cleanup.policy": "delete,compact"}
+    wrong = admin.alter_configs({resource: [Change("retention.ms", Operation.SET, "long")]})
+    assert wrong[resource].code is ErrorCode.INVALID_CONFIG
+    reset = [Change(change.name, Operation.DELETE) for change in changes]
+    assert admin.alter_configs({resource: reset}) == {}
+    assert own() == {}
+    (broker,) = admin.describe_cluster().nodes
+    names = ["log.retention.hours"]
+    of_broker = Resource(ResourceType.BROKER, str(broker.id))
+    (entry,) = admin.describe_configs([of_broker], names=names)[of_broker]
+    assert entry.value == "168"
+
+
+def test_offsets_are_listed_and_records_deleted(cluster: Cluster, topic: str) -> None:
+    with Producer(cluster) as producer:
+        for timestamp_ms in (100, 300, 200):
+            producer.send(topic, b"", partition=2, timestamp_ms=timestamp_ms)
+    admin = Admin(cluster)
+    where = part(topic, 2)
+    assert admin.list_offsets({where: LATEST})[where].offset == 3
+    assert admin.list_offsets({where: EARLIEST})[where].offset == 0
+    found = admin.list_offsets({where: MAX_TIMESTAMP})[where]
+    assert (found.offset, found.timestamp) == (1, 300)
+    assert admin.delete_records({where: 2}) == {where: 2}
+    assert admin.list_offsets({where: EARLIEST})[where].offset == 2
+    with pytest.raises(KafkaError) as raised:
+        admin.delete_records({where: 9})
+    assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_cluster_is_described(cluster: Cluster, bootstrap: str) -> None:
+    described = Admin(cluster).describe_cluster()
+    assert described.cluster_id
+    assert [str(node.address) for node in described.nodes] == [bootstrap]

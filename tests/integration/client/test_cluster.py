@@ -1,0 +1,120 @@
+"""Bootstrap, metadata and leaders, with peers that fail on purpose."""
+
+import pytest
+
+from sawlog.client.cluster import Cluster, NoSuchTopic
+from sawlog.client.errors import NoAnswer, NoBrokerReachable
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import NodeId, PartitionIndex, TopicName, TopicPartition
+from sawlog.protocol.apis import ApiKey
+from sawlog.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
+from support.scripted_broker import NODE_ID, Act, ScriptedBroker
+
+
+def partition(topic: str, index: int) -> TopicPartition:
+    return TopicPartition(TopicName(topic), PartitionIndex(index))
+
+
+def metadata_with(code: ErrorCode, name: str = "logs") -> MetadataResponse:
+    return MetadataResponse(topics=[MetadataResponseTopic(error_code=code, name=name)])
+
+
+def test_any_address_that_answers_is_enough() -> None:
+    with (
+        ScriptedBroker() as gone,
+        ScriptedBroker(logs=2) as broker,
+        Cluster([gone.bootstrap, broker.bootstrap]) as cluster,
+    ):
+        gone.stop_listening()
+        assert len(cluster.topic("logs").partitions) == 2
+
+
+def test_no_address_that_answers_is_told_with_all_of_them_at_once() -> None:
+    with ScriptedBroker() as first, ScriptedBroker() as second:
+        first.stop_listening()
+        second.stop_listening()
+        cluster = Cluster([first.bootstrap, second.bootstrap])
+        with pytest.raises(NoBrokerReachable) as raised:
+            cluster.topic("logs")
+        assert first.bootstrap in str(raised.value)
+        assert second.bootstrap in str(raised.value)
+
+
+def test_metadata_is_asked_for_once_and_kept() -> None:
+    with ScriptedBroker(logs=3) as broker, Cluster(broker.bootstrap) as cluster:
+        assert cluster.leader(partition("logs", 2)) == NODE_ID
+        assert cluster.leader(partition("logs", 0)) == NODE_ID
+        assert len(broker.asked(ApiKey.METADATA)) == 1
+        cluster.forget(["logs"])
+        cluster.topic("logs")
+        assert len(broker.asked(ApiKey.METADATA)) == 2
+
+
+def test_a_topic_that_is_not_there_is_final_at_once() -> None:
+    with ScriptedBroker() as broker, Cluster(broker.bootstrap) as cluster:
+        with pytest.raises(NoSuchTopic, match="no topic 'nope'"):
+            cluster.topic("nope")
+        assert len(broker.asked(ApiKey.METADATA)) == 1
+
+
+def test_a_partition_that_is_not_there_is_told_with_those_that_are() -> None:
+    with (
+        ScriptedBroker(logs=3) as broker,
+        Cluster(broker.bootstrap) as cluster,
+        pytest.raises(NoSuchTopic, match="partitions 0 to 2, not 3"),
+    ):
+        cluster.leader(partition("logs", 3))
+
+
+def test_a_topic_that_is_being_made_is_waited_for() -> None:
+    with ScriptedBroker(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        broker.reply(ApiKey.METADATA, metadata_with(ErrorCode.LEADER_NOT_AVAILABLE))
+        assert cluster.topic("logs").name == "logs"
+
+
+def test_a_partition_without_a_leader_may_be_asked_for_again() -> None:
+    with ScriptedBroker(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        broker.leader = -1
+        with pytest.raises(KafkaError) as raised:
+            cluster.leader(partition("logs", 0))
+        assert raised.value.is_retriable
+
+
+def test_a_lost_connection_is_made_again() -> None:
+    with ScriptedBroker(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        cluster.topic("logs")
+        cluster.forget(["logs"])
+        broker.reply(ApiKey.METADATA, Act.CLOSE)
+        assert cluster.topic("logs").name == "logs"
+
+
+def test_tries_end_with_the_time() -> None:
+    with (
+        ScriptedBroker(logs=1) as broker,
+        Cluster(broker.bootstrap, timeout_ms=150, request_timeout_ms=20) as cluster,
+    ):
+        broker.stand(ApiKey.METADATA, Act.SILENCE)
+        with pytest.raises(NoAnswer):
+            cluster.topic("logs")
+
+
+def test_an_unknown_code_keeps_its_number() -> None:
+    with ScriptedBroker() as broker, Cluster(broker.bootstrap) as cluster:
+        broker.reply(ApiKey.METADATA, MetadataResponse(error_code=4_242))
+        with pytest.raises(KafkaError, match="4242"):
+            cluster.fetch_metadata(None)
+
+
+def test_a_broker_that_left_the_cluster_is_not_connected_to() -> None:
+    with ScriptedBroker(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        cluster.topic("logs")
+        with pytest.raises(KafkaError, match="broker 99 is not among the live ones"):
+            cluster.connection(NodeId(99))
+
+
+def test_lanes_to_a_broker_are_connections_of_their_own() -> None:
+    with ScriptedBroker(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        cluster.topic("logs")
+        node = NodeId(NODE_ID)
+        assert cluster.connection(node) is cluster.connection(node)
+        assert cluster.connection(node, "fetch") is not cluster.connection(node)

@@ -1,0 +1,137 @@
+"""A connection and a peer that answers late, wrongly, in old versions or not at all."""
+
+import pytest
+
+from sawlog.client.addresses import Address
+from sawlog.client.connection import Connection
+from sawlog.client.errors import (
+    ConnectionLost,
+    NoAnswer,
+    NoBrokerReachable,
+    NotServed,
+    UnexpectedAnswer,
+)
+from sawlog.core.errors import ErrorCode
+from sawlog.protocol.apis import ApiKey
+from sawlog.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from sawlog.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from sawlog.protocol.messages.describe_cluster_response import DescribeClusterResponse
+from sawlog.protocol.messages.metadata_request import MetadataRequest
+from sawlog.protocol.messages.metadata_response import MetadataResponse
+from support.scripted_broker import Act, ScriptedBroker
+
+SHORT_MS = 50
+
+
+def connect(broker: ScriptedBroker, timeout_ms: float = 10_000) -> Connection:
+    return Connection(Address(broker.host, broker.port), request_timeout_ms=timeout_ms)
+
+
+def test_the_highest_version_of_both_is_spoken() -> None:
+    with ScriptedBroker() as broker:
+        broker.offers[ApiKey.METADATA] = (0, 9)
+        connection = connect(broker)
+        assert connection.version(ApiKey.METADATA) == 9
+        assert connection.version(ApiKey.METADATA, highest=4) == 4
+        connection.request(MetadataRequest(topics=None), MetadataResponse)
+        assert broker.requests[-1][:2] == (ApiKey.METADATA, 9)
+        connection.close()
+
+
+def test_a_version_beyond_ours_is_not_spoken() -> None:
+    with ScriptedBroker() as broker:
+        broker.offers[ApiKey.METADATA] = (99, 120)
+        connection = connect(broker)
+        with pytest.raises(NotServed, match="METADATA in versions 99 to 120, we know 0 to 13"):
+            connection.request(MetadataRequest(), MetadataResponse)
+        connection.close()
+
+
+def test_what_is_not_offered_is_not_sent() -> None:
+    with ScriptedBroker() as broker:
+        connection = connect(broker)
+        with pytest.raises(NotServed, match="DESCRIBE_CLUSTER in versions none"):
+            connection.request(DescribeClusterRequest(), DescribeClusterResponse)
+        connection.close()
+
+
+@pytest.mark.parametrize("offered", [[ApiVersion(api_key=18, max_version=2)], []])
+def test_an_older_broker_is_asked_for_its_versions_again(offered: list[ApiVersion]) -> None:
+    refused = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=offered)
+    with ScriptedBroker() as broker:
+        broker.reply(ApiKey.API_VERSIONS, refused)
+        connection = connect(broker)
+        versions = [version for _, version, _ in broker.requests]
+        assert versions == [4, 2 if offered else 0]
+        connection.close()
+
+
+def test_answers_are_matched_to_requests_under_way_together() -> None:
+    with ScriptedBroker(first=1, second=2) as broker:
+        connection = connect(broker)
+        pending = [
+            connection.send(MetadataRequest(topics=None), MetadataResponse) for _ in range(3)
+        ]
+        assert len(connection.wait(pending[2]).topics) == 2
+        assert pending[0].answer == pending[1].answer == pending[2].answer
+        connection.close()
+
+
+def test_nobody_at_the_address_is_told_with_the_address() -> None:
+    with ScriptedBroker() as broker:
+        broker.stop_listening()
+        with pytest.raises(NoBrokerReachable, match=f"{broker.port}: Connection refused"):
+            connect(broker)
+
+
+def test_a_peer_that_never_answers_is_left_in_time() -> None:
+    with ScriptedBroker() as broker:
+        connection = connect(broker, SHORT_MS)
+        broker.reply(ApiKey.METADATA, Act.SILENCE)
+        with pytest.raises(NoAnswer, match="did not answer within 50 ms"):
+            connection.request(MetadataRequest(), MetadataResponse)
+        assert not connection.is_open
+        with pytest.raises(ConnectionLost, match="did not answer within"):
+            connection.request(MetadataRequest(), MetadataResponse)
+
+
+def test_a_peer_that_says_nothing_at_first_is_left_in_time() -> None:
+    with ScriptedBroker() as broker:
+        broker.reply(ApiKey.API_VERSIONS, Act.SILENCE)
+        with pytest.raises(NoAnswer):
+            connect(broker, SHORT_MS)
+
+
+def test_a_connection_that_ends_is_told_with_what_was_under_way() -> None:
+    with ScriptedBroker() as broker:
+        connection = connect(broker)
+        broker.reply(ApiKey.METADATA, Act.CLOSE)
+        with pytest.raises(ConnectionLost, match="answer to METADATA: the broker closed it"):
+            connection.request(MetadataRequest(), MetadataResponse)
+
+
+def test_a_connection_ended_while_idle_is_noticed_before_it_is_used() -> None:
+    with ScriptedBroker() as broker:
+        connection = connect(broker)
+        assert connection.is_usable
+        broker.close_connections()
+        while connection.is_usable:
+            pass
+        assert not connection.is_open
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"\x00\x00\x00\x00",
+        b"\xff\xff\xff\xff",
+        b"\x00\x00\x00\x02ab",
+        b"\x00\x00\x00\x08\x00\x00\x00\x63\x00\x00\x00\x00",
+    ],
+)
+def test_what_is_not_kafkas_protocol_is_called_so(garbage: bytes) -> None:
+    with ScriptedBroker() as broker:
+        broker.reply(ApiKey.API_VERSIONS, garbage)
+        with pytest.raises(UnexpectedAnswer, match=str(broker.port)):
+            connect(broker)

@@ -1,0 +1,236 @@
+"""A consumer and a broker that moves leaders, loses connections and answers out of turn."""
+
+from collections.abc import Callable
+
+import pytest
+
+from sawlog.client.cluster import Cluster, NoSuchTopic
+from sawlog.client.consumer import AT_EARLIEST, AtOffset, AtTime, Consumer, OutOfRange
+from sawlog.client.errors import ClientError
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
+from sawlog.protocol.apis import ApiKey
+from sawlog.protocol.messages.fetch_request import FetchRequest
+from sawlog.protocol.messages.fetch_response import (
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+from sawlog.protocol.messages.list_offsets_request import ListOffsetsRequest
+from sawlog.protocol.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from sawlog.protocol.records import Record, build_batch
+from support.scripted_broker import Act, ScriptedBroker
+
+END = 10
+POLL_MS = 10_000
+LOGS = TopicPartition(TopicName("logs"), PartitionIndex(0))
+
+
+def fetching(code: int = 0) -> Callable[[FetchRequest], FetchResponse]:
+    """One record for each partition, at the offset asked for, until END."""
+
+    def data(partition: int, offset: int) -> PartitionData:
+        records = None
+        if offset < END and not code:
+            value = b"%d-%d" % (partition, offset)
+            records = build_batch([Record(0, 1_000, None, value)], base_offset=offset)
+        return PartitionData(
+            partition_index=partition, error_code=code, high_watermark=END, records=records
+        )
+
+    def answer(request: FetchRequest) -> FetchResponse:
+        return FetchResponse(
+            responses=[
+                FetchableTopicResponse(
+                    topic=topic.topic,
+                    topic_id=topic.topic_id,
+                    partitions=[data(p.partition, p.fetch_offset) for p in topic.partitions],
+                )
+                for topic in request.topics
+            ]
+        )
+
+    return answer
+
+
+def offsets(request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Records have the timestamp 100 times their offset."""
+
+    def find(timestamp: int) -> int:
+        return {-1: END, -2: 2}.get(timestamp, timestamp // 100 if timestamp < 1_000 else -1)
+
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ListOffsetsPartitionResponse(
+                        partition_index=p.partition_index, offset=find(p.timestamp)
+                    )
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def broker_with(**partition_counts: int) -> ScriptedBroker:
+    broker = ScriptedBroker(**partition_counts)
+    broker.stand(ApiKey.FETCH, fetching())
+    broker.stand(ApiKey.LIST_OFFSETS, offsets)
+    return broker
+
+
+def test_records_come_in_order_from_the_start_asked_for() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        consumer = Consumer(cluster)
+        consumer.assign({LOGS: AtOffset(7)})
+        values = [consumer.poll(POLL_MS)[0].value for _ in range(3)]
+        assert values == [b"0-7", b"0-8", b"0-9"]
+        assert consumer.positions == {LOGS: 10}
+        assert consumer.end(LOGS) == END
+        assert consumer.poll(0) == []
+
+
+@pytest.mark.parametrize(
+    ("start", "offset"),
+    [(AT_EARLIEST, 2), (AtTime(-1), END), (AtTime(500), 5), (AtTime(5_000), END), (AtOffset(3), 3)],
+)
+def test_a_start_is_an_offset_a_time_or_an_end(start: AtOffset | AtTime, offset: int) -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        consumer = Consumer(cluster)
+        consumer.assign({LOGS: start})
+        assert consumer.positions == {LOGS: offset}
+
+
+def test_all_partitions_of_a_topic_are_read() -> None:
+    with broker_with(logs=3) as broker, Cluster(broker.bootstrap) as cluster:
+        consumer = Consumer(cluster)
+        consumer.assign_topic("logs", AtOffset(9))
+        values = {record.value for record in consumer.poll(POLL_MS)}
+        assert values == {b"0-9", b"1-9", b"2-9"}
+
+
+def test_a_poll_hands_out_no_more_than_asked_for_and_loses_none() -> None:
+    with broker_with(logs=3) as broker, Cluster(broker.bootstrap) as cluster:
+        consumer = Consumer(cluster)
+        consumer.assign_topic("logs", AtOffset(9))
+        values = [consumer.poll(POLL_MS, max_records=1)[0].value for _ in range(3)]
+        assert sorted(value or b"" for value in values) == [b"0-9", b"1-9", b"2-9"]
+
+
+def test_what_was_fetched_before_a_seek_is_dropped() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        consumer = Consumer(cluster)
+        consumer.assign({LOGS: AtOffset(0)})
+        assert consumer.poll(POLL_MS)[0].offset == 0
+        consumer.seek(LOGS, AtOffset(5))
+        assert consumer.poll(POLL_MS)[0].offset == 5
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Act.CLOSE,
+        fetching(ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        fetching(ErrorCode.UNKNOWN_TOPIC_ID),
+        FetchResponse(error_code=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
+    ],
+)
+def test_what_may_heal_is_fetched_again_with_fresh_metadata(failure: Act) -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        consumer = Consumer(cluster)
+        consumer.assign({LOGS: AtOffset(4)})
+        broker.reply(ApiKey.FETCH, failure)
+        assert consumer.poll(POLL_MS)[0].offset == 4
+        assert len(broker.asked(ApiKey.METADATA)) == 2
+
+
+def test_what_does_not_heal_in_time_is_raised() -> None:
+    with (
+        broker_with(logs=1) as broker,
+        Cluster(broker.bootstrap, timeout_ms=100) as cluster,
+    ):
+        consumer = Consumer(cluster)
+        consumer.assign({LOGS: AtOffset(4)})
+        broker.stand(ApiKey.FETCH, fetching(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        with pytest.raises(KafkaError) as raised:
+            consumer.poll(POLL_MS)
+        assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_broker_that_went_away_for_good_is_told() -> None:
+    with (
+        broker_with(logs=1) as broker,
+        Cluster(broker.bootstrap, timeout_ms=100) as cluster,
+    ):
+        consumer = Consumer(cluster)
+        consumer.assign({LOGS: AtOffset(9)})
+        assert consumer.poll(POLL_MS)
+        broker.stop_listening()
+        broker.close_connections()
+        with pytest.raises(ClientError):
+            consumer.poll(POLL_MS)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CORRUPT_MESSAGE])
+def test_a_refusal_names_the_partition_and_the_offset(code: ErrorCode) -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap, timeout_ms=0) as cluster:
+        consumer = Consumer(cluster)
+        consumer.assign({LOGS: AtOffset(4)})
+        broker.stand(ApiKey.FETCH, fetching(code))
+        with pytest.raises(KafkaError, match="logs-0 from 4"):
+            consumer.poll(POLL_MS)
+        assert consumer.positions == {LOGS: 4}
+
+
+def test_a_topic_deleted_meanwhile_is_told() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        consumer = Consumer(cluster)
+        consumer.assign({LOGS: AtOffset(4)})
+        del broker.partition_counts["logs"]
+        broker.reply(ApiKey.FETCH, fetching(ErrorCode.UNKNOWN_TOPIC_ID))
+        with pytest.raises(NoSuchTopic):
+            consumer.poll(POLL_MS)
+
+
+def test_an_offset_that_is_gone_is_an_error_unless_told_otherwise() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        consumer = Consumer(cluster)
+        consumer.assign({LOGS: AtOffset(1)})
+        broker.reply(ApiKey.FETCH, fetching(ErrorCode.OFFSET_OUT_OF_RANGE))
+        with pytest.raises(KafkaError, match="no offset 1: it begins at 2 and ends before 10"):
+            consumer.poll(POLL_MS)
+
+
+@pytest.mark.parametrize(("policy", "offset"), [(OutOfRange.EARLIEST, 2), (OutOfRange.LATEST, END)])
+def test_a_policy_goes_to_the_earliest_or_the_latest(policy: OutOfRange, offset: int) -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        consumer = Consumer(cluster, out_of_range=policy)
+        consumer.assign({LOGS: AtOffset(77)})
+        broker.reply(ApiKey.FETCH, fetching(ErrorCode.OFFSET_OUT_OF_RANGE))
+        records = consumer.poll(200)
+        assert [record.offset for record in records] == ([2] if offset == 2 else [])
+        assert consumer.positions == {LOGS: offset + len(records)}
+
+
+def test_an_old_broker_is_asked_by_name() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        broker.offers[ApiKey.METADATA] = (0, 9)
+        consumer = Consumer(cluster)
+        consumer.assign({LOGS: AtOffset(9)})
+        assert consumer.poll(POLL_MS)[0].offset == 9
+        versions = [version for api, version, _ in broker.requests if api is ApiKey.FETCH]
+        assert versions[0] == 12
+
+
+def test_only_what_is_assigned_can_be_sought() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        with pytest.raises(ValueError, match="logs-0 is not assigned"):
+            Consumer(cluster).seek(LOGS, AtOffset(0))
+        assert not broker.requests

@@ -1,0 +1,253 @@
+"""A producer and a broker that refuses, forgets to answer or moves leaders: what is sent when."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sawlog.client.cluster import Cluster, NoSuchTopic
+from sawlog.client.delivery import DeliveryFailed
+from sawlog.client.partitioner import partition_for_key
+from sawlog.client.producer import Producer
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.apis import ApiKey
+from sawlog.protocol.batches import BatchHeader, check_produced
+from sawlog.protocol.messages.init_producer_id_response import InitProducerIdResponse
+from sawlog.protocol.messages.produce_request import ProduceRequest
+from sawlog.protocol.messages.produce_response import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from sawlog.protocol.records import iterate
+from support.scripted_broker import Act, ScriptedBroker
+
+
+def answering(code: int = 0, **fields: Any) -> Callable[[ProduceRequest], ProduceResponse]:
+    """The same outcome for every partition of the request."""
+
+    def answer(request: ProduceRequest) -> ProduceResponse:
+        return ProduceResponse(
+            responses=[
+                TopicProduceResponse(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partition_responses=[
+                        PartitionProduceResponse(
+                            index=data.index, error_code=code, base_offset=100, **fields
+                        )
+                        for data in topic.partition_data
+                    ],
+                )
+                for topic in request.topic_data
+            ]
+        )
+
+    return answer
+
+
+def broker_with(**partition_counts: int) -> ScriptedBroker:
+    broker = ScriptedBroker(**partition_counts)
+    broker.stand(ApiKey.PRODUCE, answering())
+    ids = iter(range(1_000, 2_000))
+    broker.stand(ApiKey.INIT_PRODUCER_ID, lambda _: InitProducerIdResponse(producer_id=next(ids)))
+    return broker
+
+
+def batches(broker: ScriptedBroker) -> list[tuple[int, BatchHeader, list[bytes | None]]]:
+    """Every batch sent, in order: partition, header, values."""
+    found = []
+    for request in broker.asked(ApiKey.PRODUCE):
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                header = check_produced(data.records, max_batch_bytes=1 << 20)
+                records = iterate(data.records, max_decompressed_bytes=1 << 20)
+                found.append((data.index, header, [record.value for record in records]))
+    return found
+
+
+def sequences(broker: ScriptedBroker) -> list[tuple[int, int]]:
+    return [(header.producer_id, header.base_sequence) for _, header, _ in batches(broker)]
+
+
+def test_records_travel_together_and_learn_their_offsets() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        producer = Producer(cluster, linger_ms=10_000)
+        deliveries = [producer.send("logs", value) for value in (b"a", b"b", None)]
+        producer.flush()
+        assert [values for _, _, values in batches(broker)] == [[b"a", b"b", None]]
+        assert [delivery.result().offset for delivery in deliveries] == [100, 101, 102]
+
+
+def test_a_full_batch_goes_out_without_a_flush() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        producer = Producer(cluster, linger_ms=10_000, batch_bytes=1_000)
+        deliveries = [producer.send("logs", bytes(300)) for _ in range(5)]
+        assert deliveries[0].result().offset == 100
+        producer.flush()
+        assert sum(len(values) for _, _, values in batches(broker)) == 5
+        assert all(header.size <= 1_000 for _, header, _ in batches(broker))
+
+
+def test_a_record_larger_than_a_batch_goes_alone() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        with Producer(cluster, batch_bytes=100) as producer:
+            producer.send("logs", bytes(1_000))
+            producer.send("logs", b"x")
+        assert [len(values) for _, _, values in batches(broker)] == [1, 1]
+
+
+def test_waiting_for_one_record_sends_it() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        producer = Producer(cluster, linger_ms=10_000)
+        delivery = producer.send("logs", b"a")
+        assert delivery.result().offset == 100
+        assert delivery.is_done
+
+
+def test_keys_choose_partitions_as_everywhere() -> None:
+    with broker_with(logs=5) as broker, Cluster(broker.bootstrap) as cluster:
+        with Producer(cluster) as producer:
+            delivered = {key: producer.send("logs", b"", key) for key in (b"a", b"b", b"")}
+        for key, delivery in delivered.items():
+            assert delivery.result().partition.partition == partition_for_key(key, 5)
+
+
+def test_a_partition_can_be_named_but_must_exist() -> None:
+    with broker_with(logs=2) as broker, Cluster(broker.bootstrap) as cluster:
+        producer = Producer(cluster)
+        assert producer.send("logs", b"", b"key", partition=1).result().partition.partition == 1
+        with pytest.raises(NoSuchTopic, match="0 to 1, not 2"):
+            producer.send("logs", b"", partition=2)
+
+
+def test_a_moved_leader_is_looked_up_and_the_batch_sent_again() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        broker.reply(ApiKey.PRODUCE, answering(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        with Producer(cluster) as producer:
+            producer.send("logs", b"a")
+        assert sequences(broker) == [(1_000, 0), (1_000, 0)]
+        assert len(broker.asked(ApiKey.METADATA)) == 2
+
+
+@pytest.mark.parametrize("failure", [Act.CLOSE, Act.SILENCE])
+def test_a_batch_without_an_answer_keeps_its_numbers(failure: Act) -> None:
+    with (
+        broker_with(logs=1) as broker,
+        Cluster(broker.bootstrap, request_timeout_ms=20) as cluster,
+    ):
+        broker.reply(ApiKey.PRODUCE, failure)
+        with Producer(cluster) as producer:
+            producer.send("logs", b"a").result()
+            producer.send("logs", b"b")
+        assert sequences(broker) == [(1_000, 0), (1_000, 0), (1_000, 1)]
+
+
+def test_order_within_a_partition_holds_through_a_retry() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        broker.reply(ApiKey.PRODUCE, answering(ErrorCode.NOT_ENOUGH_REPLICAS))
+        with Producer(cluster, batch_bytes=120, linger_ms=0) as producer:
+            for number in range(6):
+                producer.send("logs", b"%d" % number * 30)
+        sent = [values[0] for _, _, values in batches(broker)]
+        assert sent == [b"0" * 30, *(b"%d" % number * 30 for number in range(6))]
+
+
+def test_a_final_refusal_fails_the_records_of_its_batch_only() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        producer = Producer(cluster)
+        broker.reply(ApiKey.PRODUCE, answering(ErrorCode.MESSAGE_TOO_LARGE))
+        lost = producer.send("logs", b"a")
+        with pytest.raises(DeliveryFailed, match="1 records were not delivered"):
+            producer.flush()
+        with pytest.raises(KafkaError) as raised:
+            lost.result()
+        assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE
+        assert producer.send("logs", b"b").result().offset == 100
+        producer.flush()
+
+
+def test_the_reason_for_a_single_record_is_told() -> None:
+    reasons = [BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message="no key")]
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        refused = answering(ErrorCode.INVALID_RECORD, record_errors=reasons)
+        broker.reply(ApiKey.PRODUCE, refused)
+        with pytest.raises(KafkaError, match="no key"):
+            Producer(cluster).send("logs", b"a").result()
+
+
+def test_after_a_hole_in_its_numbers_a_producer_is_a_new_one() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        producer = Producer(cluster)
+        broker.reply(ApiKey.PRODUCE, answering(), answering(ErrorCode.INVALID_RECORD))
+        producer.send("logs", b"a").result()
+        with pytest.raises(KafkaError):
+            producer.send("logs", b"b").result()
+        producer.send("logs", b"c").result()
+        assert sequences(broker) == [(1_000, 0), (1_000, 1), (1_001, 0)]
+
+
+def test_a_duplicate_is_a_record_that_arrived() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        broker.reply(ApiKey.PRODUCE, answering(ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
+        assert Producer(cluster).send("logs", b"a").result().offset == -1
+
+
+def test_a_record_that_finds_no_way_fails_when_its_time_is_up() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        broker.stand(ApiKey.PRODUCE, answering(ErrorCode.NOT_ENOUGH_REPLICAS))
+        producer = Producer(cluster, delivery_timeout_ms=150)
+        with pytest.raises(KafkaError, match="not delivered within 150 ms") as raised:
+            producer.send("logs", b"a").result()
+        assert raised.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_a_topic_deleted_meanwhile_fails_its_records() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        producer = Producer(cluster)
+        delivery = producer.send("logs", b"a")
+        del broker.partition_counts["logs"]
+        cluster.forget(["logs"])
+        with pytest.raises(NoSuchTopic):
+            delivery.result()
+
+
+def test_without_acknowledgement_nothing_is_waited_for_or_numbered() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        broker.stand(ApiKey.PRODUCE, Act.SILENCE)
+        with Producer(cluster, acks=0) as producer:
+            delivery = producer.send("logs", b"a")
+        assert delivery.result().offset == -1
+        assert not broker.asked(ApiKey.INIT_PRODUCER_ID)
+
+
+@pytest.mark.parametrize("arguments", [{"acks": 2}, {"acks": 1, "idempotent": True}])
+def test_what_does_not_go_together_is_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="acks"):
+        Producer(Cluster("127.0.0.1:1"), **arguments)
+
+
+def test_an_old_broker_gets_names_in_place_of_ids() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        broker.offers[ApiKey.METADATA] = (0, 9)
+        assert Producer(cluster).send("logs", b"a").result().offset == 100
+        api, version, request = broker.requests[-1]
+        assert (api, version) == (ApiKey.PRODUCE, 12)
+        assert request.topic_data[0].name == "logs"
+
+
+def test_a_full_buffer_makes_room_before_it_takes_more() -> None:
+    with broker_with(logs=3) as broker, Cluster(broker.bootstrap) as cluster:
+        with Producer(cluster, buffer_bytes=2_000, linger_ms=10_000) as producer:
+            for _ in range(50):
+                producer.send("logs", bytes(500))
+        assert len(broker.asked(ApiKey.PRODUCE)) > 5
+
+
+def test_an_error_inside_the_block_leaves_without_a_flush() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        producer = Producer(cluster, linger_ms=10_000)
+        producer.send("logs", b"a")
+        producer.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
+        assert not broker.asked(ApiKey.PRODUCE)

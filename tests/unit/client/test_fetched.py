@@ -1,0 +1,128 @@
+"""Records out of a fetch: which are handed out, and where the position is after each."""
+
+import struct
+
+import pytest
+
+from sawlog.client.fetched import Aborted, ConsumedRecord, Fetched
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
+from sawlog.protocol.records import Record, build_batch
+
+PARTITION = TopicPartition(TopicName("logs"), PartitionIndex(3))
+ABORT, COMMIT = 0, 1
+
+
+def batch(base_offset: int, *values: bytes, producer_id: int = -1) -> bytes:
+    records = [Record(0, 1_000, b"key", value) for value in values]
+    return bytes(
+        build_batch(
+            records,
+            base_offset=base_offset,
+            leader_epoch=5,
+            producer_id=producer_id,
+            transactional=producer_id >= 0,
+        )
+    )
+
+
+def marker(offset: int, producer_id: int, kind: int) -> bytes:
+    """The end of a transaction."""
+    record = Record(0, 1_000, struct.pack(">hh", 0, kind), bytes(6))
+    return bytes(
+        build_batch(
+            [record], base_offset=offset, producer_id=producer_id, transactional=True, control=True
+        )
+    )
+
+
+def fetched(data: bytes, position: int = 0, *aborted: Aborted) -> Fetched:
+    return Fetched(PARTITION, position, data, aborted=aborted, max_decompressed_bytes=1_000_000)
+
+
+def values(records: list[ConsumedRecord]) -> list[tuple[int, bytes | None]]:
+    return [(record.offset, record.value) for record in records]
+
+
+def test_records_carry_all_that_is_known_of_them() -> None:
+    assert fetched(batch(7, b"a"), 7).take(10) == [
+        ConsumedRecord("logs", 3, 7, 1_000, 0, 5, b"key", b"a", ())
+    ]
+
+
+def test_records_below_the_position_are_left_out() -> None:
+    source = fetched(batch(0, b"a") + batch(1, b"b", b"c", b"d") + batch(4, b"e"), 2)
+    assert values(source.take(10)) == [(2, b"c"), (3, b"d"), (4, b"e")]
+    assert source.position == 5
+
+
+def test_records_are_taken_a_few_at_a_time() -> None:
+    source = fetched(batch(0, b"a", b"b", b"c"))
+    assert values(source.take(2)) == [(0, b"a"), (1, b"b")]
+    assert source.position == 2
+    assert values(source.take(2)) == [(2, b"c")]
+    assert values(source.take(2)) == []
+    assert source.position == 3
+
+
+def test_a_cut_last_batch_is_for_the_next_fetch() -> None:
+    source = fetched(batch(0, b"a") + batch(1, b"b")[:-1])
+    assert values(source.take(10)) == [(0, b"a")]
+    assert source.position == 1
+
+
+def test_control_batches_move_the_position_and_nothing_else() -> None:
+    source = fetched(batch(0, b"a", producer_id=9) + marker(1, 9, COMMIT))
+    assert values(source.take(10)) == [(0, b"a")]
+    assert source.position == 2
+
+
+def test_aborted_transactions_are_left_out_up_to_their_end() -> None:
+    data = (
+        batch(0, b"nine", producer_id=9)
+        + batch(1, b"eight", producer_id=8)
+        + batch(2, b"plain")
+        + marker(3, 9, ABORT)
+        + batch(4, b"nine again", producer_id=9)
+        + marker(5, 8, COMMIT)
+        + marker(6, 9, COMMIT)
+    )
+    source = fetched(data, 0, Aborted(9, 0))
+    assert values(source.take(10)) == [(1, b"eight"), (2, b"plain"), (4, b"nine again")]
+    assert source.position == 7
+
+
+def test_two_aborted_transactions_of_one_producer_are_both_left_out() -> None:
+    data = b"".join(
+        (
+            batch(0, b"a", producer_id=9),
+            marker(1, 9, ABORT),
+            batch(2, b"b", producer_id=9),
+            marker(3, 9, COMMIT),
+            batch(4, b"c", producer_id=9),
+            marker(5, 9, ABORT),
+        )
+    )
+    source = fetched(data, 0, Aborted(9, 4), Aborted(9, 0))
+    assert values(source.take(10)) == [(2, b"b")]
+
+
+def test_damage_is_met_after_the_sound_records_and_stays() -> None:
+    damaged = bytearray(batch(1, b"b"))
+    damaged[-1] ^= 1
+    source = fetched(batch(0, b"a") + bytes(damaged) + batch(2, b"c"))
+    assert values(source.take(10)) == [(0, b"a")]
+    assert source.is_broken
+    for _ in range(2):
+        with pytest.raises(KafkaError) as raised:
+            source.take(10)
+        assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
+        assert "logs-3 at offset 1" in raised.value.message
+    assert source.position == 1
+
+
+def test_damage_in_front_is_met_at_once() -> None:
+    damaged = bytearray(batch(0, b"a"))
+    damaged[-1] ^= 1
+    with pytest.raises(KafkaError, match="offset 0"):
+        fetched(bytes(damaged)).take(1)
