@@ -57,7 +57,6 @@ class BrokerOptions:
 
 def run(options: BrokerOptions) -> int:
     """Runs a broker until it is told to stop; the exit code of the process."""
-    began = time.perf_counter()
     set_up_logging(as_json=options.log_as_json, level=options.log_level)
     for name in options.config.warnings:
         log.warning("setting has no effect here", setting=name)
@@ -69,7 +68,7 @@ def run(options: BrokerOptions) -> int:
         except (DiskError, OSError, ValueError) as error:
             log.error("cannot start", reason=str(error))
             return CANNOT_START
-        running.announce(time.perf_counter() - began)
+        running.announce()
         return await running.until_stopped()
 
     return process.run(main)
@@ -128,8 +127,9 @@ class BrokerProcess:
         process.on_stop_signal(self._loop, self._told_to_stop)
         process.settle_memory()
 
-    def announce(self, seconds: float) -> None:
+    def announce(self) -> None:
         """The one line on standard output that says where clients find this broker."""
+        seconds = process.seconds_since_start()
         partitions = len(self.broker.partitions)
         where = f", metrics on {self._metrics.address}" if self._metrics is not None else ""
         sys.stdout.write(

@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 # A request makes objects and drops them, almost never in cycles: looking for those rarely is
 # enough, and each look at the young generation costs what is alive in it.
@@ -65,6 +66,13 @@ def raise_descriptor_limit() -> int:
         except (OSError, ValueError):
             return soft  # some systems name a hard limit that they do not grant
     return hard
+
+
+def seconds_since_start() -> float:
+    """How long ago this process began, interpreter and imports included."""
+    with open("/proc/self/stat", "rb") as file:
+        ticks = int(file.read().rpartition(b")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / _TICKS_PER_SECOND
 
 
 def settle_memory() -> None:
