@@ -1,0 +1,220 @@
+"""confluent-kafka's own ways: the admin client, delivery errors, offsets, statistics of topics."""
+
+import pytest
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from support.clients.confluent import Confluent
+from support.clients.model import GUARD_S, Refused, Row
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+INVALID_TOPIC = 17
+INVALID_REQUIRED_ACKS = 21
+TOPIC_ALREADY_EXISTS = 36
+INVALID_PARTITIONS = 37
+INVALID_REPLICATION_FACTOR = 38
+INVALID_CONFIG = 40
+OFFSET_OUT_OF_RANGE = 1
+AUTO_OFFSET_RESET = -140
+LOCAL_UNKNOWN_PARTITION = -190
+
+
+@pytest.fixture(scope="module")
+def admin(confluent: Confluent):
+    return confluent.admin()
+
+
+def code_of(refusal: pytest.ExceptionInfo[KafkaException]) -> int:
+    return refusal.value.args[0].code()
+
+
+def test_topics_are_created_described_and_deleted(admin, topic) -> None:
+    admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(GUARD_S)
+    (future,) = admin.describe_topics(TopicCollection([topic])).values()
+    described = future.result(GUARD_S)
+    assert described.name == topic
+    assert not described.is_internal
+    assert [partition.id for partition in described.partitions] == [0, 1, 2]
+    for partition in described.partitions:
+        assert [node.id for node in partition.isr] == [node.id for node in partition.replicas]
+    assert topic in admin.list_topics(timeout=GUARD_S).topics
+    admin.delete_topics([topic])[topic].result(GUARD_S)
+    with pytest.raises(KafkaException) as refusal:
+        admin.delete_topics([topic])[topic].result(GUARD_S)
+    assert code_of(refusal) == UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_cluster_is_described(admin, broker) -> None:
+    cluster = admin.describe_cluster().result(GUARD_S)
+    assert cluster.cluster_id
+    assert [(node.host, node.port) for node in cluster.nodes] == [(broker.host, broker.port)]
+    assert cluster.controller.id == cluster.nodes[0].id
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [
+        (NewTopic("not a name!", 1, 1), INVALID_TOPIC),
+        (NewTopic("..", 1, 1), INVALID_TOPIC),
+        (NewTopic("x" * 250, 1, 1), INVALID_TOPIC),
+        (NewTopic("no-partitions", 0, 1), INVALID_PARTITIONS),
+        (NewTopic("too-many-replicas", 1, 3), INVALID_REPLICATION_FACTOR),
+        (NewTopic("unknown-key", 1, 1, config={"no.such.key": "1"}), INVALID_CONFIG),
+        (NewTopic("wrong-value", 1, 1, config={"retention.ms": "soon"}), INVALID_CONFIG),
+    ],
+    ids=lambda each: getattr(each, "topic", None),
+)
+def test_topics_that_cannot_be_are_refused(admin, wanted: NewTopic, code: int) -> None:
+    with pytest.raises(KafkaException) as refusal:
+        admin.create_topics([wanted])[wanted.topic].result(GUARD_S)
+    assert code_of(refusal) == code
+
+
+def test_a_topic_is_created_once(admin, create_topic, topic) -> None:
+    create_topic(topic)
+    with pytest.raises(KafkaException) as refusal:
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(GUARD_S)
+    assert code_of(refusal) == TOPIC_ALREADY_EXISTS
+
+
+def test_validating_creates_nothing(admin, topic) -> None:
+    admin.create_topics([NewTopic(topic, 1, 1)], validate_only=True)[topic].result(GUARD_S)
+    assert topic not in admin.list_topics(timeout=GUARD_S).topics
+
+
+def test_an_unknown_topic_is_not_deleted(admin, topic) -> None:
+    with pytest.raises(KafkaException) as refusal:
+        admin.delete_topics([topic])[topic].result(GUARD_S)
+    assert code_of(refusal) == UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_name_can_be_used_again(admin, confluent, create_topic, topic) -> None:
+    create_topic(topic)
+    confluent.produce(topic, [Row(b"old")])
+    admin.delete_topics([topic])[topic].result(GUARD_S)
+    create_topic(topic)
+    confluent.produce(topic, [Row(b"new")])
+    assert confluent.consume(topic, 1) == [Row(b"new")]
+
+
+def test_partitions_are_added_and_never_taken_away(admin, confluent, create_topic, topic) -> None:
+    create_topic(topic, 2)
+    admin.create_partitions([NewPartitions(topic, 5)])[topic].result(GUARD_S)
+    assert len(admin.list_topics(topic, timeout=GUARD_S).topics[topic].partitions) == 5
+    confluent.produce(topic, [Row(b"last", partition=4)])
+    assert confluent.consume(topic, 1, partition=4) == [Row(b"last", partition=4)]
+    with pytest.raises(KafkaException) as refusal:
+        admin.create_partitions([NewPartitions(topic, 3)])[topic].result(GUARD_S)
+    assert code_of(refusal) == INVALID_PARTITIONS
+
+
+def describe(admin, topic: str):
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    return admin.describe_configs([resource])[resource].result(GUARD_S)
+
+
+def test_topic_configs_are_described_with_their_sources(admin, create_topic, topic) -> None:
+    create_topic(topic, retention_ms="12345")
+    configs = describe(admin, topic)
+    assert configs["retention.ms"].value == "12345"
+    assert not configs["retention.ms"].is_default
+    assert configs["cleanup.policy"].value == "delete"
+    assert configs["cleanup.policy"].is_default
+    assert configs["segment.bytes"].value == str(1 << 30)
+
+
+def test_topic_configs_are_altered_one_by_one(admin, create_topic, topic) -> None:
+    create_topic(topic, retention_ms="1", segment_ms="2000")
+    changes = [
+        ConfigEntry("retention.ms", "5000", incremental_operation=AlterConfigOpType.SET),
+        ConfigEntry("segment.ms", None, incremental_operation=AlterConfigOpType.DELETE),
+        ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.APPEND),
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
+    admin.incremental_alter_configs([resource])[resource].result(GUARD_S)
+    configs = describe(admin, topic)
+    assert configs["retention.ms"].value == "5000"
+    assert configs["segment.ms"].is_default
+    assert configs["cleanup.policy"].value == "delete,compact"
+
+
+def test_an_impossible_config_is_refused_and_nothing_changes(admin, create_topic, topic) -> None:
+    create_topic(topic, retention_ms="1000")
+    change = ConfigEntry("retention.ms", "x", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[change])
+    with pytest.raises(KafkaException) as refusal:
+        admin.incremental_alter_configs([resource])[resource].result(GUARD_S)
+    assert code_of(refusal) == INVALID_CONFIG
+    assert describe(admin, topic)["retention.ms"].value == "1000"
+
+
+def test_broker_configs_are_described(admin, broker) -> None:
+    node = admin.describe_cluster().result(GUARD_S).nodes[0].id
+    resource = ConfigResource(ResourceType.BROKER, str(node))
+    configs = admin.describe_configs([resource])[resource].result(GUARD_S)
+    assert configs["node.id"].value == str(node)
+    assert configs["num.partitions"].value == "1"
+
+
+def test_offsets_are_listed(admin, confluent, create_topic, topic) -> None:
+    create_topic(topic)
+    times = [5_000, 9_000, 7_000]
+    confluent.produce(topic, [Row(b"x", timestamp_ms=time) for time in times])
+    tp = TopicPartition(topic, 0)
+
+    def offset_of(spec: OffsetSpec, **options) -> int:
+        return admin.list_offsets({tp: spec}, **options)[tp].result(GUARD_S).offset
+
+    assert offset_of(OffsetSpec.earliest()) == 0
+    assert offset_of(OffsetSpec.latest()) == 3
+    assert offset_of(OffsetSpec.latest(), isolation_level=IsolationLevel.READ_COMMITTED) == 3
+    assert offset_of(OffsetSpec.max_timestamp()) == 1
+    assert offset_of(OffsetSpec.for_timestamp(6_000)) == 1
+
+
+def test_records_are_deleted_up_to_an_offset(admin, confluent, create_topic, topic) -> None:
+    create_topic(topic)
+    rows = [Row(b"%d" % number) for number in range(10)]
+    confluent.produce(topic, rows)
+    tp = TopicPartition(topic, 0, 4)
+    assert admin.delete_records([tp])[tp].result(GUARD_S).low_watermark == 4
+    assert confluent.bounds(topic) == (4, 10)
+    assert confluent.consume(topic, 6, offset=4) == rows[4:]
+    with pytest.raises(Refused) as refusal:
+        confluent.consume(topic, 1, offset=2)
+    assert refusal.value.code == AUTO_OFFSET_RESET
+    beyond = TopicPartition(topic, 0, 11)
+    with pytest.raises(KafkaException) as too_far:
+        admin.delete_records([beyond])[beyond].result(GUARD_S)
+    assert code_of(too_far) == OFFSET_OUT_OF_RANGE
+
+
+def test_a_partition_that_is_not_there_gets_no_records(confluent, create_topic, topic) -> None:
+    create_topic(topic)
+    with pytest.raises((Refused, KafkaException)) as refusal:
+        confluent.produce(topic, [Row(b"x", partition=5)])
+    code = getattr(refusal.value, "code", None) or refusal.value.args[0].code()
+    assert code == LOCAL_UNKNOWN_PARTITION
+
+
+def test_append_time_replaces_create_time_where_the_topic_says_so(confluent, create_topic, topic):
+    create_topic(topic, message_timestamp_type="LogAppendTime")
+    confluent.produce(topic, [Row(b"x", timestamp_ms=1_000)], codec="lz4")
+    (row,) = confluent.consume(topic, 1)
+    assert row.timestamp_ms > 1_000_000
+
+
+def test_a_wrong_number_of_acknowledgements_is_refused(confluent, create_topic, topic) -> None:
+    create_topic(topic)
+    with pytest.raises(Refused) as refusal:
+        confluent.produce(topic, [Row(b"x")], acks="2")
+    assert refusal.value.code == INVALID_REQUIRED_ACKS
+    assert confluent.bounds(topic) == (0, 0)
