@@ -8,8 +8,8 @@ from sawlog.core.config import BrokerConfig
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import NodeId
 from sawlog.core.store import Store
+from sawlog.simulation.disk import SimulatedDisk
 from sawlog.simulation.schedule import Schedule, SeededRandom
-from support.memory_disk import MemoryDisk
 
 TIMEOUT_MS = 10_000
 
@@ -77,11 +77,20 @@ class MemberWorld:
         return answers[0]
 
 
-def sole_member(seed: int = 1, disk: MemoryDisk | None = None) -> tuple[MemberWorld, MemoryDisk]:
-    """A broker with the embedded store, started."""
-    schedule = Schedule(seed)
-    if disk is None:
-        disk = MemoryDisk(schedule)
-    else:
-        disk._timer = schedule
-    return MemberWorld(schedule, EmbeddedStore(disk, schedule)).start(), disk
+class SoleBroker(MemberWorld):
+    """A broker with the embedded store, started; `restart` is its next life on the same disk."""
+
+    def __init__(self, seed: int = 1, *, config: dict[str, str] | None = None) -> None:
+        schedule = Schedule(seed)
+        self.disk = SimulatedDisk(schedule.soon)
+        self._config = config
+        super().__init__(schedule, EmbeddedStore(self.disk, schedule), config=config)
+        self.start()
+
+    def restart(self) -> None:
+        """kill -9 and start again."""
+        self.schedule.clear()
+        self.disk.kill()
+        store = EmbeddedStore(self.disk, self.schedule)
+        super().__init__(self.schedule, store, config=self._config)
+        self.start()

@@ -176,7 +176,11 @@ class EmbeddedStore:
         if self._journal.last > self._journal.synced:
             self._journal.sync_later(self._synced)
         elif self._journal.wants_snapshot():
-            self._journal.snapshot(self._tree)
+            try:
+                self._journal.snapshot(self._tree)
+            except DiskError as failure:
+                self._fail(failure)
+                return
         self._deliver()
 
     def _fail(self, error: DiskError) -> None:

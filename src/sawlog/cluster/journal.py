@@ -93,14 +93,20 @@ class Journal:
     def open(self) -> Tree:
         """The tree as of the last durable change, and perhaps some that nobody was told of."""
         tree = self._read_snapshot()
-        names = [name for name in self._disk.list("") if name.startswith(JOURNAL_PREFIX)]
-        bases = sorted(_base(name) for name in names)
+        bases: list[int] = []
+        for name in self._disk.list(""):
+            if name.startswith(f"{SNAPSHOT}."):  # written aside, and never finished
+                self._disk.remove(name)
+            elif name.startswith(JOURNAL_PREFIX) and name[len(JOURNAL_PREFIX) :].isdigit():
+                bases.append(_base(name))
+        bases.sort()
         while len(bases) > 1 and bases[1] <= tree.number:
             self._disk.remove(_name(bases.pop(0)))
-        if bases and bases[0] > tree.number:
-            raise StoreDamaged(_name(bases[0]), 0, f"the changes up to {bases[0]} are missing")
-        for base in bases:
-            self._replay(tree, base, is_last=base == bases[-1])
+        if (bases or tree.number) and bases[:1] != [tree.number]:
+            # The journal after a snapshot is made before it, and goes after the next one is there.
+            raise StoreDamaged(_name(tree.number), 0, "the file is missing")
+        for position, base in enumerate(bases):
+            self._replay(tree, base, bases[position + 1] if position + 1 < len(bases) else None)
         self.last = self.synced = tree.number
         self._old_files = [_name(base) for base in bases[:-1]]
         name = _name(bases[-1]) if bases else _name(tree.number)
@@ -119,14 +125,15 @@ class Journal:
         number, nodes = found[0]
         return Tree.load(number, nodes)
 
-    def _replay(self, tree: Tree, base: int, *, is_last: bool) -> None:
+    def _replay(self, tree: Tree, base: int, following: int | None) -> None:
+        """One journal; it must reach up to the `following` one, and only the last may be torn."""
         name = _name(base)
         data = self._disk.read_file(name)
         position, last = 0, base
         while position < len(data):
             record = _read_record(data, position)
             if record is None:
-                self._cut_torn_tail(name, data, position, last, is_last=is_last)
+                self._cut_torn_tail(name, data, position, last, is_last=following is None)
                 return
             if record.number != last + bool(record.changes):
                 raise StoreDamaged(name, position, f"change {record.number} follows {last}")
@@ -134,6 +141,8 @@ class Journal:
             if record.changes and record.number > tree.number:
                 tree.replay(record.number, [_change(fields) for fields in record.changes])
             position = record.end
+        if following is not None and last != following:
+            raise StoreDamaged(name, position, f"it ends with change {last}, not {following}")
 
     def _cut_torn_tail(
         self, name: str, data: bytes, position: int, last: int, *, is_last: bool
@@ -195,14 +204,15 @@ class Journal:
         )
 
     def snapshot(self, tree: Tree) -> None:
-        """Begins a new journal and writes the tree aside; then the old journals go."""
+        """Begins a new journal and writes the tree aside; then the old journals go. A DiskError
+        ends the store, as any fsync that fails."""
         name = _name(tree.number)
         try:
             file = self._disk.open(name, create=True)
-            self._disk.sync_directory("")
         except DiskError as error:
             log.warning("no new journal for the store", reason=error.reason)
             return
+        self._disk.sync_directory("")
         self._snapshotting = True
         self._old_files.append(self._file.path)
         self._file.close()

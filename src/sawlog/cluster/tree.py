@@ -72,10 +72,10 @@ def split(path: str) -> tuple[str, str]:
 
 
 def check_path(path: str) -> None:
-    names = path.split("/")
     if path == ROOT:
         return
-    if names[0] or any(name in ("", ".", "..") for name in names[1:]) or "\0" in path:
+    names = path.split("/")
+    if not path or names[0] or not {"", ".", ".."}.isdisjoint(names[1:]) or "\0" in path:
         raise BadArguments(path, "not a path of a node")
 
 
