@@ -56,8 +56,8 @@ def decode_record(data: bytes, position: int) -> tuple[Any, int] | None:
     magic, length, crc = HEADER.unpack_from(data, position)
     begin = position + HEADER.size
     raw = data[begin : begin + length]
-    if magic != MAGIC or len(raw) != length or crc32c(raw) != crc:
-        return None
+    if magic != MAGIC or not raw or len(raw) != length or crc32c(raw) != crc:
+        return None  # zeros after a torn header would check out as an empty record
     return json.loads(raw), begin + length
 
 
@@ -133,7 +133,8 @@ class Journal:
         while position < len(data):
             record = _read_record(data, position)
             if record is None:
-                self._cut_torn_tail(name, data, position, last, is_last=following is None)
+                if last != following:  # else it was the mark at the end, which is never synced
+                    self._cut_torn_tail(name, data, position, last, is_last=following is None)
                 return
             if record.number != last + bool(record.changes):
                 raise StoreDamaged(name, position, f"change {record.number} follows {last}")
