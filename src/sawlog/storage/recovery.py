@@ -155,6 +155,8 @@ class _Recovery:
                     return position
                 self._take(segment, position, header)
         except Damage as damage:
+            if self.next_offset >= self.point:
+                return damage.position  # a torn tail that begins right at the recovery point
             self._report_damage(damage)
             found = find(segment.file, damage.position, end, self.point)
             self.takes_gaps = True
