@@ -19,6 +19,8 @@ def explain(error: Exception) -> tuple[str, int] | None:
         return f"{error.count} records were not delivered; the first: {text}", code
     if isinstance(error, UNANSWERED):
         return str(error), NO_BROKER
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}", FAILED
     if isinstance(error, ClientError | OSError):
         return str(error), FAILED
     return None

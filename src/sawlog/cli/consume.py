@@ -1,0 +1,172 @@
+"""`sawlog consume`: the records of a topic as lines, plain or JSON."""
+
+import sys
+from collections.abc import Callable
+
+import click
+
+from sawlog.cli.options import with_cluster
+from sawlog.cli.output import note, progress, reader_may_leave
+from sawlog.cli.record_lines import to_columns, to_json
+from sawlog.cli.starts import FromEnd, StartPoint
+from sawlog.client.cluster import Cluster, NoSuchTopic
+from sawlog.client.consumer import AtOffset, Consumer, OutOfRange, Start
+from sawlog.client.fetched import ConsumedRecord
+from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
+from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
+
+COLUMNS = ("topic", "partition", "offset", "timestamp", "headers", "key")
+_POLL_MS = 500
+_AT_ONCE = 1_000
+
+
+class Columns(click.ParamType[tuple[str, ...]]):
+    name = "columns"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        columns = tuple(name.strip() for name in str(value).split(",")) if value else ()
+        for column in columns:
+            if column not in COLUMNS:
+                self.fail(f"{column!r} is none of {', '.join(COLUMNS)}", param, ctx)
+        return columns
+
+
+@click.command()
+@click.argument("topic")
+@click.option(
+    "--from",
+    "start",
+    type=StartPoint(),
+    default="end",
+    show_default=True,
+    metavar="START",
+    help="beginning, end, an offset (17), records before the end (-5), a time"
+    " (2025-01-31T12:00:00Z) or a time ago (30s, 15m, 2h, 1d).",
+)
+@click.option(
+    "-p", "--partition", "indexes", type=int, multiple=True, help="Only this one; repeat."
+)
+@click.option("-n", "--count", type=click.IntRange(1), help="Stop after so many records.")
+@click.option("-e", "--exit", "until_end", is_flag=True, help="Stop at the end as it is now.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with everything.")
+@click.option(
+    "-s",
+    "--show",
+    "columns",
+    type=Columns(),
+    default="",
+    metavar="COLUMN,...",
+    help=f"Print these before the value: {', '.join(COLUMNS)}.",
+)
+@click.option("--separator", default="\t", help="Between columns; a tab unless given.")
+@click.option("--read-committed", is_flag=True, help="Leave out open and aborted transactions.")
+@click.option(
+    "--out-of-range",
+    type=click.Choice([policy.value for policy in OutOfRange]),
+    default="fail",
+    show_default=True,
+    help="What to do where the offset wanted is not there any more.",
+)
+@with_cluster
+def consume(
+    topic: str,
+    start: Start | FromEnd,
+    indexes: tuple[int, ...],
+    count: int | None,
+    until_end: bool,
+    as_json: bool,
+    columns: tuple[str, ...],
+    separator: str,
+    read_committed: bool,
+    out_of_range: str,
+    cluster: Cluster,
+) -> None:
+    """Print the records of TOPIC: the value a line, more with --show, everything with --json."""
+    consumer = Consumer(
+        cluster, read_committed=read_committed, out_of_range=OutOfRange(out_of_range)
+    )
+    where = _partitions(cluster, topic, indexes)
+    ends: dict[TopicPartition, int] = {}
+    if until_end or isinstance(start, FromEnd):
+        found = list_offsets(cluster, dict.fromkeys(where, LATEST), read_committed=read_committed)
+        ends = {partition: entry.offset for partition, entry in found.items()}
+    consumer.assign(_starts(cluster, start, where, ends))
+    between = separator.encode()
+
+    def line(record: ConsumedRecord) -> bytes:
+        return to_json(record).encode() if as_json else to_columns(record, columns, between)
+
+    with reader_may_leave():
+        printed = _print_records(consumer, line, ends if until_end else None, count)
+        if not sys.stdout.isatty():
+            note(f"consumed {printed} records from {topic}")
+
+
+def _print_records(
+    consumer: Consumer,
+    line: Callable[[ConsumedRecord], bytes],
+    ends: dict[TopicPartition, int] | None,
+    count: int | None,
+) -> int:
+    """Prints up to the ends, up to the count, or without end; how many it were."""
+    output = sys.stdout.buffer
+    printed = 0
+    total = _expected(consumer, ends, count)
+    with progress("consuming", total, unit="records", prints=True) as bar:
+        while printed != count and not (ends is not None and _is_at(consumer, ends)):
+            wanted = _AT_ONCE if count is None else min(_AT_ONCE, count - printed)
+            records = consumer.poll(_POLL_MS, max_records=wanted)
+            if ends is not None:
+                records = [r for r in records if r.offset < ends[_of(r.topic, r.partition)]]
+            output.writelines(line(record) + b"\n" for record in records)
+            output.flush()
+            printed += len(records)
+            bar.advance(len(records))
+    return printed
+
+
+def _partitions(cluster: Cluster, topic: str, indexes: tuple[int, ...]) -> list[TopicPartition]:
+    there = cluster.topic(topic).partitions
+    for index in indexes:
+        if index not in there:
+            raise NoSuchTopic(
+                f"the topic {topic!r} has the partitions 0 to {len(there) - 1}, not {index}"
+            )
+    return [_of(topic, index) for index in (indexes or there)]
+
+
+def _of(topic: str, index: int) -> TopicPartition:
+    return TopicPartition(TopicName(topic), PartitionIndex(index))
+
+
+def _starts(
+    cluster: Cluster,
+    start: Start | FromEnd,
+    where: list[TopicPartition],
+    ends: dict[TopicPartition, int],
+) -> dict[TopicPartition, Start]:
+    if not isinstance(start, FromEnd):
+        return dict.fromkeys(where, start)
+    firsts = list_offsets(cluster, dict.fromkeys(where, EARLIEST))
+    return {
+        partition: AtOffset(max(firsts[partition].offset, ends[partition] - start.records))
+        for partition in where
+    }
+
+
+def _is_at(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
+    positions = consumer.positions
+    return all(positions[partition] >= end for partition, end in ends.items())
+
+
+def _expected(
+    consumer: Consumer, ends: dict[TopicPartition, int] | None, count: int | None
+) -> int | None:
+    """How many records will come, where that is known, for the progress bar."""
+    if ends is None:
+        return count
+    positions = consumer.positions
+    left = sum(max(0, end - positions[partition]) for partition, end in ends.items())
+    return left if count is None else min(left, count)

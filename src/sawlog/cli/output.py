@@ -1,0 +1,105 @@
+"""What commands print: tables for people, JSON for machines, progress where someone watches.
+
+Results go to stdout, everything else to stderr. rich is imported when a table or a bar is drawn.
+"""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
+_PIPE_WIDTH = 10_000  # a table in a file or a pipe is not folded
+
+
+def print_json(value: Any) -> None:
+    """One value in one line."""
+    click.echo(json.dumps(value, ensure_ascii=False, separators=(", ", ": ")))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Numbers to the right, the rest to the left; plain enough to be cut up by other programs."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for place, column in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[place], int | float) for row in rows)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    width = None if sys.stdout.isatty() else _PIPE_WIDTH
+    Console(width=width, highlight=False, markup=False, emoji=False).print(table)
+
+
+def note(message: str) -> None:
+    """A remark for whoever watches; never part of the result."""
+    click.echo(message, err=True)
+
+
+class Progress(Protocol):
+    def advance(self, amount: int) -> None: ...
+
+
+class _Silent:
+    def advance(self, amount: int) -> None:
+        """Nobody watches."""
+
+
+class _Bar:
+    def __init__(self, progress: "RichProgress", total: int | None, label: str) -> None:
+        self._progress = progress
+        self._task = progress.add_task(label, total=total)
+
+    def advance(self, amount: int) -> None:
+        self._progress.advance(self._task, amount)
+
+
+@contextlib.contextmanager
+def progress(
+    label: str, total: int | None, *, unit: str, prints: bool = False
+) -> Iterator[Progress]:
+    """A bar on stderr where that is a terminal; not where what is printed meanwhile (`prints`)
+    goes to a terminal too.
+    """
+    if not sys.stderr.isatty() or (prints and sys.stdout.isatty()):
+        yield _Silent()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeElapsedColumn(),
+    )
+    console = Console(stderr=True)
+    with RichProgress(*columns, console=console, transient=True) as drawn:
+        yield _Bar(drawn, total, label)
+
+
+@contextlib.contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """`| head` has seen enough: that is no error, and nothing more is written."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more at its end, to where it hurts nobody.
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(str(item) for item in value)
+    return "" if value is None else str(value)

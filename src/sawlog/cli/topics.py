@@ -1,0 +1,222 @@
+"""`sawlog topics`: create, list, describe, delete and alter topics."""
+
+from typing import Any
+
+import click
+
+from sawlog.cli.failures import FAILED, describe
+from sawlog.cli.options import json_option, parse_settings, with_cluster
+from sawlog.cli.output import note, print_json, print_table
+from sawlog.client.admin import Admin, NewTopic, Refusals
+from sawlog.client.cluster import Cluster
+from sawlog.client.configs import Change, ConfigEntry, ConfigSource, Operation, Resource
+from sawlog.client.configs import ResourceType as Type
+from sawlog.client.metadata import Topic
+from sawlog.client.offsets import EARLIEST, LATEST, FoundOffset
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import TopicPartition, format_topic_id
+
+_names = click.argument("names", metavar="NAME...", nargs=-1, required=True)
+
+
+@click.group()
+def topics() -> None:
+    """Create, list, describe, delete and alter topics."""
+
+
+@topics.command()
+@_names
+@click.option("-p", "--partitions", type=click.IntRange(1), help="How many; else as configured.")
+@click.option("-r", "--replicas", type=click.IntRange(1), help="How many; else as configured.")
+@click.option("--config", multiple=True, metavar="KEY=VALUE", help="A setting of the topic.")
+@click.option("--if-not-exists", is_flag=True, help="Be content where it is there already.")
+@click.option("--validate-only", is_flag=True, help="Check the call, create nothing.")
+@with_cluster
+def create(
+    names: tuple[str, ...],
+    partitions: int | None,
+    replicas: int | None,
+    config: tuple[str, ...],
+    if_not_exists: bool,
+    validate_only: bool,
+    cluster: Cluster,
+) -> None:
+    """Create topics, and wait until they can be used."""
+    configs = parse_settings("--config", config)
+    wanted = [NewTopic(name, partitions or -1, replicas or -1, configs=configs) for name in names]
+    refusals = Admin(cluster).create_topics(wanted, validate_only=validate_only)
+    done = "could be created" if validate_only else "created"
+    forgiven = ErrorCode.TOPIC_ALREADY_EXISTS if if_not_exists else None
+    _report(names, refusals, done, forgiven=forgiven)
+
+
+@topics.command("list")
+@click.option("--internal", is_flag=True, help="The cluster's own topics too.")
+@json_option
+@with_cluster
+def list_topics(internal: bool, as_json: bool, cluster: Cluster) -> None:
+    """List the topics of the cluster."""
+    found = Admin(cluster).list_topics(include_internal=internal)
+    if as_json:
+        print_json(
+            [
+                {"name": topic.name, **_counts(topic), "internal": topic.is_internal}
+                for topic in found
+            ]
+        )
+        return
+    rows = [(topic.name, *_counts(topic).values()) for topic in found]
+    print_table(("topic", "partitions", "replicas"), rows)
+
+
+@topics.command("describe")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--configs", "with_configs", is_flag=True, help="All settings, not only its own.")
+@json_option
+@with_cluster
+def describe_topics(
+    names: tuple[str, ...], with_configs: bool, as_json: bool, cluster: Cluster
+) -> None:
+    """Describe topics (all, where none is named): partitions, replicas, offsets, settings."""
+    admin = Admin(cluster)
+    refusals: Refusals = {}
+    if names:
+        found, refusals = admin.describe_topics(names)
+    else:
+        found = admin.list_topics()
+    described = [_description(admin, topic, with_configs) for topic in found]
+    if as_json:
+        print_json(described)
+    else:
+        for entry in described:
+            _print_description(entry)
+    _report((), refusals, "")
+
+
+@topics.command()
+@_names
+@click.option("--if-exists", is_flag=True, help="Be content where it is not there.")
+@with_cluster
+def delete(names: tuple[str, ...], if_exists: bool, cluster: Cluster) -> None:
+    """Delete topics with all their records, for good."""
+    refusals = Admin(cluster).delete_topics(names)
+    forgiven = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if if_exists else None
+    _report(names, refusals, "deleted", forgiven=forgiven)
+
+
+@topics.command()
+@click.argument("name")
+@click.option("-p", "--partitions", type=click.IntRange(1), help="Partitions in all, from now on.")
+@click.option("--set", "to_set", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
+@click.option("--reset", multiple=True, metavar="KEY", help="Back to the broker's own.")
+@click.option("--append", multiple=True, metavar="KEY=VALUE", help="Add to a list.")
+@click.option("--subtract", multiple=True, metavar="KEY=VALUE", help="Take out of a list.")
+@click.option("--validate-only", is_flag=True, help="Check the call, change nothing.")
+@with_cluster
+def alter(
+    name: str,
+    partitions: int | None,
+    to_set: tuple[str, ...],
+    reset: tuple[str, ...],
+    append: tuple[str, ...],
+    subtract: tuple[str, ...],
+    validate_only: bool,
+    cluster: Cluster,
+) -> None:
+    """Give a topic more partitions, or change its settings."""
+    changes = [Change(key, Operation.DELETE) for key in reset]
+    for option, operation, settings in (
+        ("--set", Operation.SET, to_set),
+        ("--append", Operation.APPEND, append),
+        ("--subtract", Operation.SUBTRACT, subtract),
+    ):
+        for key, value in parse_settings(option, settings).items():
+            changes.append(Change(key, operation, value))
+    if not changes and partitions is None:
+        raise click.UsageError(
+            "nothing to alter: give --partitions, --set, --reset, --append or --subtract"
+        )
+    admin = Admin(cluster)
+    refusals: Refusals = {}
+    if changes:
+        refused = admin.alter_configs(
+            {Resource(Type.TOPIC, name): changes}, validate_only=validate_only
+        )
+        refusals.update({resource.name: error for resource, error in refused.items()})
+    if partitions is not None and not refusals:
+        refusals = admin.create_partitions({name: partitions}, validate_only=validate_only)
+    _report((name,), refusals, "could be altered" if validate_only else "altered")
+
+
+def _report(
+    names: tuple[str, ...], refusals: Refusals, done: str, *, forgiven: ErrorCode | None = None
+) -> None:
+    """Says for each name what became of it; exit code 1 where one was refused."""
+    failed = {name: error for name, error in refusals.items() if error.code is not forgiven}
+    for name in names:
+        if name not in refusals:
+            note(f"{name}: {done}")
+    for name, error in failed.items():
+        note(f"sawlog: {name}: {describe(error)}")
+    if failed:
+        click.get_current_context().exit(FAILED)
+
+
+def _counts(topic: Topic) -> dict[str, int]:
+    replicas = [len(partition.replicas) for partition in topic.partitions.values()]
+    return {"partitions": len(topic.partitions), "replicas": max(replicas, default=0)}
+
+
+def _description(admin: Admin, topic: Topic, with_configs: bool) -> dict[str, Any]:
+    where = [TopicPartition(topic.name, index) for index in topic.partitions]
+    first = _offsets(admin, where, EARLIEST)
+    last = _offsets(admin, where, LATEST)
+    resource = Resource(Type.TOPIC, topic.name)
+    entries = admin.describe_configs([resource])[resource]
+    return {
+        "name": topic.name,
+        "id": format_topic_id(topic.id),
+        **_counts(topic),
+        "internal": topic.is_internal,
+        "configs": {entry.name: entry.value for entry in entries if _is_shown(entry, with_configs)},
+        "partition_list": [
+            {
+                "partition": partition.index,
+                "leader": partition.leader,
+                "leader_epoch": partition.leader_epoch,
+                "replicas": list(partition.replicas),
+                "in_sync": list(partition.in_sync),
+                "first_offset": _offset(first, topic, partition.index),
+                "end_offset": _offset(last, topic, partition.index),
+            }
+            for partition in topic.partitions.values()
+        ],
+    }
+
+
+def _is_shown(entry: ConfigEntry, with_configs: bool) -> bool:
+    return with_configs or entry.source is ConfigSource.TOPIC
+
+
+def _offsets(
+    admin: Admin, where: list[TopicPartition], mark: int
+) -> dict[TopicPartition, FoundOffset]:
+    """None where a leader is missing: the rest of a description is worth showing then."""
+    try:
+        return admin.list_offsets(dict.fromkeys(where, mark))
+    except KafkaError:
+        return {}
+
+
+def _offset(offsets: dict[TopicPartition, FoundOffset], topic: Topic, index: Any) -> int | None:
+    found = offsets.get(TopicPartition(topic.name, index))
+    return None if found is None else found.offset
+
+
+def _print_description(entry: dict[str, Any]) -> None:
+    click.echo(f"{entry['name']}  id {entry['id']}")
+    for key, value in entry["configs"].items():
+        click.echo(f"  {key}={value}")
+    columns = ("partition", "leader", "epoch", "replicas", "in sync", "first offset", "end offset")
+    rows = [tuple(partition.values()) for partition in entry["partition_list"]]
+    print_table(columns, rows)
