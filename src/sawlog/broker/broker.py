@@ -19,7 +19,7 @@ from sawlog.cluster.member import Member
 from sawlog.cluster.producer_ids import ProducerIds
 from sawlog.cluster.topics import Topics
 from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
-from sawlog.core.ids import NodeId, PartitionIndex, TopicId, TopicName, TopicPartition
+from sawlog.core.ids import NO_TOPIC_ID, NodeId, PartitionIndex, TopicId, TopicName, TopicPartition
 from sawlog.core.log import EventLogger
 from sawlog.core.ports import DiskError
 from sawlog.protocol.apis import ApiKey
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from sawlog.storage.config import LogConfig
 
 log = EventLogger(__name__)
+
+REOPEN_MS = 5_000
+"""After this time a log that could not be opened (a full disk, say) is tried again."""
 
 COMMIT = "commit"
 """The flush policy under which a record is committed only when it is on the disk."""
@@ -166,7 +169,7 @@ class Broker:
             else:
                 self._apply_topic(before, after)
         if is_first:
-            self._report_strays()
+            self._set_aside_strays()
             self._retain_later()
 
     def _apply_topic(self, before: TopicImage | None, after: TopicImage) -> None:
@@ -178,17 +181,28 @@ class Broker:
             name = TopicPartition(after.name, PartitionIndex(index))
             replica = self.partitions.get(name)
             if replica is None:
-                replica = self._open(name, after, config)
+                try:
+                    replica = self._open(name, after, config)
+                except (KafkaError, DiskError) as error:
+                    log.error("log cannot be opened", log=str(name), reason=str(error))
+                    self.timer.after(REOPEN_MS, lambda: self._apply_again(after))
+                    return
             elif reconfigured:
                 replica.log.reconfigure(config)
             if state.leader == self.node_id:
                 replica.lead(state.leader_epoch, state.isr)
 
+    def _apply_again(self, topic: TopicImage) -> None:
+        """Another try at a topic whose logs could not be opened, if it is still wanted."""
+        if self.image.topics.get(topic.name) is topic:
+            self._apply_topic(topic, topic)
+
     def _open(self, name: TopicPartition, topic: TopicImage, config: "LogConfig") -> Partition:
         found = self.directory.logs.get(name)
-        if found is not None and found.topic_id != topic.id:
-            log.warning("log of a deleted topic removed", log=str(name))
-            self.directory.delete(name)
+        if found is not None and found.topic_id == NO_TOPIC_ID:
+            self.directory.identify_log(found, topic.id)
+        elif found is not None and found.topic_id != topic.id:
+            self._set_aside(name)
             found = None
         replica = Partition(
             found or self.directory.create(name, topic.id, config),
@@ -204,11 +218,15 @@ class Broker:
         known = self.image.topics.get(topic)
         return log_config(self.config, known.configs if known else {})
 
-    def _report_strays(self) -> None:
-        """Logs of topics that nobody knows: left alone, because they may be somebody's data."""
-        for name in self.directory.logs:
-            if name not in self.partitions:
-                log.warning("log of an unknown topic left as it is", log=str(name))
+    def _set_aside_strays(self) -> None:
+        """Logs of topics that nobody knows, left by a crash in a deletion or brought by somebody:
+        out of the way, so that a new topic of that name starts empty, but not lost."""
+        for name in [name for name in self.directory.logs if name not in self.partitions]:
+            self._set_aside(name)
+
+    def _set_aside(self, name: TopicPartition) -> None:
+        kept = self.directory.set_aside(name)
+        log.warning("log of no known topic set aside", log=str(name), directory=kept)
 
     def _drop_topic(self, topic: TopicImage) -> None:
         gone = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

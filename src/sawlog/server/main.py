@@ -65,7 +65,7 @@ def run(options: BrokerOptions) -> int:
         try:
             running = BrokerProcess(options, loop)
             await running.start()
-        except (DiskError, OSError, ValueError) as error:
+        except (DiskError, OSError) as error:
             log.error("cannot start", reason=str(error))
             return CANNOT_START
         running.announce()
@@ -162,7 +162,7 @@ class BrokerProcess:
             return
         try:
             self.broker.apply(old, new)
-        except (DiskError, ValueError) as error:
+        except Exception as error:
             self._ready.set_exception(error)
         else:
             self._ready.set_result(None)

@@ -21,6 +21,10 @@ _NOT_LOGS = frozenset({"__cluster_metadata"})
 events = EventLogger(__name__)
 
 
+class WrongOwner(DiskError):
+    """The directory holds the logs of another broker."""
+
+
 class LogDirectory:
     """All logs of a data directory.
 
@@ -82,10 +86,10 @@ class LogDirectory:
                 watermark=watermarks.get(tp, 0),
             )
             self.logs[tp] = log
-        self._checkpointer.start(recovery_points or {})
+        self._checkpointer.start(recovery_points or {}, start_offsets)
 
     def identify(self, cluster_id: str, node_id: int) -> None:
-        """Writes meta.properties, or checks it: ValueError where it names another broker."""
+        """Writes meta.properties, or checks it: WrongOwner where it names another broker."""
         try:
             found = files.decode_meta_properties(self.disk.read_file(files.META_PROPERTIES))
         except FileNotFoundError:
@@ -98,9 +102,10 @@ class LogDirectory:
             meta = files.MetaProperties(cluster_id, node_id, directory_id)
             self.disk.replace(files.META_PROPERTIES, files.encode_meta_properties(meta))
         elif (found.cluster_id, found.node_id) != (cluster_id, node_id):
-            raise ValueError(
+            raise WrongOwner(
+                files.META_PROPERTIES,
                 f"the data directory belongs to node {found.node_id} of cluster"
-                f" {found.cluster_id}, not to node {node_id} of cluster {cluster_id}"
+                f" {found.cluster_id}, not to node {node_id} of cluster {cluster_id}",
             )
 
     def close_cleanly(self, broker_epoch: int = -1) -> None:
@@ -135,6 +140,23 @@ class LogDirectory:
         log.commit.directory_is_dirty = False  # synced with partition.metadata
         self.logs[tp] = log
         return log
+
+    def identify_log(self, log: Log, topic_id: TopicId) -> None:
+        """Tells a log whose partition.metadata was lost which topic it belongs to."""
+        path = f"{log.directory}/{files.PARTITION_METADATA}"
+        self.disk.replace(path, files.encode_partition_metadata(topic_id))
+        log.topic_id = topic_id
+
+    def set_aside(self, tp: TopicPartition) -> str:
+        """Takes a log that belongs to no known topic out of the way, and keeps its files; returns
+        the name of their new directory."""
+        log = self.logs.pop(tp)
+        log.close()
+        self._checkpointer.forget(log)
+        kept = files.stray_directory_name(tp, self.random.bytes(16))
+        self.disk.rename(log.directory, kept)
+        self.disk.sync_directory("")
+        return kept
 
     def delete(self, tp: TopicPartition) -> None:
         """The log is gone at once (renamed away, as Kafka does); its files go right after.
@@ -177,10 +199,11 @@ class LogDirectory:
     def rolled(self, log: Log) -> None:
         self._checkpointer.rolled(log)
 
-    def started_later(self, log: Log) -> None:
+    def start_moved(self, log: Log) -> None:
         self._checkpointer.changed(log)
+        self._checkpointer.checkpoint_later()
 
-    def lower_recovery_point(self, log: Log, offset: int) -> None:
+    def lower_checkpoints(self, log: Log, offset: int) -> None:
         self._checkpointer.lower(log, offset)
 
     # Small files
@@ -200,9 +223,9 @@ class LogDirectory:
         return is_clean
 
     def _read_offsets(self, name: str, names: list[str]) -> dict[TopicPartition, int] | None:
-        """A checkpoint; None where it is missing or cannot be believed."""
+        """A checkpoint, empty where none was written yet; None where it cannot be believed."""
         if name not in names:
-            return None
+            return {}
         try:
             return files.decode_offsets(self.disk.read_file(name))
         except files.CorruptFile as error:

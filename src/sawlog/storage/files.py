@@ -38,6 +38,7 @@ START_OFFSETS = "log-start-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 DELETED_DIRECTORY = "-delete"
+STRAY_DIRECTORY = "-stray"
 _LEFTOVER_SUFFIXES = (".tmp", ".deleted", ".cleaned")
 
 _OFFSET_FILE = re.compile(r"(\d{20})(\.[a-z]+)")
@@ -81,7 +82,16 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
 
 def deleted_directory_name(tp: TopicPartition, unique: bytes) -> str:
     """Kafka's name for a partition that is being deleted, at most 255 characters long."""
-    suffix = f"-{tp.partition}.{unique.hex()}{DELETED_DIRECTORY}"
+    return _suffixed(tp, unique, DELETED_DIRECTORY)
+
+
+def stray_directory_name(tp: TopicPartition, unique: bytes) -> str:
+    """Kafka's name for a partition that was found and belongs to no topic."""
+    return _suffixed(tp, unique, STRAY_DIRECTORY)
+
+
+def _suffixed(tp: TopicPartition, unique: bytes, ending: str) -> str:
+    suffix = f"-{tp.partition}.{unique.hex()}{ending}"
     return tp.topic[: 255 - len(suffix)] + suffix
 
 
