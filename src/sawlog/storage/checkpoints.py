@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sawlog.core.ids import TopicPartition
 from sawlog.core.log import EventLogger
 from sawlog.core.ports import DiskError, DiskFull, TooManyOpenFiles
-from sawlog.storage import files, snapshots
+from sawlog.storage import files, snapshots, trimming
 from sawlog.storage.log import Log
 
 if TYPE_CHECKING:
@@ -24,26 +24,31 @@ events = EventLogger(__name__)
 
 
 class Checkpointer:
-    """Invariants: one round at a time; `_points` is what the recovery points' file says or will
-    say when the write under way is done, and never more than was flushed."""
+    """Invariants: one round at a time; `_points` and `_starts` are what the files say, or will say
+    when the write under way is done; no point is beyond what was flushed."""
 
     def __init__(self, directory: "LogDirectory", *, flushes: bool) -> None:
         self.directory = directory
         self.flushes = flushes
         self._points: dict[TopicPartition, int] = {}
+        self._starts: dict[TopicPartition, int] = {}
         self._changed: dict[Log, None] = {}
         self._round: _Round | None = None
         self._is_wanted = False  # another round, as soon as this one ends
         self._is_timed = False
 
-    def start(self, points: dict[TopicPartition, int]) -> None:
-        """After all logs are open; `points` is what the file says."""
+    def start(self, points: dict[TopicPartition, int], starts: dict[TopicPartition, int]) -> None:
+        """After all logs are open, with what the files say; where that is more than the logs
+        turned out to hold, they are corrected before the first append."""
         logs = self.directory.logs
-        for tp, point in points.items():
-            if tp in logs:
-                self._points[tp] = min(point, logs[tp].flushed_offset)
-        if any(points[tp] != point for tp, point in self._points.items()):
-            self.directory.disk.replace(*self._recovery_points())
+        self._points = {
+            tp: min(point, logs[tp].flushed_offset) for tp, point in points.items() if tp in logs
+        }
+        self._starts = {tp: start for tp, start in starts.items() if tp in logs}
+        if any(points[tp] != point for tp, point in self._points.items()) or any(
+            logs[tp].start_offset != start for tp, start in self._starts.items()
+        ):
+            self._write_now()
 
     # While the broker works
 
@@ -77,13 +82,16 @@ class Checkpointer:
             self._round.begin()
 
     def lower(self, log: Log, offset: int) -> None:
-        """The file claims at most `offset` when this returns; DiskError where it cannot.
+        """The files claim at most `offset` when this returns; DiskError where they cannot.
 
         A round's write that is under way is overtaken: the later `replace` of a path wins.
         """
         if self._points.get(log.tp, 0) > offset:
             self._points[log.tp] = offset
-            self.directory.disk.replace(*self._recovery_points())
+            self.directory.disk.replace(files.RECOVERY_POINTS, files.encode_offsets(self._points))
+        if self._starts.get(log.tp, 0) > offset:
+            self._starts[log.tp] = offset
+            self.directory.disk.replace(files.START_OFFSETS, files.encode_offsets(self._starts))
 
     def _timed(self) -> None:
         self._is_timed = False
@@ -94,7 +102,7 @@ class Checkpointer:
     def write_later(self, points: dict[Log, int], done: Callable[[DiskError | None], None]) -> None:
         for log, point in points.items():
             self._points[log.tp] = point
-        self.directory.disk.replace_later([self._recovery_points(), *self._offsets()], done)
+        self.directory.disk.replace_later(self._files(), done)
 
     def ended(self, unfinished: list[Log]) -> None:
         self._round = None
@@ -117,24 +125,23 @@ class Checkpointer:
                 if log.snapshots.latest() != log.end_offset or log.producers.changed:
                     snapshots.write_now(log)
                 self._points[log.tp] = log.end_offset
-        for path, data in (self._recovery_points(), *self._offsets()):
-            self.directory.disk.replace(path, data)
+            trimming.remove_doomed_now(log)
+        self._write_now()
 
     # Contents
 
-    def _recovery_points(self) -> tuple[str, bytes]:
-        return files.RECOVERY_POINTS, files.encode_offsets(self._points)
+    def _write_now(self) -> None:
+        for path, data in self._files():
+            self.directory.disk.replace(path, data)
 
-    def _offsets(self) -> list[tuple[str, bytes]]:
-        """Watermarks of all logs; start offsets where the files alone do not tell them."""
+    def _files(self) -> list[tuple[str, bytes]]:
         logs = self.directory.logs
         watermarks = {tp: log.high_watermark for tp, log in logs.items()}
-        starts = {
-            tp: log.start_offset for tp, log in logs.items() if log.start_offset > log.bases[0]
-        }
+        self._starts = {tp: log.start_offset for tp, log in logs.items() if log.start_offset > 0}
         return [
+            (files.RECOVERY_POINTS, files.encode_offsets(self._points)),
+            (files.START_OFFSETS, files.encode_offsets(self._starts)),
             (files.WATERMARKS, files.encode_offsets(watermarks)),
-            (files.START_OFFSETS, files.encode_offsets(starts)),
         ]
 
 

@@ -26,8 +26,8 @@ class Home(Protocol):
     def rolled(self, log: "Log") -> None:
         """A segment is complete: a producer snapshot at `end_offset` and a checkpoint are due."""
 
-    def started_later(self, log: "Log") -> None:
-        """A log's `start_offset` has moved."""
+    def start_moved(self, log: "Log") -> None:
+        """A log's `start_offset` has moved: a checkpoint is due."""
 
-    def lower_recovery_point(self, log: "Log", offset: int) -> None:
-        """The checkpoint on disk claims no more than `offset` for this log when this returns."""
+    def lower_checkpoints(self, log: "Log", offset: int) -> None:
+        """No checkpoint on disk claims more than `offset` for this log when this returns."""

@@ -62,6 +62,7 @@ class Log:
         "commit",
         "config",
         "directory",
+        "doomed",
         "end_offset",
         "epochs",
         "flushed_offset",
@@ -69,6 +70,7 @@ class Log:
         "high_watermark",
         "home",
         "is_closed",
+        "is_removing",
         "producers",
         "segments",
         "snapshots",
@@ -94,6 +96,8 @@ class Log:
         self.high_watermark = 0  # kept by replication, checkpointed by the directory
         self.segments: list[Segment] = []  # oldest first; the last one is active
         self.bases: list[int] = []  # their base offsets
+        self.doomed: list[Segment] = []  # taken out at the start, to be unlinked one by one
+        self.is_removing = False
         self.epochs = LeaderEpochs()
         self.producers = ProducerStates()
         self.snapshots = Snapshots(home.disk, self.directory)
@@ -243,6 +247,8 @@ class Log:
         for segment in self.segments:
             if segment is self.active or segment.index.tail or segment.time_index.tail:
                 segment.finish()
+            segment.close()
+        for segment in self.doomed:
             segment.close()
 
     def reconfigure(self, config: LogConfig) -> None:

@@ -58,15 +58,14 @@ def open_log(
             for base in bases
         ]
     )
-    epochs_are_known = _read_epochs(log, names)
+    _read_epochs(log, names)
     point = max(recovery_point or 0, bases[0])
     recovery = _Recovery(log, point, is_point_known=recovery_point is not None)
     recovery.run()
     if log.end_offset < point:
         _skip_missing(log, point, point if recovery.is_blocked else watermark)
     _settle(log, point, start_offset, watermark)
-    if not epochs_are_known:
-        _rebuild_epochs(log)
+    _complete_epochs(log)
     return log
 
 
@@ -269,25 +268,30 @@ def _read_topic_id(log: Log, names: list[str]) -> TopicId:
     return NO_TOPIC_ID
 
 
-def _read_epochs(log: Log, names: list[str]) -> bool:
-    """Whether the checkpoint tells the epochs; Kafka creates it empty, which tells nothing."""
+def _read_epochs(log: Log, names: list[str]) -> None:
+    """As the checkpoint has them; none where it cannot be believed (Kafka creates it empty)."""
     if files.EPOCH_CHECKPOINT not in names:
-        return False
+        return
     data = log.home.disk.read_file(f"{log.directory}/{files.EPOCH_CHECKPOINT}")
     try:
         log.epochs = LeaderEpochs(files.decode_epochs(data))
     except files.CorruptFile as error:
         if data:
             events.warning("leader epochs rebuilt", log=str(log.tp), reason=str(error))
-        return False
-    return True
 
 
-def _rebuild_epochs(log: Log) -> None:
-    """From all batches; the file is written before the next append."""
+def _complete_epochs(log: Log) -> None:
+    """Adds the epochs of batches before the first known one, from the batches: all of them where
+    the checkpoint told nothing, else those that a start offset which a crash took back had hidden.
+    The file is written before the next append."""
+    known = log.epochs.entries
+    limit_offset = known[0].start_offset if known else log.end_offset
+    if limit_offset <= log.start_offset:
+        return
     log.epochs = LeaderEpochs()
+    log.epochs_changed()
     try:
-        for header in trimming.headers_between(log, log.start_offset, log.end_offset):
+        for header in trimming.headers_between(log, log.start_offset, limit_offset):
             if header.leader_epoch > log.epochs.latest:
                 start = max(header.base_offset, log.start_offset)
                 log.epochs.assign(header.leader_epoch, start)
@@ -298,3 +302,6 @@ def _rebuild_epochs(log: Log) -> None:
             path=damage.file.path,
             position=damage.position,
         )
+    for entry in known:
+        if entry.epoch > log.epochs.latest:
+            log.epochs.assign(*entry)

@@ -298,11 +298,12 @@ class Segment:
         self.index.close()
         self.time_index.close()
 
-    def remove(self, disk: Disk, directory: str) -> list[str]:
-        """Unlinks the files; slices under way keep reading theirs. Returns their names."""
+    def names(self) -> list[str]:
+        return [offset_name(self.base_offset, suffix) for suffix in SEGMENT_SUFFIXES]
+
+    def remove(self, disk: Disk, directory: str) -> None:
+        """Unlinks the files; slices under way keep reading theirs."""
         self.index.close()
         self.time_index.close()
-        names = [offset_name(self.base_offset, suffix) for suffix in SEGMENT_SUFFIXES]
-        for name in names:
+        for name in self.names():
             disk.remove(f"{directory}/{name}")
-        return names

@@ -2,7 +2,8 @@
 
 A cut at the end is durable before it returns, and the checkpoint claims less before anything is
 cut: batches that are appended where others were must never hide behind an old recovery point.
-Files removed at the start are unlinked at once; slices under way hold their descriptors.
+At the start one segment after the other is unlinked, each durably before the next: the disk may
+forget a removal, and what comes back after a crash must not leave a gap.
 """
 
 from typing import TYPE_CHECKING
@@ -45,7 +46,7 @@ def _cut_files(log: "Log", offset: int) -> None:
     events.info(
         "log truncated", log=str(log.tp), from_offset=end_offset, old_end_offset=log.end_offset
     )
-    log.home.lower_recovery_point(log, end_offset)
+    log.home.lower_checkpoints(log, end_offset)
     log.flushed_offset = min(log.flushed_offset, end_offset)
     log.commit.cut(end_offset)
     log.generation += 1
@@ -114,7 +115,7 @@ def advance_start(log: "Log", offset: int) -> None:
     if log.epochs.truncate_start(offset):
         log.epochs_changed()
     _remove_oldest(log, log.segment_index_for(offset))
-    log.home.started_later(log)
+    log.home.start_moved(log)
 
 
 def retain(log: "Log", now_ms: int, limit_offset: int) -> list[str]:
@@ -139,7 +140,7 @@ def retain(log: "Log", now_ms: int, limit_offset: int) -> list[str]:
         if log.epochs.truncate_start(first_kept):
             log.epochs_changed()
     removed = _remove_oldest(log, expired)
-    log.home.started_later(log)
+    log.home.start_moved(log)
     return removed
 
 
@@ -182,19 +183,17 @@ def _is_older(segment: Segment, oldest_kept_ms: int) -> bool:
 
 
 def _remove_oldest(log: "Log", count: int) -> list[str]:
-    """Removes the first `count` segments, never the active one."""
+    """Takes the first `count` segments out of the log, never the active one; returns the names of
+    the files that go."""
     count = min(count, len(log.segments) - 1)
     if count <= 0:
         return []
-    removed, kept = log.segments[:count], log.segments[count:]
+    doomed, kept = log.segments[:count], log.segments[count:]
     log.adopt(kept)
+    log.doomed += doomed
     log.flushed_offset = max(log.flushed_offset, kept[0].base_offset)
-    gone = {file for segment in removed for file in segment.files()}
+    gone = {file for segment in doomed for file in segment.files()}
     log.commit.unsynced = [file for file in log.commit.unsynced if file not in gone]
-    names = []
-    for segment in removed:
-        names += segment.remove(log.home.disk, log.directory)
-    log.snapshots.remove_below(kept[0].base_offset)
     events.info(
         "segments removed",
         log=str(log.tp),
@@ -202,4 +201,39 @@ def _remove_oldest(log: "Log", count: int) -> list[str]:
         start_offset=log.start_offset,
         first_kept=kept[0].base_offset,
     )
-    return names
+    remove_doomed(log)
+    return [name for segment in doomed for name in segment.names()]
+
+
+def remove_doomed(log: "Log") -> None:
+    """Unlinks the doomed segments, oldest first, off the loop; slices under way keep theirs."""
+    if log.doomed and not log.is_removing:
+        log.is_removing = True
+        _remove_next(log)
+
+
+def _remove_next(log: "Log") -> None:
+    if not log.doomed or log.is_closed or log.home.offline is not None:
+        log.is_removing = False
+        return
+
+    def removed(error: DiskError | None) -> None:
+        if error is not None and not log.is_closed:
+            log.refusal(error)
+        _remove_next(log)
+
+    try:
+        log.doomed.pop(0).remove(log.home.disk, log.directory)
+        if not log.doomed:
+            log.snapshots.remove_below(log.bases[0])
+        log.home.disk.sync_directory_later(log.directory, removed)
+    except DiskError as error:
+        log.is_removing = False
+        log.refusal(error)
+
+
+def remove_doomed_now(log: "Log") -> None:
+    """The same before it returns, for the end."""
+    while log.doomed:
+        log.doomed.pop(0).remove(log.home.disk, log.directory)
+        log.home.disk.sync_directory(log.directory)
