@@ -1,0 +1,195 @@
+"""The commands against a running broker: exit codes, what is printed, pipes."""
+
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sawlog.cli.main import run
+from support.broker import SawlogServer, running_sawlog
+
+_names = itertools.count()
+TIMEOUT_S = 60
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SawlogServer]:
+    with running_sawlog(tmp_path_factory.mktemp("broker")) as server:
+        yield server
+
+
+class Sawlog:
+    """The command line, pointed at the broker; in this process, for speed."""
+
+    def __init__(self, capture: pytest.CaptureFixture[bytes], directory: Path) -> None:
+        self._capture = capture
+        self._input = directory / "input"
+
+    def __call__(self, *arguments: str, lines: str | None = None, code: int = 0) -> str:
+        """Runs a command that is to end with this code: its stdout, or its stderr if it fails."""
+        if lines is not None:
+            self._input.write_text(lines)
+            arguments = (*arguments, "--file", str(self._input))
+        self._capture.readouterr()
+        ended = run(arguments)
+        out, err = self._capture.readouterr()
+        assert ended == code, err.decode()
+        return (out if code == 0 else err).decode()
+
+
+@pytest.fixture
+def sawlog(
+    server: SawlogServer,
+    capsysbinary: pytest.CaptureFixture[bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Sawlog:
+    monkeypatch.setenv("SAWLOG_BOOTSTRAP", server.bootstrap)
+    return Sawlog(capsysbinary, tmp_path)
+
+
+@pytest.fixture
+def topic(sawlog: Sawlog) -> str:
+    name = f"topic-{next(_names)}"
+    sawlog("topics", "create", name, "-p", "3", "--config", "retention.ms=123456")
+    return name
+
+
+def test_a_topic_lives_and_dies(sawlog: Sawlog, topic: str) -> None:
+    listed = json.loads(sawlog("topics", "list", "--json"))
+    assert {"name": topic, "partitions": 3, "replicas": 1, "internal": False} in listed
+    sawlog("topics", "alter", topic, "-p", "4", "--set", "retention.ms=99")
+    (described,) = json.loads(sawlog("topics", "describe", topic, "--json"))
+    assert described["configs"] == {"retention.ms": "99"}
+    assert [entry["end_offset"] for entry in described["partition_list"]] == [0, 0, 0, 0]
+    sawlog("topics", "delete", topic)
+    assert topic not in sawlog("topics", "list")
+
+
+def test_tables_are_for_people(sawlog: Sawlog, topic: str) -> None:
+    lines = sawlog("topics", "list").splitlines()
+    assert lines[0].split() == ["topic", "partitions", "replicas"]
+    assert [topic, "3", "1"] in [line.split() for line in lines]
+    assert "retention.ms=123456" in sawlog("topics", "describe", topic)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["create", "a b"], "INVALID_TOPIC_EXCEPTION"),
+        (["create", "new", "--config", "no.such=1"], "INVALID_CONFIG"),
+        (["describe", "nope"], "there is no topic 'nope'"),
+        (["delete", "nope"], "UNKNOWN_TOPIC_OR_PARTITION"),
+        (["alter", "nope", "-p", "5"], "UNKNOWN_TOPIC_OR_PARTITION"),
+    ],
+)
+def test_a_refusal_is_one_line_with_its_code(
+    sawlog: Sawlog, arguments: list[str], words: str
+) -> None:
+    shown = sawlog("topics", *arguments, code=1)
+    assert words in shown
+    assert shown.count("\n") == 1
+
+
+def test_what_exists_already_can_be_forgiven(sawlog: Sawlog, topic: str) -> None:
+    assert "TOPIC_ALREADY_EXISTS" in sawlog("topics", "create", topic, code=1)
+    sawlog("topics", "create", topic, "--if-not-exists")
+    sawlog("topics", "delete", "nope", "--if-exists")
+
+
+def test_lines_go_in_and_come_out(sawlog: Sawlog, topic: str) -> None:
+    sawlog("produce", topic, "-p", "1", lines="one\ntwo\n\nlast without an end")
+    found = sawlog("consume", topic, "--from", "beginning", "--exit", "--show", "partition,offset")
+    assert found.splitlines() == ["1\t0\tone", "1\t1\ttwo", "1\t2\t", "1\t3\tlast without an end"]
+
+
+def test_keys_headers_and_nulls(sawlog: Sawlog, topic: str) -> None:
+    options = ("-k", ":", "-H", "a=b", "--null", "NULL", "-p", "0", "-c", "zstd")
+    sawlog("produce", topic, *options, lines="k1:v1\nk2:NULL\n:v3\n")
+    lines = sawlog("consume", topic, "--from", "beginning", "-e", "--json").splitlines()
+    records = [json.loads(line) for line in lines]
+    assert [(r["key"], r["value"]) for r in records] == [("k1", "v1"), ("k2", None), ("", "v3")]
+    assert records[0]["headers"] == [{"name": "a", "value": "b"}]
+
+
+def test_json_goes_from_topic_to_topic_unchanged(sawlog: Sawlog, topic: str) -> None:
+    lines = [
+        {"key": "k", "value": "ü", "partition": 2, "timestamp": 17},
+        {"key": None, "value_base64": "/w==", "partition": 0, "timestamp": 18},
+        {"key": "", "value": None, "headers": {"h": None}, "partition": 1, "timestamp": 19},
+    ]
+    sawlog("produce", topic, "--json", lines="\n".join(json.dumps(line) for line in lines))
+    everything = ("--from", "beginning", "-e", "--json")
+    copied = sawlog("consume", topic, *everything)
+    copy = f"{topic}-copy"
+    sawlog("topics", "create", copy, "-p", "3")
+    sawlog("produce", copy, "--json", lines=copied)
+    again = sawlog("consume", copy, *everything).replace(copy, topic)
+    assert sorted(again.splitlines()) == sorted(copied.splitlines())
+    assert len(copied.splitlines()) == 3
+
+
+def test_reading_starts_and_stops_where_told(sawlog: Sawlog, topic: str) -> None:
+    lines = [{"value": str(n), "partition": 0, "timestamp": n * 1_000} for n in range(1, 7)]
+    sawlog("produce", topic, "--json", lines="\n".join(json.dumps(line) for line in lines))
+
+    def consume(*options: str) -> str:
+        return " ".join(sawlog("consume", topic, *options).split())
+
+    assert consume("--from", "2", "-p", "0", "-n", "2") == "3 4"
+    assert consume("--from", "-2", "-p", "0", "-e") == "5 6"
+    assert consume("--from", "1970-01-01T00:00:04.500Z", "-p", "0", "-e") == "5 6"
+    assert consume("--from", "end", "-e") == ""
+    assert "no offset 99" in sawlog("consume", topic, "--from", "99", "-p", "0", code=1)
+
+
+def test_a_bad_line_stops_after_the_good_ones(sawlog: Sawlog, topic: str) -> None:
+    shown = sawlog("produce", topic, "-k", ":", lines="a:1\nb:2\nno key\n", code=1)
+    assert "line 3: no ':' between a key and a value" in shown
+    assert "the 2 lines before it were sent" in shown
+    assert len(sawlog("consume", topic, "--from", "beginning", "-e").splitlines()) == 2
+
+
+def test_a_record_that_is_too_large_fails_the_command(sawlog: Sawlog, topic: str) -> None:
+    shown = sawlog("produce", topic, lines="x" * 2_000_000, code=1)
+    assert "1 records were not delivered" in shown
+    assert "MESSAGE_TOO_LARGE" in shown
+
+
+def test_standard_input_is_sent_when_it_pauses(
+    server: SawlogServer, sawlog: Sawlog, topic: str
+) -> None:
+    producing = subprocess.Popen(
+        [sys.executable, "-m", "sawlog.cli.main", "produce", topic, "-b", server.bootstrap],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert producing.stdin is not None
+    producing.stdin.write(b"first\nsecond, not yet en")
+    producing.stdin.flush()
+    assert sawlog("consume", topic, "--from", "beginning", "-n", "1") == "first\n"
+    _, shown = producing.communicate(b"ded\n", timeout=TIMEOUT_S)
+    assert producing.returncode == 0
+    assert shown == f"produced 2 records to {topic}\n".encode()
+    assert len(sawlog("consume", topic, "--from", "beginning", "-n", "2").splitlines()) == 2
+
+
+def test_a_reader_that_leaves_early_is_no_error(server: SawlogServer, topic: str) -> None:
+    sawlog = f"SAWLOG_BOOTSTRAP={server.bootstrap} {sys.executable} -m sawlog.cli.main"
+    script = (
+        f"set -o pipefail; seq 1 100000 | {sawlog} produce {topic} 2>/dev/null &&"
+        f" {sawlog} consume {topic} --from beginning -e | head -1"
+    )
+    ended = subprocess.run(["bash", "-c", script], capture_output=True, timeout=TIMEOUT_S)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_what_the_broker_wrote_is_sound(sawlog: Sawlog, topic: str, server: SawlogServer) -> None:
+    sawlog("produce", topic, "-c", "lz4", "-p", "0", lines="a\nb\nc\n")
+    directory = str(server.data / f"{topic}-0")
+    assert json.loads(sawlog("log", "verify", directory, "--json"))["records"] == 3
+    assert "codec=lz4" in sawlog("log", "dump", directory)

@@ -1,0 +1,224 @@
+"""`sawlog log` on files that are sound, cut, flipped and padded."""
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crc32c import crc32c
+
+from sawlog.cli.main import run
+from sawlog.protocol.compression import Codec
+from sawlog.protocol.records import Record, build_batch
+
+NAME = "00000000000000000000.log"
+
+
+def batch(base_offset: int, count: int = 3, **arguments: Any) -> bytearray:
+    records = [Record(0, 1_000 + base_offset, b"k%d" % n, b"v" * 20) for n in range(count)]
+    return build_batch(records, base_offset=base_offset, **arguments)
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    directory = tmp_path / "data" / "logs-0"
+    directory.mkdir(parents=True)
+    return directory
+
+
+def write(partition: Path, *batches: bytes | bytearray, name: str = NAME) -> list[int]:
+    """Writes a segment; the positions of its batches."""
+    positions = []
+    data = b""
+    for piece in batches:
+        positions.append(len(data))
+        data += piece
+    (partition / name).write_bytes(data)
+    return positions
+
+
+def verify(
+    path: Path, capsys: pytest.CaptureFixture[str], *options: str
+) -> tuple[int, dict[str, Any]]:
+    code = run(["log", "verify", str(path), "--json", *options])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_a_sound_log_is_counted(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(partition, batch(0), batch(3, codec=Codec.ZSTD))
+    write(partition, batch(6), name="00000000000000000006.log")
+    code, found = verify(partition.parent, capsys)
+    assert code == 0
+    assert (found["segments"], found["batches"], found["records"]) == (2, 3, 9)
+    assert found["damages"] == []
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_flipped_byte_is_found_where_it_is_and_the_rest_is_read(
+    codec: Codec, partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = batch(3, codec=codec)
+    broken[-1] ^= 1
+    positions = write(partition, batch(0), broken, batch(6))
+    code, found = verify(partition, capsys)
+    assert code == 1
+    (damage,) = found["damages"]
+    assert (damage["position"], damage["offset"]) == (positions[1], 3)
+    assert "CRC" in damage["damage"]
+    assert found["batches"] == 2
+
+
+@pytest.mark.parametrize("kept", [8, 30, 61, 100])
+def test_a_torn_tail_is_found(
+    kept: int, partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    positions = write(partition, batch(0), batch(3)[:kept])
+    code, found = verify(partition, capsys)
+    assert code == 1
+    (damage,) = found["damages"]
+    assert (damage["position"], damage["offset"]) == (positions[1], 3)
+    assert "cut off" in damage["damage"]
+
+
+def test_behind_a_broken_length_the_index_shows_the_way(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = batch(3)
+    broken[8:12] = b"\xff\xff\xff\xff"
+    positions = write(partition, batch(0), broken, batch(6))
+    (partition / NAME).with_suffix(".index").write_bytes(struct.pack(">ii", 8, positions[2]))
+    code, found = verify(partition, capsys)
+    assert code == 1
+    (damage,) = found["damages"]
+    assert (damage["position"], damage["offset"]) == (positions[1], 3)
+    assert f"{len(broken)} bytes cannot be read" in damage["damage"]
+    assert found["batches"] == 2
+
+
+def test_room_taken_ahead_is_no_damage(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(partition, batch(0), bytes(100_000))
+    (partition / NAME).with_suffix(".index").write_bytes(bytes(80))
+    (partition / NAME).with_suffix(".timeindex").write_bytes(bytes(120))
+    code, found = verify(partition, capsys)
+    assert (code, found["damages"]) == (0, [])
+
+
+def test_offsets_that_go_back_are_damage(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(partition, batch(0), batch(3), batch(4))
+    write(partition, batch(5), name="00000000000000000005.log")
+    code, found = verify(partition, capsys)
+    assert code == 1
+    assert [damage["offset"] for damage in found["damages"]] == [6, 5]
+
+
+def test_records_are_read_unless_headers_are_enough(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = batch(0)
+    odd[57:61] = struct.pack(">i", 2)  # the count, one less than there are
+    odd[17:21] = struct.pack(">I", crc32c(bytes(odd[21:])))
+    write(partition, odd)
+    assert verify(partition, capsys)[0] == 1
+    assert verify(partition, capsys, "--headers-only")[0] == 0
+
+
+def test_an_index_entry_that_leads_nowhere_is_damage(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    positions = write(partition, batch(0), batch(3))
+    index = (partition / NAME).with_suffix(".index")
+    index.write_bytes(struct.pack(">iiii", 2, 0, 5, positions[1] + 1))
+    code, found = verify(partition, capsys)
+    assert code == 1
+    assert [(d["file"], d["position"]) for d in found["damages"]] == [(str(index), 8)]
+
+
+def test_a_time_index_entry_beyond_the_segment_is_damage(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(partition, batch(0))
+    path = (partition / NAME).with_suffix(".timeindex")
+    path.write_bytes(struct.pack(">qiqi", 1_000, 2, 2_000, 3))
+    code, found = verify(partition, capsys)
+    assert code == 1
+    assert [damage["position"] for damage in found["damages"]] == [12]
+
+
+def test_a_snapshot_is_checked_by_its_crc(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(partition, batch(0))
+    body = bytes(4)
+    path = partition / "00000000000000000003.snapshot"
+    path.write_bytes(struct.pack(">hI", 1, crc32c(body)) + body)
+    assert verify(partition, capsys)[0] == 0
+    path.write_bytes(struct.pack(">hI", 1, 0) + body)
+    code, found = verify(partition, capsys)
+    assert code == 1
+    assert found["damages"][0]["file"] == str(path)
+
+
+def test_damage_is_one_line_each_for_people(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(partition, batch(0), batch(3)[:70])
+    assert run(["log", "verify", str(partition)]) == 1
+    first, summary = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"{partition / NAME}: position ")
+    assert summary == "1 segments, 1 sound batches, 3 records, 148 bytes, 1 damages"
+
+
+def dump(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[Any]:
+    assert run(["log", "dump", str(path), "--json", *options]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_batches_are_dumped_with_their_places(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    positions = write(partition, batch(0), batch(3, codec=Codec.LZ4, producer_id=7), batch(6))
+    found = dump(partition, capsys)
+    assert [entry["position"] for entry in found] == positions
+    assert [(e["first_offset"], e["last_offset"], e["count"]) for e in found] == [
+        (0, 2, 3),
+        (3, 5, 3),
+        (6, 8, 3),
+    ]
+    assert [entry["codec"] for entry in found] == ["none", "lz4", "none"]
+    assert found[0]["partition"] == "logs-0"
+
+
+def test_records_are_dumped_where_asked_for(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(partition, batch(0), batch(3), batch(6))
+    (entry,) = dump(partition, capsys, "--records", "--from", "4", "-n", "1")
+    assert [record["offset"] for record in entry["records"]] == [3, 4, 5]
+    assert entry["records"][0]["key"] == "k0"
+
+
+def test_damage_is_dumped_in_its_place(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = batch(3)
+    broken[-1] ^= 1
+    write(partition, batch(0), broken, batch(6)[:50])
+    found = dump(partition, capsys)
+    assert [entry.get("crc") for entry in found] == ["ok", "wrong", None]
+    assert "cut off" in found[2]["damage"]
+
+
+def test_indexes_are_dumped_entry_by_entry(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = partition / "00000000000000000100.index"
+    index.write_bytes(struct.pack(">iiii", 5, 70, 9, 140))
+    assert dump(index, capsys) == [
+        {"offset": 105, "position": 70},
+        {"offset": 109, "position": 140},
+    ]
+    times = partition / "00000000000000000100.timeindex"
+    times.write_bytes(struct.pack(">qi", 1_000, 5))
+    (entry,) = dump(times, capsys)
+    assert (entry["timestamp"], entry["offset"]) == (1_000, 105)
