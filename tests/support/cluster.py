@@ -31,7 +31,7 @@ class MemberWorld:
         self.node = NodeId(node)
         self.images: list[MetadataImage] = []
         broker_config = BrokerConfig(config or {})
-        random = SeededRandom(node)
+        random = SeededRandom(store.session_id)
         self.member = Member(
             store,
             Registration(self.node, f"host{node}", 9092 + node, rack),

@@ -47,7 +47,8 @@ class _Reign(NamedTuple):
 
 
 class Controller:
-    """Knows only the store and the view."""
+    """Knows only the store and the view. `moved` is called when a reign begins and
+    when work is done."""
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class Controller:
         config: BrokerConfig,
         clock: Clock,
         timer: Timer,
+        moved: Callable[[], None],
     ) -> None:
         self._store = store
         self._node = node
@@ -64,6 +66,7 @@ class Controller:
         self._config = config
         self._clock = clock
         self._timer = timer
+        self._moved = moved
         self._generation = 0
         self._reign: _Reign | None = None
         self._under_way = 0
@@ -146,7 +149,7 @@ class Controller:
     def _rule(self, reign: _Reign) -> None:
         self._reign = reign
         self._view.brokers_changed()  # so that every topic is looked at
-        self.consider()
+        self._moved()
 
     def _again(self, generation: int) -> Callable[[], None]:
         def again() -> None:
@@ -194,6 +197,8 @@ class Controller:
             if isinstance(result, StoreError):
                 self._sent.difference_update(step.key for step in batch)
                 self._failed(result)
+            else:
+                self._moved()
 
         operations: list[Operation] = [Check(znodes.CONTROLLER_EPOCH, reign.version)]
         for step in batch:
@@ -204,7 +209,8 @@ class Controller:
         if isinstance(error, BadVersion) and error.path == znodes.CONTROLLER_EPOCH:
             log.warning("another controller rules: standing down", node=self._node)
             self.start()
-        elif not isinstance(error, (BadVersion, NodeExists, NoNode, NotEmpty)):
+            return
+        if not isinstance(error, (BadVersion, NodeExists, NoNode, NotEmpty)):
             log.warning("a write of the controller failed", reason=str(error))
-            self._timer.after(RETRY_MS, self.consider)
-        # Else the view was behind: its next change brings the controller back here.
+        # Where the view was only behind, its next change brings the controller back before this.
+        self._timer.after(RETRY_MS, self._moved)

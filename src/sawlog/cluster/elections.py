@@ -115,9 +115,8 @@ def _elect(
     """The next state of a partition without a live leader; None where nothing can be done."""
     live = [node for node in replicas if node in view.brokers]
     if old is None:
-        if not live:
-            return None  # a new partition waits for the first of its replicas
-        leader, isr, epoch = live[0], tuple(live), 0
+        # Where none is there yet, any of them may be the first: all are equally empty.
+        leader, isr, epoch = (live[0], tuple(live), 0) if live else (NO_NODE, replicas, 0)
     else:
         in_sync = [node for node in live if node in old.isr]
         if in_sync:

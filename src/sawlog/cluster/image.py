@@ -38,12 +38,14 @@ class PartitionImage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicImage:
-    """A topic whose every partition has a state. `configs` holds only what was set on the topic."""
+    """A topic whose every partition has a state. `configs` holds only what was set on the topic;
+    `config_version` rises with each change of them."""
 
     name: TopicName
     id: TopicId
     partitions: tuple[PartitionImage, ...]
     configs: Mapping[str, str] = field(default_factory=dict)
+    config_version: int = 0
 
     @property
     def is_internal(self) -> bool:

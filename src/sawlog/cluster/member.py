@@ -25,6 +25,7 @@ from sawlog.core.store import (
     SessionState,
     Store,
     StoreError,
+    StoreUnavailable,
     WatchEvent,
 )
 
@@ -73,9 +74,12 @@ class Member:
         self._on_image = on_image
         self._view = View()
         self._watcher = Watcher(store, timer, self._view, self._view_changed)
-        self._controller = Controller(store, registration.id, self._view, config, clock, timer)
+        self._controller = Controller(
+            store, registration.id, self._view, config, clock, timer, self._view_changed
+        )
         self._waiters: dict[_Waiter, None] = {}
-        self._session_id = 0
+        self._registered_session = 0
+        self._connection = 0
         self._is_stopped = False
 
     @property
@@ -110,6 +114,9 @@ class Member:
     # Images
 
     def _view_changed(self) -> None:
+        """Something was read, or the controller that this broker is has moved on."""
+        if self._is_stopped or not self._view.is_loaded:
+            return
         self._controller.consider()
         if self.image is EMPTY_IMAGE and not self._is_ready():
             return
@@ -123,10 +130,12 @@ class Member:
             self._finish(waiter, fulfilled=True)
 
     def _is_ready(self) -> bool:
-        view = self._view
-        if self._registration.id not in view.brokers or view.controller_id == NO_NODE:
+        view, own_id = self._view, self._registration.id
+        if own_id not in view.brokers or view.sessions[own_id] != self.store.session_id:
+            return False  # not registered, or only in an earlier life
+        if view.controller_id == NO_NODE:
             return False
-        return view.controller_id != self._registration.id or (
+        return view.controller_id != own_id or (
             self._controller.is_active and self._controller.is_idle
         )
 
@@ -143,15 +152,15 @@ class Member:
             self._begin()
 
     def _begin(self) -> None:
-        """A new connection: ephemerals are there only if the session is the same as before."""
-        is_new_session = self.store.session_id != self._session_id
-        self._session_id = self.store.session_id
-        if is_new_session:
+        """A connection is there, perhaps again: within the same session the registration is too,
+        unless it was under way when the connection broke."""
+        self._connection += 1
+        if self.store.session_id != self._registered_session:
             for path, data in znodes.PERSISTENT_PATHS:
                 self._make(path, data)
             cluster_id = format_topic_id(self._random.bytes(16))
             self._make(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id))
-            self._register()
+            self._register(self._connection)
         self._controller.start()
         self._watcher.start()
 
@@ -162,35 +171,46 @@ class Member:
 
         self.store.multi([Create(path, data)], made)
 
-    def _register(self) -> None:
-        session_id = self._session_id
+    def _is_over(self, connection: int) -> bool:
+        return connection != self._connection or self._is_stopped
+
+    def _register(self, connection: int) -> None:
         registration = self._registration
 
         def registered(result: list[Result] | StoreError) -> None:
-            if session_id != self._session_id or self._is_stopped:
+            if self._is_over(connection):
                 return
             if isinstance(result, NodeExists):
-                log.warning("another broker has this id", node=registration.id)
-                self._await_vacancy()
-            elif isinstance(result, StoreError):
+                self._await_vacancy(connection)
+            elif isinstance(result, StoreUnavailable):
                 log.warning("no registration", node=registration.id, reason=str(result))
-                self._timer.after(RETRY_MS, self._register)
+                self._timer.after(RETRY_MS, lambda: self._register(connection))
+            elif not isinstance(result, StoreError):
+                self._registered_session = self.store.session_id
 
+        if self._is_over(connection):
+            return
         data = znodes.encode_broker(
             registration.host, registration.port, registration.rack, self._clock.now_ms()
         )
         path = znodes.broker_path(registration.id)
         self.store.multi([Create(path, data, ephemeral=True)], registered)
 
-    def _await_vacancy(self) -> None:
-        """Until the session of the other one, or of this broker's earlier life, is over."""
+    def _await_vacancy(self, connection: int) -> None:
+        """Until the session of another one, or of this broker's earlier life, is over."""
 
         def told(_: WatchEvent) -> None:
-            if not self._is_stopped:
-                self._register()
+            self._register(connection)
 
         def found(stat: NodeStat | StoreError | None) -> None:
-            if stat is None and not self._is_stopped:
-                self._register()
+            if self._is_over(connection):
+                return
+            if stat is None:
+                self._register(connection)
+            elif isinstance(stat, NodeStat):
+                if stat.owner == self.store.session_id:  # made just before the connection broke
+                    self._registered_session = stat.owner
+                else:
+                    log.warning("another broker has this id", node=self._registration.id)
 
         self.store.exists(znodes.broker_path(self._registration.id), found, told)

@@ -6,6 +6,7 @@ Checks raise KafkaError with Kafka's own codes and words, because clients print 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from sawlog.cluster import znodes
 from sawlog.cluster.image import MetadataImage, TopicImage
@@ -27,6 +28,7 @@ from sawlog.core.store import (
     Result,
     SetData,
     StoreError,
+    StoreUnavailable,
 )
 
 Answered = Callable[[KafkaError | None], None]
@@ -260,14 +262,13 @@ class Topics:
             if new == old:
                 done(None)
                 return
-            operations: list[Operation] = [
-                SetData(path, znodes.encode_configs(new), node.stat.version)
-            ]
-            self._write(operations, lambda image: shows(image, new), timeout_ms, answered)
+            version = node.stat.version
+            write = SetData(path, znodes.encode_configs(new), version)
+            self._write([write], partial(shows, version + 1), timeout_ms, answered)
 
-        def shows(image: MetadataImage, new: Mapping[str, str]) -> bool:
+        def shows(version: int, image: MetadataImage) -> bool:
             now = image.topics.get(topic.name)
-            return now is None or now.id != topic.id or now.configs == new
+            return now is None or now.id != topic.id or now.config_version >= version
 
         def answered(error: KafkaError | None) -> None:
             if error is not None and isinstance(error.__cause__, BadVersion):
@@ -328,9 +329,11 @@ def _bad_assignment(message: str) -> KafkaError:
 
 def _unavailable(error: StoreError) -> KafkaError:
     """A store that does not answer is a controller that does not: the client tries again."""
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not isinstance(error, NoNode):
-        code = ErrorCode.REQUEST_TIMED_OUT
+    code = ErrorCode.REQUEST_TIMED_OUT
+    if isinstance(error, NoNode):
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif isinstance(error, StoreUnavailable):
+        code = ErrorCode.KAFKA_STORAGE_ERROR
     refusal = KafkaError(code, str(error))
     refusal.__cause__ = error
     return refusal

@@ -26,17 +26,12 @@ class TopicView:
         self.name = name
         self.assignment = Assignment(TopicId(b""), ())
         self.configs: Mapping[str, str] = {}
-        self.config_version = -1
+        self.config_version = -1  # not read yet
         self.states: dict[int, PartitionState] = {}
 
     @property
     def is_read(self) -> bool:
         return bool(self.assignment.topic_id)
-
-    @property
-    def missing(self) -> list[int]:
-        """The partitions that have no state yet."""
-        return [i for i in range(len(self.assignment.replicas)) if i not in self.states]
 
 
 class View:
@@ -48,6 +43,7 @@ class View:
         self.cluster_id = ""
         self.controller_id = NO_NODE
         self.brokers: dict[NodeId, BrokerImage] = {}
+        self.sessions: dict[NodeId, int] = {}  # under which each broker is registered
         self.topics: dict[TopicName, TopicView] = {}
         self.deletions: set[TopicName] = set()
         self.changed: set[TopicName] = set()
@@ -121,7 +117,9 @@ class View:
         partitions = tuple(
             self._partition_image(states[index], nodes) for index, nodes in enumerate(replicas)
         )
-        after = TopicImage(name, view.assignment.topic_id, partitions, view.configs)
+        after = TopicImage(
+            name, view.assignment.topic_id, partitions, view.configs, view.config_version
+        )
         return before if before == after else after
 
     def _partition_image(

@@ -150,6 +150,7 @@ class Watcher:
 
     def _got_broker(self, node_id: NodeId, node: Node) -> None:
         broker = znodes.decode_broker(node_id, node)
+        self._view.sessions[node_id] = node.stat.owner
         if self._view.brokers.get(node_id) != broker:
             self._view.brokers[node_id] = broker
             self._view.brokers_changed()
@@ -197,10 +198,10 @@ class Watcher:
             if topic.assignment.topic_id not in (b"", assignment.topic_id):
                 self._reload_topic(topic)
                 return
+            if not topic.is_read:
+                self._list_partitions(topic)
             topic.assignment = assignment
             self._view.touch(topic.name)
-            if topic.missing:
-                self._await_states(topic)
 
         def changed() -> None:
             if self._is_current(topic):
@@ -232,20 +233,37 @@ class Watcher:
 
         self._read_node(znodes.config_path(topic.name), got, changed)
 
-    def _await_states(self, topic: TopicView) -> None:
-        """The controller makes states in the order of partitions: with the last, all are there."""
+    def _list_partitions(self, topic: TopicView) -> None:
+        """A partition's node and its state come in one multi: who is listed has a state."""
+
+        def got(names: list[str]) -> None:
+            if self._is_current(topic):
+                for index in sorted(int(name) for name in names):
+                    if index not in topic.states:
+                        self._read_state(topic, index)
+
+        self._store.children(
+            znodes.partitions_path(topic.name),
+            self._answered(got, partial(self._await_partitions, topic)),
+            self._watch(partial(self._list_again, topic)),
+        )
+
+    def _list_again(self, topic: TopicView) -> None:
+        if self._is_current(topic):
+            self._list_partitions(topic)
+
+    def _await_partitions(self, topic: TopicView) -> None:
+        """A new topic has none until the controller has looked at it."""
 
         def found(stat: NodeStat | None) -> None:
-            if stat is not None and self._is_current(topic):
-                for index in topic.missing:
-                    self._read_state(topic, index)
+            if stat is not None:
+                self._list_again(topic)
 
-        def made() -> None:
-            if self._is_current(topic) and topic.missing:
-                self._await_states(topic)
-
-        last = znodes.state_path(topic.name, topic.missing[-1])
-        self._store.exists(last, self._answered(found), self._watch(made))
+        self._store.exists(
+            znodes.partitions_path(topic.name),
+            self._answered(found),
+            self._watch(partial(self._list_again, topic)),
+        )
 
     def _read_state(self, topic: TopicView, index: int) -> None:
         def got(node: Node) -> None:

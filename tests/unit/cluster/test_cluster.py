@@ -1,0 +1,342 @@
+"""Several brokers on a simulated store: elections, fencing, restarts, and churn from a seed."""
+
+import json
+
+import pytest
+
+from sawlog.cluster.image import NO_NODE
+from sawlog.core.ids import NodeId, TopicName
+from sawlog.core.store import Create, Delete, SessionState, SetData
+from sawlog.simulation.schedule import Schedule, SeededRandom
+from sawlog.simulation.store import SimulatedStore, StoreService
+from support.cluster import MemberWorld
+
+
+class Cluster:
+    """Brokers 0 to n-1, all started; `service` is the store they share."""
+
+    def __init__(self, seed: int = 1, brokers: int = 3, **config: str) -> None:
+        self.schedule = Schedule(seed)
+        self.service = StoreService(self.schedule, seed)
+        self.config = {name.replace("_", "."): value for name, value in config.items()}
+        self.members: dict[int, MemberWorld] = {}
+        for node in range(brokers):
+            self.boot(node)
+        assert self.settle()
+
+    def boot(self, node: int) -> MemberWorld:
+        store = self.service.connect()
+        rack = f"rack{node % 2}"
+        member = MemberWorld(self.schedule, store, node, config=self.config, rack=rack)
+        self.members[node] = member
+        member.member.start()
+        return member
+
+    def store(self, node: int) -> SimulatedStore:
+        store = self.members[node].store
+        assert isinstance(store, SimulatedStore)
+        return store
+
+    def crash(self, node: int) -> SimulatedStore:
+        """The process dies; the returned session is still there until it expires."""
+        store = self.store(node)
+        store.crash()
+        del self.members[node]
+        return store
+
+    @property
+    def controller(self) -> int:
+        (node,) = (n for n, member in self.members.items() if member.member.is_controller)
+        return node
+
+    def state(self, topic: str, partition: int = 0) -> dict[str, int]:
+        node = self.service.tree.get(f"/brokers/topics/{topic}/partitions/{partition}/state")
+        state: dict[str, int] = json.loads(node.data)
+        return state
+
+    def settled(self) -> bool:
+        """All brokers see the same, and it is what the store says."""
+        images = [member.image for member in self.members.values()]
+        return (
+            set(images[0].brokers) == set(self.members)
+            and images[0].controller_id in self.members
+            and all(image == images[0] for image in images)
+            and len(images[0].topics) == len(self.service.tree.children("/brokers/topics"))
+            and all(p.leader != NO_NODE for t in images[0].topics.values() for p in t.partitions)
+        )
+
+    def settle(self) -> bool:
+        return self.schedule.run(self.settled, most=20_000)
+
+
+def test_all_brokers_see_the_same_cluster() -> None:
+    cluster = Cluster()
+    image = cluster.members[2].image
+    assert sorted(image.brokers) == [0, 1, 2]
+    assert image.controller_id == cluster.controller
+    assert [image.brokers[NodeId(n)].rack for n in range(3)] == ["rack0", "rack1", "rack0"]
+
+
+def test_any_broker_takes_an_intent_and_all_see_it() -> None:
+    cluster = Cluster()
+    other = next(n for n in cluster.members if n != cluster.controller)
+    assert cluster.members[other].create("t", 6, replication_factor=2) is None
+    assert cluster.settle()
+    partitions = cluster.members[0].image.topics[TopicName("t")].partitions
+    assert sorted(p.leader for p in partitions) == [0, 0, 1, 1, 2, 2]
+    for partition in partitions:
+        assert partition.isr == partition.replicas
+        assert {node % 2 for node in partition.replicas} == {0, 1}, "a replica on each rack"
+
+
+def test_leaders_move_when_a_broker_goes_and_its_isr_shrinks() -> None:
+    cluster = Cluster()
+    cluster.members[0].create("t", 6, replication_factor=3)
+    gone = next(n for n in cluster.members if n != cluster.controller)
+    cluster.crash(gone).expire()
+    assert cluster.settle()
+    for partition in cluster.members[cluster.controller].image.topics[TopicName("t")].partitions:
+        assert partition.leader in cluster.members
+        if partition.replicas[0] == gone:
+            assert partition.leader_epoch == 1
+            assert gone not in partition.isr
+        else:
+            assert partition.leader_epoch == 0
+
+
+def test_the_last_in_sync_replica_is_waited_for() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.members[0].settle(
+        lambda done: cluster.members[0].topics.create(
+            cluster.members[0].topics.plan(_assigned("t", [1])), 10_000, done
+        )
+    )
+    cluster.crash(1).expire()
+    cluster.schedule.run_for(1_000)
+    partition = cluster.members[0].image.topics[TopicName("t")].partitions[0]
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (NO_NODE, 1, (1,))
+    cluster.boot(1)
+    assert cluster.settle()
+    partition = cluster.members[0].image.topics[TopicName("t")].partitions[0]
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 2, (1,))
+
+
+@pytest.mark.parametrize("is_allowed", [False, True])
+def test_an_unclean_leader_is_elected_only_where_the_topic_allows_it(is_allowed: bool) -> None:
+    cluster = Cluster(brokers=2)
+    configs = {"unclean.leader.election.enable": str(is_allowed).lower()}
+    world = cluster.members[0]
+    planned = world.topics.plan(_assigned("t", [1, 0], configs))
+    world.settle(lambda done: world.topics.create(planned, 10_000, done))
+    path = "/brokers/topics/t/partitions/0/state"
+    alone = json.dumps({**cluster.state("t"), "isr": [1]}).encode()
+    cluster.service.write([SetData(path, alone)], 0)
+    cluster.crash(1).expire()
+    cluster.schedule.run_for(1_000)
+    assert cluster.state("t")["leader"] == (0 if is_allowed else -1)
+
+
+def _assigned(name: str, nodes: list[int], configs: dict[str, str] | None = None):  # type: ignore[no-untyped-def]
+    from sawlog.cluster.topics import NewTopic
+
+    return NewTopic(name, assignments=[(0, nodes)], configs=configs or {})
+
+
+# Controllers
+
+
+def test_another_broker_becomes_controller_under_the_next_epoch() -> None:
+    cluster = Cluster()
+    assert cluster.service.tree.get("/controller_epoch").data == b"1"
+    old = cluster.controller
+    cluster.crash(old).expire()
+    assert cluster.settle()
+    assert cluster.controller != old
+    assert cluster.service.tree.get("/controller_epoch").data == b"2"
+
+
+def test_a_deposed_controller_writes_nothing() -> None:
+    """It still believes to rule when somebody else has raised the epoch."""
+    cluster = Cluster(brokers=1)
+    controller = cluster.members[0]
+    cluster.service.write([SetData("/controller_epoch", b"9")], 0)
+    planned = controller.topics.plan(_assigned("t", [0]))
+    answers: list[object] = []
+    controller.topics.create(planned, 2_000, answers.append)
+    assert cluster.schedule.run(lambda: not controller.member.is_controller)
+    assert cluster.service.tree.children("/brokers/topics/t") == []
+
+
+def test_a_controller_that_lost_its_node_stands_again() -> None:
+    cluster = Cluster(brokers=1)
+    cluster.service.write([Delete("/controller")], 0)
+    cluster.schedule.run_for(100)
+    assert cluster.members[0].member.is_controller
+    assert cluster.service.tree.get("/controller_epoch").data == b"2"
+
+
+def test_a_controller_goes_on_after_a_short_break_of_the_connection() -> None:
+    cluster = Cluster()
+    node = cluster.controller
+    store = cluster.store(node)
+    store.suspend()
+    cluster.schedule.run_for(50)
+    store.resume()
+    assert store.state is SessionState.CONNECTED
+    assert cluster.members[node].create("t", 2) is None
+    assert cluster.settle()
+    assert cluster.controller == node
+    assert cluster.service.tree.get("/controller_epoch").data == b"1"
+
+
+def test_an_image_catches_up_after_a_break_of_the_connection() -> None:
+    cluster = Cluster()
+    other = next(n for n in cluster.members if n != cluster.controller)
+    cluster.store(other).suspend()
+    cluster.members[cluster.controller].create("t", 2)
+    cluster.members[cluster.controller].create("gone", 1)
+    cluster.members[cluster.controller].delete("gone")
+    assert "t" not in cluster.members[other].image.topics
+    cluster.store(other).resume()
+    assert cluster.settle()
+    assert "t" in cluster.members[other].image.topics
+
+
+# Sessions and restarts
+
+
+def test_an_expired_session_registers_again_under_a_new_broker_epoch() -> None:
+    cluster = Cluster()
+    cluster.members[0].create("t", 6)
+    other = next(n for n in cluster.members if n != cluster.controller)
+    before = cluster.members[0].image.brokers[NodeId(other)].epoch
+    cluster.store(other).expire()
+    assert cluster.schedule.run(
+        lambda: cluster.settled() and cluster.members[0].image.brokers[NodeId(other)].epoch > before
+    )
+    for partition in cluster.members[0].image.topics[TopicName("t")].partitions:
+        if partition.replicas == (other,):
+            assert partition.leader_epoch >= 1
+
+
+def test_a_quick_restart_waits_for_its_old_session_and_leads_under_a_new_epoch() -> None:
+    cluster = Cluster()
+    cluster.members[0].create("t", 6)
+    other = next(n for n in cluster.members if n != cluster.controller)
+    old_session = cluster.crash(other)
+    again = cluster.boot(other)
+    cluster.schedule.run_for(200)
+    assert not again.images, "the old registration is still there"
+    old_session.expire()
+    assert cluster.settle()
+    led = [p for p in again.image.topics[TopicName("t")].partitions if p.leader == other]
+    assert led
+    assert all(partition.leader_epoch >= 1 for partition in led)
+
+
+def test_a_topic_deleted_and_made_again_behind_the_back_is_read_anew() -> None:
+    cluster = Cluster()
+    cluster.members[0].create("t", 3)
+    assert cluster.settle()
+    other = next(n for n in cluster.members if n != cluster.controller)
+    old_id = cluster.members[other].image.topics[TopicName("t")].id
+    cluster.members[cluster.controller].delete("t")
+    cluster.members[cluster.controller].create("t", 1)
+    assert cluster.settle()
+    assert cluster.members[other].image.topics[TopicName("t")].id != old_id
+    assert len(cluster.members[other].image.topics[TopicName("t")].partitions) == 1
+
+
+def test_a_wish_to_delete_what_is_not_there_is_dropped() -> None:
+    cluster = Cluster()
+    cluster.service.write([Create("/admin/delete_topics/ghost")], 0)
+    cluster.schedule.run_for(100)
+    assert cluster.service.tree.children("/admin/delete_topics") == []
+
+
+# Churn
+
+
+class Churn:
+    """Faults and work drawn from a seed; leader epochs are watched at every step."""
+
+    def __init__(self, seed: int) -> None:
+        self.cluster = Cluster(seed)
+        self.random = SeededRandom(seed)
+        self.epochs: dict[tuple[bytes, int], int] = {}
+        self.dead: list[SimulatedStore] = []
+        self.count = 0
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            action = (self.work, self.work, self.break_session, self.crash, self.revive)
+            action[self.random.below(len(action))]()
+            for _ in range(self.random.below(40)):
+                self.cluster.schedule.step()
+                self.check_epochs()
+
+    def work(self) -> None:
+        nodes = sorted(self.cluster.members)
+        world = self.cluster.members[nodes[self.random.below(len(nodes))]]
+        topics = sorted(world.image.topics)
+        if topics and self.random.below(3) == 0:
+            topic = world.image.topics[topics[self.random.below(len(topics))]]
+            world.topics.delete(topic, 1_000, lambda error: None)
+        elif world.image.brokers:
+            from sawlog.cluster.topics import NewTopic
+
+            self.count += 1
+            planned = world.topics.plan(NewTopic(f"t{self.count}", 2))
+            world.topics.create(planned, 1_000, lambda error: None)
+
+    def break_session(self) -> None:
+        nodes = sorted(self.cluster.members)
+        store = self.cluster.store(nodes[self.random.below(len(nodes))])
+        if store.state is SessionState.CONNECTED:
+            store.expire() if self.random.below(2) else store.suspend()
+        elif store.state is SessionState.SUSPENDED:
+            store.expire() if self.random.below(2) else store.resume()
+
+    def crash(self) -> None:
+        nodes = sorted(self.cluster.members)
+        if len(nodes) > 1:
+            self.dead.append(self.cluster.crash(nodes[self.random.below(len(nodes))]))
+
+    def revive(self) -> None:
+        missing = [node for node in range(3) if node not in self.cluster.members]
+        if missing:
+            self.cluster.boot(missing[0])
+        if self.dead:
+            self.dead.pop().expire()
+
+    def check_epochs(self) -> None:
+        tree = self.cluster.service.tree
+        for topic in tree.children("/brokers/topics"):
+            data = json.loads(tree.get(f"/brokers/topics/{topic}").data)
+            for index in range(len(data["partitions"])):
+                path = f"/brokers/topics/{topic}/partitions/{index}/state"
+                if tree.exists(path) is None:
+                    continue
+                epoch = self.cluster.state(topic, index)["leader_epoch"]
+                key = (data["topic_id"], index)
+                assert epoch >= self.epochs.get(key, 0), "leader epochs never go back"
+                self.epochs[key] = epoch
+
+    def heal(self) -> None:
+        for store in self.dead:
+            store.expire()
+        for node in range(3):
+            if node not in self.cluster.members:
+                self.cluster.boot(node)
+            elif self.cluster.store(node).state is SessionState.SUSPENDED:
+                self.cluster.store(node).resume()
+
+
+@pytest.mark.parametrize("seed", range(1, 16))
+def test_a_cluster_heals_after_any_churn(seed: int) -> None:
+    churn = Churn(seed)
+    churn.run(40)
+    churn.heal()
+    assert churn.cluster.settle(), "all see the same, and every partition has a leader"
+    churn.check_epochs()
+    assert sum(m.member.is_controller for m in churn.cluster.members.values()) == 1
