@@ -50,6 +50,13 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--brokers", default="kafka,sawlog", help="one of them, or both")
     parser.add_argument("--quick", action="store_true", help="a quarter of the records, one round")
     parser.add_argument("--no-warmup", action="store_true", help="for a look at Sawlog alone")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="before each run, wait up to S seconds until the machine is idle",
+    )
     parser.add_argument("--directory", type=Path, default=ROOT / ".cache" / "bench")
     parser.add_argument("--json", type=Path, help="keep the values here, too")
     parser.add_argument(
@@ -78,6 +85,7 @@ def make_plan(options: argparse.Namespace) -> Plan:
         factor=QUICK_FACTOR if options.quick else 1.0,
         warmup_factor=0.0 if options.no_warmup else 1.0,
         directory=options.directory,
+        patience_s=options.patience,
     )
 
 

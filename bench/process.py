@@ -140,3 +140,13 @@ def machine_busy_s() -> float:
     first = Path("/proc/stat").read_text().partition("\n")[0]
     user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, first.split()[1:9])
     return (user + nice + system + irq + softirq + steal) / TICKS_PER_S
+
+
+def wait_for_calm(patience_s: float, cores: float = 0.3, watched_s: float = 1.0) -> None:
+    """Returns when the machine did next to nothing for a second, or when patience is at its end."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() + watched_s < deadline:
+        busy_s = machine_busy_s()
+        time.sleep(watched_s)
+        if machine_busy_s() - busy_s < cores * watched_s:
+            return

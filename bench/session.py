@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench import brokers, restarts, runs
 from bench.brokers import Broker, Name
+from bench.process import wait_for_calm
 from bench.results import Results
 from bench.workloads import BY_NAME, Kind, Metric, Workload
 
@@ -37,6 +38,7 @@ class Plan:
     factor: float
     warmup_factor: float
     directory: Path
+    patience_s: float
 
     def of(self, *kinds: Kind) -> list[Workload]:
         return [workload for workload in self.workloads if workload.kind in kinds]
@@ -85,6 +87,7 @@ def _measure_starts(plan: Plan, results: Results, listener: Listener) -> None:
     for round_number in range(-1, plan.rounds):
         for name in alternating(plan.names, round_number):
             listener(f"start {name}", None)
+            wait_for_calm(plan.patience_s)
             directory = plan.directory / f"start-{name}"
             broker = brokers.start(name, directory)
             try:
@@ -132,6 +135,7 @@ def _measure_rounds(
             for name in alternating(plan.names, round_number):
                 step = f"round {round_number + 1}, {name}: {workload.name}"
                 listener(step, None)
+                wait_for_calm(plan.patience_s)
                 measured = runs.run(workload, by_name[name], f"{workload.name}.{round_number}")
                 _keep(results, workload.name, name, measured)
                 listener(step, measured)
