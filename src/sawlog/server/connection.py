@@ -17,7 +17,7 @@ from sawlog.server.exchange import ConnectedClient, PendingExchange
 from sawlog.server.frames import Cut, FrameReader
 from sawlog.server.resources import Resources
 from sawlog.server.sender import Sender
-from sawlog.server.slices import pin, release
+from sawlog.server.slices import Outgoing, pin, release
 from sawlog.server.watch import Watch
 
 log = EventLogger(__name__)
@@ -35,6 +35,11 @@ class Reading(Enum):
     OFF = auto()  # for good
 
 
+# Members of an Enum are slow to look up before Python 3.12: these two are asked for every time.
+_READING = Reading.ON
+_GO_ON = Cut.GO_ON
+
+
 class Connection:
     """Invariant: `_exchanges` are, in order, the requests whose answers were not given to the
     sender; the reader is registered with the loop exactly while `_reading` is ON.
@@ -45,7 +50,6 @@ class Connection:
         "_exchanges",
         "_forget",
         "_frames",
-        "_is_delivering",
         "_is_flush_due",
         "_max_exchanges",
         "_reading",
@@ -57,6 +61,7 @@ class Connection:
         "_watch",
         "client",
         "is_closed",
+        "is_delivering",
         "is_finishing",
     )
 
@@ -84,7 +89,7 @@ class Connection:
         # From request to request
         self._exchanges: deque[PendingExchange] = deque()
         self._reading = Reading.OFF
-        self._is_delivering = False
+        self.is_delivering = False
         self._is_flush_due = False
         self.is_finishing = False
         self.is_closed = False
@@ -99,21 +104,21 @@ class Connection:
         if self._sender.is_busy or len(self._exchanges) >= self._max_exchanges:
             self._stop_reading(Reading.HELD)
             return
-        self._is_delivering = True
+        self.is_delivering = True
         try:
             cut = self._frames.read(self._receive_into)
         except BlockingIOError:
-            cut = Cut.GO_ON
+            cut = _GO_ON
         except MalformedFrame as error:
             self._refuse(str(error))
             return
         except OSError as error:
             self.close(error.strerror or str(error))
             return
-        self._is_delivering = False
+        self.is_delivering = False
         if self._exchanges:
             self.flush()
-        if cut is not Cut.GO_ON:
+        if cut is not _GO_ON:
             self._after_cut(cut)
 
     def _deliver(self, frame: memoryview) -> bool:
@@ -128,37 +133,35 @@ class Connection:
             self.close("internal error")
             return False
         outgoing = exchange.outgoing
-        is_large = outgoing and (len(outgoing) > 1 or len(outgoing[0]) > _LARGE_ANSWER_BYTES)
-        if is_large or len(exchanges) >= self._max_exchanges:
+        if len(exchanges) >= self._max_exchanges or (
+            outgoing and (len(outgoing) > 1 or len(outgoing[0]) > _LARGE_ANSWER_BYTES)
+        ):
             self.flush()
-        return (
-            len(exchanges) < self._max_exchanges
-            and not self._sender.is_busy
-            and self._reading is Reading.ON
-        )
+            return self._may_read() and self._reading is _READING
+        return self._reading is _READING
 
     def _after_cut(self, cut: Cut) -> None:
         if self.is_closed:
             self._frames.close()  # what was kept of the burst in which the application closed it
         elif cut is Cut.ENDED:
             self.close("closed by the client")
-        elif self._reading is Reading.ON:
+        elif self._reading is _READING:
             self._stop_reading(Reading.WAITING if cut is Cut.WAITING else Reading.HELD)
             self._resume()
 
     def _refuse(self, reason: str) -> None:
         """Bytes that are no frame; what was asked before them is still answered."""
-        self._is_delivering = False
+        self.is_delivering = False
         log.info("connection refused", client=self.client.host, reason=reason)
         self.flush()
         self.close(reason)
 
     def _read_on(self) -> None:
-        self._reading = Reading.ON
+        self._reading = _READING
         self._resources.loop.add_reader(self._descriptor, self._readable)
 
     def _stop_reading(self, state: Reading) -> None:
-        if self._reading is Reading.ON:
+        if self._reading is _READING:
             self._resources.loop.remove_reader(self._descriptor)
         self._reading = state
 
@@ -175,15 +178,15 @@ class Connection:
         if self._reading is not Reading.HELD or not self._may_read():
             return
         self._read_on()
-        self._is_delivering = True
+        self.is_delivering = True
         try:
             cut = self._frames.go_on()
         except MalformedFrame as error:
             self._refuse(str(error))
             return
-        self._is_delivering = False
+        self.is_delivering = False
         self.flush()
-        if cut is not Cut.GO_ON:
+        if cut is not _GO_ON:
             self._after_cut(cut)
 
     def _may_read(self) -> bool:
@@ -205,7 +208,7 @@ class Connection:
                 log.error("an answer cannot be read from disk", reason=str(error))
                 self.close("internal error")
                 return
-        if not (self._is_delivering or self._is_flush_due or self._sender.is_busy):
+        if not (self.is_delivering or self._is_flush_due or self._sender.is_busy):
             self._is_flush_due = True
             self._resources.flush_soon(self)
 
@@ -216,22 +219,13 @@ class Connection:
         if sender.is_busy:
             return
         exchanges = self._exchanges
-        if len(exchanges) == 1:
-            outgoing = exchanges[0].outgoing
-            if outgoing is not None:
-                exchanges.popleft()
-                if len(outgoing) == 1 and type(outgoing[0]) is bytes:
-                    sender.send_buffer(outgoing[0])
-                elif outgoing:
-                    sender.outgoing.extend(outgoing)
-                    sender.transmit()
-        elif exchanges:
-            while exchanges and (outgoing := exchanges[0].outgoing) is not None:
-                exchanges.popleft()
-                sender.outgoing.extend(outgoing)
-            if sender.outgoing:
-                sender.transmit()
-        if self._reading is not Reading.ON:
+        answered: list[Outgoing] = []
+        while exchanges and (outgoing := exchanges[0].outgoing) is not None:
+            exchanges.popleft()
+            answered += outgoing
+        if answered:
+            sender.send(answered)
+        if self._reading is not _READING:
             self._after_hold()
 
     def _after_hold(self) -> None:
@@ -247,7 +241,7 @@ class Connection:
         limits = self._resources.limits
         frames = self._frames
         sender = self._sender
-        if self._reading is Reading.ON and self._watch.is_stalled(
+        if self._reading is _READING and self._watch.is_stalled(
             now_ms, limits, frames.completed, frames.unfinished_bytes
         ):
             self._refuse(f"stalled inside a frame for {limits.stall_ms} ms")

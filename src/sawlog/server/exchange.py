@@ -37,7 +37,11 @@ class PendingExchange:
     def answer(self, parts: Sequence[Part]) -> None:
         if self.outgoing is not None:
             raise RuntimeError("a request can be answered only once")
-        self._connection.answer(self, parts)
+        connection = self._connection
+        if connection.is_delivering and len(parts) == 1 and type(first := parts[0]) is bytes:
+            self.outgoing = (first,)  # the usual case; it leaves at the end of the burst
+        else:
+            connection.answer(self, parts)
 
     def close(self, reason: str) -> None:
         self._connection.close(reason)

@@ -13,6 +13,7 @@ from struct import Struct
 from sawlog.core.errors import MalformedFrame
 from sawlog.server.budget import ByteBudget
 from sawlog.server.buffers import BufferPool
+from sawlog.server.memory import pages
 
 RECEIVE_BYTES = 1 << 18
 SMALL_FRAME_BYTES = 1 << 16
@@ -20,6 +21,7 @@ SMALL_FRAME_BYTES = 1 << 16
 
 _LENGTH = Struct(">i")
 _PREFIX_BYTES = 4
+_NO_BUFFER = memoryview(b"")
 
 Receive = Callable[[memoryview], int]
 
@@ -33,6 +35,9 @@ class Cut(Enum):
     WAITING = auto()  # for budget; `granted` will be called
 
 
+_GO_ON = Cut.GO_ON  # members of an Enum are slow to look up before Python 3.12
+
+
 class FrameMemory:
     """What the frame readers of a loop share. Used by one call at a time, never kept across."""
 
@@ -41,7 +46,7 @@ class FrameMemory:
     def __init__(self, budget: ByteBudget) -> None:
         self.budget = budget
         self.pool = BufferPool()
-        self.view = memoryview(bytearray(RECEIVE_BYTES))
+        self.view = pages(RECEIVE_BYTES)
         self.bytes_received = 0
 
 
@@ -79,7 +84,7 @@ class FrameReader:
         # Of the frame under way; `_large` is None while it is small.
         self._kept = bytearray()
         self._large: memoryview | None = None
-        self._large_buffer = bytearray()
+        self._large_buffer = _NO_BUFFER
         self._received = 0
 
     @property
@@ -121,7 +126,7 @@ class FrameReader:
             length = len(self._large)
             self._large = None
             self._release(self._large_buffer, length)
-            self._large_buffer = bytearray()
+            self._large_buffer = _NO_BUFFER
         else:
             self._memory.budget.give_up(self._granted_budget)
 
@@ -144,7 +149,7 @@ class FrameReader:
                 return Cut.PAUSED
         if position < end:
             self._keep(view[position:end])
-        return Cut.GO_ON
+        return _GO_ON
 
     def _keep(self, rest: memoryview) -> None:
         self._kept = bytearray(rest)
@@ -153,12 +158,12 @@ class FrameReader:
         """The first bytes of a frame that is not whole yet."""
         self._keep(beginning)
         if length <= SMALL_FRAME_BYTES:
-            return Cut.GO_ON
+            return _GO_ON
         if not self._memory.budget.take(length):
             self._memory.budget.take_later(length, self._granted_budget)
             return Cut.WAITING
         self._start_large()
-        return Cut.GO_ON
+        return _GO_ON
 
     def _granted_budget(self) -> None:
         self._start_large()
@@ -167,7 +172,7 @@ class FrameReader:
     def _start_large(self) -> None:
         (length,) = _LENGTH.unpack_from(self._kept)
         self._large_buffer = self._memory.pool.take(length)
-        self._large = memoryview(self._large_buffer)[:length]
+        self._large = self._large_buffer[:length]
         self._received = len(self._kept) - _PREFIX_BYTES
         self._large[: self._received] = memoryview(self._kept)[_PREFIX_BYTES:]
         self._kept = bytearray()
@@ -181,17 +186,17 @@ class FrameReader:
         self._memory.bytes_received += count
         self._received += count
         if self._received < len(frame):
-            return Cut.GO_ON
+            return _GO_ON
         # Out of `close`'s reach while the application looks at it.
         buffer = self._large_buffer
         self._large = None
-        self._large_buffer = bytearray()
+        self._large_buffer = _NO_BUFFER
         self.completed += 1
         try:
-            return Cut.GO_ON if self._deliver(frame) else Cut.PAUSED
+            return _GO_ON if self._deliver(frame) else Cut.PAUSED
         finally:
             self._release(buffer, len(frame))
 
-    def _release(self, buffer: bytearray, length: int) -> None:
+    def _release(self, buffer: memoryview, length: int) -> None:
         self._memory.pool.give_back(buffer)
         self._memory.budget.give_back(length)

@@ -8,18 +8,17 @@ one reader does not hold up the others.
 import asyncio
 import os
 import socket
-from collections import deque
 from collections.abc import Callable
 
-from sawlog.core.ports import Buffer, DiskError
+from sawlog.core.ports import DiskError
 from sawlog.server.disk_threads import DiskThreads
-from sawlog.server.slices import Outgoing, PageCache, PinnedSlice, release
+from sawlog.server.outgoing import SMALL_SLICE_BYTES, OutgoingQueue, new_scratch
+from sawlog.server.slices import Outgoing, PageCache, PinnedSlice
 
 TURN_BYTES = 1 << 20
-SMALL_SLICE_BYTES = 1 << 15
-"""Slices up to this size are cheaper to copy beside their headers than to send on their own."""
+"""After so much it is another connection's turn; a slice is sent in pieces of this size."""
 
-_BUFFERS_PER_CALL = 64
+_TOO_SHORT = "the file ends before its slice does"
 _MORE_FOLLOWS = socket.MSG_MORE
 
 Transfer = Callable[[int, int, int, int], int]
@@ -28,7 +27,7 @@ Transfer = Callable[[int, int, int, int], int]
 class SendTools:
     """What the senders of a loop share. `transfer` is sendfile, and does what it does."""
 
-    __slots__ = ("bytes_sent", "cold_sends", "loop", "page_cache", "threads", "transfer")
+    __slots__ = ("bytes_sent", "cold_sends", "loop", "page_cache", "scratch", "threads", "transfer")
 
     def __init__(
         self,
@@ -41,6 +40,7 @@ class SendTools:
         self.threads = threads
         self.page_cache = page_cache
         self.transfer = transfer
+        self.scratch = new_scratch()
         self.bytes_sent = 0
         self.cold_sends = 0
 
@@ -59,11 +59,11 @@ class Sender:
         "_drained",
         "_is_closed",
         "_is_writer_added",
+        "_queue",
         "_socket",
         "_tools",
         "is_busy",
         "made_progress",
-        "outgoing",
     )
 
     def __init__(
@@ -79,16 +79,21 @@ class Sender:
         self._descriptor = connected.fileno()
         self._drained = drained
         self._broken = broken
+        self._queue = OutgoingQueue(tools.page_cache, tools.scratch)
         # From moment to moment
-        self.outgoing: deque[Outgoing] = deque()
         self.is_busy = False
         self.made_progress = False  # for whoever wants to know, and clears it
         self._is_writer_added = False
         self._is_closed = False
         self._cold: _ColdSend | None = None
 
-    def send_buffer(self, buffer: Buffer) -> None:
-        """One small answer while nothing else is on its way: the usual case, without detours."""
+    def send(self, parts: list[Outgoing]) -> None:
+        """Sends the parts as far as it goes now; only while not busy."""
+        if len(parts) != 1 or type(buffer := parts[0]) is not bytes:
+            self._queue.add(parts)
+            self._transmit()
+            return
+        # One small answer: the usual case, without detours.
         try:
             sent = self._socket.send(buffer)
         except BlockingIOError:
@@ -98,11 +103,11 @@ class Sender:
             return
         self._tools.bytes_sent += sent
         if sent != len(buffer):
-            self.outgoing.append(memoryview(buffer)[sent:])
+            self._queue.add((memoryview(buffer)[sent:],))
             self._wait_for_socket()
 
-    def transmit(self) -> None:
-        """Sends what is in `outgoing`, as far as it goes now."""
+    def _transmit(self) -> None:
+        """Sends what is in the queue, as far as it goes now."""
         try:
             is_done = self._transmit_turn()
         except BlockingIOError:
@@ -132,23 +137,23 @@ class Sender:
 
     def _transmit_turn(self) -> bool:
         """Whether everything left."""
-        outgoing = self.outgoing
-        allowance = TURN_BYTES
-        while outgoing:
-            first = outgoing[0]
-            if isinstance(first, PinnedSlice) and first.remaining > SMALL_SLICE_BYTES:
-                wanted = min(first.remaining, allowance)
-                sent = self._send_slice(first, wanted)
+        queue = self._queue
+        turn = 0
+        while queue and turn < TURN_BYTES:
+            piece = queue.first_slice()
+            if piece is not None and piece.remaining > SMALL_SLICE_BYTES:
+                wanted = min(piece.remaining, TURN_BYTES)
+                sent = self._send_slice(piece, wanted)
             else:
                 sent, wanted = self._send_buffers()
-            self._tools.bytes_sent += sent
-            self.made_progress = True
-            allowance -= sent
+            if sent:
+                queue.consume(sent)
+                self._tools.bytes_sent += sent
+                self.made_progress = True
             if sent < wanted:
                 return False
-            if allowance <= 0:
-                return not outgoing
-        return True
+            turn += sent
+        return not queue
 
     def _send_slice(self, piece: PinnedSlice, count: int) -> int:
         tools = self._tools
@@ -156,66 +161,23 @@ class Sender:
             self._send_cold(piece, count)
             return 0
         sent = tools.transfer(self._descriptor, piece.descriptor, piece.position, count)
-        self._slice_sent(piece, sent)
-        return sent
-
-    def _slice_sent(self, piece: PinnedSlice, sent: int) -> None:
         if sent == 0:
-            raise OSError("the file ends before its slice does")
-        piece.advance(sent)
-        if piece.remaining == 0:
-            self.outgoing.popleft()
-            piece.release()
+            raise OSError(_TOO_SHORT)
+        return sent
 
     def _send_buffers(self) -> tuple[int, int]:
         """Everything up to the next long slice, with one call: bytes sent, bytes wanted."""
-        buffers: list[Buffer] = []
-        flags = 0
-        wanted = 0
-        outgoing = self.outgoing
-        while outgoing and len(buffers) < _BUFFERS_PER_CALL:
-            part = outgoing[0]
-            if isinstance(part, PinnedSlice):
-                data = self._read_small(part)
-                if data is None:
-                    flags = _MORE_FOLLOWS
-                    break
-                part.release()
-                part = data
-            outgoing.popleft()
-            buffers.append(part)
-            wanted += len(part)
+        gathered = self._queue.gather()
+        buffers = gathered.buffers
         if not buffers:
-            first = outgoing[0]
-            assert isinstance(first, PinnedSlice)
-            self._send_cold(first, first.remaining)
-            return 0, first.remaining
-        sent = 0
-        try:
-            if len(buffers) == 1:
-                sent = self._socket.send(buffers[0], flags)
-            else:
-                sent = self._socket.sendmsg(buffers, (), flags)
-        finally:
-            if sent != wanted:
-                self._push_back(buffers, sent)
-        return sent, wanted
-
-    def _push_back(self, buffers: list[Buffer], sent: int) -> None:
-        rest: list[Outgoing] = []
-        for buffer in buffers:
-            if sent >= len(buffer):
-                sent -= len(buffer)
-                continue
-            rest.append(memoryview(buffer)[sent:])
-            sent = 0
-        self.outgoing.extendleft(reversed(rest))
-
-    def _read_small(self, piece: PinnedSlice) -> Buffer | None:
-        """A small slice's bytes; None where it is long or the disk would have to be waited for."""
-        if piece.remaining > SMALL_SLICE_BYTES:
-            return None
-        return self._tools.page_cache.read(piece.descriptor, piece.position, piece.remaining)
+            piece = self._queue.first_slice()
+            assert piece is not None
+            self._send_cold(piece, piece.remaining)
+            return 0, piece.remaining
+        flags = _MORE_FOLLOWS if gathered.is_slice_next else 0
+        if len(buffers) == 1:
+            return self._socket.send(buffers[0], flags), gathered.length
+        return self._socket.sendmsg(buffers, (), flags), gathered.length
 
     def _send_cold(self, piece: PinnedSlice, count: int) -> None:
         """From here on the socket's sending side belongs to a thread, until it reports back."""
@@ -237,8 +199,11 @@ class Sender:
             if failure is not None:
                 raise OSError(str(failure))
             sent = cold.result()
+            if sent == 0:
+                raise OSError(_TOO_SHORT)
+            self._queue.consume(sent)
             self._tools.bytes_sent += sent
-            self._slice_sent(cold.piece, sent)
+            self.made_progress = True
         except BlockingIOError:
             self._wait_for_socket()
             return
@@ -248,7 +213,7 @@ class Sender:
         self._go_on()
 
     def _go_on(self) -> None:
-        self.transmit()
+        self._transmit()
         if not self.is_busy and not self._is_closed:
             self._drained()
 
@@ -265,8 +230,7 @@ class Sender:
             self._tools.loop.remove_writer(self._descriptor)
 
     def _finish_close(self) -> None:
-        release(list(self.outgoing))
-        self.outgoing.clear()
+        self._queue.clear()
         self._socket.close()
 
 

@@ -6,7 +6,7 @@ left, so that neither retention nor the bound on open files can take it away in 
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol, cast
 
 from sawlog.core.ports import Buffer, FileSlice, Part
@@ -63,7 +63,7 @@ def pin(parts: Sequence[Part]) -> list[Outgoing]:
     return pinned
 
 
-def release(parts: Sequence[Outgoing]) -> None:
+def release(parts: Iterable[Outgoing]) -> None:
     """Unpins what will not be sent."""
     for part in parts:
         if isinstance(part, PinnedSlice):
@@ -93,15 +93,13 @@ class PageCache:
             # A file system that cannot tell, tmpfs above all: its files are in memory.
         return True
 
-    def read(self, descriptor: int, position: int, count: int) -> Buffer | None:
-        """All of the bytes, or None where that would have to wait (or there are fewer)."""
-        data = bytearray(count)
+    def read_into(self, descriptor: int, position: int, room: memoryview) -> bool:
+        """Fills `room`, or says no where that would have to wait (or there is not so much)."""
         try:
-            found = os.preadv(descriptor, [data], position, os.RWF_NOWAIT)
+            return os.preadv(descriptor, [room], position, os.RWF_NOWAIT) == len(room)
         except BlockingIOError:
-            return None
+            return False
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
                 raise
-            found = os.preadv(descriptor, [data], position)
-        return data if found == count else None
+            return os.preadv(descriptor, [room], position) == len(room)

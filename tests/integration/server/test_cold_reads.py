@@ -25,8 +25,8 @@ class ColdCache(PageCache):
     def holds(self, descriptor: int, position: int, count: int) -> bool:
         return not self.is_cold and super().holds(descriptor, position, count)
 
-    def read(self, descriptor: int, position: int, count: int) -> bytearray | None:
-        return None if self.is_cold else super().read(descriptor, position, count)
+    def read_into(self, descriptor: int, position: int, room: memoryview) -> bool:
+        return not self.is_cold and super().read_into(descriptor, position, room)
 
 
 class StuckDisk:
