@@ -1,0 +1,104 @@
+"""Producer ids: none twice, whatever crashes, however many brokers."""
+
+import json
+
+import pytest
+
+from sawlog.cluster.producer_ids import BLOCK_SIZE, ProducerIds
+from sawlog.core.errors import KafkaError
+from sawlog.core.ids import NodeId
+from sawlog.core.store import Create
+from sawlog.simulation.disk import Stopped
+from sawlog.simulation.schedule import Schedule, SeededRandom
+from sawlog.simulation.store import StoreService
+from support.stores import EmbeddedOnSimulatedDisk
+
+Given = list[int | KafkaError]
+
+
+def ask(ids: ProducerIds, count: int, given: Given) -> None:
+    for _ in range(count):
+        ids.next(given.append)
+
+
+def test_ids_count_up_from_zero_in_blocks() -> None:
+    harness = EmbeddedOnSimulatedDisk()
+    store = harness.connect()
+    ids, given = ProducerIds(store, NodeId(3)), Given()
+    ask(ids, BLOCK_SIZE + 5, given)
+    assert given == [], "nothing is handed out before the block is durable"
+    harness.drive(lambda: len(given) == BLOCK_SIZE + 5)
+    assert given == list(range(BLOCK_SIZE + 5))
+    blocks: list[object] = []
+    store.get("/latest_producer_id_block", blocks.append)
+    harness.drive(lambda: bool(blocks))
+    fields = json.loads(getattr(blocks[0], "data", b""))
+    assert fields == {"version": 1, "broker": 3, "block_start": "1000", "block_end": "1999"}
+
+
+def test_an_id_from_a_block_at_hand_comes_at_once() -> None:
+    harness = EmbeddedOnSimulatedDisk()
+    ids, given = ProducerIds(harness.connect(), NodeId(0)), Given()
+    ask(ids, 1, given)
+    harness.drive(lambda: bool(given))
+    ask(ids, 1, given)
+    assert given == [0, 1]
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_no_id_is_used_twice_over_power_losses(seed: int) -> None:
+    harness = EmbeddedOnSimulatedDisk(seed)
+    random = SeededRandom(seed)
+    used: list[int] = []
+    for life in range(30):
+        given = Given()
+        harness.disk.stop_at = harness.disk.operations + 1 + random.below(12)
+        try:
+            ids = ProducerIds(harness.connect(), NodeId(0))
+            ask(ids, 3, given)
+            harness.drive(lambda given=given: len(given) == 3)  # type: ignore[misc]
+        except Stopped:
+            pass
+        used += [number for number in given if isinstance(number, int)]
+        harness.schedule.clear()
+        harness.disk.power_loss(SeededRandom(seed * 100 + life))
+    assert len(used) > 10
+    assert len(used) == len(set(used))
+
+
+def test_brokers_never_share_a_block() -> None:
+    schedule = Schedule(1)
+    service = StoreService(schedule)
+    brokers = [ProducerIds(service.connect(), NodeId(node)) for node in range(3)]
+    given: list[Given] = [[], [], []]
+    for _ in range(3):
+        for ids, mine in zip(brokers, given, strict=True):
+            ask(ids, BLOCK_SIZE // 2 + 7, mine)
+        schedule.run(lambda: False)
+    flat = [number for mine in given for number in mine]
+    assert len(flat) == len(set(flat)) == 9 * (BLOCK_SIZE // 2 + 7)
+
+
+def test_a_store_that_is_gone_is_told_to_all_who_wait() -> None:
+    schedule = Schedule(1)
+    store = StoreService(schedule).connect()
+    ids, given = ProducerIds(store, NodeId(0)), Given()
+    ask(ids, 3, given)
+    store.suspend()
+    schedule.run(lambda: len(given) == 3)
+    assert all(isinstance(error, KafkaError) and error.is_retriable for error in given)
+    store.resume()
+    ask(ids, 1, given)
+    schedule.run(lambda: len(given) == 4)
+    assert isinstance(given[3], int)
+
+
+def test_the_last_ids_are_not_overrun() -> None:
+    harness = EmbeddedOnSimulatedDisk()
+    store = harness.connect()
+    last = json.dumps({"block_end": str((1 << 63) - 2)}).encode()
+    store.multi([Create("/latest_producer_id_block", last)], lambda _: None)
+    ids, given = ProducerIds(store, NodeId(0)), Given()
+    ask(ids, 1, given)
+    harness.drive(lambda: bool(given))
+    assert isinstance(given[0], KafkaError)

@@ -1,0 +1,239 @@
+"""Broker and topic settings: what is taken, what is refused, and where defaults come from."""
+
+import pytest
+
+from sawlog.core.config import (
+    ALL_BROKER_SETTINGS,
+    BrokerConfig,
+    TopicConfig,
+    check_topic_configs,
+    parse_properties,
+)
+from sawlog.core.config_accepted import ACCEPTED_SETTINGS
+from sawlog.core.config_broker import BROKER_SETTINGS
+from sawlog.core.config_topic import BROKER_SYNONYMS, TOPIC_SETTINGS
+from sawlog.core.config_values import ConfigError, format_value, parse_value
+
+HOUR_MS = 3_600_000
+
+
+def topic(broker: dict[str, str] | None = None, **given: str) -> TopicConfig:
+    named = {name.replace("_", "."): value for name, value in given.items()}
+    return TopicConfig(BrokerConfig(broker), named)
+
+
+# Brokers
+
+
+def test_defaults_are_kafkas_but_for_the_flush() -> None:
+    config = BrokerConfig()
+    assert config["log.segment.bytes"] == 1 << 30
+    assert config["auto.create.topics.enable"] is True
+    assert config["log.cleanup.policy"] == ("delete",)
+    assert config["log.cleaner.min.cleanable.ratio"] == 0.5
+    assert config["log.flush.interval.ms"] is None
+    assert config["flush.policy"] == "commit"
+    assert config.warnings == ()
+
+
+def test_given_values_are_parsed() -> None:
+    config = BrokerConfig({"log.segment.bytes": " 2000000 ", "delete.topic.enable": "False"})
+    assert config["log.segment.bytes"] == 2_000_000
+    assert config["delete.topic.enable"] is False
+    assert config.given == {"log.segment.bytes": " 2000000 ", "delete.topic.enable": "False"}
+
+
+def test_a_setting_without_effect_is_taken_with_a_warning() -> None:
+    config = BrokerConfig({"num.io.threads": "3", "listener.name.internal.ssl.key.password": "x"})
+    assert config["num.io.threads"] == 3
+    assert config.warnings == (
+        "num.io.threads is accepted and has no effect",
+        "listener.name.internal.ssl.key.password is accepted and has no effect",
+    )
+
+
+def test_an_unknown_setting_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"log\.segmnt\.bytes=1: there is no setting") as refusal:
+        BrokerConfig({"log.segmnt.bytes": "1"})
+    assert (refusal.value.key, refusal.value.value) == ("log.segmnt.bytes", "1")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("log.segment.bytes", "1", "Value must be at least 1048576"),
+        ("log.segment.bytes", "99999999999", "Not a number of type INT"),
+        ("log.segment.bytes", "1e6", "Not a number of type INT"),
+        ("log.segment.bytes", "", "Not a number of type INT"),
+        ("log.retention.ms", "0", "Value must be at least 1"),
+        ("log.cleaner.min.cleanable.ratio", "1.5", "Value must be no more than 1"),
+        ("log.cleaner.min.cleanable.ratio", "much", "Not a number of type DOUBLE"),
+        ("delete.topic.enable", "yes", "Expected value to be either true or false"),
+        ("flush.policy", "never", "String must be one of: commit, os"),
+        ("log.cleanup.policy", "delete,shred", "String must be one of: compact, delete"),
+        ("num.io.threads", "0", "Value must be at least 1"),
+        ("offsets.topic.replication.factor", "40000", "Not a number of type SHORT"),
+        ("compression.gzip.level", "0", "Value must be between 1 and 9 or equal to -1"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_key_value_and_what_was_expected(
+    key: str, value: str, expected: str
+) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        BrokerConfig({key: value})
+    assert (refusal.value.key, refusal.value.expected) == (key, expected)
+    assert key in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["log.retention.ms", "log.retention.minutes"])
+def test_minus_one_means_no_limit_where_it_is_allowed(name: str) -> None:
+    assert BrokerConfig({name: "-1"})[name] == -1
+
+
+def test_every_setting_has_a_default_that_is_valid() -> None:
+    for setting in (*ALL_BROKER_SETTINGS.values(), *TOPIC_SETTINGS.values()):
+        parse_value(setting, setting.default)
+
+
+def test_a_setting_either_means_something_or_not() -> None:
+    assert BROKER_SETTINGS.keys().isdisjoint(ACCEPTED_SETTINGS)
+    assert all(setting.doc for setting in BROKER_SETTINGS.values())
+    assert not any(setting.doc for setting in ACCEPTED_SETTINGS.values())
+    assert len(ALL_BROKER_SETTINGS) > 350
+
+
+# Topics
+
+
+def test_a_topic_has_the_brokers_defaults() -> None:
+    config = topic({"log.segment.bytes": "2000000", "min.insync.replicas": "2"})
+    assert config["segment.bytes"] == 2_000_000
+    assert config["min.insync.replicas"] == 2
+    assert config["max.message.bytes"] == 1_048_588
+
+
+def test_a_topics_own_setting_wins() -> None:
+    assert topic({"log.retention.ms": "7"}, retention_ms="9")["retention.ms"] == 9
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, 168 * HOUR_MS),
+        ({"log.retention.hours": "2"}, 2 * HOUR_MS),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3"}, 180_000),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3", "log.retention.ms": "4"}, 4),
+        ({"log.retention.hours": "-1"}, -1),
+    ],
+)
+def test_the_first_of_several_broker_settings_counts(given: dict[str, str], expected: int) -> None:
+    assert topic(given)["retention.ms"] == expected
+
+
+def test_segments_may_be_tiny_in_tests() -> None:
+    assert topic().segment_bytes == 1 << 30
+    assert topic(internal_segment_bytes="1000").segment_bytes == 1000
+
+
+def test_synonyms_are_settings_of_both_sides() -> None:
+    for name, synonyms in BROKER_SYNONYMS.items():
+        assert name in TOPIC_SETTINGS
+        for synonym in synonyms:
+            assert synonym.name in ALL_BROKER_SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("configs", "words"),
+    [
+        ({"foo": "1"}, "Unknown topic config name: foo"),
+        (
+            {"retention.ms": "abc"},
+            "Invalid value abc for configuration retention.ms: Not a number of type LONG",
+        ),
+        (
+            {"min.cleanable.dirty.ratio": "2"},
+            "Invalid value 2.0 for configuration min.cleanable.dirty.ratio: Value must be no more",
+        ),
+        ({"cleanup.policy": "delete,,compact"}, "Configuration 'cleanup.policy' values must not"),
+        (
+            {"leader.replication.throttled.replicas": "foo"},
+            "Invalid value [foo] for configuration leader.replication.throttled.replicas: leader",
+        ),
+        (
+            {"min.compaction.lag.ms": "100", "max.compaction.lag.ms": "10"},
+            "conflict topic config setting min.compaction.lag.ms (100) > max.compaction.lag.ms",
+        ),
+        ({"remote.storage.enable": "true"}, "Tiered Storage functionality is disabled"),
+    ],
+)
+def test_topic_configs_are_refused_in_kafkas_words(configs: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        check_topic_configs(BrokerConfig(), configs)
+    assert str(refusal.value).startswith(words)
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"cleanup.policy": ""},
+        {"cleanup.policy": "compact, delete"},
+        {"leader.replication.throttled.replicas": "*"},
+        {"leader.replication.throttled.replicas": "0:1,1:2"},
+        {"min.cleanable.dirty.ratio": "0.5f"},
+        {"segment.bytes": "+1048577"},
+        {"preallocate": " TRUE "},
+    ],
+)
+def test_what_kafka_takes_is_taken(configs: dict[str, str]) -> None:
+    check_topic_configs(BrokerConfig(), configs)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (True, "true"),
+        (0.5, "0.5"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+        (("a", "b"), "a,b"),
+        ((), ""),
+        (7, "7"),
+    ],
+)
+def test_values_are_shown_as_java_shows_them(value: object, text: str) -> None:
+    assert format_value(value) == text  # type: ignore[arg-type]
+
+
+# Files
+
+
+def test_a_properties_file_is_read_as_java_reads_it() -> None:
+    text = """
+        # a comment
+        ! another
+        node.id=1
+        listeners = PLAINTEXT://:9092
+        log.dirs : /var/lib
+        log.cleanup.policy=compact,\\
+            delete
+        a\\ key=with\\tescapes\\u0041
+        path=c:\\\\dir
+        empty=
+        alone
+        last=1
+        last=2
+    """
+    assert parse_properties(text) == {
+        "node.id": "1",
+        "listeners": "PLAINTEXT://:9092",
+        "log.dirs": "/var/lib",
+        "log.cleanup.policy": "compact,delete",
+        "a key": "with\tescapesA",
+        "path": "c:\\dir",
+        "empty": "",
+        "alone": "",
+        "last": "2",
+    }
+
+
+def test_a_file_may_end_in_the_middle_of_a_line() -> None:
+    assert parse_properties("a=1\nb=2,\\") == {"a": "1", "b": "2,"}
