@@ -36,11 +36,9 @@ class Cluster:
         client_id: str = "sawlog",
         timeout_ms: float = DEFAULT_TIMEOUT_MS,
         request_timeout_ms: float = DEFAULT_REQUEST_TIMEOUT_MS,
-        connect: Callable[..., Connection] = Connection,
     ) -> None:
         self._bootstrap = parse_addresses(bootstrap)
         self._client_id = client_id
-        self._connect = connect
         self.timeout_ms = timeout_ms
         self.request_timeout_ms = request_timeout_ms
         self._connections: dict[tuple[str, Address], Connection] = {}
@@ -171,7 +169,7 @@ class Cluster:
     def _connection_to(self, address: Address, lane: str = _MAIN_LANE) -> Connection:
         connection = self._connections.get((lane, address))
         if connection is None or not connection.is_usable:
-            connection = self._connections[lane, address] = self._connect(
+            connection = self._connections[lane, address] = Connection(
                 address, client_id=self._client_id, request_timeout_ms=self.request_timeout_ms
             )
         return connection

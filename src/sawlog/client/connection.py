@@ -7,7 +7,6 @@ one thread. After any error of the connection itself it is closed and says so.
 import select
 import socket
 from collections import deque
-from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from sawlog import __version__
@@ -72,7 +71,6 @@ class Connection:
         client_id: str = "sawlog",
         request_timeout_ms: float = DEFAULT_REQUEST_TIMEOUT_MS,
         connect_timeout_ms: float = DEFAULT_CONNECT_TIMEOUT_MS,
-        open_socket: Callable[..., socket.socket] = socket.create_connection,
     ) -> None:
         self.address = address
         self._client_id = client_id
@@ -81,7 +79,7 @@ class Connection:
         self._under_way: deque[Pending[Message]] = deque()
         self._closed_because: str | None = None
         try:
-            self._socket = open_socket(tuple(address), timeout=connect_timeout_ms / 1_000)
+            self._socket = socket.create_connection(address, timeout=connect_timeout_ms / 1_000)
         except OSError as error:
             raise NoBrokerReachable(f"cannot connect to {address}: {_reason(error)}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -152,6 +150,14 @@ class Connection:
             self._read_next(pending.deadline)
         return pending.answer
 
+    def arrived(self, pending: Pending[Answer]) -> Answer | None:
+        """The answer, where it is here; ConnectionLost or NoAnswer where none will come."""
+        if pending.answer is None:
+            self._read_arrived()
+        if pending.answer is None and (pending.deadline.has_passed or not self.is_open):
+            return self.wait(pending)  # says which of the two it is
+        return pending.answer
+
     def request(
         self,
         request: Message,
@@ -165,11 +171,6 @@ class Connection:
                 request, response_class, highest_version=highest_version, timeout_ms=timeout_ms
             )
         )
-
-    def read_arrived(self) -> None:
-        """Reads the answers that are here already; waits for none that has not begun."""
-        while self._under_way and self.is_open and select.select([self], [], [], 0)[0]:
-            self._read_next(self._under_way[0].deadline)
 
     def _agree_on_versions(self, timeout_ms: float) -> None:
         api = ApiKey.API_VERSIONS
@@ -236,6 +237,11 @@ class Connection:
                 f"{self.address} answered {oldest.api.name} v{oldest.version} with something"
                 f" else: {error}"
             ) from error
+
+    def _read_arrived(self) -> None:
+        """Reads the answers that are here already; waits for none that has not begun."""
+        while self._under_way and self.is_open and select.select([self], [], [], 0)[0]:
+            self._read_next(self._under_way[0].deadline)
 
     def _decode(self, frame: memoryview, pending: Pending[Answer]) -> Answer:
         header_version = response_header_version(pending.api, pending.version)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sawlog.client.cluster import Cluster
 from sawlog.client.errors import refusal
-from sawlog.client.fetched import Aborted, ConsumedRecord, Fetched
+from sawlog.client.fetched import Aborted, ConsumedRecord, Fetched, holds_a_batch
 from sawlog.client.fetcher import FetchAnswer, Fetcher, FetchLimits
 from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
 from sawlog.client.retries import Deadline
@@ -165,7 +165,7 @@ class Consumer:
         end = data.last_stable_offset if self._read_committed else data.high_watermark
         self._ends[partition] = end
         records = data.records
-        if records is None or isinstance(records, FileSlice) or not len(records):
+        if records is None or isinstance(records, FileSlice) or not holds_a_batch(records):
             return
         aborted = data.aborted_transactions if self._read_committed else None
         self._fetched.append(

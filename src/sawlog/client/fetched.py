@@ -36,6 +36,14 @@ class Aborted(NamedTuple):
     first_offset: int
 
 
+def holds_a_batch(data: Buffer) -> bool:
+    """False where not even the first batch is whole: other partitions had filled the answer."""
+    try:
+        return next(batches_in(data), None) is not None
+    except KafkaError:
+        return True  # whoever reads it will meet what is wrong
+
+
 class Fetched:
     """Records are taken out one by one; `position` is the offset after the last one taken, or
     after all that there was.

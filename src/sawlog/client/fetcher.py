@@ -90,7 +90,7 @@ class Fetcher:
         for node, request in list(self._requests.items()):
             topics = {partition.topic for partition, _ in request.asked.values()}
             try:
-                answer = _arrived(request)
+                answer = request.connection.arrived(request.pending)
                 if answer is None:
                     continue
                 del self._requests[node]
@@ -163,16 +163,6 @@ class Fetcher:
                 )
             )
         return list(topics.values()), all(self._cluster.topic(name).has_id for name in topics)
-
-
-def _arrived(request: _UnderWay) -> FetchResponse | None:
-    """The answer, where it is here; ClientError where none will come."""
-    connection, pending = request.connection, request.pending
-    if pending.answer is None:
-        connection.read_arrived()
-    if pending.answer is None and (pending.deadline.has_passed or not connection.is_open):
-        return connection.wait(pending)  # says which of the two it is
-    return pending.answer
 
 
 def _answers(request: _UnderWay, answer: FetchResponse) -> list[FetchAnswer]:

@@ -113,7 +113,7 @@ class Sender:
         for request in list(self._requests):
             answer: ProduceResponse | Exception | None
             try:
-                answer = _arrived(request)
+                answer = request.connection.arrived(request.pending)
             except ClientError as error:
                 answer = error
             if answer is None:
@@ -296,13 +296,3 @@ class Sender:
         }
         self._requests.append(_UnderWay(connection, pending, named))
         self._muted.update(batch.partition for batch in batches)
-
-
-def _arrived(request: _UnderWay) -> ProduceResponse | None:
-    """The answer, where it is here; ClientError where none will come."""
-    connection, pending = request.connection, request.pending
-    if pending.answer is None:
-        connection.read_arrived()
-    if pending.answer is None and (pending.deadline.has_passed or not connection.is_open):
-        return connection.wait(pending)  # says which of the two it is
-    return pending.answer

@@ -234,3 +234,20 @@ def test_only_what_is_assigned_can_be_sought() -> None:
         with pytest.raises(ValueError, match="logs-0 is not assigned"):
             Consumer(cluster).seek(LOGS, AtOffset(0))
         assert not broker.requests
+
+
+def test_a_partition_that_finds_no_room_comes_first_the_next_time() -> None:
+    """Only the first partition of a fetch is sure to get a whole batch (KIP-74)."""
+
+    def first_only(request: FetchRequest) -> FetchResponse:
+        answer = fetching()(request)
+        for data in answer.responses[0].partitions[1:]:
+            data.records = (data.records or b"")[:30]  # type: ignore[index]
+        return answer
+
+    with broker_with(logs=3) as broker, Cluster(broker.bootstrap) as cluster:
+        broker.stand(ApiKey.FETCH, first_only)
+        consumer = Consumer(cluster)
+        consumer.assign_topic("logs", AtOffset(0))
+        served = [consumer.poll(POLL_MS)[0].partition for _ in range(6)]
+        assert served == [0, 1, 2, 0, 1, 2]
