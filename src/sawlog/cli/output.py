@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +16,7 @@ import click
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
+_BAR_INTERVAL_S = 0.1
 _PIPE_WIDTH = 10_000  # a table in a file or a pipe is not folded
 
 
@@ -53,12 +55,21 @@ class _Silent:
 
 
 class _Bar:
+    """Tells rich a few times a second: once a record would cost more than the record."""
+
     def __init__(self, progress: "RichProgress", total: int | None, label: str) -> None:
         self._progress = progress
         self._task = progress.add_task(label, total=total)
+        self._untold = 0
+        self._tell_at_s = 0.0
 
     def advance(self, amount: int) -> None:
-        self._progress.advance(self._task, amount)
+        self._untold += amount
+        now_s = time.monotonic()
+        if now_s >= self._tell_at_s:
+            self._progress.advance(self._task, self._untold)
+            self._untold = 0
+            self._tell_at_s = now_s + _BAR_INTERVAL_S
 
 
 @contextlib.contextmanager
