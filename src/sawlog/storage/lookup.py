@@ -57,11 +57,10 @@ def slice_from(
         number += 1
     length = end - position
     if length > max_bytes:
-        length = max_bytes
-        if whole_first_batch:
-            length = max(length, segment.batch_at(position).size)
-        if length <= 0:
-            return None
+        first_batch = segment.batch_at(position).size
+        if max_bytes < first_batch and not whole_first_batch:
+            return None  # a reader could do nothing with a piece of a batch (KIP-74)
+        length = max(max_bytes, first_batch)
     elif limit_offset <= upper_offset and limit_offset not in boundaries:
         segment.remember(limit_offset, end)
     return FileSlice(segment.file, position, length)

@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
     Results = list[tuple[FetchedPartition, PartitionData, int]]
 
+FIRST_VERSION_WITH_CURRENT_LEADER = 12
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_REPLICA_STATE = 15
 READ_COMMITTED = 1
 _CONSUMER = -1
+_ASK_ANOTHER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def fetch(broker: "Broker", request: "Request", message: "FetchRequest") -> FetchResponse | None:
@@ -138,8 +140,15 @@ class _Attempt:
     def _refusal(self, partition: "FetchedPartition", error: KafkaError) -> PartitionData:
         data = PartitionData(partition.index, int(error.code), -1, -1, -1)
         data.records = b""
-        if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
-            leader, epoch = self._broker.current_leader(partition.topic, partition.index)
+        if error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID):
+            return data
+        data.aborted_transactions = None
+        version = self._request.api_version
+        if error.code in _ASK_ANOTHER and version >= FIRST_VERSION_WITH_CURRENT_LEADER:
+            name: str | None = partition.topic
+            if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+                name = self._broker.topic_name(partition.topic_id)
+            leader, epoch = self._broker.current_leader(name, partition.index)
             data.current_leader = LeaderIdAndEpoch(leader, epoch)
         return data
 

@@ -117,9 +117,9 @@ def _find(
     log = replica.log
     if asked.timestamp == LATEST:
         return replica.high_watermark, _UNKNOWN, log.epochs.latest
-    if asked.timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
+    if asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
         return log.start_offset, _UNKNOWN, log.epochs.epoch_at(log.start_offset)
-    if asked.timestamp == LATEST_TIERED:
+    if asked.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _UNKNOWN, _UNKNOWN, _UNKNOWN
     if asked.timestamp == MAX_TIMESTAMP:
         found = log.offset_of_max_timestamp(replica.high_watermark)

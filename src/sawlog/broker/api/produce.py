@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 ACKS_ALL = -1
 FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_WITH_CURRENT_LEADER = 10
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 _ZSTD = 4
 _NO_OFFSET = -1
@@ -56,7 +57,7 @@ def produce(
                     pending.append(_Pending(replica, required, answer))
             except KafkaError as error:
                 failed = True
-                answer = _refusal(broker, name, data.index, error)
+                answer = _refusal(broker, name, data.index, error, version)
             answers.append(answer)
         responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
     response = ProduceResponse(responses)
@@ -124,7 +125,7 @@ def _checked(
 
 
 def _refusal(
-    broker: "Broker", name: str | None, index: int, error: KafkaError
+    broker: "Broker", name: str | None, index: int, error: KafkaError, version: int
 ) -> PartitionProduceResponse:
     replica = None if name is None else broker.partitions.get((name, index))
     answer = PartitionProduceResponse(
@@ -135,7 +136,10 @@ def _refusal(
         answer.record_errors = [
             BatchIndexAndErrorMessage(position, reason) for position, reason in error.records
         ]
-    elif error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+    elif (
+        error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        and version >= FIRST_VERSION_WITH_CURRENT_LEADER
+    ):
         leader, epoch = broker.current_leader(name, index)
         answer.current_leader = LeaderIdAndEpoch(leader, epoch)
     return answer

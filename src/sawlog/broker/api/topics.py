@@ -195,7 +195,9 @@ def _topics_to_delete(
     """The topics that are named once and exist; for all others a refusal goes into `results`."""
     bad = ErrorCode.INVALID_REQUEST
     chosen: dict[bytes, TopicImage] = {}
-    names = Counter(name for name, topic_id in asked if name and topic_id == NO_TOPIC_ID)
+    names = Counter(
+        name for name, topic_id in asked if name is not None and topic_id == NO_TOPIC_ID
+    )
     ids = Counter(topic_id for name, topic_id in asked if name is None)
     for name, topic_id in asked:
         if name is None and topic_id == NO_TOPIC_ID:
