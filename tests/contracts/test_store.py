@@ -23,25 +23,12 @@ from sawlog.core.store import (
     WatchEvent,
     WatchKind,
 )
-from support.stores import (
-    EmbeddedOnRealDisk,
-    EmbeddedOnSimulatedDisk,
-    Session,
-    Simulated,
-    StoreHarness,
-    flattened,
-)
+from support.stores import HARNESSES, Session, StoreHarness, flattened
 
 
-@pytest.fixture(params=["embedded-real-disk", "embedded-simulated-disk", "simulated"])
+@pytest.fixture(params=sorted(HARNESSES))
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreHarness]:
-    harness: StoreHarness
-    if request.param == "embedded-real-disk":
-        harness = EmbeddedOnRealDisk(tmp_path)
-    elif request.param == "embedded-simulated-disk":
-        harness = EmbeddedOnSimulatedDisk()
-    else:
-        harness = Simulated()
+    harness = HARNESSES[request.param](tmp_path)
     yield harness
     harness.close()
 

@@ -138,6 +138,13 @@ class Simulated:
         pass
 
 
+HARNESSES: dict[str, Callable[[Path], StoreHarness]] = {
+    "embedded-real-disk": EmbeddedOnRealDisk,
+    "embedded-simulated-disk": lambda _: EmbeddedOnSimulatedDisk(),
+    "simulated": lambda _: Simulated(),
+}
+
+
 def flattened(results: Sequence[Result]) -> list[object]:
     """Results without stats, to compare."""
     return [result if isinstance(result, str) else type(result).__name__ for result in results]
