@@ -25,6 +25,9 @@ log = EventLogger(__name__)
 _LARGE_ANSWER_BYTES = 1 << 12
 """Larger answers do not wait for those to the other requests that came with theirs."""
 
+_ANSWERS_TOGETHER = 16
+"""Small ones do, up to so many: a call each would cost more than the requests themselves."""
+
 
 class Reading(Enum):
     """Whether the loop tells us of incoming bytes."""
@@ -115,6 +118,9 @@ class Connection:
         except OSError as error:
             self.close(error.strerror or str(error))
             return
+        except Exception:
+            self._broke()
+            return
         self.is_delivering = False
         if self._exchanges:
             self.flush()
@@ -133,8 +139,11 @@ class Connection:
             self.close("internal error")
             return False
         outgoing = exchange.outgoing
-        if len(exchanges) >= self._max_exchanges or (
-            outgoing and (len(outgoing) > 1 or len(outgoing[0]) > _LARGE_ANSWER_BYTES)
+        count = len(exchanges)
+        if (
+            count >= self._max_exchanges
+            or not count % _ANSWERS_TOGETHER
+            or (outgoing and (len(outgoing) > 1 or len(outgoing[0]) > _LARGE_ANSWER_BYTES))
         ):
             self.flush()
             return self._may_read() and self._reading is _READING
@@ -155,6 +164,11 @@ class Connection:
         log.info("connection refused", client=self.client.host, reason=reason)
         self.flush()
         self.close(reason)
+
+    def _broke(self) -> None:
+        """A bug, which must not come back with every turn of the loop."""
+        log.exception("a connection broke", client=self.client.host)
+        self.close("internal error")
 
     def _read_on(self) -> None:
         self._reading = _READING
@@ -183,6 +197,9 @@ class Connection:
             cut = self._frames.go_on()
         except MalformedFrame as error:
             self._refuse(str(error))
+            return
+        except Exception:
+            self._broke()
             return
         self.is_delivering = False
         self.flush()

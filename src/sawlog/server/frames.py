@@ -15,9 +15,12 @@ from sawlog.server.budget import ByteBudget
 from sawlog.server.buffers import BufferPool
 from sawlog.server.memory import pages
 
-RECEIVE_BYTES = 1 << 18
-SMALL_FRAME_BYTES = 1 << 16
+RECEIVE_BYTES = 1 << 19
+SMALL_FRAME_BYTES = 1 << 17
 """Frames up to this size are put together in the shared buffer and need no budget."""
+
+FRAMES_PER_TURN = 64
+"""After so many it is another connection's turn."""
 
 _LENGTH = Struct(">i")
 _PREFIX_BYTES = 4
@@ -31,7 +34,7 @@ class Cut(Enum):
 
     GO_ON = auto()
     ENDED = auto()  # the other side sends no more
-    PAUSED = auto()  # `deliver` wants no more for now; whole frames may be left
+    PAUSED = auto()  # enough for now; whole frames may be left for `go_on`
     WAITING = auto()  # for budget; `granted` will be called
 
 
@@ -114,7 +117,7 @@ class FrameReader:
         return self._cut(view, kept + count)
 
     def go_on(self) -> Cut:
-        """Delivers whole frames that were left when `deliver` wanted no more."""
+        """Delivers whole frames that were left."""
         kept = self._kept
         self._kept = bytearray()
         return self._cut(memoryview(kept), len(kept))
@@ -135,6 +138,7 @@ class FrameReader:
         limit = self.limit_bytes
         deliver = self._deliver
         unpack = _LENGTH.unpack_from
+        last = self.completed + FRAMES_PER_TURN
         while end - position >= _PREFIX_BYTES:
             (length,) = unpack(view, position)
             if not 0 <= length <= limit:
@@ -144,7 +148,7 @@ class FrameReader:
                 return self._begin(view[position:end], length)
             position = start + length
             self.completed += 1
-            if not deliver(view[start:position]):
+            if not deliver(view[start:position]) or self.completed == last:
                 self._keep(view[position:end])
                 return Cut.PAUSED
         if position < end:

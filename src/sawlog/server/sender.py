@@ -10,10 +10,13 @@ import os
 import socket
 from collections.abc import Callable
 
+from sawlog.core.log import EventLogger
 from sawlog.core.ports import DiskError
 from sawlog.server.disk_threads import DiskThreads
 from sawlog.server.outgoing import SMALL_SLICE_BYTES, OutgoingQueue, new_scratch
 from sawlog.server.slices import Outgoing, PageCache, PinnedSlice
+
+log = EventLogger(__name__)
 
 TURN_BYTES = 1 << 20
 """After so much it is another connection's turn; a slice is sent in pieces of this size."""
@@ -114,6 +117,10 @@ class Sender:
             is_done = False
         except OSError as error:
             self._broken(_reason(error))
+            return
+        except Exception:
+            log.exception("sending broke")
+            self._broken("internal error")
             return
         if self._cold is not None or self._is_closed:
             return

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sawlog.core.errors import MalformedFrame
 from sawlog.server.budget import ByteBudget
 from sawlog.server.frames import (
+    FRAMES_PER_TURN,
     RECEIVE_BYTES,
     SMALL_FRAME_BYTES,
     Cut,
@@ -113,10 +114,13 @@ def test_frames_arrive_whole_when_every_byte_comes_alone(lengths: list[int]) -> 
     assert receiver.frames == sent
 
 
-def test_many_small_frames_come_out_of_one_receive() -> None:
+def test_many_small_frames_come_out_of_one_receive_and_then_others_have_their_turn() -> None:
     receiver = Receiver()
-    receiver.reader.read(Wire([framed(b"request") * 1000]).receive_into)
-    assert len(receiver.frames) == 1000
+    wire = Wire([framed(b"request") * (FRAMES_PER_TURN + 10)])
+    assert receiver.reader.read(wire.receive_into) is Cut.PAUSED
+    assert len(receiver.frames) == FRAMES_PER_TURN
+    assert receiver.reader.go_on() is Cut.GO_ON
+    assert len(receiver.frames) == FRAMES_PER_TURN + 10
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 2**31 - 1, 1001])
@@ -158,7 +162,7 @@ def test_small_frames_need_no_budget() -> None:
 
 def test_closing_gives_back_the_frame_under_way() -> None:
     receiver = Receiver()
-    receiver.reader.read(Wire([framed(bytes(MIB))[:RECEIVE_BYTES]]).receive_into)
+    receiver.reader.read(Wire([framed(bytes(MIB))[:1000]]).receive_into)
     assert receiver.memory.budget.taken == MIB
     receiver.reader.close()
     assert receiver.memory.budget.taken == 0
