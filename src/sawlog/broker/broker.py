@@ -24,6 +24,7 @@ from sawlog.core.log import EventLogger
 from sawlog.core.ports import DiskError
 from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.headers import read_request_header
+from sawlog.replication.commits import CommitRounds
 from sawlog.replication.partition import Partition
 from sawlog.storage.directory import LogDirectory
 
@@ -69,6 +70,7 @@ class Broker:
             clock, random, config["max.incremental.fetch.session.cache.slots"]
         )
         self.fetch_max_bytes: int = config["fetch.max.bytes"]
+        self._rounds = CommitRounds(timer)
         self._commits_on_flush: bool = config["flush.policy"] == COMMIT
 
     def join(self, member: Member) -> None:
@@ -209,6 +211,7 @@ class Broker:
             name,
             topic.id,
             timer=self.timer,
+            rounds=self._rounds,
             commits_on_flush=self._commits_on_flush,
         )
         self.partitions[name] = replica

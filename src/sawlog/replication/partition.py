@@ -13,6 +13,7 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import LeaderEpoch, NodeId, Offset, TopicId, TopicPartition
 from sawlog.core.ports import DiskError, FileSlice, Timer, TimerHandle
 from sawlog.protocol.batches import BatchHeader
+from sawlog.replication.commits import CommitRounds
 from sawlog.storage.log import Appended, Log
 
 QUIET_FLUSH_MS = 50
@@ -36,7 +37,7 @@ class Partition:
 
     Invariants: start_offset <= high_watermark <= end_offset; with the commit policy high_watermark
     <= the log's flushed offset; `_waiting` is ordered by offset and holds only offsets above the
-    watermark; at most one flush is under way.
+    watermark; at most one flush is wanted or under way.
     """
 
     __slots__ = (
@@ -44,7 +45,9 @@ class Partition:
         "_flushing",
         "_is_closed",
         "_readers",
+        "_rounds",
         "_timer",
+        "_unflushed_bytes",
         "_waiting",
         "commits_on_flush",
         "high_watermark",
@@ -62,6 +65,7 @@ class Partition:
         topic_id: TopicId,
         *,
         timer: Timer,
+        rounds: CommitRounds,
         commits_on_flush: bool,
     ) -> None:
         self.log = log
@@ -73,6 +77,8 @@ class Partition:
         committed = log.flushed_offset if commits_on_flush else log.end_offset
         self.high_watermark = log.high_watermark = Offset(max(committed, log.start_offset))
         self._timer = timer
+        self._rounds = rounds
+        self._unflushed_bytes = 0
         self._flush_timer: TimerHandle | None = None
         self._flushing = False
         self._is_closed = False
@@ -106,6 +112,7 @@ class Partition:
     def append(self, batch: memoryview, header: BatchHeader) -> Appended:
         """Appends one checked batch; `when_committed` tells when it is safe."""
         appended = self.log.append(batch, header, self.leader_epoch)
+        self._unflushed_bytes += len(batch)
         if not self.commits_on_flush:
             self._advance()
             self._flush_if_due()
@@ -191,10 +198,25 @@ class Partition:
             self._flush_timer.cancel()
             self._flush_timer = None
         self._flushing = True
-        self.log.flush_later(self._flushed)
+        self._rounds.want(self)
+
+    def start_flush(self) -> int:
+        """The round has come: flushes everything that is written by now."""
+        size, self._unflushed_bytes = self._unflushed_bytes, 0
+        if self._is_closed:
+            self._timer.after(0, self._rounds.settled)
+        else:
+            self.log.flush_later(self._flushed)
+        return size
 
     def _flushed(self, error: DiskError | None) -> None:
         self._flushing = False
+        try:
+            self._after_flush(error)
+        finally:
+            self._rounds.settled()
+
+    def _after_flush(self, error: DiskError | None) -> None:
         if self._is_closed:
             return
         if error is not None:
