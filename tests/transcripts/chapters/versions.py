@@ -1,0 +1,80 @@
+"""ApiVersions, versions that are not served, and frames that are no requests."""
+
+import struct
+from typing import Any
+
+from transcripts.dialogue import Dialogue, Differs, api_named
+
+SERVED = (
+    "Produce Fetch ListOffsets Metadata ApiVersions CreateTopics DeleteTopics DeleteRecords"
+    " InitProducerId OffsetForLeaderEpoch DescribeConfigs AlterConfigs CreatePartitions"
+    " IncrementalAlterConfigs DescribeCluster DescribeTopicPartitions"
+)
+SERVED_KEYS = {int(api_named(name)) for name in SERVED.split(" ")}
+SOFTWARE = {"client_software_name": "script", "client_software_version": "1.0"}
+NO_FEATURES = Differs(
+    "Sawlog has no feature levels to negotiate",
+    {"supported_features": [], "finalized_features": [], "finalized_features_epoch": -1},
+)
+
+
+def only_served(answer: dict[str, Any]) -> dict[str, Any]:
+    """Kafka lists APIs that Sawlog has not got; those it has are listed alike."""
+    kept = [entry for entry in answer["api_keys"] if entry["api_key"] in SERVED_KEYS]
+    if answer.get("finalized_features_epoch", -1) >= 0:
+        answer["finalized_features_epoch"] = "<some>"
+    return {**answer, "api_keys": kept}
+
+
+def header(api_key: int, version: int, correlation_id: int = 7, *, tags: bool = False) -> bytes:
+    return struct.pack(">hhih", api_key, version, correlation_id, -1) + b"\0" * tags
+
+
+def chapter(talk: Dialogue) -> None:
+    for version in (0, 1, 2):
+        talk.ask("what is served", "ApiVersions", version, keep=only_served)
+    for version in (3, 4):
+        talk.ask(
+            "what is served, to a client with a name",
+            "ApiVersions",
+            version,
+            SOFTWARE,
+            keep=only_served,
+            differs=NO_FEATURES,
+        )
+    for name, software in [("", "1.0"), ("script", ""), ("bad name", "1.0"), ("-script", "1.0")]:
+        talk.ask(
+            f"a client that calls itself {name!r} {software!r}",
+            "ApiVersions",
+            3,
+            {"client_software_name": name, "client_software_version": software},
+        )
+    talk.frame("ApiVersions from the future", header(18, 99, tags=True))
+    talk.frame("ApiVersions from the future, with a body of its own", header(18, 5) + b"\1\2\3")
+    talk.frame("ApiVersions in a version below zero", header(18, -1))
+    unserved_versions(talk)
+    broken_frames(talk)
+
+
+def unserved_versions(talk: Dialogue) -> None:
+    talk.frame("Produce 2: advertised, but not served", header(0, 2) + bytes(20))
+    talk.frame("Produce from the future", header(0, 99, tags=True))
+    talk.frame("Fetch 3, which is gone", header(1, 3) + bytes(40))
+    talk.frame("Metadata from the future", header(3, 99, tags=True) + b"\0\0\0\0")
+    talk.frame("Metadata in a version below zero", header(3, -5) + bytes(4))
+    talk.frame("LeaderAndIsr, which is gone", header(4, 0) + bytes(40))
+    talk.frame("an API that never was", header(999, 0))
+    talk.frame("an API below zero", header(-3, 0))
+
+
+def broken_frames(talk: Dialogue) -> None:
+    talk.frame("a frame without a header", b"")
+    talk.frame("a frame that ends in its header", b"\0\3\0")
+    talk.frame("a client id longer than the frame", struct.pack(">hhih", 3, 1, 7, 30_000))
+    talk.frame("a body that ends too early", header(3, 1) + b"\0\0")
+    talk.frame("an array that claims more than is there", header(3, 1) + b"\x7f\xff\xff\xff")
+    talk.frame("an array of less than null", header(19, 2) + b"\xff\xff\xff\xf0" + bytes(5))
+    talk.frame("a topic name that is null where it may not be", header(3, 1) + b"\0\0\0\1\xff\xff")
+    talk.frame("a length below zero", struct.pack(">i", -1), raw=True)
+    talk.frame("a length above the limit", struct.pack(">i", 0x7FFFFFFF), raw=True)
+    talk.frame("a request of the web", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", raw=True)

@@ -1,0 +1,156 @@
+"""Messages as plain values and back: what a transcript shows of a request or an answer.
+
+Only what cannot be the same twice is replaced: ids that a broker chose, addresses, the time of
+day, and words that are meant for people.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.batches import BatchHeader, batches_in
+from sawlog.protocol.layout import FieldLayout, StructLayout, lay_out
+from sawlog.protocol.records import iterate
+from sawlog.protocol.schema import NO_UUID, Message
+
+TODAY_MS = 1_750_000_000_000
+"""The script's own timestamps all lie before this; what lies after it is the time of day."""
+
+WORDS = frozenset({"error_message", "batch_index_error_message", "documentation"})
+IDENTITY = ("name", "topic", "topic_id", "resource_name", "api_key", "broker_id", "node_id")
+NUMBERS = ("partition_index", "partition", "index")
+MOST_BYTES = 1 << 20
+
+
+def build(cls: type[Message], fields: Mapping[str, Any]) -> Any:
+    """A message from nested mappings and lists, under the names that the class has."""
+    message = cls()
+    known = {field.name: field for field in cls.FIELDS}
+    for name, value in fields.items():
+        inner = known[name].of
+        if inner is None or value is None:
+            setattr(message, name, value)
+        elif isinstance(value, list):
+            setattr(message, name, [build(inner, each) for each in value])
+        else:
+            setattr(message, name, build(inner, value))
+    return message
+
+
+class Names:
+    """What to call the ids that a broker chose, in the order in which they were seen."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._address = {"host": host, "port": port}
+        self._topics: dict[bytes, str] = {}
+        self._chosen: dict[str, dict[int, str]] = {"producer_id": {}, "session_id": {}}
+
+    def learn_topic(self, topic_id: bytes, name: str) -> None:
+        self._topics[topic_id] = f"<id of {name}>"
+
+    def learn(self, kind: str, value: int) -> None:
+        names = self._chosen[kind]
+        names.setdefault(value, f"<{kind.removesuffix('_id')} {len(names) + 1}>")
+
+    def scalar(self, name: str, value: Any) -> Any:
+        if isinstance(value, bytes):
+            return "<none>" if value == NO_UUID else self._topics.get(value, value.hex())
+        if name == "cluster_id" and value is not None:
+            return "<cluster>"
+        if name == "rack":
+            return "<rack>"  # a host name in Sawlog unless it is told otherwise
+        if name in WORDS and value:
+            return "<words>"
+        if name in self._address and value == self._address[name]:
+            return f"<{name}>"
+        if name.endswith("error_code"):
+            return ErrorCode(value).name
+        if isinstance(value, int) and not isinstance(value, bool):
+            return self._number(name, value)
+        return value
+
+    def _number(self, name: str, value: int) -> int | str:
+        chosen = self._chosen.get(name, {}).get(value)
+        if chosen is not None:
+            return chosen
+        return "<now>" if TODAY_MS < value < 2 * TODAY_MS else value
+
+
+def plain_response(message: Message, version: int, names: Names) -> dict[str, Any]:
+    """All fields of the version; what a broker may list in any order is sorted."""
+    return _plain(lay_out(type(message), version), message, names)
+
+
+def _plain(layout: StructLayout, message: Message, names: Names) -> dict[str, Any]:
+    fields = (*layout.present, *layout.tagged)
+    found = {each.name: _value(each, getattr(message, each.name), names) for each in fields}
+    if "error_message" in found and found.get("error_code") != "NONE":
+        found["error_message"] = "<words>"  # or none: whether an error is explained is no matter
+    return found
+
+
+def _value(field: FieldLayout, value: Any, names: Names) -> Any:
+    if value is None and field.struct is None:
+        return names.scalar(field.name, value)
+    if value is None:
+        return None
+    if field.is_array:
+        return _sorted([_value(field.element, each, names) for each in value])
+    if field.kind == "records":
+        return plain_batches(value, names)
+    if field.struct is not None:
+        return _plain(field.struct, value, names)
+    return names.scalar(field.name, value)
+
+
+def _sorted(values: list[Any]) -> list[Any]:
+    if values and isinstance(values[0], dict):
+        return sorted(values, key=_identity)
+    return values
+
+
+def _identity(value: dict[str, Any]) -> tuple[Any, ...]:
+    texts = tuple(str(value.get(key)) for key in IDENTITY)
+    return (*texts, *(value.get(key, 0) for key in NUMBERS))
+
+
+def plain_batches(records: Any, names: Names) -> list[Any]:
+    """Every batch with its records; a cut-off one at the end as the number of its bytes."""
+    data = bytes(records)
+    batches: list[Any] = []
+    end = 0
+    try:
+        for position, header in batches_in(data):
+            end = position + header.size
+            batches.append(_plain_batch(data[position:end], header, names))
+    except KafkaError as damage:
+        return [*batches, f"<no batch: {damage}>"]
+    return batches + ([f"<{len(data) - end} bytes>"] if end < len(data) else [])
+
+
+def _plain_batch(batch: bytes, header: BatchHeader, names: Names) -> dict[str, Any]:
+    found = {
+        name: names.scalar(name, value)
+        for name, value in header._asdict().items()
+        if name not in {"crc", "length"}
+    }
+    records = iterate(batch, max_decompressed_bytes=MOST_BYTES)
+    found["records"] = [_text(record.value) for record in records]
+    return found
+
+
+def _text(value: bytes | None) -> str | None:
+    if value is None:
+        return None
+    return value.decode() if len(value) <= 20 else f"<{len(value)} bytes>"
+
+
+def plain_request(fields: Any, names: Names, name: str = "") -> Any:
+    """A request as the script wrote it, batches as their size."""
+    if isinstance(fields, Mapping):
+        return {key: plain_request(value, names, key) for key, value in fields.items()}
+    if isinstance(fields, list):
+        return [plain_request(each, names, name) for each in fields]
+    if name == "records" and fields is not None:
+        return f"<{len(fields)} bytes>"
+    return names.scalar(name, fields)
