@@ -119,7 +119,7 @@ class Connection:
             self.close(error.strerror or str(error))
             return
         except Exception:
-            self._broke()
+            self._broke("a connection broke")
             return
         self.is_delivering = False
         if self._exchanges:
@@ -135,8 +135,7 @@ class Connection:
         try:
             self._receive(exchange, frame)
         except Exception:
-            log.exception("a request broke the application", client=self.client.host)
-            self.close("internal error")
+            self._broke("a request broke the application")
             return False
         outgoing = exchange.outgoing
         count = len(exchanges)
@@ -161,13 +160,15 @@ class Connection:
     def _refuse(self, reason: str) -> None:
         """Bytes that are no frame; what was asked before them is still answered."""
         self.is_delivering = False
-        log.info("connection refused", client=self.client.host, reason=reason)
+        self._resources.complaints.warning(
+            "connection given up", client=self.client.host, reason=reason
+        )
         self.flush()
         self.close(reason)
 
-    def _broke(self) -> None:
+    def _broke(self, event: str) -> None:
         """A bug, which must not come back with every turn of the loop."""
-        log.exception("a connection broke", client=self.client.host)
+        self._resources.complaints.exception(event, client=self.client.host)
         self.close("internal error")
 
     def _read_on(self) -> None:
@@ -199,7 +200,7 @@ class Connection:
             self._refuse(str(error))
             return
         except Exception:
-            self._broke()
+            self._broke("a connection broke")
             return
         self.is_delivering = False
         self.flush()
@@ -222,7 +223,9 @@ class Connection:
             try:
                 exchange.outgoing = pin(parts)
             except DiskError as error:
-                log.error("an answer cannot be read from disk", reason=str(error))
+                self._resources.complaints.warning(
+                    "an answer cannot be read from disk", reason=str(error)
+                )
                 self.close("internal error")
                 return
         if not (self.is_delivering or self._is_flush_due or self._sender.is_busy):
@@ -310,4 +313,6 @@ class Connection:
         try:
             self._resources.application.disconnected(self.client)
         except Exception:
-            log.exception("a lost connection broke the application", client=self.client.host)
+            self._resources.complaints.exception(
+                "a lost connection broke the application", client=self.client.host
+            )

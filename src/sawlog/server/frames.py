@@ -63,6 +63,7 @@ class FrameReader:
     __slots__ = (
         "_deliver",
         "_granted",
+        "_granted_bytes",
         "_kept",
         "_large",
         "_large_buffer",
@@ -86,6 +87,7 @@ class FrameReader:
         self.completed = 0  # moves whenever frames were delivered
         # Of the frame under way; `_large` is None while it is small.
         self._kept = bytearray()
+        self._granted_bytes = 0  # budget that is taken, before the memory is
         self._large: memoryview | None = None
         self._large_buffer = _NO_BUFFER
         self._received = 0
@@ -106,6 +108,9 @@ class FrameReader:
         view = memory.view
         kept = len(self._kept)
         if kept:
+            if self._granted_bytes:
+                self._start_large()
+                return self._read_large(receive_into)
             count = receive_into(view[kept:])
             view[:kept] = self._kept
             self._kept.clear()
@@ -124,14 +129,19 @@ class FrameReader:
 
     def close(self) -> None:
         """Gives everything back."""
+        budget = self._memory.budget
         self._kept = bytearray()
         if self._large is not None:
             length = len(self._large)
             self._large = None
             self._release(self._large_buffer, length)
             self._large_buffer = _NO_BUFFER
+        elif self._granted_bytes:
+            length = self._granted_bytes
+            self._granted_bytes = 0
+            budget.give_back(length)
         else:
-            self._memory.budget.give_up(self._granted_budget)
+            budget.give_up(self._granted_budget)
 
     def _cut(self, view: memoryview, end: int) -> Cut:
         position = 0
@@ -166,17 +176,20 @@ class FrameReader:
         if not self._memory.budget.take(length):
             self._memory.budget.take_later(length, self._granted_budget)
             return Cut.WAITING
+        self._granted_bytes = length
         self._start_large()
         return _GO_ON
 
     def _granted_budget(self) -> None:
-        self._start_large()
+        """Called from another connection's work: the frame's memory is taken when we are read."""
+        (self._granted_bytes,) = _LENGTH.unpack_from(self._kept)
         self._granted()
 
     def _start_large(self) -> None:
-        (length,) = _LENGTH.unpack_from(self._kept)
+        length = self._granted_bytes
         self._large_buffer = self._memory.pool.take(length)
         self._large = self._large_buffer[:length]
+        self._granted_bytes = 0
         self._received = len(self._kept) - _PREFIX_BYTES
         self._large[: self._received] = memoryview(self._kept)[_PREFIX_BYTES:]
         self._kept = bytearray()

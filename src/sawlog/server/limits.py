@@ -22,7 +22,7 @@ class Limits:
     exchanges: int = 64  # requests of one connection under way; Kafka allows one
     connections: int = 1 << 31  # max.connections
     connections_per_ip: int = 1 << 31  # max.connections.per.ip
-    idle_ms: int = 600_000  # connections.max.idle.ms
+    idle_ms: int = 600_000  # connections.max.idle.ms; below 0: for ever
     stall_ms: int = 30_000  # a frame that has begun must bring `stall_bytes` in each such time
     stall_bytes: int = 32 * KIB
     send_buffer_bytes: int = -1  # socket.send.buffer.bytes; -1: the system's choice

@@ -8,7 +8,6 @@ import errno
 import socket
 from typing import TYPE_CHECKING
 
-from sawlog.core.log import EventLogger
 from sawlog.server.address import Address, listen
 from sawlog.server.connection import Connection
 from sawlog.server.exchange import ConnectedClient
@@ -19,12 +18,9 @@ if TYPE_CHECKING:
 
     from sawlog.core.ports import TimerHandle
 
-log = EventLogger(__name__)
-
 _ACCEPTS_PER_TURN = 32
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EXHAUSTED_PAUSE_MS = 250
-_COMPLAINT_MS = 1000
 _MAPPED_IPV4 = "::ffff:"
 
 
@@ -39,8 +35,6 @@ class Listener:
         self._is_accepting = False
         self._sweeping: TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
-        self._complained_ms = -_COMPLAINT_MS
-        self._unmentioned = 0
 
     @property
     def address(self) -> Address:
@@ -93,7 +87,7 @@ class Listener:
             self._welcome(connected, where[0].removeprefix(_MAPPED_IPV4), where[1])
 
     def _accept_later(self, reason: str) -> None:
-        self._complain("cannot accept connections for now", reason=reason)
+        self._resources.complaints.warning("cannot accept connections for now", reason=reason)
         self._accept_no_more()
         self._resources.timer.after(_EXHAUSTED_PAUSE_MS, self._accept_again)
 
@@ -106,7 +100,7 @@ class Listener:
         refusal = resources.admission.admit(host)
         if refusal is not None:
             connected.close()
-            self._complain("connection refused", client=host, reason=refusal)
+            resources.complaints.warning("connection refused", client=host, reason=refusal)
             return
         client = ConnectedClient(host, port)
         connection = Connection(resources, connected, client, self._forget)
@@ -114,6 +108,7 @@ class Listener:
         try:
             connected.setblocking(False)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if resources.limits.send_buffer_bytes >= 0:
                 connected.setsockopt(
                     socket.SOL_SOCKET, socket.SO_SNDBUF, resources.limits.send_buffer_bytes
@@ -122,7 +117,7 @@ class Listener:
         except OSError as error:
             connection.close(error.strerror or str(error))
         except Exception:
-            log.exception("a new connection broke the application", client=host)
+            resources.complaints.exception("a new connection broke the application", client=host)
             connection.close("internal error")
         else:
             connection.start()
@@ -133,21 +128,12 @@ class Listener:
         if self._emptied is not None and not self._connections and not self._emptied.done():
             self._emptied.set_result(None)
 
-    def _complain(self, event: str, **fields: str) -> None:
-        """At most one line a second, however many connections knock."""
-        now_ms = self._resources.clock.monotonic_ms()
-        if now_ms - self._complained_ms < _COMPLAINT_MS:
-            self._unmentioned += 1
-            return
-        log.warning(event, **fields, unmentioned=self._unmentioned)
-        self._complained_ms = now_ms
-        self._unmentioned = 0
-
     # Connections that are there
 
     def _sweep_later(self) -> None:
         limits = self._resources.limits
-        interval_ms = max(50, min(limits.idle_ms // 4, limits.stall_ms // 4, 5_000))
+        shortest_ms = min(limits.stall_ms, limits.idle_ms if limits.idle_ms >= 0 else 1 << 31)
+        interval_ms = max(50, min(shortest_ms // 4, 5_000))
         self._sweeping = self._resources.timer.after(interval_ms, self.sweep)
 
     def sweep(self) -> None:

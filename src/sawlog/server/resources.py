@@ -9,6 +9,7 @@ from sawlog.server.admission import Admission
 from sawlog.server.application import Application
 from sawlog.server.budget import ByteBudget
 from sawlog.server.clock import LoopTimer, SystemClock
+from sawlog.server.complaints import Complaints
 from sawlog.server.disk_threads import DiskThreads
 from sawlog.server.frames import FrameMemory
 from sawlog.server.limits import Limits
@@ -46,6 +47,7 @@ class Resources:
             loop, DiskThreads(loop.call_soon_threadsafe, limit=_COLD_THREADS), PageCache()
         )
         self.admission = Admission(limits)
+        self.complaints = Complaints(self.clock)
         self._to_flush: list[Connection] = []
         if registry is not None:
             self._declare(registry)

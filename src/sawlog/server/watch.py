@@ -26,7 +26,7 @@ class Watch:
             self.is_active = False
             self._seen_ms = now_ms
             return False
-        return now_ms - self._seen_ms >= limits.idle_ms
+        return 0 <= limits.idle_ms <= now_ms - self._seen_ms
 
     def is_stalled(self, now_ms: int, limits: Limits, completed: int, unfinished: int) -> bool:
         """`completed` frames came so far, and `unfinished` bytes of one more (0: none)."""

@@ -34,6 +34,20 @@ def test_the_application_is_told_who_comes_and_goes() -> None:
     run(test)
 
 
+def test_many_connections_come_and_go_on_the_same_descriptors() -> None:
+    async def test() -> None:
+        async with Shell() as shell:
+            for _ in range(30):
+                clients = [await shell.client() for _ in range(5)]
+                for client in clients:
+                    assert await client.request(b"x") == b"x"
+                    client.close()
+            await shell.until(lambda: len(shell.application.gone) == 150)
+            assert (shell.listener.connections, shell.resources.admission.total) == (0, 0)
+
+    run(test)
+
+
 def test_an_idle_connection_is_closed_in_time() -> None:
     async def test() -> None:
         async with Shell(limits=Limits(idle_ms=60_000)) as shell:

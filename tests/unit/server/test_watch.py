@@ -20,6 +20,10 @@ def test_a_sign_of_life_begins_the_time_anew() -> None:
     assert watch.is_idle(2500, LIMITS, is_awaited=False)
 
 
+def test_idleness_may_be_allowed_for_ever() -> None:
+    assert not Watch(0).is_idle(10**12, Limits(idle_ms=-1), is_awaited=False)
+
+
 def test_who_waits_for_us_is_not_idle() -> None:
     watch = Watch(0)
     assert not watch.is_idle(5000, LIMITS, is_awaited=True)
