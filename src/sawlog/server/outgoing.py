@@ -15,7 +15,7 @@ from sawlog.server.slices import Outgoing, PageCache, PinnedSlice, release
 if TYPE_CHECKING:
     from sawlog.core.ports import Buffer
 
-SMALL_SLICE_BYTES = 1 << 16
+SMALL_SLICE_BYTES = 1 << 17
 _SCRATCH_BYTES = 1 << 19
 _BUFFERS_PER_CALL = 64
 
