@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from sawlog.cluster.journal import Journal
+from sawlog.cluster.journal import SNAPSHOT_BYTES, Journal
 from sawlog.cluster.watches import Watches
 from sawlog.core.log import EventLogger
 from sawlog.core.ports import Disk, DiskError, Timer
@@ -36,7 +36,7 @@ log = EventLogger("sawlog.cluster.embedded")
 class EmbeddedStore:
     """Opens in the constructor; raises StoreDamaged or DiskError. One session for its life."""
 
-    def __init__(self, disk: Disk, timer: Timer, *, snapshot_bytes: int = 8 << 20) -> None:
+    def __init__(self, disk: Disk, timer: Timer, *, snapshot_bytes: int = SNAPSHOT_BYTES) -> None:
         self._journal = Journal(disk, snapshot_bytes=snapshot_bytes)
         self._timer = timer
         self._tree = self._journal.open()

@@ -21,6 +21,8 @@ from sawlog.core.ports import Disk, DiskError, File
 SNAPSHOT = "store.snapshot"
 JOURNAL_PREFIX = "store.journal."
 MAGIC = b"SWJ1"
+SNAPSHOT_BYTES = 4 << 20
+"""Of journal, after which a snapshot is made: as much is read within a tenth of a second."""
 HEADER = struct.Struct(">4sII")  # magic, length and CRC32C of the payload
 log = EventLogger("sawlog.cluster.journal")
 
@@ -80,7 +82,7 @@ def _records_after(data: bytes, position: int) -> Iterator[_Record]:
 class Journal:
     """Appends are in order; `synced` is the number of the last change that is durable."""
 
-    def __init__(self, disk: Disk, *, snapshot_bytes: int = 8 << 20) -> None:
+    def __init__(self, disk: Disk, *, snapshot_bytes: int = SNAPSHOT_BYTES) -> None:
         self._disk = disk
         self._snapshot_bytes = snapshot_bytes
         self._file: File

@@ -94,7 +94,7 @@ class View:
             if after is before:
                 continue
             is_changed = True
-            if before is not None:
+            if before is not None and (after is None or after.id != before.id):
                 del topics[name]
                 del names[before.id]
             if after is not None:

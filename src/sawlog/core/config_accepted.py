@@ -18,6 +18,9 @@ background.threads INT 10 >=1
 broker.heartbeat.interval.ms INT 2000
 broker.session.timeout.ms INT 9000
 client.quota.callback.class CLASS -
+compression.gzip.level INT -1 1..9|-1
+compression.lz4.level INT 9 1..17
+compression.zstd.level INT 3 -131072..22
 config.providers LIST ""
 connection.failed.authentication.delay.ms INT 100 >=0
 connections.max.reauth.ms LONG 0
@@ -118,17 +121,27 @@ leader.imbalance.check.interval.seconds LONG 300 >=1
 listener.security.protocol.map STRING SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT
 log.cleaner.backoff.ms LONG 15000 >=0
 log.cleaner.dedupe.buffer.size LONG 134217728
+log.cleaner.delete.retention.ms LONG 86400000 >=0
 log.cleaner.enable BOOLEAN true
 log.cleaner.io.buffer.load.factor DOUBLE 0.9
 log.cleaner.io.buffer.size INT 524288 >=0
 log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308
+log.cleaner.max.compaction.lag.ms LONG 9223372036854775807 >=1
+log.cleaner.min.cleanable.ratio DOUBLE 0.5 0..1
+log.cleaner.min.compaction.lag.ms LONG 0 >=0
 log.cleaner.threads INT 1 >=0
 log.dir LIST /tmp/kafka-logs
 log.dir.failure.timeout.ms LONG 30000 >=1
 log.dirs LIST -
+log.flush.offset.checkpoint.interval.ms INT 60000 >=0
+log.flush.start.offset.checkpoint.interval.ms INT 60000 >=0
 log.initial.task.delay.ms LONG 30000 >=0
-log.retention.check.interval.ms LONG 300000 >=1
+log.local.retention.bytes LONG -2 >=-2
+log.local.retention.ms LONG -2 >=-2
+log.preallocate BOOLEAN false
+log.segment.delete.delay.ms LONG 60000 >=0
 max.connection.creation.rate INT 2147483647 >=0
+max.connections.per.ip.overrides STRING ""
 metadata.log.dir STRING -
 metadata.log.max.record.bytes.between.snapshots LONG 20971520 >=1
 metadata.log.max.snapshot.interval.ms LONG 3600000 >=0
@@ -157,6 +170,7 @@ offsets.topic.replication.factor SHORT 3 >=1
 offsets.topic.segment.bytes INT 104857600 >=1
 principal.builder.class CLASS org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
 process.roles LIST broker oneof:broker,controller
+producer.id.expiration.check.interval.ms INT 600000 >=1
 producer.purgatory.purge.interval.requests INT 1000
 queued.max.requests INT 500 >=1
 quota.window.num INT 11 >=1
@@ -195,6 +209,7 @@ replica.fetch.max.bytes INT 1048576 >=0
 replica.fetch.min.bytes INT 1
 replica.fetch.response.max.bytes INT 10485760 >=0
 replica.fetch.wait.max.ms INT 500
+replica.high.watermark.checkpoint.interval.ms LONG 5000
 replica.lag.time.max.ms LONG 30000
 replica.selector.class STRING -
 replica.socket.receive.buffer.bytes INT 65536

@@ -21,13 +21,12 @@ socket.listen.backlog.size INT 50 >=1 :: How many connections may wait to be acc
 max.connections INT 2147483647 >=0 :: How many connections there may be; the next is closed at \
 once.
 max.connections.per.ip INT 2147483647 >=0 :: How many connections there may be from one address.
-max.connections.per.ip.overrides STRING "" :: Exceptions to that, as host:count,host:count.
 connections.max.idle.ms LONG 600000 :: A connection that is silent for so long is closed.
 queued.max.request.bytes LONG -1 :: Requests under way take this much memory, then reading \
 stops; -1: 256 MiB.
 message.max.bytes INT 1048588 >=0 :: The default of a topic's max.message.bytes.
 num.partitions INT 1 >=1 :: Partitions of a topic that does not say.
-default.replication.factor INT 1 :: Replicas of a partition of a topic that does not say.
+default.replication.factor INT 1 >=1 :: Replicas of a partition of a topic that does not say.
 auto.create.topics.enable BOOLEAN true :: Does asking for a topic make it?
 delete.topic.enable BOOLEAN true :: May topics be deleted?
 min.insync.replicas INT 1 >=1 :: The default of a topic's min.insync.replicas.
@@ -40,9 +39,6 @@ max.request.partition.size.limit INT 2000 >=1 :: The most partitions in one \
 DescribeTopicPartitions response.
 compression.type STRING producer oneof:uncompressed,zstd,lz4,snappy,gzip,producer :: The default \
 of a topic's compression.type.
-compression.gzip.level INT -1 1..9|-1 :: The default of a topic's compression.gzip.level.
-compression.lz4.level INT 9 1..17 :: The default of a topic's compression.lz4.level.
-compression.zstd.level INT 3 -131072..22 :: The default of a topic's compression.zstd.level.
 log.segment.bytes INT 1073741824 >=1048576 :: The default of a topic's segment.bytes.
 log.roll.ms LONG - >=1 :: The default of a topic's segment.ms.
 log.roll.hours INT 168 >=1 :: The same in hours, where log.roll.ms is not set.
@@ -51,14 +47,9 @@ log.roll.jitter.hours INT 0 >=0 :: The same in hours, where log.roll.jitter.ms i
 log.retention.ms LONG - >=1|-1 :: The default of a topic's retention.ms.
 log.retention.minutes INT - >=1|-1 :: The same in minutes, where log.retention.ms is not set.
 log.retention.hours INT 168 >=1|-1 :: The same in hours, where neither is set.
+log.retention.check.interval.ms LONG 300000 >=1 :: How often old segments are looked for.
 log.retention.bytes LONG -1 :: The default of a topic's retention.bytes.
 log.cleanup.policy LIST delete oneof:compact,delete :: The default of a topic's cleanup.policy.
-log.cleaner.delete.retention.ms LONG 86400000 >=0 :: The default of a topic's delete.retention.ms.
-log.cleaner.min.compaction.lag.ms LONG 0 >=0 :: The default of a topic's min.compaction.lag.ms.
-log.cleaner.max.compaction.lag.ms LONG 9223372036854775807 >=1 :: The default of a topic's \
-max.compaction.lag.ms.
-log.cleaner.min.cleanable.ratio DOUBLE 0.5 0..1 :: The default of a topic's \
-min.cleanable.dirty.ratio.
 log.index.size.max.bytes INT 10485760 >=4 :: The default of a topic's segment.index.bytes.
 log.index.interval.bytes INT 4096 >=0 :: The default of a topic's index.interval.bytes.
 log.flush.interval.messages LONG 9223372036854775807 >=1 :: The default of a topic's \
@@ -66,21 +57,12 @@ flush.messages.
 log.flush.interval.ms LONG - :: The default of a topic's flush.ms.
 log.flush.scheduler.interval.ms LONG 9223372036854775807 :: The same, where \
 log.flush.interval.ms is not set.
-log.flush.offset.checkpoint.interval.ms INT 60000 >=0 :: How often recovery points are written.
-log.flush.start.offset.checkpoint.interval.ms INT 60000 >=0 :: How often log start offsets are \
-written.
-log.segment.delete.delay.ms LONG 60000 >=0 :: The default of a topic's file.delete.delay.ms.
-log.preallocate BOOLEAN false :: The default of a topic's preallocate.
 log.message.timestamp.type STRING CreateTime oneof:CreateTime,LogAppendTime :: The default of a \
 topic's message.timestamp.type.
 log.message.timestamp.before.max.ms LONG 9223372036854775807 >=0 :: The default of a topic's \
 message.timestamp.before.max.ms.
 log.message.timestamp.after.max.ms LONG 3600000 >=0 :: The default of a topic's \
 message.timestamp.after.max.ms.
-log.local.retention.ms LONG -2 >=-2 :: The default of a topic's local.retention.ms.
-log.local.retention.bytes LONG -2 >=-2 :: The default of a topic's local.retention.bytes.
-replica.high.watermark.checkpoint.interval.ms LONG 5000 :: How often high watermarks are written.
 producer.id.expiration.ms INT 86400000 >=1 :: The sequences of a producer that is silent for so \
 long are forgotten.
-producer.id.expiration.check.interval.ms INT 600000 >=1 :: How often that is looked for.
 """)

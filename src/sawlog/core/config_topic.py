@@ -1,6 +1,6 @@
 """The settings of a topic, and the broker settings from which each takes its default.
 
-Those whose effect comes with a later part of Sawlog are stored and described all the same.
+Those without a description are stored and told, and have no effect yet.
 """
 
 from typing import NamedTuple
@@ -33,26 +33,26 @@ retention.bytes LONG -1 :: Old segments go when a partition is larger than this;
 retention.ms LONG 604800000 >=-1 :: Segments older than this go; -1: they stay.
 max.message.bytes INT 1048588 >=0 :: The largest record batch that is taken.
 index.interval.bytes INT 4096 >=0 :: The log has an index entry about every so many bytes.
-delete.retention.ms LONG 86400000 >=0 :: How long a tombstone outlives compaction.
-min.compaction.lag.ms LONG 0 >=0 :: A record younger than this is not compacted.
-max.compaction.lag.ms LONG 9223372036854775807 >=1 :: A record older than this must be compacted.
-file.delete.delay.ms LONG 60000 >=0 :: How long the file of a deleted segment stays.
-min.cleanable.dirty.ratio DOUBLE 0.5 0..1 :: Compaction begins when so much of the log is new.
-cleanup.policy LIST delete oneof:compact,delete :: delete: old segments go; compact: old values go.
+delete.retention.ms LONG 86400000 >=0
+min.compaction.lag.ms LONG 0 >=0
+max.compaction.lag.ms LONG 9223372036854775807 >=1
+file.delete.delay.ms LONG 60000 >=0
+min.cleanable.dirty.ratio DOUBLE 0.5 0..1
+cleanup.policy LIST delete oneof:compact,delete :: delete: old segments go; compact: keys count.
 unclean.leader.election.enable BOOLEAN false :: May a replica lead that may lack records?
 min.insync.replicas INT 1 >=1 :: acks=all is refused when fewer replicas are in sync.
 compression.type STRING producer oneof:uncompressed,zstd,lz4,snappy,gzip,producer :: How batches \
 are kept; producer: as they come.
-compression.gzip.level INT -1 1..9|-1 :: The level where compression.type is gzip.
-compression.lz4.level INT 9 1..17 :: The level where compression.type is lz4.
-compression.zstd.level INT 3 -131072..22 :: The level where compression.type is zstd.
-preallocate BOOLEAN false :: Reserve a new segment's space at once?
+compression.gzip.level INT -1 1..9|-1
+compression.lz4.level INT 9 1..17
+compression.zstd.level INT 3 -131072..22
+preallocate BOOLEAN false
 message.timestamp.type STRING CreateTime oneof:CreateTime,LogAppendTime :: Whose clock stamps \
 records: the producer's or the broker's.
 message.timestamp.before.max.ms LONG 9223372036854775807 >=0 :: How old a record's time may be.
 message.timestamp.after.max.ms LONG 3600000 >=0 :: How far ahead a record's time may be.
-leader.replication.throttled.replicas LIST "" throttled :: Replicas that leaders serve throttled.
-follower.replication.throttled.replicas LIST "" throttled :: Replicas that follow throttled.
+leader.replication.throttled.replicas LIST "" throttled
+follower.replication.throttled.replicas LIST "" throttled
 remote.storage.enable BOOLEAN false
 local.retention.ms LONG -2 >=-2
 local.retention.bytes LONG -2 >=-2

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from sawlog.cluster.embedded import EmbeddedStore
-from sawlog.cluster.journal import JOURNAL_PREFIX, SNAPSHOT, StoreDamaged
+from sawlog.cluster.journal import JOURNAL_PREFIX, SNAPSHOT, SNAPSHOT_BYTES, StoreDamaged
 from sawlog.core.store import (
     ConnectionLost,
     Create,
@@ -29,7 +29,7 @@ SMALL = 600  # bytes of journal after which a snapshot is made
 class World:
     """A disk that outlives the stores on it."""
 
-    def __init__(self, seed: int = 1, *, snapshot_bytes: int = 8 << 20) -> None:
+    def __init__(self, seed: int = 1, *, snapshot_bytes: int = SNAPSHOT_BYTES) -> None:
         self.schedule = Schedule(seed)
         self.disk = SimulatedDisk(self.schedule.soon)
         self.snapshot_bytes = snapshot_bytes
