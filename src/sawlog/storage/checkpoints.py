@@ -124,6 +124,10 @@ class Checkpointer:
             if log.producers.changed or log.end_offset != self._points.get(log.tp, 0):
                 if log.snapshots.latest() != log.end_offset or log.producers.changed:
                     snapshots.write_now(log)
+                # The next segment may begin right at this point: then nobody checks these again.
+                log.active.finish()
+                for file in log.active.files():
+                    file.sync()
                 self._points[log.tp] = log.end_offset
             trimming.remove_doomed_now(log)
         self._write_now()

@@ -9,7 +9,7 @@ date from the batches on the same way. The recovery point does not move here (KA
 from sawlog.core.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from sawlog.core.log import EventLogger
 from sawlog.protocol.batches import BatchHeader
-from sawlog.storage import files, rolling, trimming
+from sawlog.storage import files, rolling, snapshots, trimming
 from sawlog.storage.config import FOREVER, LogConfig
 from sawlog.storage.epochs import LeaderEpochs
 from sawlog.storage.home import Home
@@ -60,20 +60,21 @@ def open_log(
     )
     _read_epochs(log, names)
     point = max(recovery_point or 0, bases[0])
+    witness = point if point in log.snapshots.offsets else watermark
     recovery = _Recovery(log, point, is_point_known=recovery_point is not None)
     recovery.run()
     if log.end_offset < point:
-        _skip_missing(log, point, point if recovery.is_blocked else watermark)
+        _skip_missing(log, point, point if recovery.is_blocked else witness)
     _settle(log, point, start_offset, watermark)
     _complete_epochs(log)
     return log
 
 
-def _skip_missing(log: Log, point: int, watermark: int) -> None:
+def _skip_missing(log: Log, point: int, witness: int) -> None:
     """The log ends before its recovery point: either synced records are gone, or the checkpoint is
-    wrong. Where a second witness (watermark, producer snapshot) has seen higher offsets too, they
-    were handed out, and none of them is ever used again: the log goes on behind them."""
-    witnessed = min(point, max(watermark, log.snapshots.latest()))
+    wrong. Where a second witness (the watermark, or a producer snapshot) has seen higher offsets
+    too, they were handed out, and none is ever used again: the log goes on behind them."""
+    witnessed = min(point, witness)
     events.error(
         "log ends before its recovery point",
         log=str(log.tp),
@@ -95,11 +96,11 @@ def _settle(log: Log, point: int, start_offset: int | None, watermark: int) -> N
         log.start_offset = start_offset
     log.epochs.truncate_end(log.end_offset)
     log.epochs.truncate_start(log.start_offset)
-    log.snapshots.remove_above(log.flushed_offset)
     log.producers.expire(log.home.clock.now_ms(), log.config.producer_id_expiration_ms)
     if log.flushed_offset < log.end_offset:
         # After kill -9 these bytes are in the page cache, perhaps: only a sync makes them ours.
         for segment in log.segments[log.segment_index_for(log.flushed_offset) : -1]:
+            segment.finish()
             log.commit.unsynced += segment.files()
         log.commit.directory_is_dirty = True
 
@@ -113,18 +114,22 @@ class _Recovery:
         # Gaps between segments are compaction's where it is on; elsewhere a file is missing.
         self.takes_gaps = not is_point_known or "compact" in log.config.cleanup_policy
         self.next_offset = point
+        self.confirmed: list[int] = []  # snapshots beyond the point that turned out true
         self.is_blocked = False  # damage before the recovery point, and nothing found behind it
 
     def run(self) -> None:
         log = self.log
         trimming.reload_producers(log, self.point)
-        first = log.segment_index_for(self.point)
+        # A segment that ends right at the point counts too: its indexes may not be on disk yet.
+        first = log.segment_index_for(self.point - 1)
         for number in range(first, len(log.segments)):
             segment = log.segments[number]
             if number > first and not self._continues(segment):
                 self._drop_segments(number, "a segment before it is missing or cut")
                 break
             self.next_offset = segment.base_offset
+            if segment.base_offset > self.point and snapshots.confirm(log, segment.base_offset):
+                self.confirmed.append(segment.base_offset)
             try:
                 position = self._walk_to_point(segment)
                 self._check_from(segment, position)
@@ -133,12 +138,16 @@ class _Recovery:
                 self._drop_segments(number + 1, "what lies before it was cut")
                 break
         log.end_offset = max(self.next_offset, log.active.base_offset)
+        log.snapshots.remove_above(min(self.point, log.end_offset), kept=self.confirmed)
         # Later segments may have been dropped, or have come after the damage.
         self.is_blocked = self.is_blocked and log.end_offset < self.point
 
     def _continues(self, segment: Segment) -> bool:
+        """Whether a segment may follow; one that the recovery point vouches for always may."""
         base = segment.base_offset
-        return base == self.next_offset or (self.takes_gaps and base > self.next_offset)
+        return base == self.next_offset or (
+            base > self.next_offset and (self.takes_gaps or base <= self.point)
+        )
 
     def _walk_to_point(self, segment: Segment) -> int:
         """Brings the indexes up to the recovery point, by headers alone; returns its position.

@@ -233,16 +233,23 @@ class Segment:
 
     def _resume_times(self, entry: tuple[int, int]) -> bool:
         """The highest timestamp up to the batch that the offset entry points to, if the time index
-        can tell: its last entry must be true and no lower than that batch's own timestamp."""
+        can tell: its last entry must be true, and no batch between the two later than it."""
         self.time_index.drop_from(1, entry[0] + 1)
         timed = self.time_index.last()
-        if timed is None:
-            timed = (NO_TIMESTAMP, 0)
-        elif self.time_position(timed) is None:
+        position: int | None = 0
+        if timed is not None:
+            position = self.time_position(timed)
+        if position is None:
             return False
-        self.max_timestamp = timed[0]
-        self.max_timestamp_offset = self.base_offset + timed[1]
-        return self.batch_at(entry[1]).max_timestamp <= timed[0]
+        highest, relative = timed or (NO_TIMESTAMP, 0)
+        for at, header in self.batches_from(position):
+            if header.max_timestamp > highest:
+                return False
+            if at >= entry[1]:
+                break
+        self.max_timestamp = highest
+        self.max_timestamp_offset = self.base_offset + relative
+        return True
 
     def replay(self, position: int, header: BatchHeader) -> None:
         """What an append of this batch at this position does to indexes and times."""

@@ -6,7 +6,7 @@ is ever needed: what a snapshot would have told is replayed from the batches.
 """
 
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from sawlog.core.log import EventLogger
@@ -64,11 +64,12 @@ class Snapshots:
         self._disk.remove(self.path(offset))
         self.offsets.remove(offset)
 
-    def remove_above(self, offset: int) -> None:
+    def remove_above(self, offset: int, kept: Collection[int] = ()) -> None:
         """Durably: a snapshot that came back after a crash could tell of batches long cut off."""
-        stale = self.offsets[bisect_right(self.offsets, offset) :]
-        for above in stale:
-            self.remove(above)
+        above = self.offsets[bisect_right(self.offsets, offset) :]
+        stale = [one for one in above if one not in kept]
+        for one in stale:
+            self.remove(one)
         if stale:
             self._disk.sync_directory(self._directory)
 
@@ -112,6 +113,16 @@ def write_later(log: "Log", offset: int, data: bytes, done: Callable[[bool], Non
             done(True)
 
     log.home.disk.replace_later([(log.snapshots.path(offset), data)], written)
+
+
+def confirm(log: "Log", offset: int) -> bool:
+    """While a log is recovered: whether the snapshot at `offset` says what the batches say."""
+    if offset not in log.snapshots.offsets:
+        return False
+    try:
+        return log.home.disk.read_file(log.snapshots.path(offset)) == log.producers.encode()
+    except FileNotFoundError:
+        return False
 
 
 def write_now(log: "Log") -> None:

@@ -74,8 +74,12 @@ def _cut_files(log: "Log", offset: int) -> None:
 
 
 def reload_producers(log: "Log", end_offset: int) -> None:
-    """The producer state at `end_offset`: the newest snapshot at or below it, then the batches."""
+    """The producer state at `end_offset`: the newest snapshot at or below it, then the batches.
+
+    A snapshot from before the first segment is of no use: what came between is gone.
+    """
     log.producers = ProducerStates()
+    log.snapshots.remove_below(log.bases[0])
     loaded = log.snapshots.load(log.producers, end_offset)
     offset = log.bases[0] if loaded is None else loaded
     try:
@@ -206,34 +210,34 @@ def _remove_oldest(log: "Log", count: int) -> list[str]:
 
 
 def remove_doomed(log: "Log") -> None:
-    """Unlinks the doomed segments, oldest first, off the loop; slices under way keep theirs."""
+    """Unlinks the doomed segments, oldest first, off the loop; slices under way keep theirs.
+
+    Each unlink waits until the directory is synced: the one before it, of an earlier process
+    perhaps, is then durable.
+    """
     if log.doomed and not log.is_removing:
         log.is_removing = True
-        _remove_next(log)
+        log.home.disk.sync_directory_later(log.directory, lambda error: _remove_next(log, error))
 
 
-def _remove_next(log: "Log") -> None:
-    if not log.doomed or log.is_closed or log.home.offline is not None:
-        log.is_removing = False
+def _remove_next(log: "Log", error: DiskError | None) -> None:
+    log.is_removing = False
+    if log.is_closed or not log.doomed:
         return
-
-    def removed(error: DiskError | None) -> None:
-        if error is not None and not log.is_closed:
-            log.refusal(error)
-        _remove_next(log)
-
     try:
+        if error is not None:
+            raise error
         log.doomed.pop(0).remove(log.home.disk, log.directory)
         if not log.doomed:
             log.snapshots.remove_below(log.bases[0])
-        log.home.disk.sync_directory_later(log.directory, removed)
-    except DiskError as error:
-        log.is_removing = False
-        log.refusal(error)
+    except DiskError as failure:
+        log.refusal(failure)
+        return
+    remove_doomed(log)
 
 
 def remove_doomed_now(log: "Log") -> None:
     """The same before it returns, for the end."""
     while log.doomed:
-        log.doomed.pop(0).remove(log.home.disk, log.directory)
         log.home.disk.sync_directory(log.directory)
+        log.doomed.pop(0).remove(log.home.disk, log.directory)
