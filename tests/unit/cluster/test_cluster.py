@@ -5,6 +5,7 @@ import json
 import pytest
 
 from sawlog.cluster.image import NO_NODE
+from sawlog.cluster.topics import NewTopic
 from sawlog.core.ids import NodeId, TopicName
 from sawlog.core.store import Create, Delete, SessionState, SetData
 from sawlog.simulation.schedule import Schedule, SeededRandom
@@ -136,9 +137,7 @@ def test_an_unclean_leader_is_elected_only_where_the_topic_allows_it(is_allowed:
     assert cluster.state("t")["leader"] == (0 if is_allowed else -1)
 
 
-def _assigned(name: str, nodes: list[int], configs: dict[str, str] | None = None):  # type: ignore[no-untyped-def]
-    from sawlog.cluster.topics import NewTopic
-
+def _assigned(name: str, nodes: list[int], configs: dict[str, str] | None = None) -> NewTopic:
     return NewTopic(name, assignments=[(0, nodes)], configs=configs or {})
 
 
@@ -283,8 +282,6 @@ class Churn:
             topic = world.image.topics[topics[self.random.below(len(topics))]]
             world.topics.delete(topic, 1_000, lambda error: None)
         elif world.image.brokers:
-            from sawlog.cluster.topics import NewTopic
-
             self.count += 1
             planned = world.topics.plan(NewTopic(f"t{self.count}", 2))
             world.topics.create(planned, 1_000, lambda error: None)

@@ -3,6 +3,7 @@
 import pytest
 
 from sawlog.cluster.image import EMPTY_IMAGE, NO_NODE, MetadataImage, TopicImage, changed_topics
+from sawlog.cluster.topics import NewTopic
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NodeId, PartitionIndex, TopicName, TopicPartition
 from sawlog.core.store import Node, StoreError
@@ -121,8 +122,6 @@ def test_a_topic_made_again_is_another_one(broker: SoleBroker) -> None:
 
 
 def test_many_topics_at_once_all_show(broker: SoleBroker) -> None:
-    from sawlog.cluster.topics import NewTopic
-
     answers: list[KafkaError | None] = []
     for number in range(50):
         planned = broker.topics.plan(NewTopic(f"t{number}", 2))
@@ -133,8 +132,6 @@ def test_many_topics_at_once_all_show(broker: SoleBroker) -> None:
 
 
 def test_of_two_creations_of_one_name_one_is_told_that_it_exists(broker: SoleBroker) -> None:
-    from sawlog.cluster.topics import NewTopic
-
     answers: list[KafkaError | None] = []
     for _ in range(2):
         broker.topics.create(broker.topics.plan(NewTopic("t")), TIMEOUT_MS, answers.append)
