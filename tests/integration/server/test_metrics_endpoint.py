@@ -112,12 +112,12 @@ def test_connections_are_bounded() -> None:
     async def test() -> None:
         async with Scraped() as scraped:
             silent = [await scraped.connect() for _ in range(40)]
-            while len(scraped.endpoint.scrapes) < 16:
+            ends = [asyncio.ensure_future(is_closed(reader)) for reader, _ in silent]
+            while sum(end.done() for end in ends) < 24:
                 await asyncio.sleep(0)
-            for _ in range(20):
-                await asyncio.sleep(0)
-            assert len(scraped.endpoint.scrapes) <= 16
-            for _, writer in silent:
+            assert len(scraped.endpoint.scrapes) == 16
+            for end, (_, writer) in zip(ends, silent, strict=True):
+                end.cancel()
                 writer.close()
 
     run(test)
