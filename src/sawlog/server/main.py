@@ -21,6 +21,7 @@ from sawlog.core.ids import NodeId
 from sawlog.core.log import EventLogger
 from sawlog.core.metrics import Registry
 from sawlog.core.ports import DiskError
+from sawlog.core.store import SessionState
 from sawlog.server import process
 from sawlog.server.address import Address
 from sawlog.server.clock import LoopTimer, SystemClock, SystemRandom
@@ -106,8 +107,10 @@ class BrokerProcess:
         options = self._options
         self._disk.lock()
         self.listener.bind()
+        store = EmbeddedStore(self._disk, self._timer)
+        store.on_state(self._store_changed)
         member = Member(
-            EmbeddedStore(self._disk, self._timer),
+            store,
             self._registration(),
             options.config,
             clock=self._clock,
@@ -155,6 +158,13 @@ class BrokerProcess:
     def _told_to_stop(self) -> None:
         if not self._stop.done():
             self._stop.set_result(STOPPED)
+
+    def _store_changed(self, state: SessionState) -> None:
+        if state is SessionState.LOST and not self._stop.done():
+            log.error(
+                "the coordination store failed: records are still served, but topics and settings "
+                "cannot be changed until the disk is mended and the broker started again"
+            )
 
     def _on_image(self, old: MetadataImage, new: MetadataImage) -> None:
         if self._ready.done():

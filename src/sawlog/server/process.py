@@ -30,6 +30,7 @@ _COLLECT_AFTER = (20_000, 20, 20)
 def run(main: Callable[[asyncio.AbstractEventLoop], Coroutine[Any, Any, T]]) -> T:
     """Runs `main` on a loop of its own, with as many descriptors as the system grants."""
     raise_descriptor_limit()
+    gc.disable()  # until `settle_memory`: a start makes much and drops little
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main(runner.get_loop()))
 
@@ -80,6 +81,7 @@ def settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
+    gc.enable()
 
 
 def declare_process_metrics(registry: Registry) -> None:
