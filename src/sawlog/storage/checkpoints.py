@@ -121,8 +121,8 @@ class Checkpointer:
         logs = self.directory.logs
         for log in logs.values():
             log.flush_now()
-            if log.producers.changed or log.end_offset != self._points.get(log.tp, 0):
-                if log.snapshots.latest() != log.end_offset or log.producers.changed:
+            if log.needs_snapshot or log.end_offset != self._points.get(log.tp, 0):
+                if log.needs_snapshot or log.snapshots.latest() != log.end_offset:
                     snapshots.write_now(log)
                 # The next segment may begin right at this point: then nobody checks these again.
                 log.active.finish()

@@ -18,6 +18,9 @@ from sawlog.storage.recovery import open_log
 
 _NOT_LOGS = frozenset({"__cluster_metadata"})
 
+EXPIRE_PRODUCERS_MS = 600_000
+"""How often producers that were silent for long are forgotten, as Kafka by default."""
+
 events = EventLogger(__name__)
 
 
@@ -84,9 +87,11 @@ class LogDirectory:
                 recovery_point=point,
                 start_offset=start_offsets.get(tp),
                 watermark=watermarks.get(tp, 0),
+                is_clean=self.was_clean,
             )
             self.logs[tp] = log
         self._checkpointer.start(recovery_points or {}, start_offsets)
+        self.timer.after(EXPIRE_PRODUCERS_MS, self._expire_producers)
 
     def identify(self, cluster_id: str, node_id: int) -> None:
         """Writes meta.properties, or checks it: WrongOwner where it names another broker."""
@@ -205,6 +210,13 @@ class LogDirectory:
 
     def lower_checkpoints(self, log: Log, offset: int) -> None:
         self._checkpointer.lower(log, offset)
+
+    def _expire_producers(self) -> None:
+        now_ms = self.clock.now_ms()
+        for log in self.logs.values():
+            log.expire_producers(now_ms)
+        if self.offline is None:
+            self.timer.after(EXPIRE_PRODUCERS_MS, self._expire_producers)
 
     # Small files
 

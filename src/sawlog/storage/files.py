@@ -41,8 +41,9 @@ DELETED_DIRECTORY = "-delete"
 STRAY_DIRECTORY = "-stray"
 _LEFTOVER_SUFFIXES = (".tmp", ".deleted", ".cleaned")
 
-_OFFSET_FILE = re.compile(r"(\d{20})(\.[a-z]+)")
+_OFFSET_SUFFIXES = frozenset({*SEGMENT_SUFFIXES, SNAPSHOT})
 _PARTITION_DIRECTORY = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9]\d{0,9})")
+_TOPIC = re.compile(rb"[a-zA-Z0-9._-]{1,249}")
 _INTEGER = re.compile(rb"-?\d{1,19}")
 
 
@@ -64,8 +65,10 @@ def offset_name(offset: int, suffix: str) -> str:
 
 def parse_offset_name(name: str) -> tuple[int, str] | None:
     """Offset and suffix of a segment's or snapshot's file; None for any other name."""
-    match = _OFFSET_FILE.fullmatch(name)
-    return (int(match[1]), match[2]) if match else None
+    digits, suffix = name[:20], name[20:]
+    if suffix in _OFFSET_SUFFIXES and len(digits) == 20 and digits.isascii() and digits.isdigit():
+        return int(digits), suffix
+    return None
 
 
 def is_leftover(name: str) -> bool:
@@ -106,10 +109,16 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
     offsets: dict[TopicPartition, int] = {}
+    names: dict[bytes, TopicName] = {}
     for words in _checkpoint_lines(data, 3):
         topic, partition, offset = words
-        tp = parse_partition_directory(f"{_text(topic)}-{_text(partition)}")
-        if tp is None or tp in offsets:
+        name = names.get(topic)
+        if name is None:
+            if not _TOPIC.fullmatch(topic):
+                raise CorruptFile(f"not a topic: {topic!r}")
+            name = names[topic] = TopicName(topic.decode("ascii"))
+        tp = TopicPartition(name, PartitionIndex(_integer(partition)))
+        if tp in offsets or tp.partition < 0:
             raise CorruptFile(f"not a partition, or one named twice: {words!r}")
         offsets[tp] = _integer(offset)
         if offsets[tp] < 0:
@@ -149,13 +158,6 @@ def _integer(word: bytes) -> int:
     if not _INTEGER.fullmatch(word):
         raise CorruptFile(f"not a number: {word!r}")
     return int(word)
-
-
-def _text(word: bytes) -> str:
-    try:
-        return word.decode("ascii")
-    except UnicodeDecodeError:
-        raise CorruptFile(f"not a name: {word!r}") from None
 
 
 # The other small files

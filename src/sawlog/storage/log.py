@@ -17,9 +17,9 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicId, TopicPartition
 from sawlog.core.ports import DiskError, DiskFull, FileSlice, TooManyOpenFiles
 from sawlog.protocol.batches import BatchHeader, stamp, stamp_append_time
-from sawlog.storage import lookup, rolling, trimming
+from sawlog.storage import lookup, refusals, rolling, trimming
 from sawlog.storage.commit import GroupCommit
-from sawlog.storage.config import LOG_APPEND_TIME, LogConfig
+from sawlog.storage.config import FOREVER, LOG_APPEND_TIME, LogConfig
 from sawlog.storage.epochs import EpochEntry, LeaderEpochs
 from sawlog.storage.files import EPOCH_CHECKPOINT, encode_epochs
 from sawlog.storage.home import Home
@@ -53,10 +53,12 @@ class Log:
     __slots__ = (
         "_durable_epoch",
         "_is_ready",
+        "_producers",
         "_segment_bytes",
         "_stamps_time",
         "_timestamp_after_ms",
         "_timestamp_before_ms",
+        "_unloaded_producers_at",
         "active",
         "bases",
         "commit",
@@ -71,7 +73,6 @@ class Log:
         "home",
         "is_closed",
         "is_removing",
-        "producers",
         "segments",
         "snapshots",
         "start_offset",
@@ -99,7 +100,8 @@ class Log:
         self.doomed: list[Segment] = []  # taken out at the start, to be unlinked one by one
         self.is_removing = False
         self.epochs = LeaderEpochs()
-        self.producers = ProducerStates()
+        self._producers = ProducerStates()
+        self._unloaded_producers_at: int | None = None
         self.snapshots = Snapshots(home.disk, self.directory)
         self.commit = GroupCommit(self)
 
@@ -137,16 +139,16 @@ class Log:
             if timestamp - now_ms > self._timestamp_after_ms or (
                 now_ms - header[7] > self._timestamp_before_ms
             ):
-                raise self._bad_timestamp(header, now_ms)
+                raise refusals.bad_timestamp(header, now_ms, self.config)
         if size > self._segment_bytes:
-            raise self._too_large(size)
-        has_producer = header[9] >= 0
-        if has_producer:
-            duplicate = self.producers.check(header)
-            if duplicate is not None:
-                return Appended(duplicate.first_offset, duplicate.timestamp, True)
+            raise refusals.too_large(size, self.config)
         if leader_epoch != self._durable_epoch or not self._is_ready:
             self._get_ready(leader_epoch, self.end_offset)
+        has_producer = header[9] >= 0
+        if has_producer:
+            duplicate = self._producers.check(header)
+            if duplicate is not None:
+                return Appended(duplicate.first_offset, duplicate.timestamp, True)
 
         base_offset = self.end_offset
         last_offset = base_offset + header[6]
@@ -155,7 +157,7 @@ class Log:
         stamp(batch, base_offset, leader_epoch)
         self._write(batch, size, base_offset, last_offset, timestamp)
         if has_producer:
-            self.producers.update(header, base_offset, timestamp)
+            self._producers.update(header, base_offset, timestamp)
         return _new(Appended, (base_offset, append_time_ms, False))
 
     def append_replicated(self, batch: memoryview, header: BatchHeader) -> None:
@@ -164,16 +166,13 @@ class Log:
         OFFSET_OUT_OF_RANGE where it does not begin at or after `end_offset`.
         """
         if header.base_offset < self.end_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.tp} ends at {self.end_offset}, the batch begins at {header.base_offset}",
-            )
+            raise refusals.out_of_range(self.tp, self.end_offset, FOREVER, header.base_offset)
         if header.leader_epoch != self._durable_epoch or not self._is_ready:
             self._get_ready(header.leader_epoch, header.base_offset)
         size, timestamp = header.size, header.max_timestamp
         self._write(batch, size, header.base_offset, header.last_offset, timestamp)
         if header.producer_id >= 0 and not header.is_control:
-            self.producers.update(header, header.base_offset, timestamp)
+            self._producers.update(header, header.base_offset, timestamp)
 
     def _write(
         self, batch: memoryview, size: int, base_offset: int, last_offset: int, timestamp: int
@@ -223,16 +222,16 @@ class Log:
 
     def retain(self, now_ms: int, limit_offset: int) -> list[str]:
         """Applies retention.ms and retention.bytes: removes the oldest segments that lie wholly
-        below `limit_offset` (the high watermark); returns the removed files' names. Only with the
-        cleanup policy "delete" by time and size; what lies below `start_offset` always goes."""
+        below `limit_offset` (the high watermark), if the cleanup policy has "delete"; what lies
+        below `start_offset` always goes. Returns the removed files' names."""
         return trimming.retain(self, now_ms, limit_offset)
 
     def flush_later(self, done: Callable[[DiskError | None], None]) -> None:
         """Group commit: `done` is called once all that was appended before this call is on disk.
 
         `flushed_offset` has moved by then. At most one flush is under way; callers that come
-        meanwhile share the next. After a failure the directory is offline and `done` gets the
-        error, now and for ever. `done` is never called from inside this call.
+        meanwhile share the next. After a failure the directory is offline, and `done` gets the
+        error from then on. `done` is never called from inside this call.
         """
         self.commit.flush_later(done)
 
@@ -260,6 +259,33 @@ class Log:
         self._timestamp_before_ms = config.timestamp_before_max_ms
         self._is_ready = False
 
+    # Producers
+
+    @property
+    def producers(self) -> ProducerStates:
+        """What is known of idempotent producers; after a clean stop read when first needed."""
+        if self._unloaded_producers_at is not None:
+            trimming.reload_producers(self, self._unloaded_producers_at)
+        return self._producers
+
+    @producers.setter
+    def producers(self, states: ProducerStates) -> None:
+        self._producers = states
+        self._unloaded_producers_at = None
+
+    @property
+    def needs_snapshot(self) -> bool:
+        """Whether producers wrote since the last one; does not read them."""
+        return self._unloaded_producers_at is None and self._producers.changed
+
+    def expire_producers(self, now_ms: int) -> None:
+        """Forgets those that wrote nothing for long; who was not read yet is judged then."""
+        if self._unloaded_producers_at is None:
+            self._producers.expire(now_ms, self.config.producer_id_expiration_ms)
+
+    def leave_producers_unread(self, end_offset: int) -> None:
+        self._unloaded_producers_at = end_offset
+
     # Leader epochs
 
     def assign_epoch(self, epoch: int) -> None:
@@ -284,16 +310,13 @@ class Log:
         below `start_offset` and beyond `end_offset`; CORRUPT_MESSAGE where damage is in the way.
         """
         if not self.start_offset <= offset <= self.end_offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.tp} holds {self.start_offset} to {self.end_offset}, not {offset}",
-            )
+            raise refusals.out_of_range(self.tp, self.start_offset, self.end_offset, offset)
         if offset >= limit_offset:
             return None
         try:
             return lookup.slice_from(self, offset, max_bytes, limit_offset, whole_first_batch)
         except Damage as damage:
-            raise self.damaged(damage) from damage
+            raise refusals.damaged(self.tp, damage) from damage
         except DiskError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
@@ -302,21 +325,21 @@ class Log:
         try:
             return lookup.bytes_between(self, offset, limit_offset)
         except Damage as damage:
-            raise self.damaged(damage) from damage
+            raise refusals.damaged(self.tp, damage) from damage
 
     def offset_for_timestamp(self, timestamp: int, limit_offset: int) -> TimedOffset | None:
         """The first record below `limit_offset` whose timestamp is at or after `timestamp`."""
         try:
             return lookup.first_at_or_after(self, timestamp, limit_offset)
         except Damage as damage:
-            raise self.damaged(damage) from damage
+            raise refusals.damaged(self.tp, damage) from damage
 
     def offset_of_max_timestamp(self, limit_offset: int) -> TimedOffset | None:
         """The first record that has the highest timestamp of all below `limit_offset`."""
         try:
             return lookup.with_max_timestamp(self, limit_offset)
         except Damage as damage:
-            raise self.damaged(damage) from damage
+            raise refusals.damaged(self.tp, damage) from damage
 
     @property
     def size_bytes(self) -> int:
@@ -344,6 +367,7 @@ class Log:
         if not self._is_ready:
             segment = self.active
             try:
+                _ = self.producers
                 segment.load_times()
                 if segment.file.size:
                     segment.first_timestamp = segment.batch_at(0).max_timestamp
@@ -366,7 +390,7 @@ class Log:
         self._durable_epoch = -1
 
     def stop(self) -> None:
-        """No more appends: the directory is offline, or the log is closed."""
+        """The next append looks first: the directory is offline, or the log was cut."""
         self._is_ready = False
 
     def refusal(self, error: DiskError) -> KafkaError:
@@ -374,22 +398,3 @@ class Log:
         if not isinstance(error, DiskFull | TooManyOpenFiles):
             self.home.fail(error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-
-    def damaged(self, damage: Damage) -> KafkaError:
-        lookup.events.error(
-            "damaged batch", log=str(self.tp), path=damage.file.path, position=damage.position
-        )
-        return KafkaError(ErrorCode.CORRUPT_MESSAGE, str(damage))
-
-    def _bad_timestamp(self, header: BatchHeader, now_ms: int) -> KafkaError:
-        return KafkaError(
-            ErrorCode.INVALID_TIMESTAMP,
-            f"timestamps {header.base_timestamp} to {header.max_timestamp} are not within"
-            f" [{now_ms - self._timestamp_before_ms}, {now_ms + self._timestamp_after_ms}]",
-        )
-
-    def _too_large(self, size: int) -> KafkaError:
-        return KafkaError(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"the batch has {size} bytes, a segment {self._segment_bytes} (segment.bytes)",
-        )

@@ -14,7 +14,7 @@ from sawlog.storage.config import FOREVER, LogConfig
 from sawlog.storage.epochs import LeaderEpochs
 from sawlog.storage.home import Home
 from sawlog.storage.log import Log
-from sawlog.storage.scan import Damage, check, find, walk
+from sawlog.storage.scan import Damage, check, walk_past_damage
 from sawlog.storage.segment import MAX_RELATIVE_OFFSET, Segment
 from sawlog.storage.snapshots import Snapshots
 
@@ -29,9 +29,11 @@ def open_log(
     recovery_point: int | None,
     start_offset: int | None,
     watermark: int = 0,
+    is_clean: bool = False,
 ) -> Log:
     """The log in directory `tp`; the offsets are what checkpoints say.
 
+    After a clean stop a look at the end is enough, if it is where the recovery point says.
     Without a recovery point the whole log is checked. Afterwards `flushed_offset` is the recovery
     point or, where the log turned out shorter, its end: the caller must then lower the checkpoint.
     """
@@ -61,10 +63,17 @@ def open_log(
     _read_epochs(log, names)
     point = max(recovery_point or 0, bases[0])
     witness = point if point in log.snapshots.offsets else watermark
-    recovery = _Recovery(log, point, is_point_known=recovery_point is not None)
-    recovery.run()
-    if log.end_offset < point:
-        _skip_missing(log, point, point if recovery.is_blocked else witness)
+    if is_clean and log.active.end_by_index() == point:
+        log.end_offset = point
+        log.snapshots.remove_above(point)
+        log.leave_producers_unread(point)
+    else:
+        trimming.reload_producers(log, point)
+        recovery = _Recovery(log, point, is_point_known=recovery_point is not None)
+        recovery.run()
+        if log.end_offset < point:
+            _skip_missing(log, point, point if recovery.is_blocked else witness)
+        log.producers.expire(now_ms, config.producer_id_expiration_ms)
     _settle(log, point, start_offset, watermark)
     _complete_epochs(log)
     return log
@@ -96,7 +105,6 @@ def _settle(log: Log, point: int, start_offset: int | None, watermark: int) -> N
         log.start_offset = start_offset
     log.epochs.truncate_end(log.end_offset)
     log.epochs.truncate_start(log.start_offset)
-    log.producers.expire(log.home.clock.now_ms(), log.config.producer_id_expiration_ms)
     if log.flushed_offset < log.end_offset:
         # After kill -9 these bytes are in the page cache, perhaps: only a sync makes them ours.
         for segment in log.segments[log.segment_index_for(log.flushed_offset) : -1]:
@@ -119,7 +127,6 @@ class _Recovery:
 
     def run(self) -> None:
         log = self.log
-        trimming.reload_producers(log, self.point)
         # A segment that ends right at the point counts too: its indexes may not be on disk yet.
         first = log.segment_index_for(self.point - 1)
         for number in range(first, len(log.segments)):
@@ -157,25 +164,30 @@ class _Recovery:
         start, end = segment.resume(self.point), segment.file.size
         if segment.base_offset >= self.point:
             return start
-        try:
-            for position, header in walk(segment.file, start, end):
-                if header.base_offset >= self.point:
-                    return position
-                self._take(segment, position, header)
-        except Damage as damage:
-            if self.next_offset >= self.point:
-                return damage.position  # a torn tail that begins right at the recovery point
-            self._report_damage(damage)
-            found = find(segment.file, damage.position, end, self.point)
-            self.takes_gaps = True
-            if found is None:
-                self.is_blocked = self.point - segment.base_offset <= MAX_RELATIVE_OFFSET
-                return end
-            segment.remember(self.point, found)
-            segment.bytes_since_index = FOREVER  # so that an entry leads behind the damage
-            self.next_offset = self.point
-            return found
+        damages: list[Damage] = []
+
+        def note(damage: Damage, behind: BatchHeader | None) -> None:
+            damages.append(damage)
+            if self.next_offset < self.point:
+                self._report_damage(damage, behind)
+
+        for position, header in walk_past_damage(segment.file, start, end, note):
+            if header.base_offset >= self.point:
+                # Behind damage that begins at the point itself: that is a torn tail.
+                return damages[-1].position if self._is_torn(damages) else position
+            if damages:
+                self.takes_gaps = True
+                segment.bytes_since_index = FOREVER  # so that an entry leads behind the damage
+                damages.clear()
+            self._take(segment, position, header)
+        if self._is_torn(damages):
+            return damages[-1].position
+        self.is_blocked = bool(damages) and self.point - segment.base_offset <= MAX_RELATIVE_OFFSET
+        self.takes_gaps = self.takes_gaps or self.is_blocked
         return end
+
+    def _is_torn(self, damages: list[Damage]) -> bool:
+        return bool(damages) and self.next_offset >= self.point
 
     def _check_from(self, segment: Segment, start: int) -> None:
         """Checks and takes every batch; Damage at the first that must be cut."""
@@ -195,12 +207,13 @@ class _Recovery:
         segment.replay(position, header)
         self.next_offset = header.next_offset
 
-    def _report_damage(self, damage: Damage) -> None:
+    def _report_damage(self, damage: Damage, behind: BatchHeader | None) -> None:
         events.error(
             "damage below the recovery point",
             log=str(self.log.tp),
             path=damage.file.path,
             from_offset=self.next_offset,
+            next_good_offset=behind.base_offset if behind else None,
             recovery_point=self.point,
             position=damage.position,
             reason=damage.reason,
@@ -299,18 +312,9 @@ def _complete_epochs(log: Log) -> None:
         return
     log.epochs = LeaderEpochs()
     log.epochs_changed()
-    try:
-        for header in trimming.headers_between(log, log.start_offset, limit_offset):
-            if header.leader_epoch > log.epochs.latest:
-                start = max(header.base_offset, log.start_offset)
-                log.epochs.assign(header.leader_epoch, start)
-    except Damage as damage:
-        events.error(
-            "damage below the recovery point: leader epochs incomplete",
-            log=str(log.tp),
-            path=damage.file.path,
-            position=damage.position,
-        )
+    for header in trimming.headers_between(log, log.start_offset, limit_offset):
+        if header.leader_epoch > log.epochs.latest:
+            log.epochs.assign(header.leader_epoch, max(header.base_offset, log.start_offset))
     for entry in known:
         if entry.epoch > log.epochs.latest:
             log.epochs.assign(*entry)

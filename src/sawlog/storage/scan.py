@@ -4,7 +4,8 @@ Two gaits: `walk` looks at headers only and jumps from batch to batch; `check` r
 and compares CRCs. Both stop at the first thing that is no batch and say where that was.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 
 from sawlog.core.ports import File
 from sawlog.protocol.batches import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
@@ -84,29 +85,54 @@ def check(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeade
         position += header.length + 12
 
 
-def find(file: File, position: int, end: int, base_offset: int) -> int | None:
-    """Where, at or after `position`, a whole batch with that base offset and a true CRC begins.
+def walk_past_damage(
+    file: File,
+    position: int,
+    end: int,
+    report: Callable[[Damage, BatchHeader | None], None],
+    *,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Like `walk`, but goes on with the next batch that is one beyond doubt, its CRC included;
+    `report` hears of every damage and which batch comes behind it, if one does."""
+    while True:
+        try:
+            yield from walk(file, position, end, chunk_bytes=chunk_bytes)
+        except Damage as damage:
+            found = find_next(file, damage.position + 1, end)
+            report(damage, None if found is None else found[1])
+            if found is None:
+                return
+            position = found[0]
+        else:
+            return
 
-    For what lies behind damage: a batch whose header is broken does not tell where the next is.
+
+_COULD_BEGIN = re.compile(rb"(?=\0\0[\s\S]{14}\x02)")  # an offset below 2^48; the magic number
+
+
+def find_next(file: File, position: int, end: int) -> tuple[int, BatchHeader] | None:
+    """The first whole batch with a true CRC that begins at or after `position`.
+
+    For what lies behind damage: a broken header does not tell where the next batch is.
     """
-    pattern = base_offset.to_bytes(8, "big")
-    while position < end:
+    while end - position >= HEADER_SIZE:
         chunk = file.read(position, min(CHUNK_BYTES, end - position))
-        at = chunk.find(pattern)
-        while at >= 0:
-            if _begins_at(file, position + at, end):
-                return position + at
-            at = chunk.find(pattern, at + 1)
-        if len(chunk) < len(pattern):
-            return None
-        position += len(chunk) - len(pattern) + 1
+        for match in _COULD_BEGIN.finditer(chunk):
+            header = _true_batch(file, position + match.start(), end)
+            if header is not None:
+                return position + match.start(), header
+        if len(chunk) <= HEADER_SIZE:
+            break
+        position += len(chunk) - HEADER_SIZE
     return None
 
 
-def _begins_at(file: File, position: int, end: int) -> bool:
+def _true_batch(file: File, position: int, end: int) -> BatchHeader | None:
     try:
         header = read_header(file.read(position, HEADER_SIZE).ljust(HEADER_SIZE, b"\0"))
         judge(file, header, position, end)
     except Damage:
-        return False
-    return crc_matches(file.read(position, header.length + 12), header)
+        return None
+    batch = file.read(position, header.length + 12)
+    return header if crc_matches(batch, header) else None

@@ -13,7 +13,7 @@ from sawlog.protocol.batches import BatchHeader
 from sawlog.storage.config import FOREVER
 from sawlog.storage.files import INDEX, LOG, SEGMENT_SUFFIXES, TIME_INDEX, offset_name
 from sawlog.storage.index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
-from sawlog.storage.scan import Damage, walk
+from sawlog.storage.scan import Damage, walk, walk_past_damage
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
 NO_TIMESTAMP = -1
@@ -27,6 +27,16 @@ _SUSPICIOUS_WALK_BYTES = 1 << 20
 _SUSPICIOUS_WALK_STEPS = 4
 
 log = EventLogger(__name__)
+
+
+def report_damage(damage: Damage, behind: BatchHeader | None) -> None:
+    log.error(
+        "damaged batch",
+        path=damage.file.path,
+        position=damage.position,
+        reason=damage.reason,
+        next_good_offset=behind.base_offset if behind else None,
+    )
 
 
 class Segment:
@@ -125,7 +135,13 @@ class Segment:
             return 0
         start = self._indexed_position(offset)
         end = self.file.size
-        batches = walk(self.file, start, end, chunk_bytes=_LOOK_UP_BYTES)
+
+        def check_damage(damage: Damage, behind: BatchHeader | None) -> None:
+            """What may have been damaged must not be passed over in silence."""
+            if behind is None or behind.base_offset > offset:
+                raise damage
+
+        batches = walk_past_damage(self.file, start, end, check_damage, chunk_bytes=_LOOK_UP_BYTES)
         for step, (position, header) in enumerate(batches):
             if header.base_offset + header.last_offset_delta >= offset:
                 return position
@@ -140,7 +156,12 @@ class Segment:
         raise Damage(self.file, position, "nothing")
 
     def batches_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """All batches to the end; Damage ends it."""
         return walk(self.file, position, self.file.size)
+
+    def undamaged_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """All batches to the end; damage is logged and passed over."""
+        return walk_past_damage(self.file, position, self.file.size, report_damage)
 
     def _indexed_position(self, offset: int) -> int:
         """The position of a batch that surely begins at or before the one that holds `offset`."""
@@ -181,7 +202,7 @@ class Segment:
             self.max_timestamp_offset = self.base_offset + timed[1]
         if is_true:
             self.is_timed = True
-            for _, header in self._undamaged_from(start):
+            for _, header in self.undamaged_from(start):
                 if header.max_timestamp > self.max_timestamp:
                     is_true = start == 0
                     self.max_timestamp = header.max_timestamp
@@ -196,8 +217,8 @@ class Segment:
         timestamp, relative = entry
         if not 0 <= relative <= MAX_RELATIVE_OFFSET:
             return None
-        position = self.position_of(self.base_offset + relative)
         try:
+            position = self.position_of(self.base_offset + relative)
             header = self.batch_at(position)
         except Damage:
             return None
@@ -205,7 +226,32 @@ class Segment:
             return None
         return position
 
-    # Rebuilding
+    # Resuming and rebuilding
+
+    def end_by_index(self) -> int | None:
+        """The offset behind the last batch, by the last index entry and the few batches behind
+        it; None where they do not fit together. Indexes and times stay as they are on disk."""
+        entry = self.index.last()
+        start = entry[1] if entry else 0
+        if not 0 <= start <= self.file.size:
+            return None
+        next_offset = self.base_offset
+        try:
+            for position, header in walk(
+                self.file, start, self.file.size, chunk_bytes=_LOOK_UP_BYTES
+            ):
+                if (
+                    entry
+                    and position == start
+                    and header.last_offset != self.base_offset + entry[0]
+                ):
+                    return None
+                next_offset = header.next_offset
+        except Damage:
+            return None
+        self.bytes_since_index = self.file.size - start
+        self.remember(next_offset, self.file.size)
+        return next_offset
 
     def resume(self, offset: int) -> int:
         """Keeps of both indexes what lies below `offset` and is true; returns where to `replay`
@@ -242,7 +288,7 @@ class Segment:
         if position is None:
             return False
         highest, relative = timed or (NO_TIMESTAMP, 0)
-        for at, header in self.batches_from(position):
+        for at, header in self.undamaged_from(position):
             if header.max_timestamp > highest:
                 return False
             if at >= entry[1]:
@@ -267,21 +313,13 @@ class Segment:
         self.index.clear()
         self.time_index.clear()
         start = self.resume(self.base_offset)
-        for position, header in self._undamaged_from(start):
+        for position, header in self.undamaged_from(start):
             self.replay(position, header)
 
     def _distrust_index(self, reason: str) -> None:
         if not self.index_is_rebuilt:
             log.warning("index rebuilt from the log", path=self.file.path, reason=reason)
             self.rebuild_indexes()
-
-    def _undamaged_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        try:
-            yield from self.batches_from(position)
-        except Damage as damage:
-            log.error(
-                "damaged batch", path=self.file.path, position=damage.position, reason=damage.reason
-            )
 
     # Ending
 

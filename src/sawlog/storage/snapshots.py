@@ -86,7 +86,7 @@ class Snapshots:
 
 def is_due(log: "Log") -> bool:
     """Whether a checkpoint at the log's end has to write a snapshot."""
-    if log.producers.changed:
+    if log.needs_snapshot:
         return True
     latest = log.snapshots.latest()
     return (latest < 0 or latest in log.bases) and _is_far_back(log, latest, log.end_offset)

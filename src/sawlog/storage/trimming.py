@@ -8,10 +8,9 @@ forget a removal, and what comes back after a crash must not leave a gap.
 
 from typing import TYPE_CHECKING
 
-from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.log import EventLogger
 from sawlog.core.ports import DiskError
-from sawlog.storage import rolling
+from sawlog.storage import refusals, rolling
 from sawlog.storage.producers import ProducerStates
 from sawlog.storage.scan import Damage
 from sawlog.storage.segment import NO_TIMESTAMP, Segment
@@ -31,7 +30,7 @@ def truncate(log: "Log", offset: int) -> None:
     try:
         _cut_files(log, max(offset, log.bases[0]))
     except Damage as damage:
-        raise log.damaged(damage) from damage
+        raise refusals.damaged(log.tp, damage) from damage
     except DiskError as error:
         raise log.refusal(error) from error
 
@@ -82,39 +81,33 @@ def reload_producers(log: "Log", end_offset: int) -> None:
     log.snapshots.remove_below(log.bases[0])
     loaded = log.snapshots.load(log.producers, end_offset)
     offset = log.bases[0] if loaded is None else loaded
-    try:
-        for header in headers_between(log, offset, end_offset):
-            if header.producer_id >= 0 and not header.is_control:
-                log.producers.update(header, header.base_offset, header.max_timestamp)
-    except Damage as damage:
-        events.error(
-            "damage below the recovery point: producer state incomplete",
-            log=str(log.tp),
-            path=damage.file.path,
-            position=damage.position,
-            reason=damage.reason,
-        )
+    for header in headers_between(log, offset, end_offset):
+        if header.producer_id >= 0 and not header.is_control:
+            log.producers.update(header, header.base_offset, header.max_timestamp)
     log.producers.expire(log.home.clock.now_ms(), log.config.producer_id_expiration_ms)
 
 
 def headers_between(log: "Log", offset: int, end_offset: int) -> "Iterator[BatchHeader]":
-    """The headers of all batches in a range of offsets, over segments."""
+    """The headers of all batches in a range of offsets, over segments and past damage."""
     if offset >= end_offset:
         return
     for segment in log.segments[log.segment_index_for(offset) :]:
-        for _, header in segment.batches_from(segment.position_of(offset)):
+        try:
+            start = segment.position_of(offset)
+        except Damage:  # right there: begin before it
+            start = 0
+        for _, header in segment.undamaged_from(start):
             if header.base_offset >= end_offset:
                 return
-            yield header
+            if header.last_offset >= offset:
+                yield header
 
 
 def advance_start(log: "Log", offset: int) -> None:
     if offset <= log.start_offset:
         return
     if offset > log.end_offset:
-        raise KafkaError(
-            ErrorCode.OFFSET_OUT_OF_RANGE, f"{log.tp} ends at {log.end_offset}, not at {offset}"
-        )
+        raise refusals.out_of_range(log.tp, log.start_offset, log.end_offset, offset)
     log.start_offset = offset
     if log.epochs.truncate_start(offset):
         log.epochs_changed()
