@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.clients.model import GUARD_S, Placed, Refused, Row
 
@@ -18,6 +18,13 @@ class Confluent:
 
     def admin(self) -> AdminClient:
         return AdminClient(self.common)
+
+    def create_topic(
+        self, name: str, partitions: int = 1, config: dict[str, str] | None = None
+    ) -> None:
+        wanted = NewTopic(name, partitions, 1, config=config or {})
+        admin = self.admin()
+        admin.create_topics([wanted])[name].result(GUARD_S)
 
     def producer(self, **settings: Any) -> Producer:
         base = {"message.max.bytes": LARGE_BYTES, "linger.ms": 5}

@@ -1,0 +1,128 @@
+"""The command-line tools of Apache Kafka 4.3.0, which are the Java client's face to people."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.clients.confluent import Confluent
+from support.clients.model import CODECS, Row
+from support.kafka import run_tool
+
+pytestmark = pytest.mark.long
+
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
+PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
+CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
+
+
+class Tools:
+    """Runs tools against one broker; a tool that fails or complains fails the test."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+
+    def run(self, tool: str, *arguments: str, stdin: str | None = None) -> str:
+        done = run_tool(tool, "--bootstrap-server", self._bootstrap, *arguments, stdin=stdin)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def refused(self, tool: str, *arguments: str) -> str:
+        done = run_tool(tool, "--bootstrap-server", self._bootstrap, *arguments)
+        assert done.returncode != 0
+        return done.stdout + done.stderr
+
+
+@pytest.fixture
+def tools(broker) -> Tools:
+    return Tools(broker.bootstrap)
+
+
+def test_kafka_topics(tools: Tools, topic: str) -> None:
+    created = tools.run(TOPICS, "--create", "--topic", topic, "--partitions", "3")
+    assert f"Created topic {topic}" in created
+    assert topic in tools.run(TOPICS, "--list").splitlines()
+    described = tools.run(TOPICS, "--describe", "--topic", topic)
+    assert "PartitionCount: 3" in described
+    assert "ReplicationFactor: 1" in described
+    assert described.count("Leader: 1") == 3
+    tools.run(TOPICS, "--alter", "--topic", topic, "--partitions", "5")
+    assert "PartitionCount: 5" in tools.run(TOPICS, "--describe", "--topic", topic)
+    assert "already exists" in tools.refused(TOPICS, "--create", "--topic", topic)
+    tools.run(TOPICS, "--delete", "--topic", topic)
+    assert topic not in tools.run(TOPICS, "--list").splitlines()
+    assert "does not exist" in tools.refused(TOPICS, "--describe", "--topic", topic)
+
+
+def test_kafka_configs(tools: Tools, create_topic, topic: str) -> None:
+    create_topic(topic)
+    entity = ("--entity-type", "topics", "--entity-name", topic)
+    changes = "retention.ms=5000,cleanup.policy=[compact,delete]"
+    tools.run(CONFIGS, *entity, "--alter", "--add-config", changes)
+    described = tools.run(CONFIGS, *entity, "--describe")
+    assert "retention.ms=5000 sensitive=false synonyms={DYNAMIC_TOPIC_CONFIG:retention.ms=5000" in (
+        described
+    )
+    assert "cleanup.policy=compact,delete" in described
+    tools.run(CONFIGS, *entity, "--alter", "--delete-config", "retention.ms")
+    assert "retention.ms=5000" not in tools.run(CONFIGS, *entity, "--describe")
+    everything = tools.run(CONFIGS, *entity, "--describe", "--all")
+    assert "retention.ms=604800000" in everything
+    brokers = tools.run(CONFIGS, "--entity-type", "brokers", "--entity-name", "1", "--describe")
+    assert "Dynamic configs for broker 1" in brokers
+    refusal = tools.refused(CONFIGS, *entity, "--alter", "--add-config", "no.such.config=1")
+    assert "no.such.config" in refusal
+
+
+def test_kafka_get_offsets_and_delete_records(
+    tools: Tools, confluent: Confluent, create_topic, topic: str, tmp_path: Path
+) -> None:
+    create_topic(topic, 2)
+    rows = [Row(b"x", timestamp_ms=1_700_000_000_000 + number) for number in range(10)]
+    confluent.produce(topic, rows)
+    one = ("--topic", topic)
+    assert tools.run(OFFSETS, *one).split() == [f"{topic}:0:10", f"{topic}:1:0"]
+    assert tools.run(OFFSETS, *one, "--time", "1700000000004").split()[0] == f"{topic}:0:4"
+    assert f"{topic}:0:9" in tools.run(OFFSETS, *one, "--time", "max-timestamp").split()
+    request = tmp_path / "delete.json"
+    partition = {"topic": topic, "partition": 0, "offset": 6}
+    request.write_text(json.dumps({"version": 1, "partitions": [partition]}))
+    deleted = tools.run(DELETE_RECORDS, "--offset-json-file", str(request))
+    assert f"partition: {topic}-0\tlow_watermark: 6" in deleted
+    earliest = tools.run(OFFSETS, *one, "--time", "earliest").split()
+    assert earliest == [f"{topic}:0:6", f"{topic}:1:0"]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_console_producer_and_consumer(tools: Tools, create_topic, topic: str, codec: str) -> None:
+    create_topic(topic)
+    lines = [f"key{number}:value {number}" for number in range(500)]
+    properties = ("parse.key=true", "key.separator=:")
+    options = [option for each in properties for option in ("--reader-property", each)]
+    codecs = ("--compression-codec", codec)
+    tools.run(PRODUCER, "--topic", topic, *options, *codecs, stdin="\n".join(lines))
+    place = ("--topic", topic, "--partition", "0")
+    shown = ["--formatter-property", "print.key=true", "--formatter-property", "key.separator=:"]
+    for offset, start in (("earliest", 0), ("400", 400)):
+        count = ("--max-messages", str(len(lines) - start))
+        consumed = tools.run(CONSUMER, *place, "--offset", offset, *shown, *count)
+        assert consumed.splitlines() == lines[start:]
+
+
+@pytest.mark.parametrize("acks", ["-1", "1", "0"])
+def test_verifiable_producer(
+    tools: Tools, confluent: Confluent, create_topic, topic: str, acks: str
+) -> None:
+    create_topic(topic)
+    count = 2_000
+    limits = ("--max-messages", str(count), "--throughput", "-1", "--acks", acks)
+    output = tools.run(VERIFIABLE_PRODUCER, "--topic", topic, *limits)
+    events = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    successes = [each for each in events if each["name"] == "producer_send_success"]
+    assert sorted(int(each["value"]) for each in successes) == list(range(count))
+    rows = confluent.consume(topic, count)
+    assert [int(row.value or b"") for row in rows] == list(range(count))
