@@ -1,0 +1,102 @@
+"""`sawlog broker` as a process: what it says, what it refuses, how it ends."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.broker import SawlogServer
+
+MARKER = ".kafka_cleanshutdown"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[SawlogServer]:
+    server = SawlogServer(tmp_path)
+    yield server
+    server.stop()
+
+
+def refused(*options: str) -> subprocess.CompletedProcess[str]:
+    """A broker that must not start."""
+    command = [sys.executable, "-m", "sawlog.cli.main", "broker", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0, done
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_a_clean_stop_leaves_the_marker_and_the_next_start_takes_it(tmp_path: Path) -> None:
+    server = SawlogServer(tmp_path)
+    server.stop()
+    assert (server.data / MARKER).exists()
+    server.start()
+    assert not (server.data / MARKER).exists()
+    server.stop()
+
+
+def test_a_killed_broker_leaves_no_marker_and_starts_again(tmp_path: Path) -> None:
+    server = SawlogServer(tmp_path)
+    server.kill()
+    assert not (server.data / MARKER).exists()
+    server.start()
+    server.stop()
+
+
+def test_the_ready_line_tells_the_address_and_the_time_it_took(server: SawlogServer) -> None:
+    line = server.process.output
+    assert re.search(r"sawlog broker 1 ready on 127\.0\.0\.1:\d+ in \d+\.\d\d s", line), line
+
+
+def test_a_second_broker_on_the_same_data_is_refused(server: SawlogServer) -> None:
+    done = refused("--data", str(server.data), "--listen", "127.0.0.1:0")
+    assert "another broker uses this directory" in done.stderr
+
+
+def test_a_taken_port_is_refused(server: SawlogServer, tmp_path: Path) -> None:
+    done = refused("--data", str(tmp_path / "other"), "--listen", server.bootstrap)
+    assert "in use" in done.stderr
+
+
+def test_another_node_id_is_refused(tmp_path: Path) -> None:
+    server = SawlogServer(tmp_path)
+    server.stop()
+    done = refused("--data", str(server.data), "--listen", "127.0.0.1:0", "--node-id", "2")
+    assert "belongs to node 1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("no.such.setting=1", "no.such.setting"),
+        ("log.segment.bytes=many", "log.segment.bytes"),
+        ("flush.policy=sometimes", "commit"),
+        ("nonsense", "KEY=VALUE"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_what_was_expected(
+    tmp_path: Path, setting: str, expected: str
+) -> None:
+    done = refused("--data", str(tmp_path), "--listen", "127.0.0.1:0", "--set", setting)
+    assert done.returncode == 2
+    assert expected in done.stderr
+
+
+def test_a_second_signal_ends_the_broker_at_once(tmp_path: Path) -> None:
+    """Whether the first is still at work or done by then, the process ends."""
+    server = SawlogServer(tmp_path)
+    os.kill(server.process.pid, signal.SIGTERM)
+    os.kill(server.process.pid, signal.SIGTERM)
+    assert server.process.wait() in (0, 128 + signal.SIGTERM)
+
+
+def test_open_connections_do_not_hold_up_a_stop(server: SawlogServer) -> None:
+    with socket.create_connection((server.host, server.port)) as connected:
+        connected.sendall((1000).to_bytes(4, "big") + b"the beginning of a frame")
+        server.stop()

@@ -1,0 +1,143 @@
+"""Fetch: how long it waits, what it shows, and what it refuses."""
+
+import pytest
+
+from sawlog.core.errors import ErrorCode
+from sawlog.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from sawlog.simulation.machine import SimulatedMachine
+from support.requests import NAMED, TOPIC, batch_of, fetch, machine_with_topic, produce, values
+
+
+def codes(response: object) -> list[int]:
+    return [data.error_code for topic in response.responses for data in topic.partitions]  # type: ignore[attr-defined]
+
+
+def filled(machine: SimulatedMachine, *batches: bytes) -> None:
+    for value in batches:
+        machine.ask(produce(batch_of(machine, value)), NAMED)
+
+
+def test_records_are_shown_only_when_they_are_flushed() -> None:
+    machine = machine_with_topic()
+    machine.send(produce(batch_of(machine, b"a"), acks=1), NAMED)
+    response = machine.ask(fetch(0), NAMED)
+    assert values(response) == [[]]
+    assert response.responses[0].partitions[0].high_watermark == 0
+
+
+def test_a_fetch_at_the_end_waits_for_records() -> None:
+    machine = machine_with_topic()
+    call = machine.send(fetch(0, max_wait_ms=5_000), NAMED)
+    machine.schedule.run_for(100)
+    assert not call.is_done
+    machine.send(produce(batch_of(machine, b"a"), acks=1), NAMED)
+    machine.schedule.run_for(1)
+    assert call.is_done
+    assert values(call.answered) == [[b"a"]]
+
+
+def test_a_fetch_that_waited_in_vain_is_answered_empty() -> None:
+    machine = machine_with_topic(partitions=2)
+    call = machine.send(fetch(0, 0, max_wait_ms=500), NAMED)
+    machine.schedule.run_for(499)
+    assert not call.is_done
+    machine.schedule.run_for(2)
+    assert values(call.answered) == [[], []]
+
+
+def test_a_fetch_waits_for_its_least_bytes_over_all_partitions() -> None:
+    machine = machine_with_topic(partitions=2)
+    size = len(batch_of(machine, b"x" * 100))
+    call = machine.send(fetch(0, 0, max_wait_ms=60_000, min_bytes=2 * size), NAMED)
+    machine.ask(produce(batch_of(machine, b"x" * 100)), NAMED)
+    machine.schedule.run_for(1_000)
+    assert not call.is_done
+    machine.ask(produce(None, batch_of(machine, b"y" * 100)), NAMED)
+    machine.schedule.run_for(1)
+    assert values(call.answered) == [[b"x" * 100], [b"y" * 100]]
+
+
+def test_the_first_batch_is_whole_however_large() -> None:
+    machine = machine_with_topic()
+    filled(machine, b"a" * 1_000, b"b")
+    response = machine.ask(fetch(0, max_bytes=10, partition_max_bytes=10), NAMED)
+    assert values(response) == [[b"a" * 1_000]]
+
+
+def test_the_whole_answer_is_bounded() -> None:
+    machine = machine_with_topic(partitions=3)
+    for index in range(3):
+        batches = [None] * index + [batch_of(machine, b"x" * 1_000)]
+        machine.ask(produce(*batches), NAMED)
+    size = len(batch_of(machine, b"x" * 1_000))
+    response = machine.ask(fetch(0, 0, 0, max_bytes=size + 10), NAMED)
+    assert [len(found) for found in values(response)] == [1, 0, 0]
+
+
+def test_a_fetch_begins_with_the_batch_that_holds_its_offset() -> None:
+    machine = machine_with_topic()
+    machine.ask(produce(batch_of(machine, b"a", b"b", b"c")), NAMED)
+    machine.ask(produce(batch_of(machine, b"d")), NAMED)
+    assert values(machine.ask(fetch(1), NAMED)) == [[b"a", b"b", b"c", b"d"]]
+    assert values(machine.ask(fetch(3), NAMED)) == [[b"d"]]
+
+
+@pytest.mark.parametrize("offset", [-1, 2, 99])
+def test_an_offset_out_of_range_is_refused_at_once(offset: int) -> None:
+    machine = machine_with_topic()
+    filled(machine, b"a")
+    call = machine.send(fetch(offset, max_wait_ms=60_000), NAMED)
+    assert call.is_done
+    assert codes(call.answered) == [int(ErrorCode.OFFSET_OUT_OF_RANGE)]
+
+
+def test_unknown_topics_and_partitions_are_refused_for_themselves() -> None:
+    machine = machine_with_topic()
+    response = machine.ask(fetch(0, 0), NAMED)
+    assert codes(response) == [0, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    response = machine.ask(fetch(0), 13)  # by an id of zeros
+    assert codes(response) == [int(ErrorCode.UNKNOWN_TOPIC_ID)]
+
+
+def test_a_parked_fetch_is_answered_when_its_topic_is_deleted() -> None:
+    machine = machine_with_topic()
+    call = machine.send(fetch(0, max_wait_ms=60_000), NAMED)
+    state = DeleteTopicState(TOPIC)
+    machine.ask(DeleteTopicsRequest(topics=[state], timeout_ms=10_000))
+    machine.schedule.run_for(1)
+    assert call.is_done
+    assert codes(call.answered) == [int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+
+
+def test_a_session_is_told_only_what_is_new() -> None:
+    machine = machine_with_topic(partitions=2)
+    filled(machine, b"a")
+    full = machine.ask(fetch(0, 0, session_epoch=0), NAMED)
+    assert full.session_id != 0
+    assert values(full) == [[b"a"], []]
+    ahead = fetch(1, session_id=full.session_id, session_epoch=1)
+    assert machine.ask(ahead, NAMED).responses == []
+    filled(machine, b"b")
+    nothing_said = fetch(session_id=full.session_id, session_epoch=2)
+    nothing_said.topics = []
+    assert values(machine.ask(nothing_said, NAMED)) == [[b"b"]]
+
+
+def test_a_leader_epoch_that_is_not_ours_is_refused() -> None:
+    machine = machine_with_topic()
+    request = fetch(0)
+    epoch = machine.broker.partitions[TOPIC, 0].leader_epoch
+    request.topics[0].partitions[0].current_leader_epoch = epoch + 1
+    assert codes(machine.ask(request, NAMED)) == [int(ErrorCode.UNKNOWN_LEADER_EPOCH)]
+
+
+def test_a_client_that_is_ahead_of_an_epoch_is_told_where_it_ended() -> None:
+    machine = machine_with_topic()
+    filled(machine, b"a", b"b")
+    machine.stop()
+    machine.boot()
+    filled(machine, b"c")
+    request = fetch(3)
+    request.topics[0].partitions[0].last_fetched_epoch = 0
+    data = machine.ask(request, NAMED).responses[0].partitions[0]
+    assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (0, 2)

@@ -1,0 +1,147 @@
+"""ListOffsets, OffsetForLeaderEpoch, DeleteRecords and InitProducerId, as a client sees them."""
+
+from typing import Any
+
+import pytest
+
+from sawlog.core.errors import ErrorCode
+from sawlog.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from sawlog.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from sawlog.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from sawlog.protocol.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from sawlog.protocol.records import Record, build_batch
+from sawlog.simulation.machine import SimulatedMachine
+from support.requests import NAMED, TOPIC, batch_of, machine_with_topic, produce
+
+START_MS = 1_700_000_000_000
+
+
+def offsets_at(*timestamps: int, topic: str = TOPIC) -> ListOffsetsRequest:
+    asked = [ListOffsetsPartition(0, timestamp=timestamp) for timestamp in timestamps]
+    return ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, asked)])
+
+
+def found(response: Any) -> tuple[int, int, int, int]:
+    (answer,) = response.topics[0].partitions
+    return answer.error_code, answer.offset, answer.timestamp, answer.leader_epoch
+
+
+def with_records(*timestamps: int) -> SimulatedMachine:
+    machine = machine_with_topic()
+    for place, timestamp in enumerate(timestamps):
+        record = Record(0, START_MS + timestamp, b"k", b"%d" % place, ())
+        machine.ask(produce(bytes(build_batch([record]))), NAMED)
+    return machine
+
+
+def test_latest_waits_for_the_flush_of_what_is_written() -> None:
+    machine = machine_with_topic()
+    machine.send(produce(batch_of(machine, b"a", b"b"), acks=1), NAMED)
+    call = machine.send(offsets_at(-1))
+    assert not call.is_done
+    assert machine.schedule.run(lambda: call.is_done)
+    assert found(call.answered) == (0, 2, -1, 0)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        (-1, (0, 3, -1, 0)),
+        (-2, (0, 0, -1, 0)),
+        (-3, (0, 1, START_MS + 300, 0)),
+        (-4, (0, 0, -1, 0)),
+        (-5, (0, -1, -1, -1)),
+        (START_MS + 150, (0, 1, START_MS + 300, 0)),
+        (START_MS + 301, (0, -1, -1, -1)),
+        (0, (0, 0, START_MS + 100, 0)),
+        (-7, (int(ErrorCode.UNSUPPORTED_VERSION), -1, -1, -1)),
+    ],
+)
+def test_offsets_by_time(timestamp: int, expected: tuple[int, int, int, int]) -> None:
+    machine = with_records(100, 300, 200)
+    assert found(machine.ask(offsets_at(timestamp))) == expected
+
+
+@pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-6, 10)])
+def test_special_times_need_a_client_that_knows_them(timestamp: int, version: int) -> None:
+    machine = with_records(100)
+    code, *_ = found(machine.ask(offsets_at(timestamp), version))
+    assert code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_partition_asked_for_twice_is_refused_both_times() -> None:
+    machine = with_records(100)
+    response = machine.ask(offsets_at(-1, -2))
+    codes = [answer.error_code for answer in response.topics[0].partitions]
+    assert codes == [int(ErrorCode.INVALID_REQUEST)] * 2
+
+
+def test_unknown_topics_have_no_offsets() -> None:
+    machine = machine_with_topic()
+    code, *_ = found(machine.ask(offsets_at(-1, topic="nowhere")))
+    assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_end_of_an_epoch_is_where_the_next_began() -> None:
+    machine = with_records(1, 2)
+    machine.stop()
+    machine.boot()
+    machine.ask(produce(batch_of(machine, b"c")), NAMED)
+    for epoch, expected in [(0, (0, 2)), (1, (1, 3)), (9, (-1, -1))]:
+        asked = OffsetForLeaderPartition(0, leader_epoch=epoch)
+        request = OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(TOPIC, [asked])])
+        answer = machine.ask(request).topics[0].partitions[0]
+        assert (answer.leader_epoch, answer.end_offset) == expected
+
+
+@pytest.mark.parametrize(
+    ("offset", "code", "low"),
+    [(2, 0, 2), (-1, 0, 3), (4, int(ErrorCode.OFFSET_OUT_OF_RANGE), -1)],
+)
+def test_deleted_records_are_gone(offset: int, code: int, low: int) -> None:
+    machine = with_records(1, 2, 3)
+    topic = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, offset)])
+    answer = machine.ask(DeleteRecordsRequest([topic], timeout_ms=1_000)).topics[0].partitions[0]
+    assert (answer.error_code, answer.low_watermark) == (code, low)
+    assert found(machine.ask(offsets_at(-2)))[1] == max(low, 0)
+
+
+def test_deleted_records_stay_gone_after_a_restart() -> None:
+    machine = with_records(1, 2, 3)
+    topic = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 2)])
+    machine.ask(DeleteRecordsRequest([topic], timeout_ms=1_000))
+    machine.stop()
+    machine.boot()
+    assert found(machine.ask(offsets_at(-2)))[1] == 2
+
+
+def test_producer_ids_are_never_given_twice() -> None:
+    machine = machine_with_topic()
+    given = []
+    for _ in range(3):
+        for _ in range(5):
+            answer = machine.ask(InitProducerIdRequest(None, 60_000))
+            assert (answer.error_code, answer.producer_epoch) == (0, 0)
+            given.append(answer.producer_id)
+        machine.lose_power()
+        machine.boot()
+    assert len(set(given)) == len(given)
+
+
+def test_transactional_ids_are_refused_for_good() -> None:
+    machine = machine_with_topic()
+    answer = machine.ask(InitProducerIdRequest("tx", 60_000))
+    assert answer.error_code != 0
+    assert answer.producer_id == -1

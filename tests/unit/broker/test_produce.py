@@ -1,0 +1,164 @@
+"""Produce: what is answered when, and what is refused with which code."""
+
+import pytest
+
+from sawlog.core.errors import ErrorCode
+from sawlog.protocol.compression import Codec
+from support.requests import (
+    NAMED,
+    TOPIC,
+    answers,
+    batch_of,
+    fetch,
+    machine_with_topic,
+    produce,
+    values,
+)
+
+
+def test_acks_all_is_answered_when_the_records_are_flushed() -> None:
+    machine = machine_with_topic()
+    call = machine.send(produce(batch_of(machine, b"a", b"b")), NAMED)
+    assert not call.is_done
+    assert machine.broker.partitions[TOPIC, 0].log.end_offset == 2
+    assert machine.schedule.run(lambda: call.is_done)
+    assert answers(call.answered) == [(0, 0)]
+    assert machine.broker.partitions[TOPIC, 0].log.flushed_offset == 2
+
+
+def test_acks_one_is_answered_when_the_records_are_written() -> None:
+    machine = machine_with_topic()
+    call = machine.send(produce(batch_of(machine, b"a"), acks=1), NAMED)
+    assert call.is_done
+    assert answers(call.answered) == [(0, 0)]
+    assert machine.broker.partitions[TOPIC, 0].log.flushed_offset == 0
+
+
+def test_acks_zero_is_not_answered() -> None:
+    machine = machine_with_topic()
+    call = machine.send(produce(batch_of(machine, b"a"), acks=0), NAMED)
+    assert call.is_done
+    assert call.answered is None
+    assert call.closed is None
+    assert machine.broker.partitions[TOPIC, 0].log.end_offset == 1
+
+
+def test_acks_zero_that_fails_closes_the_connection() -> None:
+    machine = machine_with_topic()
+    call = machine.send(produce(batch_of(machine, b"a"), acks=0, topic="nowhere"), NAMED)
+    assert call.closed is not None
+
+
+def test_a_request_whose_flush_takes_too_long_times_out_and_is_answered_once() -> None:
+    machine = machine_with_topic()
+    machine.disk.fails_syncs = False
+    held = []
+    machine.disk._defer = held.append  # the disk takes for ever
+    call = machine.send(produce(batch_of(machine, b"a"), timeout_ms=100), NAMED)
+    assert machine.schedule.run(lambda: call.is_done)
+    assert answers(call.answered) == [(int(ErrorCode.REQUEST_TIMED_OUT), -1)]
+    for finish in held:
+        finish()
+    machine.schedule.run_for(1_000)
+
+
+def test_every_partition_is_answered_for_itself() -> None:
+    machine = machine_with_topic(partitions=2)
+    good = batch_of(machine, b"a")
+    bad = good[:-1] + b"!"
+    response = machine.ask(produce(good, bad, good), NAMED)
+    assert answers(response) == [
+        (0, 0),
+        (int(ErrorCode.CORRUPT_MESSAGE), -1),
+        (int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), -1),
+    ]
+
+
+@pytest.mark.parametrize("acks", [2, -2, 7])
+def test_other_acks_are_refused(acks: int) -> None:
+    machine = machine_with_topic()
+    response = machine.ask(produce(batch_of(machine, b"a"), acks=acks), NAMED)
+    assert answers(response) == [(int(ErrorCode.INVALID_REQUIRED_ACKS), -1)]
+    assert machine.broker.partitions[TOPIC, 0].log.end_offset == 0
+
+
+def test_too_few_in_sync_replicas_refuse_acks_all_only() -> None:
+    machine = machine_with_topic(configs={"min.insync.replicas": "2"})
+    response = machine.ask(produce(batch_of(machine, b"a")), NAMED)
+    assert answers(response) == [(int(ErrorCode.NOT_ENOUGH_REPLICAS), -1)]
+    response = machine.ask(produce(batch_of(machine, b"a"), acks=1), NAMED)
+    assert answers(response) == [(0, 0)]
+
+
+def test_a_batch_larger_than_the_topic_allows_is_refused() -> None:
+    machine = machine_with_topic(configs={"max.message.bytes": "100"})
+    response = machine.ask(produce(batch_of(machine, bytes(100))), NAMED)
+    assert answers(response) == [(int(ErrorCode.MESSAGE_TOO_LARGE), -1)]
+
+
+def test_transactional_batches_and_ids_are_refused_for_good() -> None:
+    machine = machine_with_topic()
+    fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    response = machine.ask(produce(batch_of(machine, b"a", **fields)), NAMED)
+    ((code, _),) = answers(response)
+    assert code != 0
+    named = produce(batch_of(machine, b"a"))
+    named.transactional_id = "tx"
+    ((code, _),) = answers(machine.ask(named, NAMED))
+    assert code != 0
+    assert machine.broker.partitions[TOPIC, 0].log.end_offset == 0
+
+
+def test_zstd_needs_a_client_that_knows_it() -> None:
+    machine = machine_with_topic()
+    batch = batch_of(machine, b"a" * 100, codec=Codec.ZSTD)
+    old = machine.ask(produce(batch), 6)
+    assert answers(old) == [(int(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), -1)]
+    assert answers(machine.ask(produce(batch), 7)) == [(0, 0)]
+
+
+def test_an_idempotent_batch_sent_again_gets_its_old_offset() -> None:
+    machine = machine_with_topic()
+    fields = {"producer_id": 7, "producer_epoch": 0}
+    first = batch_of(machine, b"a", b"b", base_sequence=0, **fields)
+    second = batch_of(machine, b"c", base_sequence=2, **fields)
+    assert answers(machine.ask(produce(first), NAMED)) == [(0, 0)]
+    assert answers(machine.ask(produce(second), NAMED)) == [(0, 2)]
+    assert answers(machine.ask(produce(first), NAMED)) == [(0, 0)]
+    gap = batch_of(machine, b"d", base_sequence=9, **fields)
+    assert answers(machine.ask(produce(gap), NAMED)) == [
+        (int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), -1)
+    ]
+    assert machine.broker.partitions[TOPIC, 0].log.end_offset == 3
+
+
+def test_a_compacted_topic_refuses_records_without_a_key_by_their_places() -> None:
+    machine = machine_with_topic(configs={"cleanup.policy": "compact"})
+    response = machine.ask(produce(batch_of(machine, b"a", b"b", key=None)), NAMED)
+    (answer,) = response.responses[0].partition_responses
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert [error.batch_index for error in answer.record_errors] == [0, 1]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
+def test_a_topic_with_a_codec_of_its_own_stores_batches_in_it(codec: str) -> None:
+    machine = machine_with_topic(configs={"compression.type": codec})
+    sent = batch_of(machine, b"a" * 500, b"b" * 500, codec=Codec.GZIP)
+    assert answers(machine.ask(produce(sent), NAMED)) == [(0, 0)]
+    response = machine.ask(fetch(0), NAMED)
+    assert values(response) == [[b"a" * 500, b"b" * 500]]
+    stored = response.responses[0].partitions[0].records
+    expected = Codec.NONE if codec == "uncompressed" else Codec[codec.upper()]
+    assert stored[22] & 7 == expected
+
+
+def test_a_full_disk_refuses_appends_serves_reads_and_takes_appends_again() -> None:
+    machine = machine_with_topic()
+    machine.ask(produce(batch_of(machine, b"a")), NAMED)
+    machine.disk.free_bytes = 10
+    response = machine.ask(produce(batch_of(machine, b"b")), NAMED)
+    assert answers(response) == [(int(ErrorCode.KAFKA_STORAGE_ERROR), -1)]
+    assert values(machine.ask(fetch(0), NAMED)) == [[b"a"]]
+    machine.disk.free_bytes = None
+    assert answers(machine.ask(produce(batch_of(machine, b"c")), NAMED)) == [(0, 1)]
+    assert values(machine.ask(fetch(0), NAMED)) == [[b"a", b"c"]]
