@@ -32,6 +32,14 @@ def broker(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
 
 
 @pytest.fixture
+def random_seed() -> int:
+    """A seed of this run; a failure shows it, and SAWLOG_SEED brings it back."""
+    seed = int(os.environ.get("SAWLOG_SEED") or int.from_bytes(os.urandom(4)))
+    print(f"SAWLOG_SEED={seed}")
+    return seed
+
+
+@pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
     """A topic name of this test's own."""
     name = re.sub(r"[^a-zA-Z0-9._-]", "-", request.node.name)
