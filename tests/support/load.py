@@ -85,7 +85,7 @@ class RawLoad:
 
     def __init__(self, address: tuple[str, int], topic: str, acks: int) -> None:
         self.topic = topic
-        self.acknowledged: dict[int, bytes] = {}  # by offset
+        self.acknowledged: list[tuple[int, bytes]] = []  # offset and value, as told
         self.errors: list[int] = []
         self._address = address
         self._acks = acks
@@ -128,7 +128,7 @@ class RawLoad:
         if result.error_code:
             self.errors.append(result.error_code)
         else:
-            self.acknowledged |= dict(enumerate(values, result.base_offset))
+            self.acknowledged += enumerate(values, result.base_offset)
         return True
 
 
