@@ -279,7 +279,7 @@ class Log:
         return self._unloaded_producers_at is None and self._producers.changed
 
     def expire_producers(self, now_ms: int) -> None:
-        """Forgets those that wrote nothing for long; who was not read yet is judged then."""
+        """Forgets those that wrote nothing for long, unless they are not even read yet."""
         if self._unloaded_producers_at is None:
             self._producers.expire(now_ms, self.config.producer_id_expiration_ms)
 
@@ -289,8 +289,7 @@ class Log:
     # Leader epochs
 
     def assign_epoch(self, epoch: int) -> None:
-        """This replica leads from `end_offset` on. In memory at once, durable before the first
-        append of the epoch, so that a partition nobody writes to costs no write."""
+        """This replica leads from `end_offset` on; durable before the epoch's first append."""
         self.epochs.assign(epoch, self.end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEntry:

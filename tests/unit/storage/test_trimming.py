@@ -1,0 +1,233 @@
+"""Truncation, log start, retention."""
+
+import pytest
+
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.storage.config import LogConfig
+from sawlog.storage.log import Log
+from support.storage import TP, Storage, append, headers_in, read, records
+
+DAY_MS = 24 * 3600 * 1000
+
+
+def storage_of_segments(count: int, **config: object) -> Storage:
+    """Segments of five batches with two records each, a second between batches."""
+    storage = Storage(LogConfig(segment_bytes=700, index_interval_bytes=150, **config))  # type: ignore[arg-type]
+    for number in range(count * 5):
+        append(
+            storage.log,
+            records(2, timestamp=storage.now_ms + number * 1_000, value=b"%030d" % number),
+        )
+    assert storage.log.bases == [number * 10 for number in range(count)]
+    return storage
+
+
+def files_of(storage: Storage) -> set[int]:
+    return {int(name[:20]) for name in storage.disk.list(str(TP)) if name.endswith(".log")}
+
+
+def bases_in(log: Log) -> list[int]:
+    return [header.base_offset for header in headers_in(log)]
+
+
+# At the end
+
+
+@pytest.mark.parametrize("offset", range(31))
+def test_truncation_leaves_what_lies_before(offset: int) -> None:
+    storage = storage_of_segments(3)
+    log = storage.log
+    log.truncate(offset)
+    end_offset = offset // 2 * 2
+    assert log.end_offset == end_offset
+    assert bases_in(log) == list(range(0, end_offset, 2))
+    assert append(log, records(1)).base_offset == end_offset
+    assert bases_in(log) == [*range(0, end_offset, 2), end_offset]
+    storage.recover()
+    assert bases_in(storage.log) == [*range(0, end_offset, 2), end_offset]
+
+
+def test_truncation_at_or_beyond_the_end_does_nothing() -> None:
+    storage = storage_of_segments(1)
+    operations = storage.disk.operations
+    storage.log.truncate(10)
+    storage.log.truncate(99)
+    assert (storage.log.end_offset, storage.disk.operations) == (10, operations)
+
+
+def test_truncation_takes_back_epochs_and_producers() -> None:
+    storage = Storage()
+    log = storage.log
+    producer: dict[str, object] = {"producer_id": 1, "producer_epoch": 0}
+    append(log, records(2), epoch=1, base_sequence=0, **producer)
+    append(log, records(2), epoch=2, base_sequence=2, **producer)
+    append(log, records(2), epoch=3, producer_id=2, producer_epoch=0, base_sequence=0)
+    log.truncate(2)
+    assert log.epochs.entries == ((1, 0),)
+    assert list(log.producers.states) == [1]
+    appended = append(log, records(2), epoch=4, base_sequence=2, **producer)
+    assert not appended.duplicate
+    assert log.epochs.entries == ((1, 0), (4, 2))
+    storage.recover()
+    assert storage.log.epochs.entries == ((1, 0), (4, 2))
+
+
+def test_truncation_is_durable_and_lowers_the_recovery_point() -> None:
+    for seed in range(20):
+        storage = Storage(seed=seed)
+        storage.append(5)
+        storage.append(5)
+        storage.checkpoint()
+        storage.log.truncate(5)
+        storage.append(1)
+        storage.lose_power()
+        storage.open()
+        assert storage.log.end_offset in (5, 6), "neither the old batch nor half of the new one"
+        assert storage.log.flushed_offset <= 5
+
+
+def test_the_time_index_forgets_what_was_cut() -> None:
+    storage = storage_of_segments(2)
+    storage.log.truncate(6)
+    found = storage.log.offset_of_max_timestamp(6)
+    assert found is not None
+    assert found.offset == 4
+
+
+# At the start
+
+
+def test_the_start_moves_and_whole_segments_go() -> None:
+    storage = storage_of_segments(3)
+    log = storage.log
+    log.advance_start(13)
+    storage.schedule.run_for(100)
+    assert (log.start_offset, log.bases) == (13, [10, 20])
+    assert files_of(storage) == {10, 20}
+    with pytest.raises(KafkaError):
+        read(log, 12)
+    assert bases_in(log)[0] == 12
+    log.advance_start(5)
+    assert log.start_offset == 13
+    with pytest.raises(KafkaError) as error:
+        log.advance_start(31)
+    assert error.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_the_start_survives_a_stop_and_a_checkpointed_crash() -> None:
+    storage = storage_of_segments(3)
+    storage.flush()
+    storage.log.advance_start(13)
+    storage.restart()
+    assert storage.log.start_offset == 13
+    storage.log.advance_start(15)
+    storage.checkpoint()
+    storage.lose_power()
+    storage.open()
+    assert storage.log.start_offset == 15
+
+
+def test_all_records_can_be_deleted() -> None:
+    storage = storage_of_segments(2)
+    storage.flush()
+    storage.log.advance_start(20)
+    assert read(storage.log, 20) is None
+    assert storage.append().base_offset == 20
+    storage.restart()
+    assert (storage.log.start_offset, storage.log.end_offset) == (20, 21)
+
+
+def test_a_slice_of_a_removed_segment_is_still_readable() -> None:
+    storage = storage_of_segments(3)
+    piece = read(storage.log, 0)
+    assert piece is not None
+    storage.log.advance_start(20)
+    storage.schedule.run_for(100)
+    assert len(piece.read()) == piece.length
+
+
+def test_the_disk_forgets_removals_but_leaves_no_gap() -> None:
+    for seed in range(30):
+        storage = Storage(LogConfig(segment_bytes=700), seed=seed)
+        for _ in range(30):
+            append(storage.log, records(1, value=bytes(100)))
+        storage.flush()
+        storage.log.advance_start(28)
+        for _ in range(seed % 7):
+            storage.schedule.step()
+        storage.lose_power()
+        storage.open()
+        first = storage.log.bases[0]
+        assert bases_in(storage.log) == list(range(max(first, storage.log.start_offset), 30))
+
+
+# Retention
+
+
+def test_retention_by_time_takes_segments_whose_youngest_record_is_too_old() -> None:
+    storage = storage_of_segments(4, retention_ms=DAY_MS)
+    log = storage.log
+    newest_of_second_ms = storage.now_ms + 9_000
+    assert log.retain(newest_of_second_ms + DAY_MS, 40) != []
+    assert log.bases == [10, 20, 30]
+    assert log.retain(newest_of_second_ms + DAY_MS + 1, 40) != []
+    assert (log.bases, log.start_offset) == ([20, 30], 20)
+    storage.schedule.run_for(100)
+    assert files_of(storage) == {20, 30}
+
+
+def test_retention_by_time_takes_the_active_segment_too() -> None:
+    storage = storage_of_segments(2, retention_ms=DAY_MS)
+    removed = storage.log.retain(storage.now_ms + 2 * DAY_MS, 20)
+    assert "00000000000000000010.log" in removed
+    assert (storage.log.bases, storage.log.start_offset, storage.log.end_offset) == ([20], 20, 20)
+    assert storage.append().base_offset == 20
+    assert storage.log.retain(storage.now_ms, 20) == []
+
+
+def test_retention_by_size_leaves_at_least_that_much() -> None:
+    storage = storage_of_segments(4, retention_bytes=1_300)
+    sizes = [segment.file.size for segment in storage.log.segments]
+    storage.log.retain(storage.now_ms, 40)
+    assert storage.log.size_bytes >= 1_300
+    assert storage.log.size_bytes - sizes[0] < 1_300
+
+
+def test_retention_stops_at_the_watermark() -> None:
+    storage = storage_of_segments(4, retention_ms=0, retention_bytes=0)
+    storage.log.retain(storage.now_ms + DAY_MS, 29)
+    assert storage.log.bases == [20, 30]
+    storage.log.retain(storage.now_ms + DAY_MS, 30)
+    assert storage.log.bases == [30]
+
+
+@pytest.mark.parametrize("policy", [{"compact"}, set()])
+def test_only_the_policy_delete_deletes(policy: set[str]) -> None:
+    storage = storage_of_segments(
+        3, retention_ms=0, retention_bytes=0, cleanup_policy=frozenset(policy)
+    )
+    assert storage.log.retain(storage.now_ms + DAY_MS, 30) == []
+
+
+def test_negative_retention_keeps_for_ever() -> None:
+    storage = storage_of_segments(3, retention_ms=-1, retention_bytes=-1)
+    assert storage.log.retain(storage.now_ms + 10_000 * DAY_MS, 30) == []
+
+
+def test_retention_uses_the_time_index_after_a_restart() -> None:
+    storage = storage_of_segments(4, retention_ms=DAY_MS)
+    start_ms = storage.now_ms
+    storage.restart()
+    storage.log.retain(start_ms + 9_001 + DAY_MS, 40)
+    assert storage.log.bases == [20, 30]
+
+
+def test_epochs_and_snapshots_go_with_their_segments() -> None:
+    storage = Storage(LogConfig(segment_bytes=300))
+    for epoch in range(6):
+        append(storage.log, records(1, value=bytes(150)), epoch=epoch)
+    storage.checkpoint()
+    storage.log.advance_start(4)
+    storage.schedule.run_for(1_000)
+    assert storage.log.epochs.entries == ((4, 4), (5, 5))
+    assert all(offset >= 4 for offset in storage.log.snapshots.offsets)
