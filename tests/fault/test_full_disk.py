@@ -1,0 +1,116 @@
+"""A full disk refuses appends, goes on serving reads, and takes appends again once it has room."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.broker import SawlogServer
+from support.clients.confluent import Confluent
+from support.load import PRODUCE_VERSION, produce_request
+from support.programs import require
+from support.wire import Wire
+
+KAFKA_STORAGE_ERROR = 56
+SIZE_MB = 24
+RECORD_BYTES = 100_000
+ROOM_FOR_ALL = (SIZE_MB << 20) // RECORD_BYTES
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of few megabytes."""
+    require("mount")
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m", "tmpfs", str(place)]
+    done = subprocess.run(mount, capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"no small disk can be mounted: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+class Writer:
+    """Sends one record at a time; number n has a value that begins with n."""
+
+    def __init__(self, server: SawlogServer, topic: str) -> None:
+        self._server = server
+        self._topic = topic
+        self.acknowledged: list[tuple[int, bytes]] = []
+        self._number = 0
+
+    def send(self, acks: int) -> int:
+        """The error code."""
+        value = (b"%d " % self._number).ljust(RECORD_BYTES, b".")
+        self._number += 1
+        with Wire(self._server.host, self._server.port) as wire:
+            answer = wire.ask(produce_request(self._topic, 0, [value], acks), PRODUCE_VERSION)
+        assert answer is not None, "the connection was closed"
+        result = answer.responses[0].partition_responses[0]
+        if result.error_code == 0:
+            self.acknowledged.append((result.base_offset, value))
+        return int(result.error_code)
+
+    def fill(self, acks: int) -> int:
+        """Sends until it is refused; the code of the refusal."""
+        for _ in range(ROOM_FOR_ALL + 1):
+            code = self.send(acks)
+            if code:
+                return code
+        raise AssertionError("the disk took more than it has room for")
+
+    def check(self, library: Confluent) -> None:
+        """Everything acknowledged is there, at the offset that was told."""
+        _, high = library.bounds(self._topic)
+        values = [row.value for row in library.consume(self._topic, high)]
+        assert [(at, values[at]) for at, _ in self.acknowledged] == self.acknowledged
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_a_full_disk_refuses_appends_and_recovers(small_disk: Path, acks: int) -> None:
+    server = SawlogServer(small_disk)
+    try:
+        library = Confluent(server.bootstrap)
+        library.create_topic("full")
+        library.create_topic("ballast")
+        ballast = Writer(server, "ballast")
+        for _ in range(ROOM_FOR_ALL // 3):
+            assert ballast.send(acks) == 0
+        writer = Writer(server, "full")
+        assert writer.fill(acks) == KAFKA_STORAGE_ERROR
+        assert writer.send(acks) == KAFKA_STORAGE_ERROR
+        assert writer.acknowledged
+        writer.check(library)
+        admin = library.admin()
+        admin.delete_topics(["ballast"])["ballast"].result(30)
+        assert writer.send(acks) == 0
+        assert writer.send(acks) == 0
+        writer.check(library)
+        server.restart()
+        assert writer.send(acks) == 0
+        writer.check(library)
+    finally:
+        server.kill()
+
+
+def test_a_broker_killed_on_a_full_disk_starts_again_and_has_everything(small_disk: Path) -> None:
+    server = SawlogServer(small_disk)
+    try:
+        library = Confluent(server.bootstrap)
+        library.create_topic("full")
+        writer = Writer(server, "full")
+        assert writer.fill(-1) == KAFKA_STORAGE_ERROR
+        server.kill()
+        server.start()
+        writer.check(library)
+        more = ["mount", "-o", f"remount,size={SIZE_MB * 2}m", str(small_disk)]
+        subprocess.run(more, check=True)
+        assert writer.send(-1) == 0
+        writer.check(library)
+    finally:
+        server.kill()
