@@ -81,6 +81,7 @@ class Storage:
 
     def checkpoint(self) -> None:
         """Everything flushed and its recovery point on disk."""
+        self.flush()
         self.directory.checkpoint_later()
         self.schedule.run_for(6_000)
 

@@ -17,7 +17,7 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicId, TopicPartition
 from sawlog.core.ports import DiskError, DiskFull, FileSlice, TooManyOpenFiles
 from sawlog.protocol.batches import BatchHeader, stamp, stamp_append_time
-from sawlog.storage import lookup, refusals, rolling, trimming
+from sawlog.storage import epoch_repair, lookup, refusals, rolling, trimming
 from sawlog.storage.commit import GroupCommit
 from sawlog.storage.config import FOREVER, LOG_APPEND_TIME, LogConfig
 from sawlog.storage.epochs import EpochEntry, LeaderEpochs
@@ -51,6 +51,7 @@ class Log:
     """
 
     __slots__ = (
+        "_are_epochs_checked",
         "_durable_epoch",
         "_is_ready",
         "_producers",
@@ -105,6 +106,7 @@ class Log:
         self.snapshots = Snapshots(home.disk, self.directory)
         self.commit = GroupCommit(self)
 
+        self._are_epochs_checked = False  # against the batches, before replication goes by them
         self._durable_epoch = -1
         self._is_ready = False  # for an append: nothing to look at first
         self.reconfigure(config)
@@ -294,6 +296,8 @@ class Log:
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
         """The largest epoch at or below `epoch` and its end offset; (-1, -1) if unknown."""
+        if not self._are_epochs_checked:
+            self._are_epochs_checked = epoch_repair.check(self)
         return self.epochs.end_for(epoch, self.end_offset)
 
     # Reading
@@ -312,33 +316,19 @@ class Log:
             raise refusals.out_of_range(self.tp, self.start_offset, self.end_offset, offset)
         if offset >= limit_offset:
             return None
-        try:
-            return lookup.slice_from(self, offset, max_bytes, limit_offset, whole_first_batch)
-        except Damage as damage:
-            raise refusals.damaged(self.tp, damage) from damage
-        except DiskError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        return lookup.slice_from(self, offset, max_bytes, limit_offset, whole_first_batch)
 
     def bytes_between(self, offset: int, limit_offset: int) -> int:
         """How many bytes a reader at `offset` could get below `limit_offset`, over all segments."""
-        try:
-            return lookup.bytes_between(self, offset, limit_offset)
-        except Damage as damage:
-            raise refusals.damaged(self.tp, damage) from damage
+        return lookup.bytes_between(self, offset, limit_offset)
 
     def offset_for_timestamp(self, timestamp: int, limit_offset: int) -> TimedOffset | None:
-        """The first record below `limit_offset` whose timestamp is at or after `timestamp`."""
-        try:
-            return lookup.first_at_or_after(self, timestamp, limit_offset)
-        except Damage as damage:
-            raise refusals.damaged(self.tp, damage) from damage
+        """The first record below `limit_offset` that is not older than `timestamp`."""
+        return lookup.first_at_or_after(self, timestamp, limit_offset)
 
     def offset_of_max_timestamp(self, limit_offset: int) -> TimedOffset | None:
         """The first record that has the highest timestamp of all below `limit_offset`."""
-        try:
-            return lookup.with_max_timestamp(self, limit_offset)
-        except Damage as damage:
-            raise refusals.damaged(self.tp, damage) from damage
+        return lookup.with_max_timestamp(self, limit_offset)
 
     @property
     def size_bytes(self) -> int:

@@ -1,21 +1,29 @@
 """Finding records in a log: by offset for readers, by timestamp for ListOffsets.
 
 Functions over a log's segments that change nothing but what is remembered of positions. A batch is
-opened only to tell which of its records has a timestamp. Damage passes through to the caller.
+opened only to tell which of its records has a timestamp. Damage in the way is CORRUPT_MESSAGE.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.log import EventLogger
-from sawlog.core.ports import FileSlice
+from sawlog.core.ports import DiskError, FileSlice
 from sawlog.protocol.batches import BatchHeader
 from sawlog.protocol.records import iterate
+from sawlog.storage import refusals
+from sawlog.storage.scan import Damage
 from sawlog.storage.segment import Segment
 
 if TYPE_CHECKING:
     from sawlog.storage.log import Log
 
 MAX_DECOMPRESSED_BYTES = 128 << 20
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 events = EventLogger(__name__)
 
@@ -28,6 +36,22 @@ class TimedOffset(NamedTuple):
     leader_epoch: int
 
 
+def _refuses(look_up: Callable[Concatenate["Log", P], R]) -> Callable[Concatenate["Log", P], R]:
+    """Damage and a failing disk as the answer that a client gets."""
+
+    @wraps(look_up)
+    def answer(log: "Log", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return look_up(log, *args, **kwargs)
+        except Damage as damage:
+            raise refusals.damaged(log.tp, damage) from damage
+        except DiskError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+    return answer
+
+
+@_refuses
 def slice_from(
     log: "Log", offset: int, max_bytes: int, limit_offset: int, whole_first_batch: bool
 ) -> FileSlice | None:
@@ -66,6 +90,7 @@ def slice_from(
     return FileSlice(segment.file, position, length)
 
 
+@_refuses
 def bytes_between(log: "Log", offset: int, limit_offset: int) -> int:
     """Bytes of the batches from the one that holds `offset` up to `limit_offset`."""
     offset = max(offset, log.start_offset)
@@ -82,6 +107,7 @@ def bytes_between(log: "Log", offset: int, limit_offset: int) -> int:
     return total + log.segments[last].position_of(limit_offset)
 
 
+@_refuses
 def first_at_or_after(log: "Log", timestamp: int, limit_offset: int) -> TimedOffset | None:
     """The first record below `limit_offset` that is not older than `timestamp`."""
     for segment in log.segments[log.segment_index_for(log.start_offset) :]:
@@ -101,6 +127,7 @@ def first_at_or_after(log: "Log", timestamp: int, limit_offset: int) -> TimedOff
     return None
 
 
+@_refuses
 def with_max_timestamp(log: "Log", limit_offset: int) -> TimedOffset | None:
     """The first record with the highest timestamp below `limit_offset`."""
     best: Segment | None = None

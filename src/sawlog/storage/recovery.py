@@ -9,13 +9,13 @@ date from the batches on the same way. The recovery point does not move here (KA
 from sawlog.core.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from sawlog.core.log import EventLogger
 from sawlog.protocol.batches import BatchHeader
-from sawlog.storage import files, rolling, snapshots, trimming
+from sawlog.storage import epoch_repair, files, rolling, snapshots, trimming
 from sawlog.storage.config import FOREVER, LogConfig
 from sawlog.storage.epochs import LeaderEpochs
 from sawlog.storage.home import Home
 from sawlog.storage.log import Log
 from sawlog.storage.scan import Damage, check, walk_past_damage
-from sawlog.storage.segment import MAX_RELATIVE_OFFSET, Segment
+from sawlog.storage.segment import LOOK_UP_BYTES, MAX_RELATIVE_OFFSET, Segment
 from sawlog.storage.snapshots import Snapshots
 
 events = EventLogger(__name__)
@@ -63,7 +63,7 @@ def open_log(
     _read_epochs(log, names)
     point = max(recovery_point or 0, bases[0])
     witness = point if point in log.snapshots.offsets else watermark
-    if is_clean and log.active.end_by_index() == point:
+    if is_clean and _ends_at(log, point):
         log.end_offset = point
         log.snapshots.remove_above(point)
         log.leave_producers_unread(point)
@@ -75,8 +75,19 @@ def open_log(
             _skip_missing(log, point, point if recovery.is_blocked else witness)
         log.producers.expire(now_ms, config.producer_id_expiration_ms)
     _settle(log, point, start_offset, watermark)
-    _complete_epochs(log)
+    epoch_repair.complete(log)
     return log
+
+
+def _ends_at(log: Log, point: int) -> bool:
+    """Whether the log ends where the recovery point says, with the epoch that is known as its
+    last: a look at the last index entry and the batches behind it."""
+    end = log.active.end_by_index()
+    if end is None or end.next_offset != point:
+        return False
+    if end.leader_epoch >= 0 and end.leader_epoch != log.epochs.epoch_at(point - 1):
+        log.epochs = LeaderEpochs()
+    return True
 
 
 def _skip_missing(log: Log, point: int, witness: int) -> None:
@@ -171,7 +182,9 @@ class _Recovery:
             if self.next_offset < self.point:
                 self._report_damage(damage, behind)
 
-        for position, header in walk_past_damage(segment.file, start, end, note):
+        for position, header in walk_past_damage(
+            segment.file, start, end, note, chunk_bytes=LOOK_UP_BYTES
+        ):
             if header.base_offset >= self.point:
                 # Behind damage that begins at the point itself: that is a torn tail.
                 return damages[-1].position if self._is_torn(damages) else position
@@ -300,21 +313,3 @@ def _read_epochs(log: Log, names: list[str]) -> None:
     except files.CorruptFile as error:
         if data:
             events.warning("leader epochs rebuilt", log=str(log.tp), reason=str(error))
-
-
-def _complete_epochs(log: Log) -> None:
-    """Adds the epochs of batches before the first known one, from the batches: all of them where
-    the checkpoint told nothing, else those that a start offset which a crash took back had hidden.
-    The file is written before the next append."""
-    known = log.epochs.entries
-    limit_offset = known[0].start_offset if known else log.end_offset
-    if limit_offset <= log.start_offset:
-        return
-    log.epochs = LeaderEpochs()
-    log.epochs_changed()
-    for header in trimming.headers_between(log, log.start_offset, limit_offset):
-        if header.leader_epoch > log.epochs.latest:
-            log.epochs.assign(header.leader_epoch, max(header.base_offset, log.start_offset))
-    for entry in known:
-        if entry.epoch > log.epochs.latest:
-            log.epochs.assign(*entry)

@@ -42,12 +42,15 @@ def walk(
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each batch from `position` up to `end`; Damage where one is none.
 
-    A batch that reaches beyond the chunk is jumped over, not read.
+    A batch that reaches beyond the chunk is jumped over, not read; chunks grow from `chunk_bytes`
+    as long as they are read to their end.
     """
     chunk = b""
     chunk_start = position
     while position < end:
         if position + HEADER_SIZE > chunk_start + len(chunk):
+            if chunk and position < chunk_start + 2 * len(chunk):
+                chunk_bytes = min(2 * chunk_bytes, CHUNK_BYTES)
             chunk_start = position
             chunk = file.read(position, min(chunk_bytes, end - position))
             if len(chunk) < HEADER_SIZE:

@@ -6,6 +6,7 @@ offsets come from, when to roll and what to sync is the log's business.
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from sawlog.core.log import EventLogger
 from sawlog.core.ports import Disk, File
@@ -21,12 +22,17 @@ ALWAYS = -2
 """As a `roll_at`: every timestamp is later, so every append asks whether to roll."""
 
 _TAIL_ENTRIES = 1024
-_LOOK_UP_BYTES = 8192
+LOOK_UP_BYTES = 8192
 _BOUNDARIES_KEPT = 64
 _SUSPICIOUS_WALK_BYTES = 1 << 20
 _SUSPICIOUS_WALK_STEPS = 4
 
 log = EventLogger(__name__)
+
+
+class SegmentEnd(NamedTuple):
+    next_offset: int
+    leader_epoch: int  # of the last batch; -1 where there is none
 
 
 def report_damage(damage: Damage, behind: BatchHeader | None) -> None:
@@ -141,7 +147,7 @@ class Segment:
             if behind is None or behind.base_offset > offset:
                 raise damage
 
-        batches = walk_past_damage(self.file, start, end, check_damage, chunk_bytes=_LOOK_UP_BYTES)
+        batches = walk_past_damage(self.file, start, end, check_damage, chunk_bytes=LOOK_UP_BYTES)
         for step, (position, header) in enumerate(batches):
             if header.base_offset + header.last_offset_delta >= offset:
                 return position
@@ -161,7 +167,8 @@ class Segment:
 
     def undamaged_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         """All batches to the end; damage is logged and passed over."""
-        return walk_past_damage(self.file, position, self.file.size, report_damage)
+        size = self.file.size
+        return walk_past_damage(self.file, position, size, report_damage, chunk_bytes=LOOK_UP_BYTES)
 
     def _indexed_position(self, offset: int) -> int:
         """The position of a batch that surely begins at or before the one that holds `offset`."""
@@ -228,30 +235,30 @@ class Segment:
 
     # Resuming and rebuilding
 
-    def end_by_index(self) -> int | None:
-        """The offset behind the last batch, by the last index entry and the few batches behind
-        it; None where they do not fit together. Indexes and times stay as they are on disk."""
+    def end_by_index(self) -> SegmentEnd | None:
+        """Where the segment ends, by the last index entry and the few batches behind it; None
+        where they do not fit together. Indexes and times stay as they are on disk."""
         entry = self.index.last()
         start = entry[1] if entry else 0
-        if not 0 <= start <= self.file.size:
+        end = self.file.size
+        if not 0 <= start <= end:
             return None
-        next_offset = self.base_offset
+        header: BatchHeader | None = None
         try:
-            for position, header in walk(
-                self.file, start, self.file.size, chunk_bytes=_LOOK_UP_BYTES
-            ):
+            for position, header in walk(self.file, start, end, chunk_bytes=LOOK_UP_BYTES):
                 if (
                     entry
                     and position == start
                     and header.last_offset != self.base_offset + entry[0]
                 ):
                     return None
-                next_offset = header.next_offset
         except Damage:
             return None
-        self.bytes_since_index = self.file.size - start
-        self.remember(next_offset, self.file.size)
-        return next_offset
+        self.bytes_since_index = end - start
+        if header is None:
+            return SegmentEnd(self.base_offset, -1)
+        self.remember(header.next_offset, end)
+        return SegmentEnd(header.next_offset, header.leader_epoch)
 
     def resume(self, offset: int) -> int:
         """Keeps of both indexes what lies below `offset` and is true; returns where to `replay`

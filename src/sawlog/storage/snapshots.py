@@ -9,12 +9,12 @@ from bisect import bisect_right, insort
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
+from sawlog.core.errors import KafkaError
 from sawlog.core.log import EventLogger
 from sawlog.core.ports import Disk, DiskError, DiskFull, TooManyOpenFiles
 from sawlog.storage import lookup
 from sawlog.storage.files import SNAPSHOT, CorruptFile, offset_name
 from sawlog.storage.producers import ProducerStates
-from sawlog.storage.scan import Damage
 
 if TYPE_CHECKING:
     from sawlog.storage.log import Log
@@ -155,5 +155,5 @@ def tidy(log: "Log", point: int) -> None:
 def _is_far_back(log: "Log", offset: int, point: int) -> bool:
     try:
         return lookup.bytes_between(log, offset, point) > REPLAYED_BYTES
-    except Damage:
+    except KafkaError:
         return True

@@ -1,0 +1,243 @@
+"""What a log is after kill -9, and how little of it is read."""
+
+import logging
+
+import pytest
+
+from sawlog.storage.config import LogConfig
+from support.storage import TP, Storage, append, headers_in, records
+
+LOG = f"{TP}/00000000000000000000.log"
+
+
+def test_kill_9_loses_nothing_that_was_written() -> None:
+    storage = Storage(LogConfig(segment_bytes=500))
+    for _ in range(10):
+        append(storage.log, records(2, value=bytes(60)))
+    expected = headers_in(storage.log)
+    storage.recover()
+    assert headers_in(storage.log) == expected
+    assert not storage.directory.was_clean
+
+
+def test_recovery_does_not_move_the_recovery_point() -> None:
+    storage = Storage()
+    storage.append(3)
+    storage.checkpoint()
+    storage.append(4)
+    storage.recover()
+    assert (storage.log.flushed_offset, storage.log.end_offset) == (3, 7)
+    storage.recover()
+    assert (storage.log.flushed_offset, storage.log.end_offset) == (3, 7)
+    storage.flush()
+    assert storage.log.flushed_offset == 7
+
+
+def test_what_recovery_found_is_synced_by_the_next_flush() -> None:
+    """After kill -9 the bytes are in the page cache only; then the power goes."""
+    storage = Storage(LogConfig(segment_bytes=300))
+    for _ in range(8):
+        append(storage.log, records(1, value=bytes(100)))
+    storage.recover()
+    assert len(storage.log.segments) > 2
+    storage.flush()
+    storage.lose_power()
+    storage.open()
+    assert storage.log.end_offset == 8
+
+
+@pytest.mark.parametrize("left", [0, 1, 11, 12, 60, 61, 62, 100])
+def test_a_torn_tail_is_cut_at_the_first_bad_batch(
+    left: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = Storage()
+    storage.append(3)
+    storage.append(2)
+    size = storage.log.size_bytes
+    storage.append(4, codec=0)
+    storage.kill()
+    storage.disk.cut(LOG, size + left)
+    with caplog.at_level(logging.WARNING):
+        storage.open()
+    assert storage.log.end_offset == 5
+    assert storage.disk.open(LOG).size == size
+    if left:
+        cut = next(line for line in caplog.records if line.message == "torn tail cut")
+        fields = cut.__dict__["fields"]
+        assert (fields["from_offset"], fields["bytes"]) == (5, left)
+    assert storage.append().base_offset == 5
+
+
+def storage_of_ninth() -> Storage:
+    """Nine records in nine batches in three segments."""
+    storage = Storage(LogConfig(segment_bytes=600))
+    for _ in range(9):
+        append(storage.log, records(1, value=bytes(110)))
+    assert storage.log.bases == [0, 3, 6]
+    return storage
+
+
+def test_a_bad_batch_in_the_middle_ends_the_log_there() -> None:
+    """Unsynced pages reach the disk in any order: what follows is no safer than what is bad."""
+    storage = storage_of_ninth()
+    storage.kill()
+    storage.disk.overwrite(f"{TP}/{3:020d}.log", 250, b"?")
+    storage.open()
+    assert storage.log.end_offset == 4
+    assert storage.log.bases == [0, 3]
+    assert not [name for name in storage.disk.list(str(TP)) if name.startswith(f"{6:020d}")]
+
+
+def test_a_missing_segment_ends_the_log_before_it() -> None:
+    storage = storage_of_ninth()
+    storage.kill()
+    storage.disk.remove(f"{TP}/{3:020d}.log")
+    storage.open()
+    assert (storage.log.end_offset, storage.log.bases) == (3, [0])
+
+
+def test_zeros_at_the_end_are_cut() -> None:
+    storage = Storage()
+    storage.append(3)
+    file = storage.disk.open(LOG)
+    file.append([bytes(5_000)])
+    storage.recover()
+    assert storage.log.end_offset == 3
+
+
+def test_an_old_batch_behind_a_new_one_is_cut() -> None:
+    storage = Storage()
+    storage.append(3)
+    file = storage.disk.open(LOG)
+    first = file.read(0, file.size)
+    storage.append(2)
+    file.append([first])
+    storage.recover()
+    assert storage.log.end_offset == 5
+
+
+def test_everything_below_the_recovery_point_stays_unread() -> None:
+    storage = Storage(LogConfig(segment_bytes=200_000))
+    for number in range(310):
+        if number == 300:
+            storage.checkpoint()
+        append(
+            storage.log,
+            records(1, timestamp=storage.now_ms + number, value=bytes(3_000)),
+            producer_id=1,
+            producer_epoch=0,
+            base_sequence=number,
+        )
+    storage.kill()
+    storage.disk.reads.clear()
+    storage.open()
+    assert storage.log.end_offset == 310
+    bytes_read = sum(length for path, _, length in storage.disk.reads if path.endswith(".log"))
+    assert bytes_read < 10 * 3_100 + 3 * 8_192 + 3 * 3_100
+
+
+def test_producers_are_as_they_were() -> None:
+    storage = Storage(LogConfig(segment_bytes=600))
+    sequences = {1: 0, 2: 0, 3: 0}
+    for number in range(30):
+        producer = number % 3 + 1
+        append(
+            storage.log,
+            records(2, timestamp=storage.now_ms, value=bytes(20)),
+            producer_id=producer,
+            producer_epoch=0,
+            base_sequence=sequences[producer],
+        )
+        sequences[producer] += 2
+        if number == 13:
+            storage.checkpoint()
+    live = dict(storage.log.producers.states)
+    storage.recover()
+    assert storage.log.producers.states == live
+    storage.restart()
+    assert storage.log.producers.states == live
+
+
+def test_a_duplicate_is_recognised_across_a_clean_stop() -> None:
+    storage = Storage()
+    for sequence in range(5):
+        storage.append(producer_id=1, producer_epoch=0, base_sequence=sequence)
+    storage.restart()
+    for sequence in range(5):
+        again = storage.append(producer_id=1, producer_epoch=0, base_sequence=sequence)
+        assert (again.base_offset, again.duplicate) == (sequence, True)
+
+
+def test_expired_producers_are_not_loaded() -> None:
+    storage = Storage(LogConfig(producer_id_expiration_ms=1_000))
+    storage.append(producer_id=1, producer_epoch=0, base_sequence=0)
+    storage.restart()
+    assert len(storage.log.producers) == 1
+    storage.restart()
+    storage.schedule.run_for(1_000)
+    assert len(storage.log.producers) == 0
+
+
+def test_silent_producers_expire_while_the_broker_runs() -> None:
+    storage = Storage(LogConfig(producer_id_expiration_ms=1_000_000))
+    storage.append(producer_id=1, producer_epoch=0, base_sequence=0)
+    storage.schedule.run_for(600_001)
+    assert len(storage.log.producers) == 1
+    storage.schedule.run_for(600_001)
+    assert len(storage.log.producers) == 0
+
+
+def test_indexes_are_rebuilt_as_they_were() -> None:
+    storage = Storage(LogConfig(segment_bytes=2_000, index_interval_bytes=200))
+    for number in range(60):
+        append(storage.log, records(1, timestamp=storage.now_ms + number % 7, value=bytes(70)))
+    storage.restart()
+    before = {
+        name: storage.disk.read_file(f"{TP}/{name}")
+        for name in storage.disk.list(str(TP))
+        if name.endswith("index")
+    }
+    storage.kill()
+    for name in before:
+        storage.disk.remove(f"{TP}/{name}")
+    storage.disk.remove("recovery-point-offset-checkpoint")
+    storage.open()
+    storage.restart()
+    after = {
+        name: storage.disk.read_file(f"{TP}/{name}")
+        for name in storage.disk.list(str(TP))
+        if name.endswith("index")
+    }
+    assert after == before
+
+
+def test_epochs_are_as_they_were() -> None:
+    storage = Storage(LogConfig(segment_bytes=500))
+    for epoch in (0, 0, 2, 5, 5, 9):
+        append(storage.log, records(2, value=bytes(50)), epoch=epoch)
+    live = storage.log.epochs.entries
+    storage.recover()
+    assert storage.log.epochs.entries == live
+
+
+def test_an_epoch_whose_batches_were_lost_is_forgotten() -> None:
+    storage = Storage()
+    append(storage.log, records(2), epoch=1)
+    storage.flush()
+    append(storage.log, records(2), epoch=2)
+    storage.kill()
+    storage.disk.cut(LOG, storage.log.size_bytes // 2)
+    storage.open()
+    assert (storage.log.end_offset, storage.log.epochs.entries) == (2, ((1, 0),))
+
+
+def test_leftovers_of_interrupted_writes_are_cleared_away() -> None:
+    storage = Storage()
+    storage.append()
+    for name in ("00000000000000000000.snapshot.3.tmp", "00000000000000000009.log.deleted"):
+        storage.disk.open(f"{TP}/{name}", create=True)
+    storage.disk.open(f"{TP}/00000000000000000077.index", create=True)
+    storage.recover()
+    names = storage.disk.list(str(TP))
+    assert not [name for name in names if name.endswith((".tmp", ".deleted"))]
+    assert "00000000000000000077.index" not in names
