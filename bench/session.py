@@ -18,6 +18,8 @@ from bench.results import Results
 from bench.workloads import BY_NAME, Kind, Metric, Workload
 
 IDLE_S = 3.0
+MOST_TRIES = 3
+DISTURBED_CORES = 0.3
 # Several million records in all: a cold JVM is no opponent.
 WARMUP_SHARE = {
     "produce-6": 0.6,
@@ -135,14 +137,26 @@ def _measure_rounds(
             for name in alternating(plan.names, round_number):
                 step = f"round {round_number + 1}, {name}: {workload.name}"
                 listener(step, None)
-                wait_for_calm(plan.patience_s)
-                measured = runs.run(workload, by_name[name], f"{workload.name}.{round_number}")
+                measured = _calmest(
+                    plan, workload, by_name[name], f"{workload.name}.{round_number}"
+                )
                 _keep(results, workload.name, name, measured)
                 listener(step, measured)
     if plan.of(Kind.START):
         for name, broker in by_name.items():
             resident_mb = broker.server.resident_bytes() / runs.MEGABYTE
             results.add("start", name, Metric.RESIDENT_AFTER, resident_mb)
+
+
+def _calmest(plan: Plan, workload: Workload, broker: Broker, topic: str) -> runs.Measured:
+    """With patience, a run that others disturbed is done again; they choose, not its result."""
+    tries: list[runs.Measured] = []
+    for number in range(MOST_TRIES if plan.patience_s else 1):
+        wait_for_calm(plan.patience_s)
+        tries.append(runs.run(workload, broker, f"{topic}.{number}"))
+        if tries[-1][Metric.OTHERS] < DISTURBED_CORES:
+            break
+    return min(tries, key=lambda measured: measured[Metric.OTHERS])
 
 
 def _measure_restart(plan: Plan, workload: Workload, results: Results, listener: Listener) -> None:
