@@ -231,7 +231,11 @@ class SimulatedDisk:
         self.sync(node, len(node.pending))
 
     def sync_directory_later(self, path: str, done: Done) -> None:
-        node = self._find_directory(path)
+        try:
+            node = self._find_directory(path)
+        except FileNotFoundError:
+            self.later(lambda: self._missing(path), done)
+            return
         last = node.pending[-1] if node.pending else None
 
         def synchronise() -> None:
@@ -334,6 +338,9 @@ class SimulatedDisk:
     def _give_back(self, path: str) -> None:
         if self.exists(path):
             self.give_room(len(self._file(path).content))
+
+    def _missing(self, path: str) -> None:
+        raise DiskError(path, "no such directory")
 
     def _file(self, path: str) -> FileNode:
         directory, name = self._find_parent(path)

@@ -68,6 +68,8 @@ class GroupCommit:
         home = log.home
         self._waiting, self._next = self._next, []
         self._error = home.offline
+        if log.is_closed:
+            self._error = DiskError(log.directory, "the log is closed")
         self._target = target = log.end_offset
         active = log.active
         files, self.unsynced = self.unsynced, []

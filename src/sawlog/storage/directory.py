@@ -21,6 +21,8 @@ _NOT_LOGS = frozenset({"__cluster_metadata"})
 EXPIRE_PRODUCERS_MS = 600_000
 """How often producers that were silent for long are forgotten, as Kafka by default."""
 
+REMOVED_AT_ONCE = 4
+
 events = EventLogger(__name__)
 
 
@@ -164,10 +166,9 @@ class LogDirectory:
         return kept
 
     def delete(self, tp: TopicPartition) -> None:
-        """The log is gone at once (renamed away, as Kafka does); its files go right after.
+        """The log is gone at once (renamed away, as Kafka does); its files go one by one after.
 
-        The caller syncs nothing: a crash may bring the directory back, and the cluster's metadata
-        will have it deleted again.
+        A crash may bring the directory back; the cluster's metadata has it deleted again then.
         """
         log = self.logs.pop(tp)
         log.close()
@@ -175,9 +176,25 @@ class LogDirectory:
         doomed = files.deleted_directory_name(tp, self.random.bytes(16))
         try:
             self.disk.rename(log.directory, doomed)
-            self.disk.remove_directory(doomed)
+            names = self.disk.list(doomed)
         except DiskError as error:
             events.error("deletion failed", log=str(tp), error=str(error))
+            return
+        self.timer.after(0, lambda: self._remove_gradually(doomed, names))
+
+    def _remove_gradually(self, doomed: str, names: list[str]) -> None:
+        """To unlink a large file takes its time: others have their turn between two of them."""
+        try:
+            for _ in range(REMOVED_AT_ONCE):
+                if names:
+                    self.disk.remove(f"{doomed}/{names.pop()}")
+            if not names:
+                self.disk.remove_directory(doomed)
+                return
+        except DiskError as error:
+            events.error("deletion left to the next start", path=doomed, error=str(error))
+            return
+        self.timer.after(0, lambda: self._remove_gradually(doomed, names))
 
     def checkpoint_later(self) -> None:
         """Writes recovery points, start offsets, watermarks and producer snapshots off the loop.
