@@ -254,17 +254,18 @@ class RealDisk:
     def _make_room(self) -> bool:
         """Closes the descriptor that was least in use, by second chance; False if all are pinned.
 
-        The hot path only sets `was_used`, instead of moving the file in a list at each call.
+        The hot path only sets `was_used`, instead of moving the file in a list at each call. Files
+        with unsynced bytes come last: the kernel reports a failed write-back to descriptors that
+        were open at the time.
         """
         open_files = self._open
-        for _ in range(2 * len(open_files)):
-            file = next(iter(open_files))
-            if file.was_used:
-                file.was_used = False
-                open_files.move_to_end(file)
-            elif file.drop_descriptor():
-                return True
-            else:
+        for spares_dirty in (True, False):
+            for _ in range(2 * len(open_files)):
+                file = next(iter(open_files))
+                if file.was_used or (spares_dirty and file.is_dirty):
+                    file.was_used = False
+                elif file.drop_descriptor():
+                    return True
                 open_files.move_to_end(file)
         return False
 

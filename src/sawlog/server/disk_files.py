@@ -38,12 +38,22 @@ class RealFile:
     Invariant: `size` is the file's size whenever no call is under way; nobody else writes to it.
     """
 
-    __slots__ = ("_descriptor", "_disk", "_pins", "is_closed", "path", "size", "was_used")
+    __slots__ = (
+        "_descriptor",
+        "_disk",
+        "_pins",
+        "is_closed",
+        "is_dirty",
+        "path",
+        "size",
+        "was_used",
+    )
 
     def __init__(self, disk: "RealDisk", path: str, size: int) -> None:
         self.path = path
         self.size = size
         self.is_closed = False
+        self.is_dirty = False  # written to since the last sync began
         self.was_used = False
         self._disk = disk
         self._descriptor = NO_DESCRIPTOR
@@ -53,7 +63,7 @@ class RealFile:
         descriptor = self._descriptor
         if descriptor < 0:
             descriptor = self._open()
-        self.was_used = True
+        self.was_used = self.is_dirty = True
         position = self.size
         expected = 0
         for buffer in buffers:
@@ -86,6 +96,7 @@ class RealFile:
         self.size = size
 
     def sync(self) -> None:
+        self.is_dirty = False
         try:
             os.fdatasync(self._open())
         except OSError as error:
@@ -98,6 +109,7 @@ class RealFile:
             failure = error
             self._disk.threads.run(lambda: _raise(failure), done)
             return
+        self.is_dirty = False
         path = self.path
 
         def synchronise() -> None:

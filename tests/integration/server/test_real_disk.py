@@ -1,0 +1,254 @@
+"""What only the real disk does: descriptors, links, the lock, the errors of the system."""
+
+import errno
+import os
+import queue
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sawlog.core.ports import DiskError, DiskFull, TooManyOpenFiles
+from sawlog.server.disk import DirectoryInUse, RealDisk
+from sawlog.server.disk_files import disk_error
+
+
+class Loop:
+    """Where finished disk work arrives."""
+
+    def __init__(self) -> None:
+        self._arrived: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+
+    def notify(self, action: Callable[[], None]) -> None:
+        self._arrived.put(action)
+
+    def deliver_until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._arrived.get(timeout=30)()
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop()
+
+
+@pytest.fixture
+def disk(tmp_path: Path, loop: Loop) -> Iterator[RealDisk]:
+    disk = RealDisk(str(tmp_path / "data"), loop.notify, max_descriptors=4)
+    yield disk
+    disk.close()
+
+
+def descriptors_in(root: str) -> int:
+    held = 0
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            held += os.readlink(f"/proc/self/fd/{name}").startswith(root + "/")
+        except OSError:
+            pass
+    return held
+
+
+@contextmanager
+def limited(kind: int, soft: int) -> Iterator[None]:
+    before = resource.getrlimit(kind)
+    resource.setrlimit(kind, (soft, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(kind, before)
+
+
+def fill_gaps(below: int) -> list[int]:
+    """Takes every free descriptor number below that one."""
+    fillers = [os.open("/dev/null", os.O_RDONLY)]
+    while fillers[-1] < below:
+        fillers.append(os.open("/dev/null", os.O_RDONLY))
+    return fillers
+
+
+# Descriptors
+
+
+def test_open_descriptors_are_bounded(disk: RealDisk) -> None:
+    files = [disk.open(str(number), create=True) for number in range(20)]
+    for file in files:
+        file.append([b"x"])
+        file.sync()
+    assert descriptors_in(disk.root) == 4
+    for file in files:
+        assert file.read(0, 1) == b"x"
+    assert descriptors_in(disk.root) == 4
+
+
+def test_a_pinned_descriptor_stays(disk: RealDisk) -> None:
+    pinned = disk.open("pinned", create=True)
+    pinned.append([b"slice"])
+    with pinned.descriptor() as descriptor:
+        for number in range(20):
+            disk.open(str(number), create=True).append([b"x"])
+        assert os.pread(descriptor, 5, 0) == b"slice"
+    with pinned.descriptor() as again:
+        assert again == descriptor
+
+
+def test_a_slice_under_way_outlives_its_file(disk: RealDisk) -> None:
+    file = disk.open("a", create=True)
+    file.append([b"slice"])
+    descriptor = file.pin()
+    disk.remove("a")
+    assert os.pread(descriptor, 5, 0) == b"slice"
+    file.unpin()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.pread(descriptor, 5, 0)
+    assert descriptors_in(disk.root) == 0
+
+
+def test_files_with_unsynced_bytes_keep_their_descriptor_longest(disk: RealDisk) -> None:
+    dirty = disk.open("dirty", create=True)
+    dirty.append([b"x"])
+    with dirty.descriptor() as descriptor:
+        pass
+    for number in range(10):
+        file = disk.open(str(number), create=True)
+        file.read(0, 1)
+    with dirty.descriptor() as again:
+        assert again == descriptor
+
+
+def test_running_out_of_descriptors_is_an_error_of_its_own(tmp_path: Path, loop: Loop) -> None:
+    disk = RealDisk(str(tmp_path / "data"), loop.notify, max_descriptors=10_000)
+    files = [disk.open(str(number), create=True) for number in range(20)]
+    used = len(os.listdir("/proc/self/fd"))
+    with limited(resource.RLIMIT_NOFILE, used):
+        files.append(disk.open("one more", create=True))  # takes the place of another
+        for file in files:
+            assert file.read(0, 1) == b"", "they take turns"
+    held = [file for file in files if file.pin() >= 0]
+    used = max(int(name) for name in os.listdir("/proc/self/fd"))
+    fillers = fill_gaps(used)
+    with limited(resource.RLIMIT_NOFILE, used), pytest.raises(TooManyOpenFiles):
+        disk.open("another", create=True)
+    for descriptor in fillers:
+        os.close(descriptor)
+    for file in held:
+        file.unpin()
+    disk.open("another", create=True)
+    disk.close()
+
+
+# Errors
+
+
+def test_a_write_that_fails_half_way_is_cut_back(disk: RealDisk, tmp_path: Path) -> None:
+    file = disk.open("a", create=True)
+    file.append([b"before"])
+    with limited(resource.RLIMIT_FSIZE, 1_000), pytest.raises(DiskError):
+        file.append([bytes(600), bytes(600)])
+    assert file.size == 6
+    assert (tmp_path / "data" / "a").stat().st_size == 6
+    assert file.append([b"after"]) == 6
+    assert file.read(0, 100) == b"beforeafter"
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.ENOSPC, DiskFull),
+        (errno.EDQUOT, DiskFull),
+        (errno.EMFILE, TooManyOpenFiles),
+        (errno.ENFILE, TooManyOpenFiles),
+        (errno.EIO, DiskError),
+    ],
+)
+def test_errors_have_the_port_s_names(number: int, kind: type[DiskError]) -> None:
+    error = disk_error("a/b", OSError(number, os.strerror(number)))
+    assert type(error) is kind
+    assert error.path == "a/b"
+
+
+def test_a_failed_replacement_leaves_nothing_behind(disk: RealDisk) -> None:
+    disk.replace("checkpoint", b"old")
+    with limited(resource.RLIMIT_FSIZE, 1_000), pytest.raises(DiskError):
+        disk.replace("checkpoint", bytes(5_000))
+    assert disk.read_file("checkpoint") == b"old"
+    assert disk.list("") == ["checkpoint"]
+
+
+# One process, one directory
+
+
+def test_the_directory_is_locked(tmp_path: Path, loop: Loop) -> None:
+    first = RealDisk(str(tmp_path / "data"), loop.notify)
+    first.lock()
+    second = RealDisk(str(tmp_path / "data"), loop.notify)
+    with pytest.raises(DirectoryInUse):
+        second.lock()
+    first.close()
+    second.lock()
+    second.close()
+
+
+def test_no_link_leads_out_of_the_directory(disk: RealDisk, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_bytes(b"secret")
+    os.symlink(outside, tmp_path / "data" / "topic-0")
+    os.symlink(outside / "secret", tmp_path / "data" / "link")
+    with pytest.raises(DiskError):
+        disk.list("topic-0")
+    with pytest.raises(DiskError):
+        disk.open("topic-0/secret")
+    with pytest.raises(DiskError):
+        disk.open("topic-0/new", create=True)
+    with pytest.raises(DiskError):
+        disk.replace("topic-0/new", b"")
+    with pytest.raises(DiskError):
+        disk.make_directory("topic-0/sub")
+    with pytest.raises(DiskError):
+        disk.open("link")
+    with pytest.raises(DiskError):
+        disk.read_file("link")
+    assert sorted(path.name for path in outside.iterdir()) == ["secret"]
+    disk.remove("link")
+    assert (outside / "secret").exists()
+
+
+def test_a_directory_itself_may_be_a_link(tmp_path: Path, loop: Loop) -> None:
+    (tmp_path / "volume").mkdir()
+    os.symlink(tmp_path / "volume", tmp_path / "data")
+    disk = RealDisk(str(tmp_path / "data"), loop.notify)
+    disk.replace("a", b"1")
+    assert (tmp_path / "volume" / "a").read_bytes() == b"1"
+    disk.close()
+
+
+# Threads
+
+
+def test_many_syncs_are_answered_each_once(disk: RealDisk, loop: Loop) -> None:
+    files = [disk.open(str(number), create=True) for number in range(40)]
+    answers: list[tuple[int, DiskError | None]] = []
+    for round_ in range(3):
+        for number, file in enumerate(files):
+            file.append([b"x"])
+            file.sync_later(lambda error, key=round_ * 100 + number: answers.append((key, error)))
+    loop.deliver_until(lambda: len(answers) == 120)
+    assert len({key for key, _ in answers}) == 120
+    assert all(error is None for _, error in answers)
+    assert disk.threads.under_way == 0
+
+
+def test_an_answer_that_breaks_does_not_take_others_with_it(disk: RealDisk, loop: Loop) -> None:
+    file = disk.open("a", create=True)
+    answers: list[object] = []
+
+    def broken(error: DiskError | None) -> None:
+        raise RuntimeError("a bug")
+
+    file.sync_later(broken)
+    file.sync_later(answers.append)
+    loop.deliver_until(lambda: bool(answers))
+    assert answers == [None]
