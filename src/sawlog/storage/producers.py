@@ -27,6 +27,9 @@ _CRC_START = 6
 _ENTRY = struct.Struct(">qhiqiqiq")
 
 
+_new = tuple.__new__
+
+
 class BatchRange(NamedTuple):
     """One appended batch of a producer: sequences and offsets, both ends included."""
 
@@ -76,13 +79,13 @@ class ProducerStates:
         A producer that is not known here may begin anywhere: its records may have been removed by
         retention or its state expired, as in Kafka.
         """
-        state = self._states.get(header.producer_id)
+        state = self._states.get(header[9])
         if state is None:
             return None
-        first = header.base_sequence
-        if header.producer_epoch == state.epoch:
+        first = header[11]
+        if header[10] == state.epoch:
             batches = state.batches
-            expected = (batches[-1].last_sequence + 1) % SEQUENCES if batches else 0
+            expected = (batches[-1][1] + 1) % SEQUENCES if batches else 0
             if first == expected:
                 return None
             last = header.last_sequence
@@ -110,27 +113,19 @@ class ProducerStates:
     def update(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
         """After an append, or while the log is replayed: takes note of the batch."""
         self.changed = True
-        states = self._states
-        state = states.get(header.producer_id)
+        producer_id, epoch, first = header[9], header[10], header[11]
+        state = self._states.get(producer_id)
         if state is None:
-            state = states[header.producer_id] = ProducerState(header.producer_epoch)
-        elif state.epoch != header.producer_epoch:
-            state.epoch = header.producer_epoch
+            state = self._states[producer_id] = ProducerState(epoch)
+        elif state.epoch != epoch:
+            state.epoch = epoch
             state.batches.clear()
         batches = state.batches
         if len(batches) == BATCHES_KEPT:
             del batches[0]
-        delta = header.last_offset_delta
-        first = header.base_sequence
-        batches.append(
-            BatchRange(
-                first,
-                (first + delta) % SEQUENCES if first >= 0 else -1,
-                base_offset,
-                base_offset + delta,
-                timestamp,
-            )
-        )
+        delta = header[6]
+        last = (first + delta) % SEQUENCES if first >= 0 else -1
+        batches.append(_new(BatchRange, (first, last, base_offset, base_offset + delta, timestamp)))
         state.timestamp = timestamp
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:

@@ -5,12 +5,13 @@ the batch it points to agrees; an index that lies or is missing is rebuilt from 
 offsets come from, when to roll and what to sync is the log's business.
 """
 
+import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from sawlog.core.log import EventLogger
 from sawlog.core.ports import Disk, File
-from sawlog.protocol.batches import BatchHeader
+from sawlog.protocol.batches import HEADER_SIZE, MAGIC, BatchHeader
 from sawlog.storage.config import FOREVER
 from sawlog.storage.files import INDEX, LOG, SEGMENT_SUFFIXES, TIME_INDEX, offset_name
 from sawlog.storage.index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
@@ -23,6 +24,7 @@ ALWAYS = -2
 
 _TAIL_ENTRIES = 1024
 LOOK_UP_BYTES = 8192
+_LOOK_UP = struct.Struct(">qi4xb6xi")  # of a header: base offset, length, magic, offset delta
 _BOUNDARIES_KEPT = 64
 _SUSPICIOUS_WALK_BYTES = 1 << 20
 _SUSPICIOUS_WALK_STEPS = 4
@@ -139,6 +141,35 @@ class Segment:
             return position
         if offset <= self.base_offset:
             return 0
+        entry = self.index.floor(offset - self.base_offset)
+        start = entry[1] if entry is not None else 0
+        end = self.file.size
+        chunk = self.file.read(start, LOOK_UP_BYTES) if 0 <= start < end else b""
+        found = self._find_in(chunk, entry, offset)
+        if found is not None and start + found[1] <= end:
+            return start + found[0]
+        return self._find_slowly(offset)
+
+    def _find_in(
+        self, chunk: bytes, entry: tuple[int, int] | None, offset: int
+    ) -> tuple[int, int] | None:
+        """The usual case of `position_of`: beginning and end of the batch in what follows the
+        index entry; None where it is not there, or something is not as it should be."""
+        at = 0
+        last = len(chunk) - _LOOK_UP.size
+        while at <= last:
+            base_offset, length, magic, delta = _LOOK_UP.unpack_from(chunk, at)
+            last_offset = base_offset + delta
+            if magic != MAGIC or length < HEADER_SIZE - 12 or delta < 0:
+                return None
+            if at == 0 and entry is not None and last_offset != self.base_offset + entry[0]:
+                return None
+            if last_offset >= offset:
+                return at, at + length + 12
+            at += length + 12
+        return None
+
+    def _find_slowly(self, offset: int) -> int:
         start = self._indexed_position(offset)
         end = self.file.size
 
