@@ -133,9 +133,14 @@ class RawLoad:
 
 
 def produce_request(
-    topic: str, partition: int, values: Sequence[bytes], acks: int, **more: Any
+    topic: str,
+    partition: int,
+    values: Sequence[bytes],
+    acks: int,
+    timestamp_ms: int = 1_700_000_000_000,
+    **more: Any,
 ) -> ProduceRequest:
     """One batch for one partition; `more` goes to the batch."""
-    batch = build_batch([Record(0, 1_700_000_000_000, None, value) for value in values], **more)
+    batch = build_batch([Record(0, timestamp_ms, None, value) for value in values], **more)
     data = PartitionProduceData(partition, bytes(batch))
     return ProduceRequest(None, acks, TIMEOUT_MS, [TopicProduceData(topic, partition_data=[data])])
