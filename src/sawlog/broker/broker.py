@@ -5,7 +5,7 @@ answers now or parks, and the event that fulfils the wait wakes it. Everything i
 comes through ports, so that the same broker runs on a machine and in a simulation.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from sawlog.broker.api.versions import unsupported_version
@@ -71,6 +71,7 @@ class Broker:
         )
         self.fetch_max_bytes: int = config["fetch.max.bytes"]
         self._rounds = CommitRounds(timer)
+        self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
         self._commits_on_flush: bool = config["flush.policy"] == COMMIT
 
     def join(self, member: Member) -> None:
@@ -175,7 +176,7 @@ class Broker:
             self._retain_later()
 
     def _apply_topic(self, before: TopicImage | None, after: TopicImage) -> None:
-        config = log_config(self.config, after.configs)
+        config = self._log_config(after.configs)
         reconfigured = before is not None and before.configs != after.configs
         for index, state in enumerate(after.partitions):
             if self.node_id not in state.replicas:
@@ -219,7 +220,15 @@ class Broker:
 
     def _config_for(self, topic: TopicName) -> "LogConfig":
         known = self.image.topics.get(topic)
-        return log_config(self.config, known.configs if known else {})
+        return self._log_config(known.configs if known else {})
+
+    def _log_config(self, overrides: Mapping[str, str]) -> "LogConfig":
+        """Most topics have the same settings: they are worked out once."""
+        key = tuple(sorted(overrides.items()))
+        config = self._log_configs.get(key)
+        if config is None:
+            config = self._log_configs[key] = log_config(self.config, overrides)
+        return config
 
     def _set_aside_strays(self) -> None:
         """Logs of topics that nobody knows, left by a crash in a deletion or brought by somebody:

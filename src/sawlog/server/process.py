@@ -78,7 +78,6 @@ def seconds_since_start() -> float:
 
 def settle_memory() -> None:
     """After the start: what is there now stays, and the collector need not look at it again."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
     gc.enable()
