@@ -1,18 +1,22 @@
 """A full disk refuses appends, goes on serving reads, and takes appends again once it has room."""
 
+import contextlib
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from support.broker import SawlogServer
 from support.clients.confluent import Confluent
 from support.load import PRODUCE_VERSION, produce_request
 from support.programs import require
 from support.wire import Wire
 
+TOPIC_ALREADY_EXISTS = 36
 KAFKA_STORAGE_ERROR = 56
 SIZE_MB = 24
 RECORD_BYTES = 100_000
@@ -114,3 +118,36 @@ def test_a_broker_killed_on_a_full_disk_starts_again_and_has_everything(small_di
         writer.check(library)
     finally:
         server.kill()
+
+
+def test_a_topic_made_on_a_full_disk_is_there_once_there_is_room(small_disk: Path) -> None:
+    """The intent may fit where the topic does not: then the answer is a time-out, which is neither
+    yes nor no, and the controller goes on trying."""
+    server = SawlogServer(small_disk)
+    try:
+        library = Confluent(server.bootstrap)
+        library.create_topic("full")
+        ballast = small_disk / "ballast"
+        with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+            while file.write(b"." * 4_096):
+                pass
+        assert create(server, "late") != 0
+        assert library.bounds("full") == (0, 0)
+        ballast.unlink()
+        assert create(server, "late") in (0, TOPIC_ALREADY_EXISTS)
+        writer = Writer(server, "late")
+        deadline = time.monotonic() + 30
+        while writer.send(-1) != 0:
+            assert time.monotonic() < deadline, "the topic never came to be"
+        server.restart()
+        writer.check(library)
+    finally:
+        server.kill()
+
+
+def create(server: SawlogServer, name: str) -> int:
+    request = CreateTopicsRequest([CreatableTopic(name, 50, 1)], timeout_ms=1_000)
+    with Wire(server.host, server.port) as wire:
+        answer = wire.ask(request, 7)
+    assert answer is not None
+    return int(answer.topics[0].error_code)
