@@ -132,6 +132,15 @@ def test_a_closed_file_finishes_its_sync(bench: Bench) -> None:
     assert bench.wait_for(sync_and_close) is None
 
 
+def test_a_removed_file_takes_no_writes_and_no_syncs(bench: Bench) -> None:
+    file = bench.disk.open("a", create=True)
+    file.append([b"1"])
+    bench.disk.remove("a")
+    with pytest.raises(DiskError):
+        file.append([b"2"])
+    assert isinstance(bench.wait_for(file.sync_later), DiskError)
+
+
 def test_replace_writes_and_overwrites_small_files(disk: Disk) -> None:
     with pytest.raises(FileNotFoundError):
         disk.read_file("checkpoint")

@@ -37,7 +37,7 @@ class SimulatedFile:
         return len(self._node.content)
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        node = self._alive()
+        node = self._present()
         data = b"".join(buffers)
         self._disk.step("append", node.path)
         position = len(node.content)
@@ -51,17 +51,20 @@ class SimulatedFile:
         return bytes(node.content[position : position + length])
 
     def truncate(self, size: int) -> None:
-        node = self._alive()
+        node = self._present()
         self._disk.step("truncate", node.path)
         self._disk.give_room(len(node.content) - size)
         node.do(Cut(size))
 
     def sync(self) -> None:
-        node = self._alive()
+        node = self._present()
         self._disk.sync(node, len(node.pending))
 
     def sync_later(self, done: Done) -> None:
         node = self._alive()
+        if node.is_removed:
+            self._disk.later(lambda: self._disk.missing(node.path), done)
+            return
         last = node.pending[-1] if node.pending else None
 
         def synchronise() -> None:
@@ -74,6 +77,12 @@ class SimulatedFile:
 
     def close(self) -> None:
         self._disk.closed(self._node)
+
+    def _present(self) -> FileNode:
+        node = self._alive()
+        if node.is_removed:
+            self._disk.missing(node.path)
+        return node
 
     def _alive(self) -> FileNode:
         assert self._incarnation == self._disk.incarnation, "a handle from before the crash"
@@ -179,6 +188,7 @@ class SimulatedDisk:
             self.step("remove", path)
             self.give_room(len(node.content))
             self._handles.pop(id(node), None)
+            node.is_removed = True
             directory.do(Entry(name, None))
 
     def rename(self, old: str, new: str) -> None:
@@ -234,7 +244,7 @@ class SimulatedDisk:
         try:
             node = self._find_directory(path)
         except FileNotFoundError:
-            self.later(lambda: self._missing(path), done)
+            self.later(lambda: self.missing(path), done)
             return
         last = node.pending[-1] if node.pending else None
 
@@ -339,8 +349,8 @@ class SimulatedDisk:
         if self.exists(path):
             self.give_room(len(self._file(path).content))
 
-    def _missing(self, path: str) -> None:
-        raise DiskError(path, "no such directory")
+    def missing(self, path: str) -> None:
+        raise DiskError(path, "no such file or directory")
 
     def _file(self, path: str) -> FileNode:
         directory, name = self._find_parent(path)

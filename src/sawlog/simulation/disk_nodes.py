@@ -26,11 +26,12 @@ class FileNode:
     """One file. `content` is what is read; `durable` what was surely synced; `pending` leads from
     one to the other."""
 
-    __slots__ = ("content", "durable", "name", "parent", "pending")
+    __slots__ = ("content", "durable", "is_removed", "name", "parent", "pending")
 
     def __init__(self, parent: "DirectoryNode", name: str) -> None:
         self.parent = parent
         self.name = name
+        self.is_removed = False
         self.content = bytearray()
         self.durable = bytearray()
         self.pending: list[Write | Cut] = []
@@ -58,6 +59,7 @@ class FileNode:
             _apply_perhaps(self.durable, operation, random)
         self.pending.clear()
         self.content = bytearray(self.durable)
+        self.is_removed = False  # whoever finds it finds it by its name
 
 
 class Entry(NamedTuple):

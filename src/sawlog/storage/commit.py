@@ -4,7 +4,7 @@ A flush syncs every file that holds unsynced batches, and the directory where a 
 covers the end offset noted when it began; who comes later waits for the next one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from sawlog.core.ports import DiskError, File, TooManyOpenFiles
@@ -58,6 +58,12 @@ class GroupCommit:
         for file in dict.fromkeys(files):
             file.sync()
         log.flushed_offset = log.end_offset
+
+    def forget(self, files: Iterable[File]) -> None:
+        """These are about to be removed: nobody needs to sync them any more."""
+        gone = set(files)
+        self.unsynced = [file for file in self.unsynced if file not in gone]
+        self._files = [file for file in self._files if file not in gone]
 
     def cut(self, offset: int) -> None:
         """The log was truncated: a flush under way says nothing about what comes after."""

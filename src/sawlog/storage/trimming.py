@@ -52,14 +52,11 @@ def _cut_files(log: "Log", offset: int) -> None:
     log.stop()
 
     removed = log.segments[number + 1 :]
+    log.commit.forget(file for later in removed for file in later.files())
     for later in reversed(removed):
         later.remove(log.home.disk, log.directory)
     segment.file.truncate(position)
     segment.file.sync()
-    if removed:
-        log.home.disk.sync_directory(log.directory)
-        gone = {file for later in removed for file in later.files()}
-        log.commit.unsynced = [file for file in log.commit.unsynced if file not in gone]
     for replayed_at, header in segment.batches_from(segment.resume(end_offset)):
         segment.replay(replayed_at, header)
     log.adopt(log.segments[: number + 1])
@@ -69,6 +66,7 @@ def _cut_files(log: "Log", offset: int) -> None:
     if log.epochs.truncate_end(end_offset):
         log.epochs_changed()
     log.snapshots.remove_above(end_offset)
+    log.home.disk.sync_directory(log.directory)
     reload_producers(log, end_offset)
 
 
@@ -189,8 +187,7 @@ def _remove_oldest(log: "Log", count: int) -> list[str]:
     log.adopt(kept)
     log.doomed += doomed
     log.flushed_offset = max(log.flushed_offset, kept[0].base_offset)
-    gone = {file for segment in doomed for file in segment.files()}
-    log.commit.unsynced = [file for file in log.commit.unsynced if file not in gone]
+    log.commit.forget(file for segment in doomed for file in segment.files())
     events.info(
         "segments removed",
         log=str(log.tp),

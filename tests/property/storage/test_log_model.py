@@ -5,7 +5,13 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.batches import batches_in
@@ -248,6 +254,14 @@ class LogMachine(RuleBasedStateMachine):
             if header.producer_id >= 0:
                 rebuilt.update(header, header.base_offset, header.max_timestamp)
         assert dict(self.storage.log.producers.states) == dict(rebuilt.states)
+
+
+@pytest.mark.long
+def test_log_against_model_for_long() -> None:
+    run_state_machine_as_test(
+        LogMachine,
+        settings=settings(TestLogAgainstModel.settings, max_examples=3_000, stateful_step_count=60),
+    )
 
 
 TestLogAgainstModel = LogMachine.TestCase
