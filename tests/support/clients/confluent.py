@@ -14,7 +14,8 @@ LARGE_BYTES = 12_000_000
 
 class Confluent:
     def __init__(self, bootstrap: str) -> None:
-        self.common: dict[str, Any] = {"bootstrap.servers": bootstrap}
+        # Quiet: what librdkafka says about a broker that went is no news to a test.
+        self.common: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0}
 
     def admin(self) -> AdminClient:
         return AdminClient(self.common)
