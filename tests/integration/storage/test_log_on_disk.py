@@ -1,0 +1,139 @@
+"""The log on real files: what the simulated disk cannot be wrong about."""
+
+import queue
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sawlog.server.disk import RealDisk
+from sawlog.simulation.schedule import Schedule, SeededRandom
+from sawlog.storage.config import LogConfig
+from sawlog.storage.directory import LogDirectory
+from sawlog.storage.log import Log
+from support.storage import TOPIC_ID, TP, append, headers_in, records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sawlog.core.ports import DiskError
+
+CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=500)
+
+
+class Process:
+    """A broker's storage on a directory; few descriptors, so that they come and go."""
+
+    def __init__(self, root: Path) -> None:
+        self.schedule = Schedule(1)
+        self.arrived: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.disk = RealDisk(str(root), self.arrived.put, max_descriptors=6)
+        self.disk.lock()
+        self.directory = LogDirectory(
+            self.disk,
+            self.schedule,
+            self.schedule,
+            SeededRandom(1),
+            config_for=lambda _: CONFIG,
+        )
+        self.directory.open()
+
+    @property
+    def log(self) -> Log:
+        if TP not in self.directory.logs:
+            self.directory.create(TP, TOPIC_ID, CONFIG)
+        return self.directory.logs[TP]
+
+    def settle(self) -> None:
+        """Until nothing is under way any more."""
+        while self.disk.threads.under_way or not self.arrived.empty():
+            self.arrived.get(timeout=30)()
+            self.schedule.run_for(0)
+
+    def flush(self) -> None:
+        answers: list[DiskError | None] = []
+        self.log.flush_later(answers.append)
+        self.schedule.run_for(0)
+        self.settle()
+        assert answers == [None]
+
+    def stop(self) -> None:
+        self.directory.close_cleanly()
+        self.disk.close()
+
+    def die(self) -> None:
+        """As by kill -9: nothing is written any more."""
+        self.disk.close()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def fill(process: Process, count: int) -> None:
+    for number in range(count):
+        append(
+            process.log,
+            records(3, timestamp=process.schedule.now_ms() + number, value=b"%0100d" % number),
+            epoch=2,
+            producer_id=1,
+            producer_epoch=0,
+            base_sequence=process.log.end_offset,
+        )
+        process.settle()
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_log_comes_back_as_it_was(root: Path, is_clean: bool) -> None:
+    process = Process(root)
+    fill(process, 200)
+    process.flush()
+    assert len(process.log.segments) > 3
+    expected = headers_in(process.log)
+    states = dict(process.log.producers.states)
+    process.stop() if is_clean else process.die()
+    process = Process(root)
+    assert process.directory.was_clean == is_clean
+    assert headers_in(process.log) == expected
+    assert process.log.producers.states == states
+    assert process.log.topic_id == TOPIC_ID
+    fill(process, 10)
+    assert process.log.end_offset == 630
+    process.stop()
+
+
+def test_truncation_retention_and_deletion(root: Path) -> None:
+    process = Process(root)
+    fill(process, 200)
+    process.log.truncate(301)
+    process.settle()
+    assert process.log.end_offset == 300
+    fill(process, 20)
+    process.flush()
+    process.log.advance_start(200)
+    process.settle()
+    logs = sorted(path.name for path in (root / str(TP)).glob("*.log"))
+    assert len(logs) == len(process.log.segments)
+    process.die()
+    process = Process(root)
+    assert process.log.end_offset == 360
+    assert [header.base_offset for header in headers_in(process.log)][-1] == 357
+    process.directory.delete(TP)
+    process.schedule.run_for(1_000)
+    assert not list(root.glob("topic*"))
+    process.stop()
+
+
+def test_a_torn_tail_on_real_files(root: Path) -> None:
+    process = Process(root)
+    fill(process, 10)
+    process.die()
+    path = root / str(TP) / "00000000000000000000.log"
+    size = path.stat().st_size
+    with path.open("ab") as file:
+        file.write(b"\0" * 1_000)
+    process = Process(root)
+    assert process.log.end_offset == 30
+    assert path.stat().st_size == size
+    process.stop()
