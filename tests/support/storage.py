@@ -41,6 +41,7 @@ class Storage:
         """The only log; created when it is first asked for."""
         if TP not in self.directory.logs:
             self.directory.create(TP, TOPIC_ID, self.config)
+            self.schedule.run_for(0)  # partition.metadata
         return self.directory.logs[TP]
 
     @property

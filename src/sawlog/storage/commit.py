@@ -1,6 +1,6 @@
 """Group commit: one flush of a log at a time, shared by all who wait for it.
 
-A flush syncs every file that holds unsynced batches, and the directory where a segment is new. It
+A flush syncs every file that holds unsynced batches, and the directories that have new entries. It
 covers the end offset noted when it began; who comes later waits for the next one.
 """
 
@@ -27,12 +27,14 @@ class GroupCommit:
         "_target",
         "_waiting",
         "directory_is_dirty",
+        "home_is_dirty",
         "unsynced",
     )
 
     def __init__(self, log: "Log") -> None:
         self.unsynced: list[File] = []  # of segments before the active one
         self.directory_is_dirty = False
+        self.home_is_dirty = False  # the entry of the log's directory itself
         self._log = log
         self._waiting: list[Done] = []
         self._next: list[Done] = []
@@ -49,9 +51,8 @@ class GroupCommit:
     def flush_now(self) -> None:
         """Waits for the disk, here; a flush under way ends on its own and changes nothing."""
         log = self._log
-        if self.directory_is_dirty:
-            log.home.disk.sync_directory(log.directory)
-            self.directory_is_dirty = False
+        for directory in self._take_dirty_directories():
+            log.home.disk.sync_directory(directory)
         files, self.unsynced = self.unsynced + self._files, []
         if log.end_offset > log.flushed_offset:
             files.append(log.active.file)
@@ -83,16 +84,23 @@ class GroupCommit:
             active.remember(target, active.file.size)
             files.append(active.file)
         self._files = files
-        is_directory_dirty, self.directory_is_dirty = self.directory_is_dirty, False
-        if self._error is not None or not (files or is_directory_dirty):
+        directories = self._take_dirty_directories()
+        if self._error is not None or not (files or directories):
             self._outstanding = 1
             home.timer.after(0, self._nothing_to_sync)
             return
-        self._outstanding = len(files) + is_directory_dirty
-        if is_directory_dirty:
-            home.disk.sync_directory_later(log.directory, self._synced)
+        self._outstanding = len(files) + len(directories)
+        for directory in directories:
+            home.disk.sync_directory_later(directory, self._synced)
         for file in files:
             file.sync_later(self._synced)
+
+    def _take_dirty_directories(self) -> list[str]:
+        directories = [self._log.directory] if self.directory_is_dirty else []
+        if self.home_is_dirty:
+            directories.append("")
+        self.directory_is_dirty = self.home_is_dirty = False
+        return directories
 
     def _nothing_to_sync(self) -> None:
         self._synced(None)
@@ -115,7 +123,7 @@ class GroupCommit:
         elif isinstance(error, TooManyOpenFiles):
             # Nothing was attempted on that file, so this is no failed fsync: it may be tried again.
             self.unsynced = [file for file in self._files if file is not log.active.file]
-            self.directory_is_dirty = True
+            self.directory_is_dirty = self.home_is_dirty = True
         elif not log.is_closed:
             home.fail(error)
         self._files = []

@@ -130,23 +130,26 @@ class LogDirectory:
     # Logs
 
     def create(self, tp: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
-        """A new, empty log; its directory and partition.metadata are on disk."""
+        """A new, empty log. Nothing here waits for the disk: the first flush makes the directory
+        durable, and a start after a crash makes good what did not get there before."""
         if tp in self.logs:
             raise ValueError(f"{tp} is there already")
         log = Log(self, tp, topic_id, config)
         try:
             self.disk.make_directory(log.directory)
             log.adopt([rolling.new_segment(log, 0)])
-            self.disk.replace(
-                f"{log.directory}/{files.PARTITION_METADATA}",
-                files.encode_partition_metadata(topic_id),
-            )
-            self.disk.sync_directory("")
         except DiskError as error:
             raise log.refusal(error) from error
-        log.commit.directory_is_dirty = False  # synced with partition.metadata
+        log.commit.home_is_dirty = True
+        path = f"{log.directory}/{files.PARTITION_METADATA}"
+        metadata = files.encode_partition_metadata(topic_id)
+        self.disk.replace_later([(path, metadata)], lambda error: self._identified(log, error))
         self.logs[tp] = log
         return log
+
+    def _identified(self, log: Log, error: DiskError | None) -> None:
+        if error is not None and not log.is_closed:
+            events.warning("partition.metadata not written", log=str(log.tp), reason=str(error))
 
     def identify_log(self, log: Log, topic_id: TopicId) -> None:
         """Tells a log whose partition.metadata was lost which topic it belongs to."""

@@ -121,7 +121,8 @@ def _settle(log: Log, point: int, start_offset: int | None, watermark: int) -> N
         for segment in log.segments[log.segment_index_for(log.flushed_offset) : -1]:
             segment.finish()
             log.commit.unsynced += segment.files()
-        log.commit.directory_is_dirty = True
+    # A crash may have come before the first flush: nobody knows whether these entries are durable.
+    log.commit.directory_is_dirty = log.commit.home_is_dirty = True
 
 
 class _Recovery:

@@ -3,7 +3,7 @@
 import pytest
 
 from sawlog.core.errors import KafkaError
-from sawlog.core.ids import PartitionIndex, TopicId, TopicName, TopicPartition
+from sawlog.core.ids import NO_TOPIC_ID, PartitionIndex, TopicId, TopicName, TopicPartition
 from sawlog.simulation.disk import Stopped
 from sawlog.storage.config import LogConfig
 from sawlog.storage.directory import WrongOwner
@@ -14,14 +14,31 @@ def partition(index: int, topic: str = "topic") -> TopicPartition:
     return TopicPartition(TopicName(topic), PartitionIndex(index))
 
 
-def test_a_new_log_is_there_after_a_crash() -> None:
+def test_a_new_log_is_there_after_a_crash_once_it_was_flushed() -> None:
+    for seed in range(10):
+        storage = Storage(seed=seed)
+        storage.directory.create(TP, TOPIC_ID, storage.config)
+        storage.flush()
+        storage.lose_power()
+        storage.open()
+        log = storage.directory.logs[TP]
+        assert log.topic_id in (TOPIC_ID, NO_TOPIC_ID)
+        assert (log.start_offset, log.end_offset) == (0, 0)
+
+
+def test_a_new_log_that_was_never_flushed_can_be_created_again_after_a_crash() -> None:
     for seed in range(10):
         storage = Storage(seed=seed)
         storage.directory.create(TP, TOPIC_ID, storage.config)
         storage.lose_power()
         storage.open()
-        log = storage.directory.logs[TP]
-        assert (log.topic_id, log.start_offset, log.end_offset) == (TOPIC_ID, 0, 0)
+        log = storage.log
+        assert (log.start_offset, log.end_offset) == (0, 0)
+        storage.append(3)
+        storage.flush()
+        storage.lose_power()
+        storage.open()
+        assert storage.log.end_offset == 3
 
 
 def test_a_log_is_created_once() -> None:
