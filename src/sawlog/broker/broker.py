@@ -38,6 +38,8 @@ log = EventLogger(__name__)
 REOPEN_MS = 5_000
 """After this time a log that could not be opened (a full disk, say) is tried again."""
 
+MAX_LOG_CONFIGS = 1_000
+
 COMMIT = "commit"
 """The flush policy under which a record is committed only when it is on the disk."""
 
@@ -58,7 +60,15 @@ class Broker:
     ) -> None:
         self.node_id = node_id
         self.config = config
-        self.directory = LogDirectory(disk, clock, timer, random, config_for=self._config_for)
+        self._commits_on_flush: bool = config["flush.policy"] == COMMIT
+        self.directory = LogDirectory(
+            disk,
+            clock,
+            timer,
+            random,
+            config_for=self._config_for,
+            flushes_at_checkpoint=self._commits_on_flush,
+        )
         self.clock = clock
         self.timer = timer
         self.random = random
@@ -72,7 +82,6 @@ class Broker:
         self.fetch_max_bytes: int = config["fetch.max.bytes"]
         self._rounds = CommitRounds(timer)
         self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
-        self._commits_on_flush: bool = config["flush.policy"] == COMMIT
 
     def join(self, member: Member) -> None:
         """Takes its part in a cluster; whoever made the member has it call `apply`."""
@@ -172,6 +181,7 @@ class Broker:
             else:
                 self._apply_topic(before, after)
         if is_first:
+            self._report_missing()
             self._set_aside_strays()
             self._retain_later()
 
@@ -227,8 +237,15 @@ class Broker:
         key = tuple(sorted(overrides.items()))
         config = self._log_configs.get(key)
         if config is None:
+            if len(self._log_configs) >= MAX_LOG_CONFIGS:
+                self._log_configs.clear()
             config = self._log_configs[key] = log_config(self.config, overrides)
         return config
+
+    def _report_missing(self) -> None:
+        for name, point in self.directory.missing.items():
+            if name in self.partitions:
+                log.error("a log is gone, and begins anew", log=str(name), lost_up_to=point)
 
     def _set_aside_strays(self) -> None:
         """Logs of topics that nobody knows, left by a crash in a deletion or brought by somebody:

@@ -25,6 +25,9 @@ REMOVED_AT_ONCE = 4
 
 events = EventLogger(__name__)
 
+COMPLAINT_MS = 60_000
+"""How often, at most, the log says that writes are refused."""
+
 
 class WrongOwner(DiskError):
     """The directory holds the logs of another broker."""
@@ -57,6 +60,9 @@ class LogDirectory:
         self.logs: dict[TopicPartition, Log] = {}
         self.offline: DiskError | None = None
         self.was_clean = False  # whether the last stop left the marker; known after `open`
+        self.missing: dict[TopicPartition, int] = {}
+        """Logs that a checkpoint speaks of and that are not there, with their recovery points."""
+        self._complained_ms = -COMPLAINT_MS
         self._config_for = config_for
         self._on_offline = on_offline
         self._checkpointer = Checkpointer(self, flushes=flushes_at_checkpoint)
@@ -92,7 +98,9 @@ class LogDirectory:
                 is_clean=self.was_clean,
             )
             self.logs[tp] = log
-        self._checkpointer.start(recovery_points or {}, start_offsets)
+        points = recovery_points or {}
+        self.missing = {tp: point for tp, point in points.items() if tp not in self.logs and point}
+        self._checkpointer.start(points, start_offsets)
         self.timer.after(EXPIRE_PRODUCERS_MS, self._expire_producers)
 
     def identify(self, cluster_id: str, node_id: int) -> None:
@@ -217,6 +225,12 @@ class LogDirectory:
             log.stop()
         if self._on_offline is not None:
             self._on_offline(error)
+
+    def refused(self, error: DiskError) -> None:
+        now_ms = self.clock.monotonic_ms()
+        if now_ms - self._complained_ms >= COMPLAINT_MS:
+            self._complained_ms = now_ms
+            events.error("writes are refused", path=error.path, reason=error.reason)
 
     def flushed(self, log: Log) -> None:
         self._checkpointer.changed(log)

@@ -20,6 +20,10 @@ class Home(Protocol):
     def fail(self, error: DiskError) -> None:
         """The disk cannot be trusted any more: the directory goes offline for good."""
 
+    def refused(self, error: DiskError) -> None:
+        """A write was refused for lack of room or descriptors: whoever runs the broker must know,
+        but not at every write."""
+
     def flushed(self, log: "Log") -> None:
         """A log's `flushed_offset` has moved: the next checkpoint has to say so."""
 

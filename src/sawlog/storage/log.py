@@ -384,6 +384,8 @@ class Log:
 
     def refusal(self, error: DiskError) -> KafkaError:
         """What a client hears of a failed write; only lack of room or descriptors passes."""
-        if not isinstance(error, DiskFull | TooManyOpenFiles):
+        if isinstance(error, DiskFull | TooManyOpenFiles):
+            self.home.refused(error)
+        else:
             self.home.fail(error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -42,9 +42,7 @@ def open_log(
     log.topic_id = _read_topic_id(log, names)
     bases = _sort_out(log, names)
     if not bases:
-        bases_offset = start_offset or recovery_point or 0
-        log.adopt([rolling.new_segment(log, bases_offset)])
-        log.start_offset = log.end_offset = log.flushed_offset = bases_offset
+        _begin_anew(log, start_offset or 0, recovery_point or 0)
         return log
     now_ms = home.clock.now_ms()
     log.adopt(
@@ -88,6 +86,21 @@ def _ends_at(log: Log, point: int) -> bool:
     if end.leader_epoch >= 0 and end.leader_epoch != log.epochs.epoch_at(point - 1):
         log.epochs = LeaderEpochs()
     return True
+
+
+def _begin_anew(log: Log, start_offset: int, point: int) -> None:
+    """A directory without segments; offsets that were handed out are not used again."""
+    if point > start_offset:
+        events.error(
+            "all segments of a log are missing",
+            log=str(log.tp),
+            lost_from=start_offset,
+            lost_up_to=point,
+        )
+    base = max(start_offset, point)
+    log.adopt([rolling.new_segment(log, base)])
+    log.start_offset = log.end_offset = log.flushed_offset = base
+    log.commit.home_is_dirty = True
 
 
 def _skip_missing(log: Log, point: int, witness: int) -> None:
