@@ -6,24 +6,28 @@ under way, leave the cluster, close the logs, write the marker.
 """
 
 import asyncio
+import contextlib
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from sawlog.broker.broker import Broker
 from sawlog.cluster.embedded import EmbeddedStore
 from sawlog.cluster.image import MetadataImage
+from sawlog.cluster.journal import JOURNAL_PREFIX, SNAPSHOT
 from sawlog.cluster.member import Member, Registration
 from sawlog.core.config import BrokerConfig
+from sawlog.core.config_notices import Notice
 from sawlog.core.ids import NodeId
 from sawlog.core.log import EventLogger
 from sawlog.core.metrics import Registry
 from sawlog.core.ports import DiskError
 from sawlog.core.store import SessionState
 from sawlog.server import process
-from sawlog.server.address import Address
+from sawlog.server.address import EVERY_INTERFACE, Address
 from sawlog.server.clock import LoopTimer, SystemClock, SystemRandom
 from sawlog.server.disk import RealDisk
 from sawlog.server.limits import limits_from
@@ -31,6 +35,7 @@ from sawlog.server.listener import Listener
 from sawlog.server.logging import set_up_logging
 from sawlog.server.metrics import MetricsEndpoint
 from sawlog.server.resources import Resources
+from sawlog.storage.files import META_PROPERTIES, parse_partition_directory
 
 log = EventLogger(__name__)
 
@@ -52,6 +57,7 @@ class BrokerOptions:
     advertise: Address | None
     metrics: Address | None
     config: BrokerConfig
+    notices: tuple[Notice, ...]
     log_as_json: bool
     log_level: str
 
@@ -59,20 +65,38 @@ class BrokerOptions:
 def run(options: BrokerOptions) -> int:
     """Runs a broker until it is told to stop; the exit code of the process."""
     set_up_logging(as_json=options.log_as_json, level=options.log_level)
-    for name in options.config.warnings:
-        log.warning("setting has no effect here", setting=name)
+    for notice in (*options.config.notices, *options.notices):
+        log.warning(notice.words, setting=notice.setting)
 
     async def main(loop: asyncio.AbstractEventLoop) -> int:
         try:
             running = BrokerProcess(options, loop)
             await running.start()
-        except (DiskError, OSError) as error:
+        except DiskError as error:
+            log.error("cannot start", reason=str(error), directory=str(options.data))
+            return CANNOT_START
+        except OSError as error:
             log.error("cannot start", reason=str(error))
             return CANNOT_START
         running.announce()
         return await running.until_stopped()
 
     return process.run(main)
+
+
+def require_store(disk: RealDisk) -> None:
+    """Refuses a directory that holds logs and has lost the store that says whose they are: a new
+    store would take every one of them for a stray."""
+    names = disk.list("")
+    has_store = any(name == SNAPSHOT or name.startswith(JOURNAL_PREFIX) for name in names)
+    if not has_store and any(
+        name == META_PROPERTIES or parse_partition_directory(name) is not None for name in names
+    ):
+        raise DiskError(
+            disk.root,
+            f"there are logs, but the coordination store is missing ({JOURNAL_PREFIX}*, {SNAPSHOT}): "
+            "put it back, or name another data directory",
+        )
 
 
 class BrokerProcess:
@@ -106,7 +130,9 @@ class BrokerProcess:
         """Returns when clients can be served; DiskError, OSError where that cannot be."""
         options = self._options
         self._disk.lock()
-        self.listener.bind()
+        with _named(f"cannot listen on {options.listen} (--listen, or the setting listeners)"):
+            self.listener.bind()
+        require_store(self._disk)
         store = EmbeddedStore(self._disk, self._timer)
         store.on_state(self._store_changed)
         member = Member(
@@ -125,21 +151,25 @@ class BrokerProcess:
             self.broker.metrics.declare(self._registry)
             process.declare_process_metrics(self._registry)
             self._metrics = MetricsEndpoint(self._registry, self._timer, options.metrics)
-            await self._metrics.open()
+            with _named(f"cannot serve metrics on {options.metrics} (--metrics)"):
+                await self._metrics.open()
         self.listener.open()
         process.on_stop_signal(self._loop, self._told_to_stop)
         process.settle_memory()
 
     def announce(self) -> None:
-        """The one line on standard output that says where clients find this broker."""
+        """The one line on standard output that says where clients find this broker; where that
+        is closed, nobody wants to know.
+        """
         seconds = process.seconds_since_start()
         partitions = len(self.broker.partitions)
         where = f", metrics on {self._metrics.address}" if self._metrics is not None else ""
-        sys.stdout.write(
-            f"sawlog broker {self._options.node_id} ready on {self.listener.address} "
-            f"in {seconds:.2f} s ({partitions} partitions{where})\n"
-        )
-        sys.stdout.flush()
+        with contextlib.suppress(OSError):
+            sys.stdout.write(
+                f"sawlog broker {self._options.node_id} ready on {self.listener.address} "
+                f"in {seconds:.2f} s ({partitions} partitions{where})\n"
+            )
+            sys.stdout.flush()
 
     async def until_stopped(self) -> int:
         code = await self._stop
@@ -181,6 +211,15 @@ class BrokerProcess:
         options = self._options
         bound = self.listener.address
         told = options.advertise or bound
-        host = told.host if told.host not in ("", "0.0.0.0", "::") else socket.gethostname()
+        host = told.host if told.host not in EVERY_INTERFACE else socket.gethostname()
         rack = options.config["broker.rack"] or socket.gethostname()
         return Registration(options.node_id, host, told.port or bound.port, rack)
+
+
+@contextlib.contextmanager
+def _named(what: str) -> Iterator[None]:
+    """The system says why a socket cannot be had, not which."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"{what}: {error.strerror or error}") from error

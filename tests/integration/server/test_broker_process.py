@@ -71,6 +71,23 @@ def test_another_node_id_is_refused(tmp_path: Path) -> None:
     assert "belongs to node 1" in done.stderr
 
 
+@pytest.mark.parametrize("with_owner", [True, False])
+def test_logs_without_their_store_are_refused_and_left_alone(
+    tmp_path: Path, with_owner: bool
+) -> None:
+    server = SawlogServer(tmp_path)
+    server.stop()
+    (server.data / "orders-0").mkdir()
+    for journal in server.data.glob("store.*"):
+        journal.unlink()
+    if not with_owner:
+        (server.data / "meta.properties").unlink()
+    before = sorted(path.name for path in server.data.iterdir())
+    done = refused("--data", str(server.data), "--listen", "127.0.0.1:0")
+    assert "the coordination store is missing" in done.stderr
+    assert sorted(path.name for path in server.data.iterdir()) == before
+
+
 @pytest.mark.parametrize(
     ("setting", "expected"),
     [
