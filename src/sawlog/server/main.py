@@ -94,8 +94,8 @@ def require_store(disk: RealDisk) -> None:
     ):
         raise DiskError(
             disk.root,
-            f"there are logs, but the coordination store is missing ({JOURNAL_PREFIX}*, {SNAPSHOT}): "
-            "put it back, or name another data directory",
+            "there are logs, but the coordination store is missing "
+            f"({JOURNAL_PREFIX}*, {SNAPSHOT}): put it back, or name another data directory",
         )
 
 
