@@ -100,6 +100,8 @@ class LogDirectory:
             self.logs[tp] = log
         points = recovery_points or {}
         self.missing = {tp: point for tp, point in points.items() if tp not in self.logs and point}
+        if self.logs and not self.was_clean:
+            self.disk.sync_directory("")  # some may have been created and never flushed
         self._checkpointer.start(points, start_offsets)
         self.timer.after(EXPIRE_PRODUCERS_MS, self._expire_producers)
 
@@ -144,6 +146,8 @@ class LogDirectory:
             raise ValueError(f"{tp} is there already")
         log = Log(self, tp, topic_id, config)
         try:
+            if self.disk.exists(log.directory):
+                self._keep_aside(tp)  # never over somebody's data
             self.disk.make_directory(log.directory)
             log.adopt([rolling.new_segment(log, 0)])
         except DiskError as error:
@@ -171,8 +175,11 @@ class LogDirectory:
         log = self.logs.pop(tp)
         log.close()
         self._checkpointer.forget(log)
+        return self._keep_aside(tp)
+
+    def _keep_aside(self, tp: TopicPartition) -> str:
         kept = files.stray_directory_name(tp, self.random.bytes(16))
-        self.disk.rename(log.directory, kept)
+        self.disk.rename(str(tp), kept)
         self.disk.sync_directory("")
         return kept
 
@@ -182,13 +189,13 @@ class LogDirectory:
         A crash may bring the directory back; the cluster's metadata has it deleted again then.
         """
         log = self.logs.pop(tp)
-        log.close()
+        log.close(is_doomed=True)
         self._checkpointer.forget(log)
         doomed = files.deleted_directory_name(tp, self.random.bytes(16))
         try:
             self.disk.rename(log.directory, doomed)
             names = self.disk.list(doomed)
-        except DiskError as error:
+        except (DiskError, FileNotFoundError) as error:
             events.error("deletion failed", log=str(tp), error=str(error))
             return
         self.timer.after(0, lambda: self._remove_gradually(doomed, names))

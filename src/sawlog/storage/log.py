@@ -202,9 +202,7 @@ class Log:
             segment.first_timestamp = timestamp
             rolling.plan(segment, self.config)
         if segment.bytes_since_index > segment.index_interval_bytes:
-            segment.add_index_entry(last_offset, position)
-            if segment.is_index_full(self.config.segment_index_bytes):
-                segment.roll_at = ALWAYS
+            rolling.index_batch(segment, last_offset, position, self.config)
         segment.bytes_since_index += size
 
     def truncate(self, offset: int) -> None:
@@ -241,12 +239,14 @@ class Log:
         """The same here and now, for the end; DiskError where it fails."""
         self.commit.flush_now()
 
-    def close(self) -> None:
-        """Indexes to their files, descriptors back; no appends any more."""
+    def close(self, *, is_doomed: bool = False) -> None:
+        """Indexes to their files, unless those are about to be deleted; descriptors back; no
+        appends any more."""
         self.is_closed = True
         self.stop()
         for segment in self.segments:
-            if segment is self.active or segment.index.tail or segment.time_index.tail:
+            has_tail = segment is self.active or segment.index.tail or segment.time_index.tail
+            if has_tail and not is_doomed:
                 segment.finish()
             segment.close()
         for segment in self.doomed:

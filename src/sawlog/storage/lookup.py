@@ -20,7 +20,8 @@ from sawlog.storage.segment import Segment
 if TYPE_CHECKING:
     from sawlog.storage.log import Log
 
-MAX_DECOMPRESSED_BYTES = 128 << 20
+MAX_DECOMPRESSED_BYTES = 64 << 20
+MAX_RECORDS_OPENED = 100_000
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -120,10 +121,8 @@ def first_at_or_after(log: "Log", timestamp: int, limit_offset: int) -> TimedOff
         for position, header in segment.batches_from(start):
             if header.base_offset >= limit_offset:
                 return None
-            if header.max_timestamp >= timestamp:
-                found = _record_in(segment, position, header, timestamp, log.start_offset)
-                if found is not None:
-                    return found
+            if header.max_timestamp >= timestamp and header.last_offset >= log.start_offset:
+                return _record_in(segment, position, header, timestamp, log.start_offset)
     return None
 
 
@@ -142,8 +141,7 @@ def with_max_timestamp(log: "Log", limit_offset: int) -> TimedOffset | None:
         return None
     position = best.position_of(highest_offset)
     header = best.batch_at(position)
-    found = _record_in(best, position, header, highest, log.start_offset)
-    return found or TimedOffset(header.last_offset, highest, header.leader_epoch)
+    return _record_in(best, position, header, highest, log.start_offset)
 
 
 def _timed_start(segment: Segment, timestamp: int) -> int:
@@ -176,9 +174,15 @@ def _highest_below(segment: Segment, start_offset: int, limit_offset: int) -> tu
 
 def _record_in(
     segment: Segment, position: int, header: BatchHeader, timestamp: int, start_offset: int
-) -> TimedOffset | None:
+) -> TimedOffset:
+    """The first record of a batch that is not older. A header that promises one and has none, and
+    a batch too large to open here, are answered with the batch's end: no reader may make the
+    broker open one batch after the other."""
+    end = TimedOffset(header.last_offset, header.max_timestamp, header.leader_epoch)
+    if header.count > MAX_RECORDS_OPENED:
+        return end
     batch = segment.file.read(position, header.size)
     for record in iterate(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES):
         if record.timestamp >= timestamp and record.offset >= start_offset:
             return TimedOffset(record.offset, record.timestamp, header.leader_epoch)
-    return None
+    return end

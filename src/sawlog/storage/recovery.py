@@ -73,6 +73,8 @@ def open_log(
             _skip_missing(log, point, point if recovery.is_blocked else witness)
         log.producers.expire(now_ms, config.producer_id_expiration_ms)
     _settle(log, point, start_offset, watermark)
+    # A crash may have come before the first flush: nobody knows whether its entries are durable.
+    log.commit.directory_is_dirty = log.commit.directory_is_dirty or not is_clean
     epoch_repair.complete(log)
     return log
 
@@ -134,8 +136,6 @@ def _settle(log: Log, point: int, start_offset: int | None, watermark: int) -> N
         for segment in log.segments[log.segment_index_for(log.flushed_offset) : -1]:
             segment.finish()
             log.commit.unsynced += segment.files()
-    # A crash may have come before the first flush: nobody knows whether these entries are durable.
-    log.commit.directory_is_dirty = log.commit.home_is_dirty = True
 
 
 class _Recovery:

@@ -7,11 +7,15 @@ than segment.ms, less a jitter that spreads the rolls of many partitions.
 
 from typing import TYPE_CHECKING
 
+from sawlog.core.log import EventLogger
+from sawlog.core.ports import DiskError
 from sawlog.storage.config import FOREVER, LogConfig
 from sawlog.storage.segment import ALWAYS, MAX_RELATIVE_OFFSET, Segment
 
 if TYPE_CHECKING:
     from sawlog.storage.log import Log
+
+events = EventLogger(__name__)
 
 
 def is_due(log: "Log", size: int, timestamp: int, last_offset: int) -> bool:
@@ -39,6 +43,17 @@ def plan(segment: Segment, config: LogConfig) -> None:
         segment.roll_at = ALWAYS
     else:
         segment.roll_at = segment.first_timestamp + config.segment_ms - segment.jitter_ms
+
+
+def index_batch(segment: Segment, last_offset: int, position: int, config: LogConfig) -> None:
+    """Notes a batch that is written. A missing entry costs a longer look-up; an error here would
+    make the producer send the batch again."""
+    try:
+        segment.add_index_entry(last_offset, position)
+        if segment.is_index_full(config.segment_index_bytes):
+            segment.roll_at = ALWAYS
+    except DiskError as error:
+        events.warning("index entry left out", path=error.path, reason=error.reason)
 
 
 def new_segment(log: "Log", base_offset: int) -> Segment:
