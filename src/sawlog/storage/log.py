@@ -26,7 +26,7 @@ from sawlog.storage.home import Home
 from sawlog.storage.lookup import TimedOffset
 from sawlog.storage.producers import ProducerStates
 from sawlog.storage.scan import Damage
-from sawlog.storage.segment import ALWAYS, MAX_RELATIVE_OFFSET, Segment
+from sawlog.storage.segment import MAX_RELATIVE_OFFSET, Segment
 from sawlog.storage.snapshots import Snapshots
 
 __all__ = ["Appended", "Log", "TimedOffset"]

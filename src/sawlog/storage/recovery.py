@@ -118,6 +118,8 @@ def _skip_missing(log: Log, point: int, witness: int) -> None:
         lost_up_to=max(witnessed, log.end_offset),
     )
     if witnessed > log.end_offset:
+        log.active.finish()
+        log.commit.unsynced += log.active.files()
         log.adopt([*log.segments, rolling.new_segment(log, witnessed)])
         log.end_offset = witnessed
 
@@ -131,11 +133,6 @@ def _settle(log: Log, point: int, start_offset: int | None, watermark: int) -> N
         log.start_offset = start_offset
     log.epochs.truncate_end(log.end_offset)
     log.epochs.truncate_start(log.start_offset)
-    if log.flushed_offset < log.end_offset:
-        # After kill -9 these bytes are in the page cache, perhaps: only a sync makes them ours.
-        for segment in log.segments[log.segment_index_for(log.flushed_offset) : -1]:
-            segment.finish()
-            log.commit.unsynced += segment.files()
 
 
 class _Recovery:
@@ -171,6 +168,11 @@ class _Recovery:
                 break
         log.end_offset = max(self.next_offset, log.active.base_offset)
         log.snapshots.remove_above(min(self.point, log.end_offset), kept=self.confirmed)
+        # After kill -9 these bytes are in the page cache, perhaps: only a sync makes them ours. The
+        # indexes too: once the recovery point is beyond a segment nobody checks them again.
+        for segment in log.segments[first:-1]:
+            segment.finish()
+            log.commit.unsynced += segment.files()
         # Later segments may have been dropped, or have come after the damage.
         self.is_blocked = self.is_blocked and log.end_offset < self.point
 
