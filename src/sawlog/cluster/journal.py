@@ -8,6 +8,7 @@ is damage, which is refused.
 """
 
 import json
+import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -20,11 +21,20 @@ from sawlog.core.ports import Disk, DiskError, File
 
 SNAPSHOT = "store.snapshot"
 JOURNAL_PREFIX = "store.journal."
+_JOURNAL = re.compile(r"store\.journal\.[0-9]{20}")
+_ASIDE = re.compile(r"store\.snapshot\.[0-9]+\.tmp")
+"""Whole names, as they are written here and by the disk: a topic may be called `store.snapshot.x`,
+but its directories end with a dash and a number."""
 MAGIC = b"SWJ1"
 SNAPSHOT_BYTES = 4 << 20
 """Of journal, after which a snapshot is made: as much is read within a tenth of a second."""
 HEADER = struct.Struct(">4sII")  # magic, length and CRC32C of the payload
 log = EventLogger("sawlog.cluster.journal")
+
+
+def is_store_file(name: str) -> bool:
+    """Is this a name that holds the store: its snapshot or one of its journals?"""
+    return name == SNAPSHOT or _JOURNAL.fullmatch(name) is not None
 
 
 class StoreDamaged(DiskError):
@@ -97,9 +107,9 @@ class Journal:
         tree = self._read_snapshot()
         bases: list[int] = []
         for name in self._disk.list(""):
-            if name.startswith(f"{SNAPSHOT}."):  # written aside, and never finished
-                self._disk.remove(name)
-            elif name.startswith(JOURNAL_PREFIX) and name[len(JOURNAL_PREFIX) :].isdigit():
+            if _ASIDE.fullmatch(name):
+                self._drop_unfinished(name)
+            elif _JOURNAL.fullmatch(name):
                 bases.append(_base(name))
         bases.sort()
         while len(bases) > 1 and bases[1] <= tree.number:
@@ -116,6 +126,13 @@ class Journal:
         self._file.sync()
         self._disk.sync_directory("")
         return tree
+
+    def _drop_unfinished(self, name: str) -> None:
+        """What was written aside; nobody reads it, so that it is no reason not to start."""
+        try:
+            self._disk.remove(name)
+        except DiskError as error:
+            log.warning("unfinished file stays", file=name, reason=error.reason)
 
     def _read_snapshot(self) -> Tree:
         if not self._disk.exists(SNAPSHOT):

@@ -5,7 +5,13 @@ import logging
 import pytest
 
 from sawlog.cluster.embedded import EmbeddedStore
-from sawlog.cluster.journal import JOURNAL_PREFIX, SNAPSHOT, SNAPSHOT_BYTES, StoreDamaged
+from sawlog.cluster.journal import (
+    JOURNAL_PREFIX,
+    SNAPSHOT,
+    SNAPSHOT_BYTES,
+    StoreDamaged,
+    is_store_file,
+)
 from sawlog.core.store import (
     ConnectionLost,
     Create,
@@ -212,6 +218,32 @@ def test_a_missing_journal_is_refused() -> None:
             world.disk.remove(name)
     with pytest.raises(StoreDamaged, match="missing"):
         world.open()
+
+
+@pytest.mark.parametrize(
+    "topic", [SNAPSHOT, f"{SNAPSHOT}.foo", f"{SNAPSHOT}.1.tmp", FIRST_JOURNAL, "store.reserve"]
+)
+def test_a_topics_directory_is_never_taken_for_a_file_of_the_store(
+    world: World, topic: str
+) -> None:
+    for name in (f"{topic}-0", f"{topic}-0.0123456789abcdef-delete"):
+        world.disk.make_directory(name)
+        world.disk.open(f"{name}/log", create=True)
+        assert not is_store_file(name)
+    world.write(Create("/a"))
+    world.kill()
+    world.open()
+    assert world.data("/a") == b""
+    assert world.disk.exists(f"{topic}-0/log")
+
+
+def test_a_snapshot_that_was_never_finished_goes_at_the_next_start(world: World) -> None:
+    world.disk.open(f"{SNAPSHOT}.17.tmp", create=True)
+    world.kill()
+    world.open()
+    assert not world.disk.exists(f"{SNAPSHOT}.17.tmp")
+    assert is_store_file(FIRST_JOURNAL)
+    assert is_store_file(SNAPSHOT)
 
 
 def test_a_full_disk_refuses_writes_and_goes_on(world: World) -> None:
