@@ -11,7 +11,7 @@ from functools import partial
 from sawlog.cluster import znodes
 from sawlog.cluster.image import MetadataImage, TopicImage
 from sawlog.cluster.member import Condition, Member
-from sawlog.cluster.names import check_collision, check_name
+from sawlog.cluster.names import CLUSTER_METADATA_TOPIC, check_collision, check_name
 from sawlog.cluster.placement import place
 from sawlog.core.config import BrokerConfig, check_topic_configs
 from sawlog.core.config_values import ConfigError
@@ -76,6 +76,10 @@ class Topics:
     def plan(self, new: NewTopic) -> PlannedTopic:
         """All checks of a creation, and the placement; nothing is written."""
         check_name(new.name)
+        if new.name == CLUSTER_METADATA_TOPIC:  # clients take it for the log of a KRaft quorum
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Creation of internal topic {new.name} is prohibited."
+            )
         check_collision(new.name, self._image.topics)
         if new.name in self._image.topics:
             raise _exists(new.name)

@@ -152,6 +152,23 @@ def test_asking_for_a_topic_does_not_make_it_where_that_is_off() -> None:
     assert codes(ask(machine, "new")) == {"new": UNKNOWN_TOPIC}
 
 
+def test_asking_does_not_make_the_topic_that_nobody_may_make() -> None:
+    machine = booted()
+    ask(machine, "__cluster_metadata", allow_auto_topic_creation=True)
+    machine.schedule.run_for(1_000)
+    assert "__cluster_metadata" not in machine.broker.image.topics
+
+
+def test_topics_named_as_files_of_the_store_do_not_keep_the_broker_from_starting() -> None:
+    machine = booted()
+    names = ("store.snapshot.foo", "store.journal.1", "store.snapshot.1.tmp")
+    ask(machine, *names, allow_auto_topic_creation=True)
+    machine.schedule.run_for(1_000)
+    machine.stop()
+    machine.boot()
+    assert codes(ask(machine, *names)) == dict.fromkeys(names, 0)
+
+
 # DescribeTopicPartitions
 
 

@@ -194,6 +194,11 @@ def test_too_many_partitions_refuse_the_whole_request(machine: SimulatedMachine)
     }
 
 
+def test_a_negative_count_does_not_make_room_for_others(machine: SimulatedMachine) -> None:
+    answers = create(machine, new("big", 6_000), new("more", 6_000), new("trick", -5_000))
+    assert {code for code, _ in answers.values()} == {44}
+
+
 def test_a_creation_that_does_not_show_in_time_is_told(machine: SimulatedMachine) -> None:
     request = CreateTopicsRequest(topics=[new("t")], timeout_ms=0)
     (topic,) = machine.ask(request).topics

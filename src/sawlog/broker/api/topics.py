@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from sawlog.broker.api.describe import creation_sources, describe_topic
 from sawlog.cluster.image import TopicImage
-from sawlog.cluster.names import CLUSTER_METADATA_TOPIC
 from sawlog.cluster.topics import MAX_PARTITIONS, Answered, NewTopic, PlannedTopic
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NO_TOPIC_ID, TopicName
@@ -74,7 +73,7 @@ def create_topics(
         )
         return CreateTopicsResponse(topics=[_refused(name, excessive) for name in counts])
     for topic in message.topics:
-        if counts[topic.name] > 1 or topic.name == CLUSTER_METADATA_TOPIC:
+        if counts[topic.name] > 1:
             continue
         try:
             planned = broker.topics.plan(_new_topic(topic))
@@ -86,10 +85,6 @@ def create_topics(
             work.append(_creation(broker, planned, results[-1], message.timeout_ms))
     duplicate = KafkaError(ErrorCode.INVALID_REQUEST, DUPLICATE_NAME)
     results += [_refused(name, duplicate) for name, count in counts.items() if count > 1]
-    if counts[CLUSTER_METADATA_TOPIC] == 1:
-        words = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
-        prohibited = KafkaError(ErrorCode.INVALID_REQUEST, words)
-        results.append(_refused(CLUSTER_METADATA_TOPIC, prohibited))
     response = CreateTopicsResponse(topics=results)
     if not work:
         return response
@@ -98,9 +93,11 @@ def create_topics(
 
 
 def _partitions_asked(broker: "Broker", topics: "list[CreatableTopic]") -> int:
+    """A count below -1 is refused later, and takes nothing off the others' sum."""
     default: int = broker.config["num.partitions"]
     return sum(
-        len(topic.assignments) or (default if topic.num_partitions == -1 else topic.num_partitions)
+        len(topic.assignments)
+        or (default if topic.num_partitions == -1 else max(0, topic.num_partitions))
         for topic in topics
     )
 
