@@ -5,13 +5,14 @@ answers now or parks, and the event that fulfils the wait wakes it. Everything i
 comes through ports, so that the same broker runs on a machine and in a simulation.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from sawlog.broker.api.versions import unsupported_version
 from sawlog.broker.dispatch import error_response, served_apis
 from sawlog.broker.fetch_sessions import FetchSessions
 from sawlog.broker.metrics import BrokerMetrics
+from sawlog.broker.parking import Parking
 from sawlog.broker.request import Api, Request
 from sawlog.broker.settings import log_config
 from sawlog.cluster.image import EMPTY_IMAGE, MetadataImage, TopicImage, changed_topics
@@ -80,6 +81,7 @@ class Broker:
             clock, random, config["max.incremental.fetch.session.cache.slots"]
         )
         self.fetch_max_bytes: int = config["fetch.max.bytes"]
+        self.parking = Parking()
         self._rounds = CommitRounds(timer)
         self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
 
@@ -92,10 +94,10 @@ class Broker:
     # Connections and requests
 
     def connected(self, client: "Client") -> None:
-        """Nothing is kept per connection yet."""
+        """Nothing is kept of a client that asks for nothing."""
 
     def disconnected(self, client: "Client") -> None:
-        """Requests that the client left behind are answered into the void when their time comes."""
+        self.parking.abandon(client)
 
     def receive(self, exchange: "Exchange", frame: memoryview) -> None:
         """One request frame, without its length. Whatever the bytes are, it does not raise."""
@@ -160,6 +162,31 @@ class Broker:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
+    def after_commit(self, names: Iterable[tuple[str, int]], action: Callable[[], None]) -> None:
+        """Calls `action` once all that is written to these partitions now is committed, as far as
+        that takes no more than a flush; so that a client which flushed its producer sees what it
+        sent, whatever it asks for."""
+        waiting = [
+            (replica, replica.log.end_offset)
+            for name in names
+            if (replica := self.partitions.get(name)) is not None
+            and replica.high_watermark < replica.log.end_offset
+            and len(replica.in_sync) == 1
+        ]
+        left = len(waiting)
+        if left == 0:
+            action()
+            return
+
+        def committed(_: KafkaError | None) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                action()
+
+        for replica, end in waiting:
+            replica.when_committed(end, committed)
+
     def current_leader(self, name: str | None, index: int) -> tuple[int, int]:
         """Leader and leader epoch as the image has them, for a client that asked the wrong node."""
         partition = None if name is None else self.image.partition(name, index)
@@ -175,15 +202,21 @@ class Broker:
             self.directory.identify(new.cluster_id, self.node_id)
             self.directory.open()
         for before, after in changed_topics(old, new):
-            if after is None:
-                assert before is not None
-                self._drop_topic(before)
-            else:
-                self._apply_topic(before, after)
+            try:
+                self._apply_change(before, after)
+            except Exception:  # one topic that cannot be must not keep others from their place
+                changed = after or before
+                log.exception("topic not applied", topic=changed and changed.name)
         if is_first:
             self._report_missing()
             self._set_aside_strays()
             self._retain_later()
+
+    def _apply_change(self, before: TopicImage | None, after: TopicImage | None) -> None:
+        if after is not None:
+            self._apply_topic(before, after)
+        elif before is not None:
+            self._drop_topic(before)
 
     def _apply_topic(self, before: TopicImage | None, after: TopicImage) -> None:
         config = self._log_config(after.configs)
@@ -193,6 +226,9 @@ class Broker:
                 continue
             name = TopicPartition(after.name, PartitionIndex(index))
             replica = self.partitions.get(name)
+            if replica is not None and replica.topic_id != after.id:
+                self._drop(name)
+                replica = None
             if replica is None:
                 try:
                     replica = self._open(name, after, config)
@@ -258,13 +294,14 @@ class Broker:
         log.warning("log of no known topic set aside", log=str(name), directory=kept)
 
     def _drop_topic(self, topic: TopicImage) -> None:
-        gone = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         for index in range(len(topic.partitions)):
-            name = TopicPartition(topic.name, PartitionIndex(index))
-            replica = self.partitions.pop(name, None)
-            if replica is not None:
-                self.directory.delete(name)
-                replica.close(gone)
+            self._drop(TopicPartition(topic.name, PartitionIndex(index)))
+
+    def _drop(self, name: TopicPartition) -> None:
+        replica = self.partitions.pop(name, None)
+        if replica is not None:
+            replica.close(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            self.directory.delete(name)
 
     # Retention
 
@@ -284,12 +321,13 @@ class Broker:
 
     def stop(self, done: Callable[[], None]) -> None:
         """Answers whoever waits, leaves the cluster, and closes all logs cleanly."""
+        self.parking.finish()
         gone = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        for replica in self.partitions.values():
-            replica.close(gone)
 
         def left() -> None:
             self.directory.close_cleanly()
+            for replica in self.partitions.values():
+                replica.close(gone)
             done()
 
         self.member.stop(left)

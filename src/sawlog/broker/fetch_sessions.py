@@ -19,6 +19,9 @@ NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 EVICTION_MS = 120_000
+MAX_PARTITIONS = 200_000
+"""In all sessions together: clients that want more go without one."""
+
 _LARGEST_EPOCH = 2**31 - 1
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
@@ -150,6 +153,10 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    @property
+    def partitions(self) -> int:
+        return sum(len(session.partitions) for session in self._sessions.values())
+
     def open(self, message: "FetchRequest", version: int) -> FetchContext:
         """The context of a request; KafkaError where its session is not as it thinks."""
         epoch = message.session_epoch
@@ -186,6 +193,8 @@ class FetchSessions:
     def create(self, partitions: list[FetchedPartition], uses_ids: bool) -> int:
         now_ms = self._clock.monotonic_ms()
         if len(self._sessions) >= self._slots and not self._evict(len(partitions), now_ms):
+            return NO_SESSION
+        if len(partitions) + self.partitions > MAX_PARTITIONS:
             return NO_SESSION
         session_id = 1 + self._random.below(2**31 - 2)
         while session_id in self._sessions:

@@ -10,8 +10,9 @@ from sawlog.protocol.compression import Codec
 from sawlog.protocol.records import build_batch, iterate
 from sawlog.storage.config import LogConfig
 
-MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
-"""A batch that opens to more than this is refused rather than held in memory."""
+MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
+MAX_RECORDS = 100_000
+"""What opens to more than this is refused: it would hold up every other client."""
 
 _CODECS = {
     "uncompressed": Codec.NONE,
@@ -34,23 +35,20 @@ def prepare(
     batch: memoryview, header: BatchHeader, config: LogConfig
 ) -> tuple[memoryview, BatchHeader]:
     """The batch as this topic stores it: keys checked, in the topic's codec."""
-    records = list(iterate(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES))
+    if header.count > MAX_RECORDS:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"This topic's batches are opened, and may hold {MAX_RECORDS} records, not "
+            f"{header.count}.",
+        )
     if "compact" in config.cleanup_policy:
-        keyless = [place for place, record in enumerate(records) if record.key is None]
-        if keyless:
-            reason = "Compacted topic cannot accept message without key"
-            raise InvalidRecords(
-                "One or more records have been rejected due to "
-                f"{len(keyless)} record errors in total, and only showing the first three errors "
-                "at most",
-                [(place, reason) for place in keyless],
-            )
+        _check_keys(batch)
     wanted = _CODECS.get(config.compression_type)
     if wanted is None or wanted == header.codec:
         return batch, header
     rebuilt = memoryview(
         build_batch(
-            records,
+            iterate(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES),
             codec=wanted,
             base_offset=header.base_offset,
             producer_id=header.producer_id,
@@ -59,3 +57,15 @@ def prepare(
         )
     )
     return rebuilt, check_produced(rebuilt, max_batch_bytes=config.max_message_bytes)
+
+
+def _check_keys(batch: memoryview) -> None:
+    reason = "Compacted topic cannot accept message without key"
+    records = iterate(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
+    keyless = [(place, reason) for place, record in enumerate(records) if record.key is None]
+    if keyless:
+        raise InvalidRecords(
+            f"One or more records have been rejected due to {len(keyless)} record errors in "
+            "total, and only showing the first three errors at most",
+            keyless,
+        )

@@ -11,10 +11,13 @@ from typing import Protocol
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import LeaderEpoch, NodeId, Offset, TopicId, TopicPartition
+from sawlog.core.log import EventLogger
 from sawlog.core.ports import DiskError, FileSlice, Timer, TimerHandle
 from sawlog.protocol.batches import BatchHeader
 from sawlog.replication.commits import CommitRounds
 from sawlog.storage.log import Appended, Log
+
+log = EventLogger(__name__)
 
 QUIET_FLUSH_MS = 50
 """How long written records may stay unflushed while nobody waits for them to be committed.
@@ -144,11 +147,15 @@ class Partition:
         self._readers.pop(reader, None)
 
     def close(self, error: KafkaError) -> None:
-        """The replica goes away (deleted, or the broker stops): whoever waits is told `error`."""
+        """The replica goes away: who waits for what is committed by now hears so, others `error`.
+
+        When a broker stops, its log was closed, and so flushed, before.
+        """
         self._is_closed = True
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
+        self._advance()
         self._fail(error)
 
     # Reading
@@ -205,8 +212,13 @@ class Partition:
         size, self._unflushed_bytes = self._unflushed_bytes, 0
         if self._is_closed:
             self._timer.after(0, self._rounds.settled)
-        else:
+            return 0
+        try:
             self.log.flush_later(self._flushed)
+        except Exception as error:
+            log.exception("flush cannot begin", log=str(self.name))
+            failure = DiskError(str(self.name), f"flush cannot begin: {error}")
+            self._timer.after(0, lambda: self._flushed(failure))
         return size
 
     def _flushed(self, error: DiskError | None) -> None:
@@ -222,7 +234,10 @@ class Partition:
         if error is not None:
             self._fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
             return
-        if self.commits_on_flush:
+        if not self.commits_on_flush:
+            if self.log.unflushed_messages:
+                self._flush_if_due()
+        else:
             self._advance()
             if self.log.flushed_offset < self.log.end_offset and not self._flushing:
                 if self._waiting or self._readers:
@@ -238,7 +253,7 @@ class Partition:
         self.high_watermark = log.high_watermark = Offset(committed)
         waiting = self._waiting
         while waiting and waiting[0][0] <= committed:
-            waiting.popleft()[1](None)
+            _tell(waiting.popleft()[1], None)
         if self._readers:
             for reader in tuple(self._readers):
                 reader.look_again()
@@ -246,6 +261,14 @@ class Partition:
     def _fail(self, error: KafkaError) -> None:
         waiting, self._waiting = self._waiting, deque()
         for _, action in waiting:
-            action(error)
+            _tell(action, error)
         for reader in tuple(self._readers):
             reader.look_again()
+
+
+def _tell(action: Committed, error: KafkaError | None) -> None:
+    """One who cannot be told must not keep the others from being told."""
+    try:
+        action(error)
+    except Exception:
+        log.exception("a waiting request broke")

@@ -54,6 +54,7 @@ class _Attempt:
         "_broker",
         "_context",
         "_deadline",
+        "_look",
         "_message",
         "_replica_id",
         "_request",
@@ -76,6 +77,7 @@ class _Attempt:
         self._results: Results = []
         self._watched: list[Partition] = []
         self._deadline: TimerHandle | None = None
+        self._look: TimerHandle | None = None
 
     def read(self) -> bool:
         """Reads every partition; whether that is enough to answer."""
@@ -155,27 +157,40 @@ class _Attempt:
     # Waiting
 
     def park(self) -> None:
-        self._deadline = self._broker.timer.after(self._message.max_wait_ms, self._time_is_up)
+        broker = self._broker
+        self._deadline = broker.timer.after(self._message.max_wait_ms, self.finish)
         for partition in self._context.partitions:
             replica = self._replica(partition)
             self._watched.append(replica)
             replica.watch(self)
+        broker.parking.park(self._request.client, self)
 
     def look_again(self) -> None:
-        """A watermark moved, or a partition went away."""
+        """A watermark moved, or a partition went away. Many may move at once: one look at the end
+        of this turn sees them all."""
+        if self._look is None:
+            self._look = self._broker.timer.after(0, self._look_now)
+
+    def _look_now(self) -> None:
+        self._look = None
         if self.read():
             self._answer()
 
-    def _time_is_up(self) -> None:
-        self._deadline = None
+    def finish(self) -> None:
+        """Time is up, or the broker stops."""
         self.read()
         self._answer()
 
-    def _answer(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
+    def abandon(self) -> None:
+        for timer in (self._deadline, self._look):
+            if timer is not None:
+                timer.cancel()
         for replica in self._watched:
             replica.unwatch(self)
+
+    def _answer(self) -> None:
+        self.abandon()
+        self._broker.parking.leave(self._request.client, self)
         self._request.reply(self.response())
 
     # Answering

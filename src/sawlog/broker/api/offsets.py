@@ -1,7 +1,7 @@
 """ListOffsets, versions 1 to 11, and OffsetForLeaderEpoch, versions 2 to 4 (KIP-101, 279, 320).
 
-ListOffsets(latest) on a sole replica waits for the flush that covers the log end it found, so that
-a client which flushed its producer sees what it sent. The negative timestamps ask for: -1 latest,
+On a sole replica ListOffsets waits for the flush that covers the log end it found, so that a client
+which flushed its producer sees what it sent. The negative timestamps ask for: -1 latest,
 -2 earliest, -3 the largest timestamp (KIP-734), -4 earliest local, -5 latest tiered (KIP-405, 1005)
 and -6 earliest pending upload (KIP-1023); nothing is tiered here.
 """
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         OffsetForLeaderEpochRequest,
         OffsetForLeaderPartition,
     )
-    from sawlog.replication.partition import Partition
 
 LATEST = -1
 EARLIEST = -2
@@ -52,31 +51,17 @@ FIRST_VERSION_WITH_LEADER_EPOCH = 4
 _UNKNOWN = -1
 
 
-def list_offsets(
-    broker: "Broker", request: "Request", message: "ListOffsetsRequest"
-) -> ListOffsetsResponse | None:
-    """Waits, where `latest` is asked for, until what is written now is committed."""
-    waiting: list[tuple[Partition, int]] = []
-    for topic in message.topics:
-        for asked in topic.partitions:
-            replica = broker.partitions.get((topic.name, asked.partition_index))
-            if asked.timestamp == LATEST and replica is not None:
-                end = replica.log.end_offset
-                if replica.high_watermark < end and len(replica.in_sync) == 1:
-                    waiting.append((replica, end))
-    if not waiting:
-        return _answer(broker, request, message)
-    left = len(waiting)
-
-    def committed(_: KafkaError | None) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            request.reply(_answer(broker, request, message))
-
-    for replica, end in waiting:
-        replica.when_committed(end, committed)
-    return None
+def list_offsets(broker: "Broker", request: "Request", message: "ListOffsetsRequest") -> None:
+    """Waits until what is written now is committed, unless only the earliest is asked for."""
+    broker.after_commit(
+        (
+            (topic.name, asked.partition_index)
+            for topic in message.topics
+            for asked in topic.partitions
+            if asked.timestamp not in (EARLIEST, EARLIEST_LOCAL)
+        ),
+        lambda: request.reply(_answer(broker, request, message)),
+    )
 
 
 def _answer(

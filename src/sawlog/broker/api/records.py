@@ -15,11 +15,18 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.delete_records_request import DeleteRecordsRequest
 
 
-def delete_records(
-    broker: "Broker",
-    request: "Request",  # noqa: ARG001 - every handler has the same shape
-    message: "DeleteRecordsRequest",
-) -> DeleteRecordsResponse:
+def delete_records(broker: "Broker", request: "Request", message: "DeleteRecordsRequest") -> None:
+    broker.after_commit(
+        (
+            (topic.name, asked.partition_index)
+            for topic in message.topics
+            for asked in topic.partitions
+        ),
+        lambda: request.reply(_answer(broker, message)),
+    )
+
+
+def _answer(broker: "Broker", message: "DeleteRecordsRequest") -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
