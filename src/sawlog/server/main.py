@@ -17,7 +17,7 @@ from pathlib import Path
 from sawlog.broker.broker import Broker
 from sawlog.cluster.embedded import EmbeddedStore
 from sawlog.cluster.image import MetadataImage
-from sawlog.cluster.journal import JOURNAL_PREFIX, SNAPSHOT
+from sawlog.cluster.journal import JOURNAL_PREFIX, SNAPSHOT, is_store_file
 from sawlog.cluster.member import Member, Registration
 from sawlog.core.config import BrokerConfig
 from sawlog.core.config_notices import Notice
@@ -88,8 +88,7 @@ def require_store(disk: RealDisk) -> None:
     """Refuses a directory that holds logs and has lost the store that says whose they are: a new
     store would take every one of them for a stray."""
     names = disk.list("")
-    has_store = any(name == SNAPSHOT or name.startswith(JOURNAL_PREFIX) for name in names)
-    if not has_store and any(
+    if not any(map(is_store_file, names)) and any(
         name == META_PROPERTIES or parse_partition_directory(name) is not None for name in names
     ):
         raise DiskError(
