@@ -8,10 +8,11 @@ are in `config_broker.py`, `config_accepted.py` and `config_topic.py`; the rules
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sawlog.core.config_accepted import ACCEPTED_SETTINGS
 from sawlog.core.config_broker import BROKER_SETTINGS
+from sawlog.core.config_notices import check_unprotected, notices, unknown_setting
 from sawlog.core.config_topic import BROKER_SYNONYMS, TOPIC_SETTINGS, Synonym
 from sawlog.core.config_values import ConfigError, Setting, Value, parse_value
 
@@ -43,27 +44,27 @@ class Settings(Mapping[str, Any]):
 
 
 class BrokerConfig(Settings):
-    """All of a broker's settings; `warnings` tells in words what was given and has no effect."""
+    """All of a broker's settings; `notices` tells what was given and does less than it says."""
 
-    __slots__ = ("warnings",)
+    __slots__ = ("notices",)
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
         """Raises ConfigError with the key, the value and what was expected."""
         given = dict(given or {})
-        warnings: list[str] = []
-        for name in given:
+        idle: set[str] = set()
+        for name, text in given.items():
+            check_unprotected(name, text, ALL_BROKER_SETTINGS.get(name))
             if name in BROKER_SETTINGS:
                 continue
             if name not in ACCEPTED_SETTINGS and not name.startswith(ACCEPTED_PREFIXES):
-                words = f"{name}={given[name]}: there is no setting of this name"
-                raise ConfigError(name, given[name], "a known setting", words)
-            warnings.append(f"{name} is accepted and has no effect")
+                raise unknown_setting(name, text, ALL_BROKER_SETTINGS)
+            idle.add(name)
         values: dict[str, Value] = {
             name: parse_value(setting, given.get(name, setting.default))
             for name, setting in ALL_BROKER_SETTINGS.items()
         }
         super().__init__(values, given)
-        self.warnings = tuple(warnings)
+        self.notices = tuple(notices(values, given, idle))
 
 
 class TopicConfig(Settings):
@@ -124,12 +125,22 @@ def check_topic_configs(broker: BrokerConfig, given: Mapping[str, str]) -> Topic
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def parse_properties(text: str) -> dict[str, str]:
-    """The pairs in the text of a Java .properties file, as Kafka's `server.properties` is one."""
-    pairs: dict[str, str] = {}
+class Property(NamedTuple):
+    line: int  # where it begins, counted from 1
+    key: str
+    value: str
+
+
+def parse_properties(text: str) -> list[Property]:
+    """The pairs in the text of a Java .properties file, as Kafka's `server.properties` is one;
+    the last of several with one key is meant.
+    """
+    found: list[Property] = []
     pending = ""
-    for raw in text.splitlines():
+    begun = 0
+    for number, raw in enumerate([*text.splitlines(), ""], 1):
         line = pending + raw.lstrip()
+        begun = begun if pending else number
         pending = ""
         if not line or line[0] in "#!":
             continue
@@ -137,11 +148,8 @@ def parse_properties(text: str) -> dict[str, str]:
             pending = line[:-1]
             continue
         key, value = _split_pair(line)
-        pairs[_unescape(key)] = _unescape(value)
-    if pending:
-        key, value = _split_pair(pending)
-        pairs[_unescape(key)] = _unescape(value)
-    return pairs
+        found.append(Property(begun, _unescape(key), _unescape(value)))
+    return found
 
 
 def _split_pair(line: str) -> tuple[str, str]:
@@ -159,4 +167,6 @@ def _unescape(text: str) -> str:
             return chr(int(match[1], 16))
         return _ESCAPES.get(match[2], match[2])
 
-    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", plain, text, flags=re.DOTALL)
+    units = re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", plain, text, flags=re.DOTALL)
+    # Java's escapes are UTF-16: two of them may be one character.
+    return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -4,6 +4,9 @@ import errno
 import socket
 from typing import NamedTuple
 
+EVERY_INTERFACE = ("", "0.0.0.0", "::")
+"""Hosts that are good to listen on and not to connect to."""
+
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _PORT_ATTEMPTS = 8
 
@@ -19,7 +22,7 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """`HOST:PORT`, `:PORT` or `[IPV6]:PORT`; ValueError with what was expected otherwise."""
+    """`HOST:PORT`, `:PORT`, `*:PORT` or `[IPV6]:PORT`; ValueError with what was expected."""
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -27,7 +30,17 @@ def parse_address(text: str) -> Address:
         raise ValueError(f"{text!r}: an IPv6 address stands in brackets, as in [::1]:9092")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise ValueError(f"{text!r}: expected HOST:PORT, with a port from 0 to 65535")
-    return Address(host, int(port))
+    if any(character in "/@*?" or character.isspace() for character in host.removeprefix("*")):
+        raise ValueError(f"{text!r}: {host!r} is no host; expected HOST:PORT")
+    return Address("" if host == "*" else host, int(port))
+
+
+def parse_advertised(text: str) -> Address:
+    """An address that clients can connect to: a host by name or number, and a port."""
+    address = parse_address(text)
+    if address.host in EVERY_INTERFACE or address.port == 0:
+        raise ValueError(f"{text!r}: clients need a host and a port that they can connect to")
+    return address
 
 
 def listen(address: Address, backlog: int, receive_buffer_bytes: int = -1) -> list[socket.socket]:
@@ -48,9 +61,12 @@ def listen(address: Address, backlog: int, receive_buffer_bytes: int = -1) -> li
 
 
 def _listen(address: Address, backlog: int, receive_buffer_bytes: int) -> list[socket.socket]:
-    found = socket.getaddrinfo(
-        address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
+    try:
+        found = socket.getaddrinfo(
+            address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except UnicodeError as error:  # no host name has such labels
+        raise OSError(errno.EINVAL, "not a host name") from error
     sockets: list[socket.socket] = []
     port = address.port
     refusal: OSError | None = None

@@ -11,6 +11,7 @@ from sawlog.core.config import (
 )
 from sawlog.core.config_accepted import ACCEPTED_SETTINGS
 from sawlog.core.config_broker import BROKER_SETTINGS
+from sawlog.core.config_notices import Notice
 from sawlog.core.config_topic import BROKER_SYNONYMS, TOPIC_SETTINGS
 from sawlog.core.config_values import ConfigError, format_value, parse_value
 
@@ -33,7 +34,7 @@ def test_defaults_are_kafkas_but_for_the_flush() -> None:
     assert config["log.cleaner.min.cleanable.ratio"] == 0.5
     assert config["log.flush.interval.ms"] is None
     assert config["flush.policy"] == "commit"
-    assert config.warnings == ()
+    assert config.notices == ()
 
 
 def test_given_values_are_parsed() -> None:
@@ -44,18 +45,77 @@ def test_given_values_are_parsed() -> None:
 
 
 def test_a_setting_without_effect_is_taken_with_a_warning() -> None:
-    config = BrokerConfig({"num.io.threads": "3", "listener.name.internal.ssl.key.password": "x"})
+    config = BrokerConfig({"num.io.threads": "3", "listener.name.internal.max.connections": "7"})
     assert config["num.io.threads"] == 3
-    assert config.warnings == (
-        "num.io.threads is accepted and has no effect",
-        "listener.name.internal.ssl.key.password is accepted and has no effect",
+    assert config.notices == (
+        Notice("num.io.threads", "setting has no effect here"),
+        Notice("listener.name.internal.max.connections", "setting has no effect here"),
     )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("log.dirs", "a,b", "--data"),
+        ("log.cleanup.policy", "delete,compact", "not compacted yet"),
+        ("default.replication.factor", "3", "one broker for now"),
+        ("min.insync.replicas", "2", "one broker for now"),
+    ],
+)
+def test_a_setting_that_does_less_than_it_says_is_taken_with_a_notice(
+    key: str, value: str, words: str
+) -> None:
+    (notice,) = BrokerConfig({key: value}).notices
+    assert notice.setting == key
+    assert words in notice.words
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+        ("super.users", "User:admin"),
+        ("security.inter.broker.protocol", "SSL"),
+        ("ssl.keystore.location", "keystore.jks"),
+        ("ssl.client.auth", "required"),
+        ("sasl.enabled.mechanisms", "PLAIN"),
+        ("sasl.jaas.config", "secret"),
+        ("listener.name.internal.ssl.key.password", "secret"),
+        ("listener.name.internal.plain.sasl.jaas.config", "secret"),
+    ],
+)
+def test_a_protection_that_cannot_be_given_is_refused_and_its_value_not_shown(
+    key: str, value: str
+) -> None:
+    with pytest.raises(ConfigError, match="open to everybody") as refusal:
+        BrokerConfig({key: value})
+    assert refusal.value.key == key
+    assert value not in str(refusal.value).replace(key, "")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("authorizer.class.name", ""),
+        ("ssl.client.auth", "none"),
+        ("security.inter.broker.protocol", "PLAINTEXT"),
+    ],
+)
+def test_a_value_that_asks_for_no_protection_is_taken(key: str, value: str) -> None:
+    assert len(BrokerConfig({key: value}).notices) == 1
 
 
 def test_an_unknown_setting_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"log\.segmnt\.bytes=1: there is no setting") as refusal:
         BrokerConfig({"log.segmnt.bytes": "1"})
     assert (refusal.value.key, refusal.value.value) == ("log.segmnt.bytes", "1")
+    assert "did you mean log.segment.bytes" in str(refusal.value)
+
+
+@pytest.mark.parametrize("key", ["zookeeper.connect", "inter.broker.protocol.version", "port"])
+def test_a_setting_of_old_is_refused_in_its_own_words(key: str) -> None:
+    with pytest.raises(ConfigError, match="Kafka before"):
+        BrokerConfig({key: "1"})
 
 
 @pytest.mark.parametrize(
@@ -222,7 +282,8 @@ def test_a_properties_file_is_read_as_java_reads_it() -> None:
         last=1
         last=2
     """
-    assert parse_properties(text) == {
+    found = parse_properties(text)
+    assert {key: value for _, key, value in found} == {
         "node.id": "1",
         "listeners": "PLAINTEXT://:9092",
         "log.dirs": "/var/lib",
@@ -233,7 +294,16 @@ def test_a_properties_file_is_read_as_java_reads_it() -> None:
         "alone": "",
         "last": "2",
     }
+    lines = {key: line for line, key, _ in found}
+    assert (lines["node.id"], lines["log.cleanup.policy"], lines["a key"]) == (4, 7, 9)
 
 
 def test_a_file_may_end_in_the_middle_of_a_line() -> None:
-    assert parse_properties("a=1\nb=2,\\") == {"a": "1", "b": "2,"}
+    assert parse_properties("a=1\nb=2,\\") == [(1, "a", "1"), (2, "b", "2,")]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("a=\\ud83d\\ude00", "\U0001f600"), ("a=\\ud800", "\ufffd")]
+)
+def test_escapes_are_units_of_utf_16(text: str, value: str) -> None:
+    assert parse_properties(text) == [(1, "a", value)]
