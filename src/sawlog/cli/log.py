@@ -1,6 +1,9 @@
 """`sawlog log`: what is in segment files, and whether it is sound. Reads the files themselves."""
 
+import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +11,14 @@ import click
 
 from sawlog.cli.failures import FAILED
 from sawlog.cli.options import json_option
-from sawlog.cli.output import note, print_json, progress, reader_may_leave
+from sawlog.cli.output import counted, note, print_json, print_line, progress
 from sawlog.cli.record_lines import to_json_fields
 from sawlog.cli.segments import (
     OFFSET_ENTRY,
     TIME_ENTRY,
     Batch,
     Damage,
+    Found,
     Segment,
     find_segments,
     read_entries,
@@ -40,28 +44,25 @@ def log() -> None:
 @_path
 @click.option("--records", "with_records", is_flag=True, help="The records too, not only batches.")
 @click.option("--from", "first_offset", type=int, default=0, metavar="OFFSET", help="Start there.")
-@click.option("-n", "--count", type=click.IntRange(1), help="Stop after so many batches.")
+@click.option("-n", "--count", type=click.IntRange(1), help="Stop after so many.")
 @json_option
 def dump(
     path: Path, with_records: bool, first_offset: int, count: int | None, as_json: bool
 ) -> None:
-    """Print the batches of a data directory, a partition's directory or one file.
+    """Print the batches in segment files.
 
-    An .index or .timeindex file is printed entry by entry.
+    DIR is a data directory, a partition's directory or one file. An .index or .timeindex file is
+    printed entry by entry.
     """
-    with reader_may_leave():
-        if path.suffix in {".index", ".timeindex"}:
-            _dump_index(path, as_json)
-            return
-        left = count
-        for segment in _segments(path):
-            for found in walk(segment):
-                if isinstance(found, Batch) and found.header.last_offset < first_offset:
-                    continue
-                if left == 0:
-                    return
-                _print_found(segment, found, with_records, as_json)
-                left = None if left is None else left - 1
+    if path.suffix in {".index", ".timeindex"}:
+        for entry in islice(_index_entries(path, first_offset), count):
+            _print_entry(entry, as_json)
+        return
+    found = _find(path)
+    for error in found.unreadable:
+        raise error
+    for segment, batch in islice(_batches(found.segments, first_offset), count):
+        _print_found(segment, batch, with_records, as_json)
 
 
 @log.command()
@@ -69,37 +70,53 @@ def dump(
 @click.option("--headers-only", is_flag=True, help="Do not open batches: CRCs and offsets only.")
 @json_option
 def verify(path: Path, headers_only: bool, as_json: bool) -> None:
-    """Check segments, indexes and snapshots; exit code 1 where anything is damaged.
+    """Check segment files and what belongs to them.
+
+    DIR is a data directory, a partition's directory or one file. Exit code 1 where anything is
+    damaged or cannot be read. Checkpoints of the data directory and producer snapshots tell how
+    far a log must reach.
 
     A broker that runs meanwhile may show its unfinished last batch as damage.
     """
-    segments = _segments(path)
-    total = sum(segment.log.stat().st_size for segment in segments if segment.log.exists())
+    found = _find(path)
+    total = sum(segment.log.stat().st_size for segment in found.segments if segment.log.exists())
     with progress("verifying", total, unit="bytes") as bar:
-        findings = verify_segments(segments, open_batches=not headers_only, meter=bar)
+        findings = verify_segments(found, open_batches=not headers_only, meter=bar)
     if as_json:
         print_json(_findings(findings))
     else:
         for damage in findings.damages:
-            click.echo(_damage_line(damage))
-        click.echo(
-            f"{findings.segments} segments, {findings.batches} sound batches,"
-            f" {findings.records} records, {findings.log_bytes} bytes,"
-            f" {len(findings.damages)} damages"
+            print_line(_damage_line(damage))
+        counts = (
+            counted(findings.segments, "segment"),
+            counted(findings.batches, "sound batch", "sound batches"),
+            counted(findings.records, "record"),
+            counted(findings.log_bytes, "byte"),
+            counted(len(findings.damages), "damage"),
         )
+        print_line(", ".join(counts))
     if findings.damages:
-        note(f"sawlog: {len(findings.damages)} damages found under {path}")
+        note(f"sawlog: {counted(len(findings.damages), 'damage')} found under {path}")
         click.get_current_context().exit(FAILED)
 
 
-def _segments(path: Path) -> list[Segment]:
-    segments = find_segments(path)
-    if not segments:
+def _find(path: Path) -> Found:
+    found = find_segments(path)
+    if not any(found):
         raise click.UsageError(
             f"{path} holds no segments; expected a data directory, a partition's directory or a"
             " file like 00000000000000000000.log"
         )
-    return segments
+    return found
+
+
+def _batches(
+    segments: list[Segment], first_offset: int
+) -> Iterator[tuple[Segment, Batch | Damage]]:
+    for segment in segments:
+        for found in walk(segment):
+            if isinstance(found, Damage) or found.header.last_offset >= first_offset:
+                yield segment, found
 
 
 def _print_found(
@@ -109,7 +126,7 @@ def _print_found(
         if as_json:
             print_json(_damage(found))
         else:
-            click.echo(_damage_line(found))
+            print_line(_damage_line(found))
         return
     entry = _batch(segment, found)
     records: list[Record] = []
@@ -118,15 +135,25 @@ def _print_found(
             records = list(iterate(found.data, max_decompressed_bytes=_MAX_DECOMPRESSED_BYTES))
         except KafkaError as error:
             entry["damage"] = str(error)
+    if as_json and with_records:
+        entry["records"] = [_record(record) for record in records]
     if as_json:
-        if with_records:
-            entry["records"] = [_record(record) for record in records]
-        print_json(entry)
-        return
-    click.echo(" ".join(f"{name}={value}" for name, value in entry.items()))
+        records = []
+    _print_entry(entry, as_json)
     for record in records:
-        fields = " ".join(f"{name}={value!r}" for name, value in _record(record).items())
-        click.echo(f"  {fields}")
+        fields = (f"{name}={_shown(value)}" for name, value in _record(record).items())
+        print_line(f"  {' '.join(fields)}")
+
+
+def _print_entry(entry: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(entry)
+    else:
+        print_line(" ".join(f"{name}={value}" for name, value in entry.items()))
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _batch(segment: Segment, batch: Batch) -> dict[str, Any]:
@@ -164,19 +191,17 @@ def _record(record: Record) -> dict[str, Any]:
     }
 
 
-def _dump_index(path: Path, as_json: bool) -> None:
+def _index_entries(path: Path, first_offset: int) -> Iterator[dict[str, Any]]:
     base_offset = int(path.stem) if path.stem.isdecimal() else 0
     is_time = path.suffix == ".timeindex"
     for first, second in read_entries(path, TIME_ENTRY if is_time else OFFSET_ENTRY):
-        entry = (
-            {"timestamp": first, "time": _time(first), "offset": base_offset + second}
-            if is_time
-            else {"offset": base_offset + first, "position": second}
-        )
-        if as_json:
-            print_json(entry)
+        offset = base_offset + (second if is_time else first)
+        if offset < first_offset:
+            continue
+        if is_time:
+            yield {"timestamp": first, "time": _time(first), "offset": offset}
         else:
-            click.echo(" ".join(f"{name}={value}" for name, value in entry.items()))
+            yield {"offset": offset, "position": second}
 
 
 def _time(timestamp_ms: int) -> str | None:

@@ -5,24 +5,35 @@ Results go to stdout, everything else to stderr. rich is imported when a table o
 
 import contextlib
 import json
-import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
+
+from sawlog.cli.streams import writing_output
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
 _BAR_INTERVAL_S = 0.1
-_PIPE_WIDTH = 10_000  # a table in a file or a pipe is not folded
+_TABLE_WIDTH = 10_000  # a table is not folded: a narrow terminal breaks its lines, not its words
+
+
+def print_line(text: str) -> None:
+    with writing_output():
+        click.echo(text)
+
+
+def print_bytes(lines: Iterable[bytes]) -> None:
+    with writing_output():
+        sys.stdout.buffer.writelines(lines)
 
 
 def print_json(value: Any) -> None:
     """One value in one line."""
-    click.echo(json.dumps(value, ensure_ascii=False, separators=(", ", ": ")))
+    print_line(json.dumps(value, ensure_ascii=False, separators=(", ", ": ")))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -36,8 +47,10 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
-    width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    Console(width=width, highlight=False, markup=False, emoji=False).print(table)
+    console = Console(width=_TABLE_WIDTH, highlight=False, markup=False, emoji=False)
+    with console.capture() as drawn:
+        console.print(table)
+    print_line(drawn.get().rstrip("\n"))
 
 
 def note(message: str) -> None:
@@ -98,16 +111,9 @@ def progress(
         yield _Bar(drawn, total, label)
 
 
-@contextlib.contextmanager
-def reader_may_leave() -> Iterator[None]:
-    """`| head` has seen enough: that is no error, and nothing more is written."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The interpreter flushes stdout once more at its end, to where it hurts nobody.
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """`1 record`, `2 records`."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def _cell(value: object) -> str:

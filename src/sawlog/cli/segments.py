@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from sawlog.protocol.batches import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
+from sawlog.storage.files import DELETED_DIRECTORY, parse_offset_name
 
 OFFSET_ENTRY = struct.Struct(">ii")  # relative offset, position
 TIME_ENTRY = struct.Struct(">qi")  # timestamp, relative offset
@@ -57,17 +58,30 @@ class Batch(NamedTuple):
         return crc_matches(self.data, self.header)
 
 
-def find_segments(path: Path) -> list[Segment]:
-    """Those at or below a path: one file, a partition's directory, or a data directory."""
-    if path.is_file():
-        return [Segment(path)] if _SEGMENT_NAME.fullmatch(path.name) else []
-    found = [
-        Segment(Path(directory, name))
-        for directory, _, names in os.walk(path)
-        for name in names
-        if _SEGMENT_NAME.fullmatch(name)
-    ]
-    return sorted(found, key=lambda segment: (str(segment.log.parent), segment.base_offset))
+class Found(NamedTuple):
+    segments: list[Segment]
+    partitions: list[Path]  # the directories that a partition's files are in
+    unreadable: list[OSError]
+
+
+def find_segments(path: Path) -> Found:
+    """What is at or below a path: one file, a partition's directory, or a data directory."""
+    if not path.is_dir():
+        return Found([Segment(path)] if _SEGMENT_NAME.fullmatch(path.name) else [], [], [])
+    found = Found([], [], [])
+    for directory, _, names in os.walk(path, onerror=found.unreadable.append):
+        here = Path(directory)
+        found.segments.extend(Segment(here / name) for name in names if _is_log(name))
+        is_doomed = directory.endswith(DELETED_DIRECTORY)
+        if not is_doomed and any(parse_offset_name(name) for name in names):
+            found.partitions.append(here)
+    found.segments.sort(key=lambda segment: (str(segment.log.parent), segment.base_offset))
+    found.partitions.sort()
+    return found
+
+
+def _is_log(name: str) -> bool:
+    return _SEGMENT_NAME.fullmatch(name) is not None
 
 
 def walk(segment: Segment) -> Iterator[Batch | Damage]:

@@ -7,11 +7,14 @@ from typing import Protocol
 
 from crc32c import crc32c
 
+from sawlog.cli.output import counted
+from sawlog.cli.promises import Promises, missing_logs, read_promises
 from sawlog.cli.segments import (
     OFFSET_ENTRY,
     TIME_ENTRY,
     Batch,
     Damage,
+    Found,
     Segment,
     read_entries,
     walk,
@@ -36,27 +39,77 @@ class Meter(Protocol):
     def advance(self, amount: int) -> None: ...
 
 
-def verify(segments: list[Segment], *, open_batches: bool, meter: Meter) -> Findings:
+def verify(found: Found, *, open_batches: bool, meter: Meter) -> Findings:
     """`open_batches`: their records are decompressed and read too."""
     findings = Findings()
+    for error in found.unreadable:
+        findings.damages.append(_unreadable(error, Path(error.filename), None))
+    promises = {directory: read_promises(directory) for directory in found.partitions}
     ends: dict[Path, int] = {}  # next offset by partition directory
-    for segment in segments:
+    for segment in found.segments:
         directory = segment.log.parent
-        expected = ends.get(directory, segment.base_offset)
-        if segment.base_offset < expected:
-            text = f"the segment begins below {expected}, where the one before ended"
-            findings.damages.append(Damage(segment.log, 0, segment.base_offset, text))
-        sound: dict[int, Batch] = {}
+        if directory in ends:
+            promise = promises.get(directory)
+            findings.damages += _check_joint(segment, ends[directory], promise)
         try:
-            ends[directory] = _verify_log(segment, findings, sound, open_batches, meter)
+            ends[directory] = _verify_segment(segment, findings, open_batches, meter)
         except FileNotFoundError:
             continue  # a broker that runs meanwhile may delete what is too old
-        findings.segments += 1
-        findings.damages += _check_offset_index(segment, sound)
-        findings.damages += _check_time_index(segment, ends[directory])
-    for directory in ends:
+        except OSError as error:
+            findings.damages.append(_unreadable(error, segment.log, segment.base_offset))
+    for directory, promise in promises.items():
+        findings.damages += missing_logs(directory, promise.orphans)
+        findings.damages += _check_end(directory, ends.get(directory), promise)
         findings.damages += _check_snapshots(directory)
     return findings
+
+
+def _unreadable(error: OSError, path: Path, offset: int | None) -> Damage:
+    return Damage(path, 0, offset, f"cannot be read: {error.strerror or error}")
+
+
+def _check_joint(segment: Segment, end: int, promise: Promises | None) -> Iterator[Damage]:
+    """Between a segment and the one before, which ended at `end`."""
+    base = segment.base_offset
+    if base < end:
+        text = f"the segment begins below {end}, where the one before ended"
+        yield Damage(segment.log, 0, base, text)
+    elif base > end and promise is not None and not promise.takes_gaps:
+        text = f"the segment before ended at {end}: the offsets from there to {base} are missing"
+        yield Damage(segment.log, 0, end, text)
+
+
+def _check_end(directory: Path, end: int | None, promise: Promises) -> Iterator[Damage]:
+    reached = 0 if end is None else end
+    if reached < promise.end:
+        text = f"the log ends at {reached}, but {promise.source} says that it reached {promise.end}"
+        yield Damage(directory, 0, reached, text)
+
+
+def _verify_segment(segment: Segment, findings: Findings, open_batches: bool, meter: Meter) -> int:
+    """The log and the indexes beside it; the offset after the last sound batch."""
+    sound: dict[int, Batch] = {}
+    damages_before = len(findings.damages)
+    end = _verify_log(segment, findings, sound, open_batches, meter)
+    findings.segments += 1
+    entries = read_entries(segment.sibling(".index"), OFFSET_ENTRY)
+    if entries and not sound and len(findings.damages) == damages_before:
+        indexed = counted(len(entries), "entry", "entries")
+        text = f"the log holds no batch, but its index has {indexed}"
+        findings.damages.append(Damage(segment.log, 0, segment.base_offset, text))
+        return end
+    findings.damages += _first_of(_check_offset_index(segment, entries, sound))
+    findings.damages += _first_of(_check_time_index(segment, end))
+    return end
+
+
+def _first_of(damages: Iterator[Damage]) -> list[Damage]:
+    """One for a whole index, which is made again as a whole."""
+    found = list(damages)
+    if len(found) < 2:
+        return found
+    others = counted(len(found) - 1, "entry more is wrong", "entries more are wrong")
+    return [found[0]._replace(what=f"{found[0].what}; {others}")]
 
 
 def _verify_log(
@@ -108,11 +161,13 @@ def _fault(batch: Batch, next_offset: int, open_batches: bool) -> str | None:
     return None
 
 
-def _check_offset_index(segment: Segment, sound: dict[int, Batch]) -> Iterator[Damage]:
+def _check_offset_index(
+    segment: Segment, entries: list[tuple[int, int]], sound: dict[int, Batch]
+) -> Iterator[Damage]:
     """Each entry points at a batch that begins at its offset or below."""
     path = segment.sibling(".index")
     before = (-1, -1)
-    for place, entry in enumerate(read_entries(path, OFFSET_ENTRY)):
+    for place, entry in enumerate(entries):
         relative, position = entry
         offset = segment.base_offset + relative
         batch = sound.get(position)

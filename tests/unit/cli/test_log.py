@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from sawlog.cli.main import run
+from sawlog.cli.commands import run
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.records import Record, build_batch
 
@@ -168,7 +168,7 @@ def test_damage_is_one_line_each_for_people(
     assert run(["log", "verify", str(partition)]) == 1
     first, summary = capsys.readouterr().out.splitlines()
     assert first.startswith(f"{partition / NAME}: position ")
-    assert summary == "1 segments, 1 sound batches, 3 records, 148 bytes, 1 damages"
+    assert summary == "1 segment, 1 sound batch, 3 records, 148 bytes, 1 damage"
 
 
 def dump(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[Any]:
