@@ -1,14 +1,15 @@
 """`sawlog consume`: the records of a topic as lines, plain or JSON."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import click
 
 from sawlog.cli.options import with_cluster
-from sawlog.cli.output import note, progress, reader_may_leave
+from sawlog.cli.output import counted, note, print_bytes, progress
 from sawlog.cli.record_lines import to_columns, to_json
 from sawlog.cli.starts import FromEnd, StartPoint
+from sawlog.cli.values import PARTITION, RAW_BYTES, TEXT
 from sawlog.client.cluster import Cluster, NoSuchTopic
 from sawlog.client.consumer import AtOffset, Consumer, OutOfRange, Start
 from sawlog.client.fetched import ConsumedRecord
@@ -34,7 +35,7 @@ class Columns(click.ParamType[tuple[str, ...]]):
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", type=TEXT)
 @click.option(
     "--from",
     "start",
@@ -46,7 +47,7 @@ class Columns(click.ParamType[tuple[str, ...]]):
     " (2025-01-31T12:00:00Z) or a time ago (30s, 15m, 2h, 1d).",
 )
 @click.option(
-    "-p", "--partition", "indexes", type=int, multiple=True, help="Only this one; repeat."
+    "-p", "--partition", "indexes", type=PARTITION, multiple=True, help="Only this one; repeat."
 )
 @click.option("-n", "--count", type=click.IntRange(1), help="Stop after so many records.")
 @click.option("-e", "--exit", "until_end", is_flag=True, help="Stop at the end as it is now.")
@@ -60,7 +61,9 @@ class Columns(click.ParamType[tuple[str, ...]]):
     metavar="COLUMN,...",
     help=f"Print these before the value: {', '.join(COLUMNS)}.",
 )
-@click.option("--separator", default="\t", help="Between columns; a tab unless given.")
+@click.option(
+    "--separator", type=RAW_BYTES, default="\t", help="Between columns; a tab unless given."
+)
 @click.option("--read-committed", is_flag=True, help="Leave out open and aborted transactions.")
 @click.option(
     "--out-of-range",
@@ -78,7 +81,7 @@ def consume(
     until_end: bool,
     as_json: bool,
     columns: tuple[str, ...],
-    separator: str,
+    separator: bytes,
     read_committed: bool,
     out_of_range: str,
     cluster: Cluster,
@@ -93,38 +96,39 @@ def consume(
         found = list_offsets(cluster, dict.fromkeys(where, LATEST), read_committed=read_committed)
         ends = {partition: entry.offset for partition, entry in found.items()}
     consumer.assign(_starts(cluster, start, where, ends))
-    between = separator.encode()
+    if isinstance(start, AtOffset):
+        consumer.check_positions()
 
     def line(record: ConsumedRecord) -> bytes:
-        return to_json(record).encode() if as_json else to_columns(record, columns, between)
+        return to_json(record).encode() if as_json else to_columns(record, columns, separator)
 
-    with reader_may_leave():
-        printed = _print_records(consumer, line, ends if until_end else None, count)
-        if not sys.stdout.isatty():
-            note(f"consumed {printed} records from {topic}")
+    printed = 0
+    try:
+        for batch in _batches(consumer, ends if until_end else None, count):
+            print_bytes(line(record) + b"\n" for record in batch)
+            printed += len(batch)
+    finally:
+        if not isinstance(sys.exception(), BrokenPipeError) and not sys.stdout.isatty():
+            note(f"consumed {counted(printed, 'record')} from {topic}")
 
 
-def _print_records(
+def _batches(
     consumer: Consumer,
-    line: Callable[[ConsumedRecord], bytes],
     ends: dict[TopicPartition, int] | None,
     count: int | None,
-) -> int:
-    """Prints up to the ends, up to the count, or without end; how many it were."""
-    output = sys.stdout.buffer
-    printed = 0
+) -> Iterator[list[ConsumedRecord]]:
+    """What comes up to the ends, up to the count, or without end."""
+    taken = 0
     total = _expected(consumer, ends, count)
     with progress("consuming", total, unit="records", prints=True) as bar:
-        while printed != count and not (ends is not None and _is_at(consumer, ends)):
-            wanted = _AT_ONCE if count is None else min(_AT_ONCE, count - printed)
+        while taken != count and not (ends is not None and _is_at(consumer, ends)):
+            wanted = _AT_ONCE if count is None else min(_AT_ONCE, count - taken)
             records = consumer.poll(_POLL_MS, max_records=wanted)
             if ends is not None:
                 records = [r for r in records if r.offset < ends[_of(r.topic, r.partition)]]
-            output.writelines(line(record) + b"\n" for record in records)
-            output.flush()
-            printed += len(records)
+            yield records
+            taken += len(records)
             bar.advance(len(records))
-    return printed
 
 
 def _partitions(cluster: Cluster, topic: str, indexes: tuple[int, ...]) -> list[TopicPartition]:

@@ -1,99 +1,30 @@
-"""`sawlog`: the group of commands, each imported when it is called, and what an error looks like.
-
-An error is one line on stderr: what happened, what was expected, what to do. Exit codes: 0 done,
-1 the work failed, 2 the call was wrong, 3 no broker reached or it stopped answering, 130 Ctrl-C.
+"""`sawlog`: where the process begins. Ctrl-C ends it without a traceback, however early it comes,
+which is why everything else is imported only here, inside.
 """
 
+import signal
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from typing import NoReturn
-
-import click
-
-from sawlog import __version__
-
-USAGE = 2
-INTERRUPTED = 130
-
-# Name, module, and what --help lists, so that listing imports none of them.
-_COMMANDS = {
-    "broker": ("sawlog.cli.broker", "Run one broker."),
-    "consume": ("sawlog.cli.consume", "Print the records of a topic."),
-    "log": ("sawlog.cli.log", "Look into segment files, and check them."),
-    "produce": ("sawlog.cli.produce", "Send lines to a topic as records."),
-    "topics": ("sawlog.cli.topics", "Create, list, describe, delete and alter topics."),
-}
-
-
-class LazyGroup(click.Group):
-    """Imports a command's module when it is called: starting a broker pays for nothing else."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return sorted(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in _COMMANDS:
-            return None
-        command = getattr(import_module(_COMMANDS[cmd_name][0]), cmd_name)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _COMMANDS[name][1]) for name in sorted(_COMMANDS)])
-
-
-@click.group(
-    cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done; 1 the work failed; 2 the call was wrong; 3 no broker could be"
-    " reached, or it stopped answering; 130 interrupted.",
-)
-@click.version_option(__version__, prog_name="sawlog", message="%(prog)s %(version)s")
-def cli() -> None:
-    """Sawlog: a log broker that speaks Kafka's protocol, and its tools."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The entry point: ends the process with the exit code."""
-    sys.exit(run(arguments))
+    interrupt = signal.getsignal(signal.SIGINT)
+    if interrupt is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is begun that must be ended well
+    from sawlog.cli.streams import discard_output, hold_streams
 
+    hold_streams()
+    from sawlog.cli.commands import run
 
-def run(arguments: Sequence[str] | None = None) -> int:
-    """The exit code of a call."""
+    signal.signal(signal.SIGINT, interrupt)
+    code = run(arguments)
     try:
-        code = cli.main(args=arguments, prog_name="sawlog", standalone_mode=False)
-    except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-    except click.UsageError as error:
-        _show_usage_error(error)
-        return USAGE
-    except click.ClickException as error:
-        return _fail(error.format_message(), error.exit_code)
-    except Exception as error:
-        from sawlog.cli.failures import explain
-
-        explained = explain(error)
-        if explained is None:
-            raise
-        return _fail(*explained)
-    return code if isinstance(code, int) else 0
-
-
-def _show_usage_error(error: click.UsageError) -> None:
-    """In one line; a call without a command gets the help that it needs."""
-    message = error.format_message()
-    if "\n" in message:
-        click.echo(message, err=True)
-        return
-    path = error.ctx.command_path if error.ctx is not None else "sawlog"
-    click.echo(f"{path}: {message.rstrip('.')}; see {path} --help", err=True)
-
-
-def _fail(message: str, code: int) -> int:
-    click.echo(f"sawlog: {message}", err=True)
-    return code
+        sys.stdout.flush()
+    except OSError:
+        discard_output()  # what is wrong with it was told
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""Options that several commands share: which cluster, how long to try, settings as key=value."""
+"""Options that several commands share: which cluster, how long to try, JSON."""
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
+from sawlog.cli.values import SECONDS, TEXT
 from sawlog.client.addresses import Address, parse_addresses
 from sawlog.client.cluster import Cluster
 
@@ -21,7 +22,7 @@ class BrokerAddresses(click.ParamType[list[Address]]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> list[Address]:
         try:
-            return parse_addresses(value)
+            return parse_addresses(TEXT.convert(value, param, ctx))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
@@ -43,7 +44,7 @@ def with_cluster(command: Command) -> Command:
     @click.option(
         "--timeout",
         "timeout_s",
-        type=click.FloatRange(min=0.001),
+        type=SECONDS,
         default=30,
         show_default=True,
         metavar="SECONDS",
@@ -64,14 +65,3 @@ def with_cluster(command: Command) -> Command:
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON, for machines.")
-
-
-def parse_settings(option: str, settings: Iterable[str]) -> dict[str, str]:
-    """`KEY=VALUE` pairs of a repeated option."""
-    parsed: dict[str, str] = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not key.strip():
-            raise click.UsageError(f"{option} {setting}: expected KEY=VALUE")
-        parsed[key.strip()] = value.strip()
-    return parsed

@@ -16,6 +16,8 @@ _KNOWN = frozenset(
     {"topic", "partition", "offset", "timestamp", "key", "value", "headers"}
     | {"key_base64", "value_base64"}
 )
+_PARTITIONS = range(2**31)
+_TIMESTAMPS = range(-1, 2**63 - 1)  # -1: none; so far that any two differ by what fits 64 bits
 
 
 class Line(NamedTuple):
@@ -56,6 +58,8 @@ def from_json(text: bytes) -> Line:
         entry = json.loads(text)
     except ValueError as error:
         raise NoRecord(f"no JSON: {error}") from None
+    except RecursionError:
+        raise NoRecord("JSON that is nested too deeply") from None
     if not isinstance(entry, dict):
         raise NoRecord("expected a JSON object with key, value, headers, partition, timestamp")
     unknown = sorted(entry.keys() - _KNOWN)
@@ -65,8 +69,8 @@ def from_json(text: bytes) -> Line:
         _bytes(entry, "key"),
         _bytes(entry, "value"),
         _headers(entry.get("headers")),
-        _number(entry, "partition"),
-        _number(entry, "timestamp"),
+        _number(entry, "partition", _PARTITIONS),
+        _number(entry, "timestamp", _TIMESTAMPS),
     )
 
 
@@ -95,15 +99,33 @@ def _field(name: str, value: bytes | None) -> dict[str, str | None]:
 
 def _bytes(entry: dict[str, Any], name: str) -> bytes | None:
     encoded = entry.get(f"{name}_base64")
+    value = entry.get(name)
     if encoded is not None:
+        if name in entry:
+            raise NoRecord(f"{name} and {name}_base64 say the same; give one of them")
         try:
             return base64.b64decode(encoded, validate=True)
         except (binascii.Error, TypeError, ValueError):
             raise NoRecord(f"{name}_base64 is no base64") from None
-    value = entry.get(name)
-    if value is None or isinstance(value, str):
-        return None if value is None else value.encode()
-    raise NoRecord(f"{name} is a string or null, not {json.dumps(value)[:40]}")
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return _encoded(name, value)
+    raise NoRecord(f"{name} is a string or null, not {_shown(value)}")
+
+
+def _encoded(name: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        unit = text[error.start].encode("utf-16-be", "surrogatepass").hex()
+        raise NoRecord(f"{name} has half of a surrogate pair, \\u{unit}: no text") from None
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    return json.dumps(value)[:40]
 
 
 def _headers(entries: Any) -> Headers:
@@ -115,11 +137,17 @@ def _headers(entries: Any) -> Headers:
         isinstance(entry, dict) and isinstance(entry.get("name"), str) for entry in entries
     ):
         raise NoRecord('headers are a list of {"name": ..., "value": ...}, or an object')
+    for entry in entries:
+        _encoded("a header's name", entry["name"])
     return tuple((entry["name"], _bytes(entry, "value")) for entry in entries)
 
 
-def _number(entry: dict[str, Any], name: str) -> int | None:
+def _number(entry: dict[str, Any], name: str, allowed: range) -> int | None:
     value = entry.get(name)
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-        return value
-    raise NoRecord(f"{name} is a number, not {json.dumps(value)[:40]}")
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise NoRecord(f"{name} is a number, not {_shown(value)}")
+    if value not in allowed:
+        raise NoRecord(f"{name} is a number from {allowed[0]} to {allowed[-1]}")
+    return value

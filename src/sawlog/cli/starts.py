@@ -1,5 +1,6 @@
 """Where to begin reading, as people say it: `beginning`, `end`, an offset, a time."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -8,6 +9,10 @@ import click
 from sawlog.client.consumer import AT_EARLIEST, AT_LATEST, AtOffset, AtTime, Start
 
 _AGO_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_LAST_OFFSET = 2**63 - 1
+_FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
+_LONGEST_AGO = 15  # digits
+_NUMBER = re.compile(r"-?[0-9]+")
 
 
 class FromEnd(NamedTuple):
@@ -30,10 +35,12 @@ class StartPoint(click.ParamType[Start | FromEnd]):
             return AT_EARLIEST
         if value == "end":
             return AT_LATEST
-        if value.removeprefix("-").isdecimal():
-            number = int(value)
-            return AtOffset(number) if not value.startswith("-") else FromEnd(-number)
-        moment = _moment(value)
+        if _NUMBER.fullmatch(value):
+            return self._number(value, param, ctx)
+        try:
+            moment = _moment(value)
+        except OverflowError:
+            self.fail(f"{value!r} is no time that a record could have", param, ctx)
         if moment is None:
             self.fail(
                 f"{value!r} is none of: beginning, end, an offset (17), records before the end"
@@ -41,15 +48,33 @@ class StartPoint(click.ParamType[Start | FromEnd]):
                 param,
                 ctx,
             )
+        if moment < _FIRST_MOMENT:
+            self.fail(f"{value!r} lies before 1970, where time begins here", param, ctx)
         return AtTime(int(moment.timestamp() * 1_000))
+
+    def _number(
+        self, text: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Start | FromEnd:
+        if len(text) > len(str(-_LAST_OFFSET)) or abs(int(text)) > _LAST_OFFSET:
+            self.fail(f"{text[:40]} is no offset; the last is {_LAST_OFFSET}", param, ctx)
+        number = int(text)
+        return FromEnd(-number) if text.startswith("-") else AtOffset(number)
 
 
 def _moment(text: str) -> datetime | None:
+    """OverflowError where no calendar has it."""
     number, unit = text[:-1], text[-1:]
-    if unit in _AGO_UNITS and number.isdecimal():
+    if unit in _AGO_UNITS and _NUMBER.fullmatch(number) and not number.startswith("-"):
+        if len(number) > _LONGEST_AGO:
+            raise OverflowError
         return datetime.now(UTC) - timedelta(**{_AGO_UNITS[unit]: int(number)})
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return moment.astimezone() if moment.tzinfo is None else moment
+    if moment.tzinfo is not None:
+        return moment
+    try:
+        return moment.astimezone()
+    except ValueError:
+        raise OverflowError from None

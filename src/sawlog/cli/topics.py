@@ -5,18 +5,24 @@ from typing import Any
 import click
 
 from sawlog.cli.failures import FAILED, describe
-from sawlog.cli.options import json_option, parse_settings, with_cluster
-from sawlog.cli.output import note, print_json, print_table
+from sawlog.cli.options import json_option, with_cluster
+from sawlog.cli.output import note, print_json, print_line, print_table
+from sawlog.cli.values import PARTITION_COUNT, REPLICA_COUNT, TEXT, parse_settings
 from sawlog.client.admin import Admin, NewTopic, Refusals
 from sawlog.client.cluster import Cluster
 from sawlog.client.configs import Change, ConfigEntry, ConfigSource, Operation, Resource
 from sawlog.client.configs import ResourceType as Type
 from sawlog.client.metadata import Topic
 from sawlog.client.offsets import EARLIEST, LATEST, FoundOffset
+from sawlog.core.config_notices import near_names
+from sawlog.core.config_topic import HIDDEN_SETTINGS
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicPartition, format_topic_id
 
-_names = click.argument("names", metavar="NAME...", nargs=-1, required=True)
+_names = click.argument("names", metavar="NAME...", nargs=-1, required=True, type=TEXT)
+_config = click.option(
+    "--config", type=TEXT, multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated."
+)
 
 
 @click.group()
@@ -26,9 +32,9 @@ def topics() -> None:
 
 @topics.command()
 @_names
-@click.option("-p", "--partitions", type=click.IntRange(1), help="How many; else as configured.")
-@click.option("-r", "--replicas", type=click.IntRange(1), help="How many; else as configured.")
-@click.option("--config", multiple=True, metavar="KEY=VALUE", help="A setting of the topic.")
+@click.option("-p", "--partitions", type=PARTITION_COUNT, help="How many; else as configured.")
+@click.option("-r", "--replicas", type=REPLICA_COUNT, help="How many; else as configured.")
+@_config
 @click.option("--if-not-exists", is_flag=True, help="Be content where it is there already.")
 @click.option("--validate-only", is_flag=True, help="Check the call, create nothing.")
 @with_cluster
@@ -43,6 +49,7 @@ def create(
 ) -> None:
     """Create topics, and wait until they can be used."""
     configs = parse_settings("--config", config)
+    _note_compaction(configs.get("cleanup.policy"))
     wanted = [NewTopic(name, partitions or -1, replicas or -1, configs=configs) for name in names]
     refusals = Admin(cluster).create_topics(wanted, validate_only=validate_only)
     done = "could be created" if validate_only else "created"
@@ -70,14 +77,17 @@ def list_topics(internal: bool, as_json: bool, cluster: Cluster) -> None:
 
 
 @topics.command("describe")
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, type=TEXT)
 @click.option("--configs", "with_configs", is_flag=True, help="All settings, not only its own.")
 @json_option
 @with_cluster
 def describe_topics(
     names: tuple[str, ...], with_configs: bool, as_json: bool, cluster: Cluster
 ) -> None:
-    """Describe topics (all, where none is named): partitions, replicas, offsets, settings."""
+    """Describe topics: partitions, replicas, offsets, settings.
+
+    All topics where none is named.
+    """
     admin = Admin(cluster)
     refusals: Refusals = {}
     if names:
@@ -105,28 +115,31 @@ def delete(names: tuple[str, ...], if_exists: bool, cluster: Cluster) -> None:
 
 
 @topics.command()
-@click.argument("name")
-@click.option("-p", "--partitions", type=click.IntRange(1), help="Partitions in all, from now on.")
-@click.option("--set", "to_set", multiple=True, metavar="KEY=VALUE", help="Change a setting.")
-@click.option("--reset", multiple=True, metavar="KEY", help="Back to the broker's own.")
-@click.option("--append", multiple=True, metavar="KEY=VALUE", help="Add to a list.")
-@click.option("--subtract", multiple=True, metavar="KEY=VALUE", help="Take out of a list.")
+@click.argument("name", type=TEXT)
+@click.option("-p", "--partitions", type=PARTITION_COUNT, help="Partitions in all, from now on.")
+@_config
+@click.option("--reset", type=TEXT, multiple=True, metavar="KEY", help="Back to the broker's own.")
+@click.option("--append", type=TEXT, multiple=True, metavar="KEY=VALUE", help="Add to a list.")
+@click.option("--subtract", type=TEXT, multiple=True, metavar="KEY=VALUE", help="Take from a list.")
 @click.option("--validate-only", is_flag=True, help="Check the call, change nothing.")
 @with_cluster
 def alter(
     name: str,
     partitions: int | None,
-    to_set: tuple[str, ...],
+    config: tuple[str, ...],
     reset: tuple[str, ...],
     append: tuple[str, ...],
     subtract: tuple[str, ...],
     validate_only: bool,
     cluster: Cluster,
 ) -> None:
-    """Give a topic more partitions, or change its settings."""
+    """Give a topic more partitions, or change its settings.
+
+    Everything is checked first: where one part would be refused, nothing is changed.
+    """
     changes = [Change(key, Operation.DELETE) for key in reset]
     for option, operation, settings in (
-        ("--set", Operation.SET, to_set),
+        ("--config", Operation.SET, config),
         ("--append", Operation.APPEND, append),
         ("--subtract", Operation.SUBTRACT, subtract),
     ):
@@ -134,18 +147,58 @@ def alter(
             changes.append(Change(key, operation, value))
     if not changes and partitions is None:
         raise click.UsageError(
-            "nothing to alter: give --partitions, --set, --reset, --append or --subtract"
+            "nothing to alter: give --partitions, --config, --reset, --append or --subtract"
         )
     admin = Admin(cluster)
-    refusals: Refusals = {}
-    if changes:
-        refused = admin.alter_configs(
-            {Resource(Type.TOPIC, name): changes}, validate_only=validate_only
-        )
-        refusals.update({resource.name: error for resource, error in refused.items()})
-    if partitions is not None and not refusals:
-        refusals = admin.create_partitions({name: partitions}, validate_only=validate_only)
+    _check_known(admin, name, reset)
+    refusals = _alter(admin, name, changes, partitions, validate_only=True)
+    if not refusals and not validate_only:
+        refusals = _alter(admin, name, changes, partitions, validate_only=False)
+    if not refusals:
+        for change in changes:
+            if change.name == "cleanup.policy" and change.operation is not Operation.SUBTRACT:
+                _note_compaction(change.value)
     _report((name,), refusals, "could be altered" if validate_only else "altered")
+
+
+def _alter(
+    admin: Admin,
+    name: str,
+    changes: list[Change],
+    partitions: int | None,
+    *,
+    validate_only: bool,
+) -> Refusals:
+    """The partitions first: where they are refused after all, nothing has been changed yet."""
+    if partitions is not None:
+        refused = admin.create_partitions({name: partitions}, validate_only=validate_only)
+        if refused:
+            return refused
+    if not changes:
+        return {}
+    by_resource = admin.alter_configs(
+        {Resource(Type.TOPIC, name): changes}, validate_only=validate_only
+    )
+    if by_resource and partitions is not None and not validate_only:
+        note(f"{name}: has {partitions} partitions now, its settings are as before")
+    return {resource.name: error for resource, error in by_resource.items()}
+
+
+def _check_known(admin: Admin, name: str, keys: tuple[str, ...]) -> None:
+    """To reset what does not exist would be granted, and help nobody."""
+    if not keys:
+        return
+    resource = Resource(Type.TOPIC, name)
+    known = {entry.name for entry in admin.describe_configs([resource])[resource]}
+    for key in keys:
+        if key not in known | HIDDEN_SETTINGS:
+            text = f"there is no topic setting {key!r}{near_names(key, known)}"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, text)
+
+
+def _note_compaction(policy: str | None) -> None:
+    if policy is not None and "compact" in policy:
+        note("sawlog: cleanup.policy=compact: Sawlog does not compact yet; all records stay")
 
 
 def _report(
@@ -214,9 +267,9 @@ def _offset(offsets: dict[TopicPartition, FoundOffset], topic: Topic, index: Any
 
 
 def _print_description(entry: dict[str, Any]) -> None:
-    click.echo(f"{entry['name']}  id {entry['id']}")
+    print_line(f"{entry['name']}  id {entry['id']}")
     for key, value in entry["configs"].items():
-        click.echo(f"  {key}={value}")
+        print_line(f"  {key}={value}")
     columns = ("partition", "leader", "epoch", "replicas", "in sync", "first offset", "end offset")
     rows = [tuple(partition.values()) for partition in entry["partition_list"]]
     print_table(columns, rows)

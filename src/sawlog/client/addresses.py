@@ -1,5 +1,6 @@
 """Addresses of brokers as people write them: `host:port`, several with commas between."""
 
+import socket
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ def parse_addresses(text: str | Sequence[str]) -> list[Address]:
 
 def _parse(text: str) -> Address:
     host, port = text, ""
+    if "/" in text or any(character.isspace() for character in text):
+        raise ValueError(f"{text!r} is no address; write host:port, without a scheme or a path")
     if text.startswith("["):
         host, closed, port = text[1:].partition("]")
         if not closed or (port and not port.startswith(":")):
@@ -33,6 +36,8 @@ def _parse(text: str) -> Address:
         port = port.removeprefix(":")
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
+    elif ":" in text and not _is_ipv6(text):
+        raise ValueError(f"{text!r} has too many colons; write host:port or [ipv6]:port")
     if not host:
         raise ValueError(f"{text!r} names no host; write host:port")
     if not port:
@@ -40,3 +45,11 @@ def _parse(text: str) -> Address:
     if not (port.isascii() and port.isdecimal() and 0 < int(port) <= _HIGHEST_PORT):
         raise ValueError(f"{text!r} has no port from 1 to {_HIGHEST_PORT} after the colon")
     return Address(host, int(port))
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        socket.inet_pton(socket.AF_INET6, text.partition("%")[0])
+    except OSError:
+        return False
+    return True

@@ -18,7 +18,7 @@ from sawlog.client.configs import (
 )
 from sawlog.client.connection import Answer
 from sawlog.client.errors import refusal
-from sawlog.client.metadata import Node, Topic
+from sawlog.client.metadata import Node, Topic, topic_refusal
 from sawlog.client.offsets import FoundOffset, group_by_topic, list_offsets
 from sawlog.client.retries import Deadline
 from sawlog.core.errors import KafkaError
@@ -85,7 +85,7 @@ class Admin:
         )
         answer = self._change(request, CreateTopicsResponse)
         refusals = {
-            result.name: refusal(result.error_code, result.error_message)
+            result.name: topic_refusal(result.name, result.error_code, result.error_message)
             for result in answer.topics
             if result.error_code
         }
@@ -103,7 +103,9 @@ class Admin:
         answer = self._change(request, DeleteTopicsResponse)
         self._cluster.forget(wanted)
         return {
-            result.name or "": refusal(result.error_code, result.error_message)
+            result.name or "": topic_refusal(
+                result.name or "", result.error_code, result.error_message
+            )
             for result in answer.responses
             if result.error_code
         }
@@ -123,7 +125,7 @@ class Admin:
         answer = self._change(request, CreatePartitionsResponse)
         self._cluster.forget(counts)
         return {
-            result.name: refusal(result.error_code, result.error_message)
+            result.name: topic_refusal(result.name, result.error_code, result.error_message)
             for result in answer.results
             if result.error_code
         }

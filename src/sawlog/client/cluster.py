@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 
 from sawlog.client.addresses import Address, parse_addresses
 from sawlog.client.connection import DEFAULT_REQUEST_TIMEOUT_MS, Answer, Connection
-from sawlog.client.errors import NoBrokerReachable, refusal
+from sawlog.client.errors import ClientError, NoBrokerReachable, refusal
 from sawlog.client.metadata import Metadata, Node, Topic, read_metadata
 from sawlog.client.retries import Deadline, retry
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -70,7 +70,7 @@ class Cluster:
         for address in dict.fromkeys([*known, *self._bootstrap]):
             try:
                 return self._connection_to(address)
-            except NoBrokerReachable as error:
+            except ClientError as error:  # not there, or no broker: the next may be one
                 reasons.append(str(error))
         raise NoBrokerReachable(
             f"no broker can be reached: {'; '.join(reasons)}. Is one running, and is the address"

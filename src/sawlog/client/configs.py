@@ -7,6 +7,7 @@ from enum import IntEnum
 from sawlog.client.cluster import Cluster
 from sawlog.client.connection import Answer, Connection
 from sawlog.client.errors import refusal
+from sawlog.client.metadata import topic_refusal
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NodeId
 from sawlog.protocol.messages.describe_configs_request import (
@@ -105,7 +106,7 @@ def describe_configs(
         answer = _ask(cluster, resource, request, DescribeConfigsResponse)
         for result in answer.results:
             if result.error_code:
-                raise refusal(result.error_code, result.error_message or f"no such {resource}")
+                raise _refusal(resource, result.error_code, result.error_message)
             entries = [_entry(entry) for entry in result.configs]
             found[resource] = sorted(entries, key=lambda entry: entry.name)
     return found
@@ -144,8 +145,14 @@ def alter_configs(
         answer = _ask(cluster, resource, request, IncrementalAlterConfigsResponse)
         for result in answer.responses:
             if result.error_code:
-                refusals[resource] = refusal(result.error_code, result.error_message)
+                refusals[resource] = _refusal(resource, result.error_code, result.error_message)
     return refusals
+
+
+def _refusal(resource: Resource, error_code: int, message: str | None) -> KafkaError:
+    if resource.type is ResourceType.TOPIC:
+        return topic_refusal(resource.name, error_code, message)
+    return refusal(error_code, message or f"no such {resource}")
 
 
 def _ask(

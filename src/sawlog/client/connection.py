@@ -82,6 +82,8 @@ class Connection:
             self._socket = socket.create_connection(address, timeout=connect_timeout_ms / 1_000)
         except OSError as error:
             raise NoBrokerReachable(f"cannot connect to {address}: {_reason(error)}") from error
+        except UnicodeError as error:  # no host name has such labels
+            raise NoBrokerReachable(f"cannot connect to {address}: not a host name") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._offered: dict[int, tuple[int, int]] = {}
         try:

@@ -90,6 +90,16 @@ class Consumer:
         partitions = self._cluster.topic(topic).partitions
         self.assign({TopicPartition(TopicName(topic), index): start for index in partitions})
 
+    def check_positions(self) -> None:
+        """Does at once what a fetch would do later where a position is not, or no longer, there:
+        whoever stops at an end that lies before the position would never fetch.
+        """
+        firsts = list_offsets(self._cluster, dict.fromkeys(self._positions, EARLIEST))
+        ends = list_offsets(self._cluster, dict.fromkeys(self._positions, LATEST))
+        for partition, position in self.positions.items():
+            if not firsts[partition].offset <= position <= ends[partition].offset:
+                self._start_over(partition)
+
     def seek(self, partition: TopicPartition, start: Start) -> None:
         self._check_assigned(partition)
         position = self._find({partition: start})[partition]
@@ -190,8 +200,7 @@ class Consumer:
         raise KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"{partition} has no offset {self._positions[partition]}: it begins at {first} and"
-            f" ends before {end}; start within, or let the consumer go to the earliest or the"
-            " latest by itself",
+            f" ends before {end}",
         )
 
     def _find(self, starts: Mapping[TopicPartition, Start]) -> dict[TopicPartition, int]:

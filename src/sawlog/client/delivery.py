@@ -19,18 +19,23 @@ class Delivered(NamedTuple):
 
 
 class DeliveryFailed(Exception):
-    """Some records were not acknowledged; each one's Delivery knows its own reason."""
+    """Some records were not acknowledged; each one's Delivery knows its own reason.
 
-    def __init__(self, count: int, first: Exception) -> None:
+    `first_number` says which of all records that were sent is the first of them, from 1 on.
+    """
+
+    def __init__(self, count: int, first: Exception, first_number: int) -> None:
         super().__init__(f"{count} records were not delivered; the first: {first}")
         self.count = count
         self.first = first
+        self.first_number = first_number
 
 
 class ProducedBatch:
     """Records of one partition that travel and fare together.
 
-    Open until `encoded`; done once it has an outcome, which it gets exactly once.
+    Open until `encoded`; done once it has an outcome, which it gets exactly once. `number` is
+    that of its first record among all that were sent, from 1 on.
     """
 
     __slots__ = (
@@ -44,13 +49,18 @@ class ProducedBatch:
         "is_done",
         "is_full",
         "is_numbered",
+        "lost_count",
+        "number",
         "opened_ms",
         "partition",
         "retry_at_ms",
     )
 
-    def __init__(self, partition: TopicPartition, opened_ms: float, deadline: Deadline) -> None:
+    def __init__(
+        self, partition: TopicPartition, number: int, opened_ms: float, deadline: Deadline
+    ) -> None:
         self.partition = partition
+        self.number = number
         self.opened_ms = opened_ms
         self.deadline = deadline
         self.builder = BatchBuilder()
@@ -58,6 +68,7 @@ class ProducedBatch:
         self.is_full = False
         self.is_numbered = False
         self.is_done = False
+        self.lost_count = 0
         self.base_offset = NO_OFFSET
         self.append_time_ms = -1
         self.error: Exception | None = None

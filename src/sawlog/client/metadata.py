@@ -68,8 +68,9 @@ def read_metadata(answer: MetadataResponse) -> Metadata:
     for entry in answer.topics:
         name = TopicName(entry.name or "")
         if entry.error_code:
-            code = refusal(entry.error_code, None).code
-            refusals[name] = KafkaError(code, _refusal_text(name, code))
+            refused = topic_refusal(name, entry.error_code, None)
+            text = refused.message or f"the topic {name!r} is not ready: {refused.code.name}"
+            refusals[name] = KafkaError(refused.code, text)
         else:
             topics[name] = _topic(name, entry)
     return Metadata(answer.cluster_id, NodeId(answer.controller_id), nodes, topics, refusals)
@@ -90,7 +91,13 @@ def _topic(name: TopicName, entry: MetadataResponseTopic) -> Topic:
     return Topic(name, TopicId(entry.topic_id), entry.is_internal, partitions)
 
 
-def _refusal_text(name: str, code: ErrorCode) -> str:
+def topic_refusal(name: str, error_code: int, message: str | None) -> KafkaError:
+    """What an answer says is wrong with a topic, in words even where the broker has none."""
+    refused = refusal(error_code, message)
+    return refused if message else KafkaError(refused.code, _topic_text(name, refused.code))
+
+
+def _topic_text(name: str, code: ErrorCode) -> str:
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return f"there is no topic {name!r}; create it first, or check the name"
     if code is ErrorCode.INVALID_TOPIC_EXCEPTION:
@@ -100,4 +107,4 @@ def _refusal_text(name: str, code: ErrorCode) -> str:
         )
     if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return f"no permission to see the topic {name!r}"
-    return f"the topic {name!r} is not ready: {code.name}"
+    return ""

@@ -63,8 +63,10 @@ class Producer:
         self._sticky: dict[str, StickyChoice] = {}
         self._buffered_bytes = 0
         self._next_round_ms = 0.0
+        self._sent_count = 0
         self._failed_count = 0
-        self._first_failure: Exception | None = None
+        self._first_failed: tuple[int, Exception] | None = None
+        self.delivered_count = 0
 
     def __enter__(self) -> Self:
         return self
@@ -92,6 +94,7 @@ class Producer:
         delivery = Delivery(batch, builder.count, self._wait_for)
         size_before = builder.size
         builder.append(timestamp_ms, key, value, headers)
+        self._sent_count += 1
         self._buffered_bytes += builder.size - size_before
         if builder.size >= self._batch_bytes:
             self._close(batch)
@@ -104,10 +107,16 @@ class Producer:
         """
         while not self._sender.is_idle:
             self._sender.round(wait=True, flushing=True)
-        count, first = self._failed_count, self._first_failure
-        self._failed_count, self._first_failure = 0, None
+        count, first = self._failed_count, self._first_failed
+        self._failed_count, self._first_failed = 0, None
         if first is not None:
-            raise DeliveryFailed(count, first)
+            number, error = first
+            raise DeliveryFailed(count, error, number)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the next flush will say that records were not delivered."""
+        return self._first_failed is not None
 
     def _wait_for(self, batch: ProducedBatch) -> None:
         while not batch.is_done:
@@ -115,9 +124,12 @@ class Producer:
 
     def _batch_ended(self, batch: ProducedBatch) -> None:
         self._buffered_bytes -= batch.builder.size
-        if batch.error is not None:
+        if batch.error is None:
+            self.delivered_count += batch.builder.count
+        else:
             self._failed_count += batch.builder.count
-            self._first_failure = self._first_failure or batch.error
+            if self._first_failed is None or batch.number < self._first_failed[0]:
+                self._first_failed = (batch.number, batch.error)
 
     def _choose_partition(
         self, name: str, key: bytes | None, partition: int | None
@@ -147,7 +159,7 @@ class Producer:
                 return batch
             self._close(batch)
         now = now_ms()
-        batch = ProducedBatch(where, now, Deadline(self._delivery_timeout_ms))
+        batch = ProducedBatch(where, self._sent_count + 1, now, Deadline(self._delivery_timeout_ms))
         self._buffered_bytes += batch.builder.size
         self._next_round_ms = min(self._next_round_ms, now + self._linger_ms)
         self._sender.add(batch)

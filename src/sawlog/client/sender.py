@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sawlog.client.cluster import Cluster
 from sawlog.client.connection import Connection, Pending
 from sawlog.client.delivery import NO_OFFSET, ProducedBatch
-from sawlog.client.errors import ClientError, refusal
+from sawlog.client.errors import ClientError, ConnectionLost, refusal
 from sawlog.client.retries import Deadline, is_worth_another_try
 from sawlog.client.sequences import UNNUMBERED, Sequences
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -30,6 +30,7 @@ _LAST_VERSION_WITH_NAMES = 12
 _GRACE_MS = 1_000  # a broker that gives up in time is heard before we do
 _LONGEST_WAIT_MS = 1_000
 _ONE_TRY_MS = 0
+_SUSPICIOUS_BYTES = 16 * 1024 * 1024  # a broker closes connections that bring it too much
 
 
 class _UnderWay(NamedTuple):
@@ -160,12 +161,19 @@ class Sender:
     def _put_back(self, batch: ProducedBatch, error: Exception) -> None:
         """In front of its queue for another try, where that makes sense; else it has failed."""
         self._cluster.forget([batch.partition.topic])
+        if isinstance(error, ConnectionLost):
+            batch.lost_count += 1
         if not is_worth_another_try(error):
             self._fail(batch, error)
+        elif batch.lost_count > 1 and len(batch.encoded or b"") > _SUSPICIOUS_BYTES:
+            text = (
+                f"{error}, again with a batch of {len(batch.encoded or b'')} bytes; the broker's"
+                " socket.request.max.bytes says what it reads"
+            )
+            self._fail(batch, refusal(ErrorCode.RECORD_LIST_TOO_LARGE, text))
         elif not batch.wait_before_retry(now_ms()):
             text = f"not delivered within {batch.deadline.timeout_ms:.0f} ms; at last: {error}"
-            code = error.code if isinstance(error, KafkaError) else ErrorCode.REQUEST_TIMED_OUT
-            self._fail(batch, KafkaError(code, text))
+            self._fail(batch, _reworded(error, text))
         else:
             self._waiting.setdefault(batch.partition, deque()).appendleft(batch)
 
@@ -296,3 +304,8 @@ class Sender:
         }
         self._requests.append(_UnderWay(connection, pending, named))
         self._muted.update(batch.partition for batch in batches)
+
+
+def _reworded(error: Exception, text: str) -> Exception:
+    """The same kind of error: whether a broker refused or nobody answered must stay known."""
+    return KafkaError(error.code, text) if isinstance(error, KafkaError) else type(error)(text)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sawlog.cli.main import run
+from sawlog.cli.commands import run
 from support.broker import SawlogServer, running_sawlog
 
 _names = itertools.count()
@@ -62,7 +62,7 @@ def topic(sawlog: Sawlog) -> str:
 def test_a_topic_lives_and_dies(sawlog: Sawlog, topic: str) -> None:
     listed = json.loads(sawlog("topics", "list", "--json"))
     assert {"name": topic, "partitions": 3, "replicas": 1, "internal": False} in listed
-    sawlog("topics", "alter", topic, "-p", "4", "--set", "retention.ms=99")
+    sawlog("topics", "alter", topic, "-p", "4", "--config", "retention.ms=99")
     (described,) = json.loads(sawlog("topics", "describe", topic, "--json"))
     assert described["configs"] == {"retention.ms": "99"}
     assert [entry["end_offset"] for entry in described["partition_list"]] == [0, 0, 0, 0]
@@ -156,7 +156,7 @@ def test_a_bad_line_stops_after_the_good_ones(sawlog: Sawlog, topic: str) -> Non
 
 def test_a_record_that_is_too_large_fails_the_command(sawlog: Sawlog, topic: str) -> None:
     shown = sawlog("produce", topic, lines="x" * 2_000_000, code=1)
-    assert "1 records were not delivered" in shown
+    assert "1 record was not delivered" in shown
     assert "MESSAGE_TOO_LARGE" in shown
 
 

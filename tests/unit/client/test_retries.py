@@ -64,7 +64,7 @@ def test_what_will_not_heal_is_raised_at_once(error: Exception) -> None:
 def test_the_last_error_is_raised_when_the_time_is_up() -> None:
     last = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
     with pytest.raises(KafkaError) as raised:
-        run(failing(RETRIABLE, last, RETRIABLE), timeout_ms=100)
+        run(failing(RETRIABLE, last, RETRIABLE), timeout_ms=75)
     assert raised.value is last
 
 
