@@ -3,13 +3,16 @@
 import os
 
 import pytest
+from confluent_kafka import OFFSET_END, TopicPartition
 
+from sawlog.protocol.batches import batches_in
+from sawlog.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from support.clients.aio import AioKafka
 from support.clients.confluent import Confluent
 from support.clients.kafka_python import KafkaPython
-from support.clients.model import CODECS, Library, Placed, Refused, Row
+from support.clients.model import CODECS, GUARD_S, Library, Placed, Refused, Row
+from support.wire import Wire
 
-UNKNOWN_TOPIC_OR_PARTITION = 3
 MESSAGE_TOO_LARGE = 10
 LARGEST_BYTES = 10_000_000
 
@@ -31,11 +34,27 @@ ROWS = [
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_records_come_back_as_they_were_sent(library: Library, create_topic, topic, codec) -> None:
+def test_records_come_back_as_they_were_sent(
+    library: Library, broker, target, create_topic, topic, codec
+) -> None:
     create_topic(topic)
     placed = library.produce(topic, ROWS, codec=codec)
     assert placed == [Placed(0, offset) for offset in range(len(ROWS))]
     assert library.consume(topic, len(ROWS)) == ROWS
+    if isinstance(library, Confluent) and codec == "lz4" and target == "sawlog":
+        codec = "none"  # librdkafka takes a broker without groups for one too old for lz4
+    assert codec in codecs_stored(broker, topic)  # a small batch may have gone as it was
+
+
+def codecs_stored(broker, topic: str) -> set[str]:
+    """How the batches of a topic are compressed, as they come from the broker."""
+    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic, partitions=[partition])])
+    with Wire(broker.host, broker.port) as wire:
+        answer = wire.ask(request, 11)
+    assert answer is not None
+    records = answer.responses[0].partitions[0].records
+    return {CODECS[header.codec] for _, header in batches_in(records)}
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -98,6 +117,18 @@ def test_unacknowledged_records_arrive_too(confluent: Confluent, create_topic, t
     create_topic(topic)
     confluent.produce(topic, [Row(b"a"), Row(b"b")], acks="0")
     assert confluent.consume(topic, 2) == [Row(b"a"), Row(b"b")]
+
+
+def test_a_consumer_that_waits_gets_what_comes(confluent: Confluent, create_topic, topic) -> None:
+    create_topic(topic, 2)
+    confluent.produce(topic, [Row(b"old"), Row(b"old", partition=1)])
+    with confluent.consumer(**{"fetch.wait.max.ms": 20_000}) as consumer:
+        consumer.assign([TopicPartition(topic, index, OFFSET_END) for index in (0, 1)])
+        assert consumer.poll(0.5) is None
+        for index in (1, 0, 1):
+            confluent.produce(topic, [Row(b"new", partition=index)])
+            message = consumer.poll(GUARD_S)
+            assert (message.value(), message.partition()) == (b"new", index)
 
 
 def test_offsets_are_found_by_time(library: Library, create_topic, topic) -> None:
