@@ -38,14 +38,14 @@ class DiskThreads:
         return self._under_way
 
     def run(self, task: Task, done: Done) -> None:
+        """Never raises: where there is no thread at all to be had, `done` gets the DiskError."""
         self._under_way += 1
         if self._under_way > len(self._threads) < self._limit:
-            thread = threading.Thread(
-                target=self._work, name=f"disk-{len(self._threads)}", daemon=True
-            )
-            self._threads.append(thread)
-            thread.start()
-        self._tasks.put((task, done))
+            self._start_thread()
+        if self._threads:
+            self._tasks.put((task, done))
+        else:
+            self._finish(done, DiskError("", "the system grants no thread to work on"))
 
     def stop(self) -> None:
         """Ends the threads after what they are doing; queued tasks before this call still run."""
@@ -54,6 +54,15 @@ class DiskThreads:
         for thread in self._threads:
             thread.join()
         self._threads.clear()
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(target=self._work, name=f"disk-{len(self._threads)}", daemon=True)
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError) as error:
+            log.warning("cannot start a disk thread", threads=len(self._threads), reason=str(error))
+        else:
+            self._threads.append(thread)
 
     def _work(self) -> None:
         while (item := self._tasks.get()) is not None:
@@ -66,15 +75,21 @@ class DiskThreads:
             except Exception as failure:  # a bug, but the loop must hear of it all the same
                 log.exception("a disk task broke")
                 error = DiskError("", repr(failure))
-            with self._lock:
-                self._finished.append((done, error))
-                is_first = not self._wake_up_sent
-                self._wake_up_sent = True
-            if is_first:
-                try:
-                    self._notify(self.deliver)
-                except RuntimeError:
-                    return  # the loop is closed: nobody waits any more
+            if not self._finish(done, error):
+                return
+
+    def _finish(self, done: Done, error: DiskError | None) -> bool:
+        """On any thread; whether the loop will hear of it."""
+        with self._lock:
+            self._finished.append((done, error))
+            is_first = not self._wake_up_sent
+            self._wake_up_sent = True
+        if is_first:
+            try:
+                self._notify(self.deliver)
+            except RuntimeError:
+                return False  # the loop is closed: nobody waits any more
+        return True
 
     def deliver(self) -> None:
         """On the loop's thread: answers everything that has finished."""
