@@ -154,7 +154,7 @@ class Connection:
         elif cut is Cut.ENDED:
             self.close("closed by the client")
         elif self._reading is _READING:
-            self._stop_reading(Reading.WAITING if cut is Cut.WAITING else Reading.HELD)
+            self._stop_reading(Reading.WAITING if self._frames.is_waiting else Reading.HELD)
             self._resume()
 
     def _refuse(self, reason: str) -> None:
@@ -261,9 +261,9 @@ class Connection:
         limits = self._resources.limits
         frames = self._frames
         sender = self._sender
-        if self._reading is _READING and self._watch.is_stalled(
-            now_ms, limits, frames.completed, frames.unfinished_bytes
-        ):
+        if self._reading is not _READING:
+            self._watch.does_not_count(now_ms)
+        elif self._watch.is_stalled(now_ms, limits, frames.completed, frames.unfinished_bytes):
             self._refuse(f"stalled inside a frame for {limits.stall_ms} ms")
             return
         if sender.made_progress:

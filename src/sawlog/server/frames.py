@@ -2,8 +2,9 @@
 
 All connections of a loop receive into one large buffer, and whole frames are handed on as views
 of it. Only what is left over at the end is copied: a small beginning is put in front of the next
-bytes, a large frame gets a buffer of its own, which the rest is received into directly. A frame's
-length is checked, and its memory taken from the budget, before the memory exists.
+bytes, a large frame gets a buffer of its own, which the rest is received into directly. Its length
+is checked before the buffer exists; its pages exist as they are filled, and are taken from the
+budget just before.
 """
 
 from collections.abc import Callable
@@ -11,13 +12,18 @@ from enum import Enum, auto
 from struct import Struct
 
 from sawlog.core.errors import MalformedFrame
-from sawlog.server.budget import ByteBudget
+from sawlog.server.budget import ByteBudget, Share
 from sawlog.server.buffers import BufferPool
 from sawlog.server.memory import pages
 
 RECEIVE_BYTES = 1 << 19
 SMALL_FRAME_BYTES = 1 << 17
 """Frames up to this size are put together in the shared buffer and need no budget."""
+
+AMPLE_STEP_BYTES = 1 << 20
+SCARCE_STEP_BYTES = 1 << 17
+"""How far ahead of its bytes a frame takes budget: the usual one in one step, unless it is scarce;
+many connections that announce much and send nothing shall not hold much."""
 
 FRAMES_PER_TURN = 64
 """After so many it is another connection's turn."""
@@ -35,7 +41,7 @@ class Cut(Enum):
     GO_ON = auto()
     ENDED = auto()  # the other side sends no more
     PAUSED = auto()  # enough for now; whole frames may be left for `go_on`
-    WAITING = auto()  # for budget; `granted` will be called
+    WAITING = auto()  # for budget; `granted` will be called, or was
 
 
 _GO_ON = Cut.GO_ON  # members of an Enum are slow to look up before Python 3.12
@@ -62,13 +68,12 @@ class FrameReader:
 
     __slots__ = (
         "_deliver",
-        "_granted",
-        "_granted_bytes",
         "_kept",
         "_large",
         "_large_buffer",
         "_memory",
         "_received",
+        "_share",
         "completed",
         "limit_bytes",
     )
@@ -82,12 +87,11 @@ class FrameReader:
     ) -> None:
         self._memory = memory
         self._deliver = deliver
-        self._granted = granted
+        self._share = Share(memory.budget, granted)
         self.limit_bytes = limit_bytes
         self.completed = 0  # moves whenever frames were delivered
         # Of the frame under way; `_large` is None while it is small.
         self._kept = bytearray()
-        self._granted_bytes = 0  # budget that is taken, before the memory is
         self._large: memoryview | None = None
         self._large_buffer = _NO_BUFFER
         self._received = 0
@@ -96,6 +100,11 @@ class FrameReader:
     def unfinished_bytes(self) -> int:
         """How much there is of a frame that has begun and is not whole; 0 between frames."""
         return len(self._kept) if self._large is None else self._received + _PREFIX_BYTES
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether `granted` is still to be called."""
+        return self._share.wanted > 0
 
     def read(self, receive_into: Receive) -> Cut:
         """Receives once and delivers the frames that are whole; MalformedFrame if a length lies.
@@ -108,7 +117,7 @@ class FrameReader:
         view = memory.view
         kept = len(self._kept)
         if kept:
-            if self._granted_bytes:
+            if self._share.taken:
                 self._start_large()
                 return self._read_large(receive_into)
             count = receive_into(view[kept:])
@@ -123,25 +132,20 @@ class FrameReader:
 
     def go_on(self) -> Cut:
         """Delivers whole frames that were left."""
+        if self._share.taken:
+            return _GO_ON  # a large frame has begun: `read` goes on with it
         kept = self._kept
         self._kept = bytearray()
         return self._cut(memoryview(kept), len(kept))
 
     def close(self) -> None:
         """Gives everything back."""
-        budget = self._memory.budget
         self._kept = bytearray()
         if self._large is not None:
-            length = len(self._large)
             self._large = None
-            self._release(self._large_buffer, length)
+            self._memory.pool.give_back(self._large_buffer)
             self._large_buffer = _NO_BUFFER
-        elif self._granted_bytes:
-            length = self._granted_bytes
-            self._granted_bytes = 0
-            budget.give_back(length)
-        else:
-            budget.give_up(self._granted_budget)
+        self._share.give_back()
 
     def _cut(self, view: memoryview, end: int) -> Cut:
         position = 0
@@ -173,23 +177,20 @@ class FrameReader:
         self._keep(beginning)
         if length <= SMALL_FRAME_BYTES:
             return _GO_ON
-        if not self._memory.budget.take(length):
-            self._memory.budget.take_later(length, self._granted_budget)
+        received = len(beginning) - _PREFIX_BYTES
+        if not self._share.take(received + self._step(length - received)):
             return Cut.WAITING
-        self._granted_bytes = length
         self._start_large()
         return _GO_ON
 
-    def _granted_budget(self) -> None:
-        """Called from another connection's work: the frame's memory is taken when we are read."""
-        (self._granted_bytes,) = _LENGTH.unpack_from(self._kept)
-        self._granted()
+    def _step(self, rest: int) -> int:
+        is_ample = self._memory.budget.is_ample
+        return min(rest, AMPLE_STEP_BYTES if is_ample else SCARCE_STEP_BYTES)
 
     def _start_large(self) -> None:
-        length = self._granted_bytes
+        (length,) = _LENGTH.unpack_from(self._kept)
         self._large_buffer = self._memory.pool.take(length)
         self._large = self._large_buffer[:length]
-        self._granted_bytes = 0
         self._received = len(self._kept) - _PREFIX_BYTES
         self._large[: self._received] = memoryview(self._kept)[_PREFIX_BYTES:]
         self._kept = bytearray()
@@ -197,13 +198,17 @@ class FrameReader:
     def _read_large(self, receive_into: Receive) -> Cut:
         frame = self._large
         assert frame is not None
-        count = receive_into(frame[self._received :])
+        share = self._share
+        count = receive_into(frame[self._received : share.taken])
         if count == 0:
             return Cut.ENDED
         self._memory.bytes_received += count
         self._received += count
-        if self._received < len(frame):
-            return _GO_ON
+        rest = len(frame) - self._received
+        if rest:
+            if self._received < share.taken or share.take(self._step(rest)):
+                return _GO_ON
+            return Cut.WAITING
         # Out of `close`'s reach while the application looks at it.
         buffer = self._large_buffer
         self._large = None
@@ -212,8 +217,5 @@ class FrameReader:
         try:
             return _GO_ON if self._deliver(frame) else Cut.PAUSED
         finally:
-            self._release(buffer, len(frame))
-
-    def _release(self, buffer: memoryview, length: int) -> None:
-        self._memory.pool.give_back(buffer)
-        self._memory.budget.give_back(length)
+            self._memory.pool.give_back(buffer)
+            share.give_back()

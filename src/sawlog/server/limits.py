@@ -23,8 +23,8 @@ class Limits:
     connections: int = 1 << 31  # max.connections
     connections_per_ip: int = 1 << 31  # max.connections.per.ip
     idle_ms: int = 600_000  # connections.max.idle.ms; below 0: for ever
-    stall_ms: int = 30_000  # a frame that has begun must bring `stall_bytes` in each such time
-    stall_bytes: int = 32 * KIB
+    stall_ms: int = 30_000  # a frame that has begun brings `stall_bytes` in each such time, or ends
+    stall_bytes: int = 30 * 256 * KIB  # 100 MiB within 400 s
     send_buffer_bytes: int = -1  # socket.send.buffer.bytes; -1: the system's choice
     receive_buffer_bytes: int = -1  # socket.receive.buffer.bytes; likewise
     backlog: int = DEFAULT_BACKLOG  # socket.listen.backlog.size

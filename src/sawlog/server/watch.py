@@ -10,13 +10,22 @@ from sawlog.server.limits import Limits
 class Watch:
     """One connection's signs of life."""
 
-    __slots__ = ("_frame_bytes", "_frame_completed", "_frame_ms", "_seen_ms", "is_active")
+    __slots__ = (
+        "_frame_bytes",
+        "_frame_completed",
+        "_frame_ms",
+        "_frame_spent_ms",
+        "_seen_ms",
+        "is_active",
+    )
 
     def __init__(self, now_ms: int) -> None:
         self.is_active = False
         self._seen_ms = now_ms
-        # Since when the frame under way is watched, which one it is, and how long it was then
+        # When the frame under way was looked at, for how long it could have grown by then, which
+        # one it is, and how long it was when that time began
         self._frame_ms = now_ms
+        self._frame_spent_ms = 0
         self._frame_completed = -1
         self._frame_bytes = 0
 
@@ -33,14 +42,21 @@ class Watch:
         if unfinished == 0 or completed != self._frame_completed:
             self._look(now_ms, completed if unfinished else -1, unfinished)
             return False
-        if now_ms - self._frame_ms < limits.stall_ms:
+        self._frame_spent_ms += now_ms - self._frame_ms
+        self._frame_ms = now_ms
+        if self._frame_spent_ms < limits.stall_ms:
             return False
         if unfinished - self._frame_bytes < limits.stall_bytes:
             return True
         self._look(now_ms, completed, unfinished)
         return False
 
+    def does_not_count(self, now_ms: int) -> None:
+        """The connection is not read, so that its frame cannot grow."""
+        self._frame_ms = now_ms
+
     def _look(self, now_ms: int, completed: int, unfinished: int) -> None:
         self._frame_ms = now_ms
+        self._frame_spent_ms = 0
         self._frame_completed = completed
         self._frame_bytes = unfinished

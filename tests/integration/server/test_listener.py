@@ -1,5 +1,6 @@
 """Connections come, stay too long or are too many, and go; the clock is the test's own."""
 
+import asyncio
 import errno
 import os
 import socket
@@ -129,11 +130,38 @@ def test_frames_in_flight_have_one_budget_and_past_it_a_connection_waits() -> No
             await second.send(large[:300_000])
             await shell.until(lambda: shell.resources.budget.waiting == 1)
             assert await third.request(b"heartbeat") == b"heartbeat"
-            assert shell.resources.budget.taken == 700_000
+            assert shell.resources.budget.taken <= MIB
             await first.send(large[300_000:])
             assert len(await first.answer()) == 700_000
             await second.send(large[300_000:])
             assert len(await second.answer()) == 700_000
+            assert shell.resources.budget.taken == 0
+
+    run(test)
+
+
+def test_connections_that_announce_much_and_send_nothing_hold_up_nobody() -> None:
+    async def test() -> None:
+        async with Shell() as shell:
+            received = shell.resources.frame_memory
+            for number in range(1, 6):
+                await (await shell.client()).send((100 * MIB).to_bytes(4, "big") + bytes(10))
+                await shell.until(lambda number=number: received.bytes_received == 14 * number)
+            assert await (await shell.client()).request(bytes(8 * MIB)) == bytes(8 * MIB)
+            assert shell.resources.budget.waiting == 0
+
+    run(test)
+
+
+def test_frames_that_fill_the_budget_together_all_arrive() -> None:
+    async def test() -> None:
+        async with Shell(limits=Limits(frames_total_bytes=MIB)) as shell:
+            clients = [await shell.client() for _ in range(4)]
+            bodies = [bytes([number]) * 3 * MIB for number in range(4)]
+            answers = await asyncio.gather(
+                *(client.request(body) for client, body in zip(clients, bodies, strict=True))
+            )
+            assert answers == bodies
             assert shell.resources.budget.taken == 0
 
     run(test)

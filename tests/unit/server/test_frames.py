@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sawlog.core.errors import MalformedFrame
-from sawlog.server.budget import ByteBudget
+from sawlog.server.budget import ByteBudget, Share
 from sawlog.server.frames import (
+    AMPLE_STEP_BYTES,
     FRAMES_PER_TURN,
     RECEIVE_BYTES,
     SMALL_FRAME_BYTES,
@@ -64,6 +65,11 @@ class Receiver:
     def granted(self) -> None:
         self.grants += 1
 
+    def somebody_takes(self, count: int) -> Share:
+        share = Share(self.memory.budget, lambda: None)
+        assert share.take(count)
+        return share
+
     def read_all(self, wire: Wire) -> None:
         while not wire.is_empty:
             cut = self.reader.read(wire.receive_into)
@@ -81,6 +87,7 @@ sizes = st.one_of(
     st.integers(0, 40),
     st.integers(SMALL_FRAME_BYTES - 2, SMALL_FRAME_BYTES + 2),
     st.integers(RECEIVE_BYTES - 6, RECEIVE_BYTES + 6),
+    st.integers(AMPLE_STEP_BYTES + RECEIVE_BYTES - 6, AMPLE_STEP_BYTES + RECEIVE_BYTES + 6),
 )
 
 
@@ -140,11 +147,12 @@ def test_a_frame_of_exactly_the_limit_is_taken() -> None:
 def test_a_frame_waits_for_budget_and_goes_on_once_there_is_some() -> None:
     receiver = Receiver(budget=MIB)
     budget = receiver.memory.budget
-    assert budget.take(MIB - 10)
+    other = receiver.somebody_takes(MIB - 10)
     body = b"x" * 200_000
     wire = Wire([framed(body)[:100_000], framed(body)[100_000:] + framed(b"next")])
     assert receiver.reader.read(wire.receive_into) is Cut.WAITING
-    budget.give_back(MIB - 10)
+    assert receiver.reader.is_waiting
+    other.give_back()
     assert receiver.grants == 1
     assert budget.taken == len(body)
     receiver.read_all(wire)
@@ -152,9 +160,47 @@ def test_a_frame_waits_for_budget_and_goes_on_once_there_is_some() -> None:
     assert budget.taken == 0
 
 
+def test_a_frame_that_was_granted_its_budget_does_not_take_it_again_after_a_hold() -> None:
+    receiver = Receiver(budget=MIB)
+    other = receiver.somebody_takes(MIB - 10)
+    body = b"x" * 700_000
+    wire = Wire([framed(body)[:100_000], framed(body)[100_000:]])
+    assert receiver.reader.read(wire.receive_into) is Cut.WAITING
+    other.give_back()
+    assert receiver.reader.go_on() is Cut.GO_ON
+    assert receiver.memory.budget.taken <= len(body)
+    receiver.read_all(wire)
+    assert receiver.frames == [body]
+    assert receiver.memory.budget.taken == 0
+
+
+def test_what_is_announced_and_not_sent_takes_little() -> None:
+    receiver = Receiver()
+    announced = (100 * MIB).to_bytes(4, "big") + bytes(10)
+    receiver.reader.read(Wire([announced]).receive_into)
+    assert receiver.memory.budget.taken == 10 + AMPLE_STEP_BYTES
+
+
+def test_a_frame_takes_budget_as_its_bytes_arrive_and_waits_where_that_ends() -> None:
+    receiver = Receiver(budget=4 * MIB)
+    budget = receiver.memory.budget
+    other = receiver.somebody_takes(MIB)
+    body = bytes(range(256)) * (5 * MIB // 256)
+    wire = Wire([framed(body)])
+    cut = Cut.GO_ON
+    while cut is Cut.GO_ON:
+        cut = receiver.reader.read(wire.receive_into)
+    assert cut is Cut.WAITING
+    assert budget.taken <= budget.limit
+    other.give_back()
+    receiver.read_all(wire)
+    assert receiver.frames == [body]
+    assert budget.taken == 0
+
+
 def test_small_frames_need_no_budget() -> None:
     receiver = Receiver(budget=MIB)
-    assert receiver.memory.budget.take(MIB)
+    receiver.somebody_takes(MIB)
     frame = framed(b"h" * 5000)
     receiver.read_all(Wire([frame[:3000], frame[3000:]]))
     assert receiver.frames == [b"h" * 5000]
@@ -171,10 +217,10 @@ def test_closing_gives_back_the_frame_under_way() -> None:
 def test_closing_leaves_the_line_for_budget() -> None:
     receiver = Receiver(budget=MIB)
     budget = receiver.memory.budget
-    assert budget.take(MIB)
+    other = receiver.somebody_takes(MIB)
     receiver.reader.read(Wire([framed(bytes(MIB))[:1000]]).receive_into)
     receiver.reader.close()
-    budget.give_back(MIB)
+    other.give_back()
     assert (budget.taken, budget.waiting, receiver.grants) == (0, 0, 0)
 
 

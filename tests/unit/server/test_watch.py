@@ -55,3 +55,22 @@ def test_another_frame_begins_the_time_anew() -> None:
         assert not watch.is_stalled(completed * 200, LIMITS, completed, unfinished=3)
     assert not watch.is_stalled(4000, LIMITS, 19, unfinished=0)
     assert not watch.is_stalled(8000, LIMITS, 19, unfinished=3)
+
+
+def test_time_in_which_nothing_is_read_does_not_count() -> None:
+    watch = Watch(0)
+    assert not watch.is_stalled(0, LIMITS, completed=0, unfinished=3)
+    for t in range(100, 5000, 100):
+        watch.does_not_count(t)
+    assert not watch.is_stalled(5100, LIMITS, completed=0, unfinished=3)
+    assert not watch.is_stalled(5150, LIMITS, completed=0, unfinished=3)
+    assert watch.is_stalled(5300, LIMITS, completed=0, unfinished=3)
+
+
+def test_a_large_frame_has_no_days_to_arrive() -> None:
+    limits = Limits()
+    watch = Watch(0)
+    seconds, rate = 0, 4096
+    while not watch.is_stalled(seconds * 1000, limits, completed=0, unfinished=4 + seconds * rate):
+        seconds += 5
+    assert seconds <= 60
