@@ -41,7 +41,7 @@ def steps(
     settled: list[TopicName] = []
     for name in sorted(view.unsettled):
         topic = view.topics.get(name)
-        if topic is None or name in view.deletions:
+        if topic is None or _is_going(view, topic):
             settled.append(name)
             continue
         todo = list(_topic_steps(view, topic, config, controller_epoch, taken))
@@ -52,14 +52,20 @@ def steps(
     return found
 
 
+def _is_going(view: View, topic: TopicView) -> bool:
+    wish = view.deletions.get(topic.name)
+    return wish is not None and wish.means(topic.assignment.topic_id)
+
+
 def _deletion(view: View, name: TopicName) -> Iterator[Step]:
-    """A topic and all below it go in one multi, and the wish for it too."""
+    """A topic and all below it go in one multi, and the wish for it too; a wish for one that is
+    gone already goes alone."""
     topic = view.topics.get(name)
     wish = Delete(znodes.deletion_path(name))
-    if topic is None:
-        yield Step(StepKey(name.encode(), -1, -1), [wish])
+    if topic is not None and not topic.is_read:
         return
-    if not topic.is_read:
+    if topic is None or not _is_going(view, topic):
+        yield Step(StepKey(name.encode(), -1, view.deletions[name].created), [wish])
         return
     operations: list[Operation] = []
     for index in topic.states:

@@ -29,6 +29,7 @@ from sawlog.core.store import (
     SetData,
     StoreError,
     StoreUnavailable,
+    WatchEvent,
 )
 
 Answered = Callable[[KafkaError | None], None]
@@ -183,8 +184,31 @@ class Topics:
         def shows(image: MetadataImage) -> bool:
             return topic.id not in image.names
 
-        wish = [Create(znodes.deletion_path(topic.name))]
-        self._write(wish, shows, timeout_ms, done, {NodeExists: None})
+        path = znodes.deletion_path(topic.name)
+        wish = [Create(path, znodes.encode_wish(topic.id))]
+
+        def written(result: list[Result] | StoreError) -> None:
+            if isinstance(result, NodeExists):
+                self._store.get(path, found, gone)
+            elif isinstance(result, StoreError):
+                done(_unavailable(result))
+            else:
+                self._answer_when(shows, timeout_ms, done)
+
+        def found(node: Node | StoreError) -> None:
+            """A wish for this very topic, or for an older one of its name: that one goes first."""
+            if isinstance(node, NoNode):
+                self._store.multi(wish, written)
+            elif isinstance(node, StoreError):
+                done(_unavailable(node))
+            else:
+                self._answer_when(shows, timeout_ms, done)
+
+        def gone(_: WatchEvent) -> None:
+            if not shows(self._image):
+                self._store.multi(wish, _ignore)
+
+        self._store.multi(wish, written)
 
     # More partitions
 
@@ -290,22 +314,27 @@ class Topics:
         shows: Condition,
         timeout_ms: int,
         done: Answered,
-        expected: Mapping[type[StoreError], KafkaError | None] | None = None,
+        expected: Mapping[type[StoreError], KafkaError] | None = None,
     ) -> None:
-        """Answers when the image shows it; `expected` are errors with a meaning, None: go on."""
-
-        def shown(is_shown: bool) -> None:
-            done(None if is_shown else KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+        """Answers when the image shows it; `expected` are errors with a meaning."""
 
         def written(result: list[Result] | StoreError) -> None:
             if isinstance(result, StoreError):
-                known = (expected or {}).get(type(result), _unavailable(result))
-                if known is not None:
-                    done(known)
-                    return
-            self._member.when(shows, timeout_ms, shown)
+                done((expected or {}).get(type(result), _unavailable(result)))
+            else:
+                self._answer_when(shows, timeout_ms, done)
 
         self._store.multi(operations, written)
+
+    def _answer_when(self, shows: Condition, timeout_ms: int, done: Answered) -> None:
+        def shown(is_shown: bool) -> None:
+            done(None if is_shown else KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+
+        self._member.when(shows, timeout_ms, shown)
+
+
+def _ignore(_: list[Result] | StoreError) -> None:
+    """Whoever waits for the image is told there, or when the time is over."""
 
 
 def _check_count(partitions: int) -> None:

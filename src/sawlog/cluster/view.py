@@ -13,7 +13,7 @@ from sawlog.cluster.image import (
     PartitionImage,
     TopicImage,
 )
-from sawlog.cluster.znodes import Assignment, PartitionState
+from sawlog.cluster.znodes import Assignment, PartitionState, Wish
 from sawlog.core.ids import NodeId, TopicId, TopicName
 
 
@@ -45,7 +45,7 @@ class View:
         self.brokers: dict[NodeId, BrokerImage] = {}
         self.sessions: dict[NodeId, int] = {}  # under which each broker is registered
         self.topics: dict[TopicName, TopicView] = {}
-        self.deletions: set[TopicName] = set()
+        self.deletions: dict[TopicName, Wish] = {}
         self.changed: set[TopicName] = set()
         self.unsettled: set[TopicName] = set()
 
@@ -60,7 +60,7 @@ class View:
         self.changed.update(self.topics)
         self.topics = {}
         self.brokers = {}
-        self.deletions = set()
+        self.deletions = {}
 
     def is_leading(self, state: PartitionState) -> bool:
         """Is the elected leader alive, as the very process that was elected?"""

@@ -159,10 +159,26 @@ class Watcher:
 
     def _list_deletions(self) -> None:
         def got(names: list[str]) -> None:
-            self._view.deletions = {TopicName(name) for name in names}
+            wishes = self._view.deletions
+            for gone in wishes.keys() - set(names):
+                del wishes[gone]
+            for name in names:
+                self._read_deletion(TopicName(name))
 
         watch = self._watch(self._list_deletions)
         self._store.children(znodes.DELETE_TOPICS, self._answered(got), watch)
+
+    def _read_deletion(self, name: TopicName) -> None:
+        """After the listing, so that a topic which went before this wish came is gone here too."""
+
+        def got(node: Node) -> None:
+            self._view.deletions[name] = znodes.decode_wish(node)
+
+        def missing() -> None:
+            self._view.deletions.pop(name, None)
+
+        again = partial(self._read_deletion, name)
+        self._read_node(znodes.deletion_path(name), got, again, missing)
 
     def _list_topics(self) -> None:
         watch = self._watch(self._list_topics)

@@ -57,6 +57,17 @@ class Assignment(NamedTuple):
     version: int = 0
 
 
+class Wish(NamedTuple):
+    """A node under `/admin/delete_topics`: which topic of that name is to go, because there may be
+    another one by the time that somebody looks; without an id, whichever is there."""
+
+    topic_id: bytes
+    created: int
+
+    def means(self, topic_id: bytes) -> bool:
+        return self.topic_id in (b"", topic_id)
+
+
 def broker_path(node: int) -> str:
     return f"{BROKER_IDS}/{node}"
 
@@ -159,6 +170,15 @@ def encode_configs(configs: Mapping[str, str]) -> bytes:
 def decode_configs(node: Node) -> dict[str, str]:
     configs: dict[str, str] = json.loads(node.data)["config"]
     return configs
+
+
+def encode_wish(topic_id: bytes) -> bytes:
+    return _encode({"version": 1, "topic_id": format_topic_id(topic_id)})
+
+
+def decode_wish(node: Node) -> Wish:
+    topic_id = parse_topic_id(json.loads(node.data)["topic_id"]) if node.data else b""
+    return Wish(topic_id, node.stat.created)
 
 
 def encode_controller(node: NodeId, timestamp_ms: int) -> bytes:

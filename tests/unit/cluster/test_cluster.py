@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from sawlog.cluster import znodes
 from sawlog.cluster.image import NO_NODE
 from sawlog.cluster.topics import NewTopic
 from sawlog.core.ids import NodeId, TopicName
@@ -251,6 +252,36 @@ def test_a_wish_to_delete_what_is_not_there_is_dropped() -> None:
     cluster.service.write([Create("/admin/delete_topics/ghost")], 0)
     cluster.schedule.run_for(100)
     assert cluster.service.tree.children("/admin/delete_topics") == []
+
+
+def test_a_late_wish_for_a_topic_that_is_gone_spares_the_next_of_its_name() -> None:
+    cluster = Cluster()
+    member = cluster.members[0]
+    member.create("t", 3)
+    old = member.image.topics[TopicName("t")]
+    member.delete("t")
+    member.create("t", 2)
+    assert cluster.settle()
+    new = member.image.topics[TopicName("t")]
+    assert member.settle(lambda done: member.topics.delete(old, 1_000, done)) is None
+    cluster.schedule.run_for(2_000)
+    assert cluster.service.tree.children("/admin/delete_topics") == []
+    assert member.image.topics[TopicName("t")].id == new.id
+    assert len(member.image.topics[TopicName("t")].partitions) == 2
+    assert member.delete("t") is None
+
+
+def test_a_wish_behind_one_for_an_older_topic_is_fulfilled() -> None:
+    cluster = Cluster()
+    member = cluster.members[0]
+    member.create("t")
+    assert cluster.settle()
+    other = znodes.encode_wish(b"o" * 16)
+    cluster.service.write([Create("/admin/delete_topics/t", other)], 0)
+    assert member.delete("t") is None
+    cluster.schedule.run_for(2_000)
+    assert cluster.service.tree.children("/admin/delete_topics") == []
+    assert member.image.topics == {}
 
 
 # Churn
