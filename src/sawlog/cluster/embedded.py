@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from sawlog.cluster.callbacks import guarded
 from sawlog.cluster.journal import SNAPSHOT_BYTES, Journal
 from sawlog.cluster.watches import Watches
 from sawlog.core.log import EventLogger
@@ -191,7 +192,7 @@ class EmbeddedStore:
         self._deliver_soon()
         self.state = SessionState.LOST
         for listener in list(self._listeners):
-            listener(self.state)
+            guarded(listener, self.state)
 
 
 def _nothing() -> None:

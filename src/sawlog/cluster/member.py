@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sawlog.cluster import znodes
+from sawlog.cluster.callbacks import guarded
 from sawlog.cluster.controller import RETRY_MS, Controller
 from sawlog.cluster.image import EMPTY_IMAGE, NO_NODE, MetadataImage
 from sawlog.cluster.view import View
@@ -68,7 +69,7 @@ class Member:
         self.store = store
         self.image = EMPTY_IMAGE
         self._registration = registration
-        self._clock = clock
+        self.clock = clock
         self._timer = timer
         self._random = random
         self._on_image = on_image
@@ -125,8 +126,8 @@ class Member:
         if new is old:
             return
         self.image = new
-        self._on_image(old, new)
-        for waiter in [w for w in self._waiters if w.condition(new)]:
+        guarded(self._on_image, old, new)
+        for waiter in [w for w in self._waiters if guarded(w.condition, new)]:
             self._finish(waiter, fulfilled=True)
 
     def _is_ready(self) -> bool:
@@ -143,7 +144,7 @@ class Member:
         if self._waiters.pop(waiter, waiter) is None:
             assert waiter.timeout is not None
             waiter.timeout.cancel()
-            waiter.done(fulfilled)
+            guarded(waiter.done, fulfilled)
 
     # The session
 
@@ -191,7 +192,7 @@ class Member:
         if self._is_over(connection):
             return
         data = znodes.encode_broker(
-            registration.host, registration.port, registration.rack, self._clock.now_ms()
+            registration.host, registration.port, registration.rack, self.clock.now_ms()
         )
         path = znodes.broker_path(registration.id)
         self.store.multi([Create(path, data, ephemeral=True)], registered)

@@ -8,6 +8,7 @@ import json
 from collections import deque
 from collections.abc import Callable
 
+from sawlog.cluster.callbacks import guarded
 from sawlog.cluster.znodes import PRODUCER_ID_BLOCK
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NodeId, ProducerId
@@ -94,11 +95,11 @@ class ProducerIds:
         self._is_taking = False
         waiting, self._waiting = self._waiting, deque()
         for done in waiting:
-            self.next(done)
+            guarded(self.next, done)
 
     def _refuse(self, error: StoreError) -> None:
         log.warning("no block of producer ids", reason=str(error))
         self._is_taking = False
         waiting, self._waiting = self._waiting, deque()
         for done in waiting:
-            done(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)))
+            guarded(done, KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)))

@@ -264,3 +264,23 @@ def test_a_leader_that_is_not_there_does_not_show() -> None:
     view.brokers_changed()
     image: MetadataImage = view.image(broker.image)
     assert image.topics[TopicName("t")].partitions[0].leader == NO_NODE
+
+
+def test_a_listener_that_fails_does_not_keep_others_from_being_told(
+    broker: SoleBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[str] = []
+
+    def fail(*_: object) -> bool:
+        raise RuntimeError("a bug in a callback")
+
+    def has_topic(image: MetadataImage) -> bool:
+        return TopicName("t") in image.topics
+
+    broker.member._on_image = fail  # the broker's own, which is told first
+    broker.member.when(lambda image: has_topic(image) and fail(), TIMEOUT_MS, fail)
+    broker.member.when(has_topic, TIMEOUT_MS, fail)
+    broker.member.when(has_topic, TIMEOUT_MS, lambda _: told.append("last"))
+    assert broker.create("t") is None
+    assert told == ["last"]
+    assert caplog.text.count("a bug in a callback") >= 3
