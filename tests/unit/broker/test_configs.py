@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sawlog.broker.api import configs
 from sawlog.protocol.messages import alter_configs_request as whole
 from sawlog.protocol.messages import incremental_alter_configs_request as incremental
 from sawlog.protocol.messages.create_topics_request import (
@@ -105,6 +106,50 @@ def test_keys_choose_and_unknown_ones_are_left_out(machine: SimulatedMachine, ve
 
 def test_no_keys_are_all_keys(machine: SimulatedMachine) -> None:
     assert len(describe(machine, TOPIC, "t", []).configs) == 33
+
+
+def described(
+    machine: SimulatedMachine, *resources: tuple[int, str, list[str] | None]
+) -> list[tuple[int, str, int, int]]:
+    request = DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
+            for kind, name, keys in resources
+        ]
+    )
+    results = machine.ask(request).results
+    return [(r.resource_type, r.resource_name, r.error_code, len(r.configs)) for r in results]
+
+
+def test_a_resource_that_is_named_often_is_told_once(machine: SimulatedMachine) -> None:
+    """Else a request of some kilobytes has an answer of many megabytes."""
+    ((*_, code, count),) = described(machine, *[(BROKER, str(NODE), None)] * 1_000)
+    assert code == 0
+    assert count > 100
+    assert described(
+        machine,
+        (TOPIC, "t", ["flush.ms"]),
+        (BROKER, "", None),
+        (TOPIC, "t", ["retention.ms", "flush.ms"]),
+    ) == [(TOPIC, "t", 0, 2), (BROKER, "", 0, 1)]
+    assert described(machine, (TOPIC, "t", ["flush.ms"]), (TOPIC, "t", None))[0][3] == 33
+
+
+@pytest.mark.parametrize("name", ["01", "+1", " 1", "1_"])
+def test_a_broker_has_one_name(machine: SimulatedMachine, name: str) -> None:
+    assert described(machine, (BROKER, name, None)) == [(BROKER, name, 42, 0)]
+
+
+def test_one_response_tells_only_so_many_settings(
+    machine: SimulatedMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(configs, "MAX_ENTRIES", 40)
+    create = CreateTopicsRequest(
+        topics=[CreatableTopic(name="u", num_partitions=1, replication_factor=1)], timeout_ms=1_000
+    )
+    machine.ask(create)
+    answers = described(machine, (TOPIC, "t", None), (TOPIC, "u", None), (BROKER, "", None))
+    assert answers == [(TOPIC, "t", 0, 33), (TOPIC, "u", 44, 0), (BROKER, "", 0, 1)]
 
 
 def test_a_broker_tells_its_settings(machine: SimulatedMachine) -> None:

@@ -10,7 +10,12 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from sawlog.broker.api.describe import describe_broker, describe_cluster_wide, describe_topic
+from sawlog.broker.api.describe import (
+    Entries,
+    describe_broker,
+    describe_cluster_wide,
+    describe_topic,
+)
 from sawlog.cluster.image import TopicImage
 from sawlog.cluster.names import check_name
 from sawlog.core.config_topic import TOPIC_SETTINGS
@@ -22,7 +27,6 @@ from sawlog.protocol.messages.alter_configs_response import (
 )
 from sawlog.protocol.messages.alter_configs_response import AlterConfigsResponse
 from sawlog.protocol.messages.describe_configs_response import (
-    DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
@@ -46,6 +50,10 @@ if TYPE_CHECKING:
 
 TIMEOUT_MS = 30_000
 """These requests carry none; Kafka takes `request.timeout.ms`, whose default this is."""
+
+MAX_ENTRIES = 100_000
+"""In one response of DescribeConfigs: all settings of three thousand topics."""
+TOO_MANY_ENTRIES = "Too many settings for one response: ask for fewer resources at a time."
 
 
 class ResourceType(IntEnum):
@@ -83,31 +91,44 @@ Configs = Mapping[str, str]
 def describe_configs(
     broker: "Broker", _: "Request", message: "DescribeConfigsRequest"
 ) -> DescribeConfigsResponse:
+    """Each resource once, however often it is named: clients keep one answer for it."""
     known = {int(kind) for kind in ResourceType}
     has_unknown = any(resource.resource_type not in known for resource in message.resources)
     results: list[DescribeConfigsResult] = []
-    for resource in message.resources:
-        result = DescribeConfigsResult(
-            resource_type=resource.resource_type, resource_name=resource.resource_name
-        )
+    left = MAX_ENTRIES
+    for (kind, name), keys in _keys_asked(message.resources).items():
+        result = DescribeConfigsResult(resource_type=kind, resource_name=name)
         results.append(result)
         try:
             if has_unknown:  # one such resource fails the whole request
                 raise _bad(MALFORMED)
-            entries = _described(broker, resource, message)
-            keys = resource.configuration_keys
-            result.configs = [e for e in entries if not keys or e.name in keys]
+            entries = _described(broker, kind, name, message)
+            chosen = [e for e in entries if not keys or e.name in keys]
+            if len(chosen) > left:
+                raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MANY_ENTRIES)
+            left -= len(chosen)
+            result.configs = chosen
         except KafkaError as error:
             result.error_code = int(error.code)
             result.error_message = error.message
     return DescribeConfigsResponse(results=results)
 
 
+def _keys_asked(resources: "Sequence[DescribeConfigsResource]") -> dict[tuple[int, str], set[str]]:
+    """For every resource the settings that are asked for; empty: all."""
+    asked: dict[tuple[int, str], set[str]] = {}
+    for resource in resources:
+        name = resource.resource_type, resource.resource_name
+        keys = set(resource.configuration_keys or ())
+        before = asked.get(name, keys)
+        asked[name] = keys | before if keys and before else set()
+    return asked
+
+
 def _described(
-    broker: "Broker", resource: "DescribeConfigsResource", message: "DescribeConfigsRequest"
-) -> list[DescribeConfigsResourceResult]:
-    name = resource.resource_name
-    if resource.resource_type == ResourceType.TOPIC:
+    broker: "Broker", resource_type: int, name: str, message: "DescribeConfigsRequest"
+) -> Entries:
+    if resource_type == ResourceType.TOPIC:
         check_name(name)
         topic = broker.image.topics.get(TopicName(name))
         if topic is None:
@@ -118,7 +139,7 @@ def _described(
             with_synonyms=message.include_synonyms,
             with_documentation=message.include_documentation,
         )
-    if resource.resource_type == ResourceType.BROKER:
+    if resource_type == ResourceType.BROKER:
         if not name:
             return describe_cluster_wide(broker.config)
         _check_broker_name(broker, name, "Broker")
@@ -127,11 +148,11 @@ def _described(
             with_synonyms=message.include_synonyms,
             with_documentation=message.include_documentation,
         )
-    kind = ResourceType(resource.resource_type)
+    kind = ResourceType(resource_type)
     if not name:
         raise _bad(_EMPTY_NAME[kind])
     if kind is ResourceType.CLIENT_METRICS:  # subscriptions that nobody made
-        return []
+        return ()
     raise _bad(f"Unsupported resource type: {kind.name}")
 
 
@@ -140,7 +161,7 @@ def _check_broker_name(broker: "Broker", name: str, what: str) -> None:
         node = int(name)
     except ValueError:
         raise _bad(f"{what} id must be an integer, but it is: {name}") from None
-    if node != broker.node_id:
+    if node != broker.node_id or name != str(node):  # one name each, so that all is told once
         expected = f"{broker.node_id} or empty string" if what == "Broker" else broker.node_id
         raise _bad(f"Unexpected broker id, expected {expected}, but received {name}")
 

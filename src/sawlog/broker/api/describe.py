@@ -6,6 +6,7 @@ behind a topic setting has no value, and so do we.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from sawlog.core.config import ALL_BROKER_SETTINGS, BrokerConfig, TopicConfig
 from sawlog.core.config_topic import BROKER_SYNONYMS, HIDDEN_SETTINGS, TOPIC_SETTINGS
@@ -27,14 +28,44 @@ _BROKER_CHAINS = {
 }
 
 
+Entries = tuple[DescribeConfigsResourceResult, ...]
+"""Shared by all who ask for the same: nobody changes them."""
+
+
+class _Same:
+    """A broker's settings as the key of a cache; they never change."""
+
+    __slots__ = ("config",)
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.config is self.config
+
+    def __hash__(self) -> int:
+        return id(self.config)
+
+
 def describe_topic(
     broker: BrokerConfig,
     given: Mapping[str, str],
     *,
     with_synonyms: bool,
     with_documentation: bool = False,
-) -> list[DescribeConfigsResourceResult]:
+) -> Entries:
     """Every setting of a topic with these settings of its own, in the order of names."""
+    return _describe_topic(_Same(broker), tuple(given.items()), with_synonyms, with_documentation)
+
+
+@lru_cache(maxsize=64)  # most topics have the same settings
+def _describe_topic(
+    key: _Same,
+    own: tuple[tuple[str, str], ...],
+    with_synonyms: bool,
+    with_documentation: bool,
+) -> Entries:
+    broker, given = key.config, dict(own)
     config = TopicConfig(broker, given)
     entries: list[DescribeConfigsResourceResult] = []
     for name in sorted(TOPIC_SETTINGS):
@@ -52,7 +83,7 @@ def describe_topic(
                 read_only=False,
             )
         )
-    return entries
+    return tuple(entries)
 
 
 def creation_sources(broker: BrokerConfig, given: Mapping[str, str]) -> dict[str, int]:
@@ -71,25 +102,31 @@ def creation_sources(broker: BrokerConfig, given: Mapping[str, str]) -> dict[str
     return sources
 
 
-def describe_cluster_wide(broker: BrokerConfig) -> list[DescribeConfigsResourceResult]:
+def describe_cluster_wide(broker: BrokerConfig) -> Entries:
     """What holds for all brokers, whoever is asked."""
     setting = ALL_BROKER_SETTINGS[CLUSTER_WIDE]
-    return [
+    return (
         DescribeConfigsResourceResult(
             name=CLUSTER_WIDE,
             value=_text(broker[CLUSTER_WIDE]),
             config_source=DYNAMIC_DEFAULT_BROKER_CONFIG,
             config_type=int(setting.type),
             documentation=None,
-        )
-    ]
+        ),
+    )
 
 
 def describe_broker(
     broker: BrokerConfig, *, with_synonyms: bool, with_documentation: bool
-) -> list[DescribeConfigsResourceResult]:
+) -> Entries:
     """Every setting of this broker; none of them can be changed while it runs."""
-    return [
+    return _describe_broker(_Same(broker), with_synonyms, with_documentation)
+
+
+@lru_cache(maxsize=4)
+def _describe_broker(key: _Same, with_synonyms: bool, with_documentation: bool) -> Entries:
+    broker = key.config
+    return tuple(
         _entry(
             setting,
             _text(broker[name]),
@@ -99,7 +136,7 @@ def describe_broker(
             read_only=True,
         )
         for name, setting in sorted(ALL_BROKER_SETTINGS.items())
-    ]
+    )
 
 
 def _entry(
