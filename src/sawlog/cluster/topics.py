@@ -12,6 +12,7 @@ from sawlog.cluster import znodes
 from sawlog.cluster.image import MetadataImage, TopicImage
 from sawlog.cluster.member import Condition, Member
 from sawlog.cluster.names import CLUSTER_METADATA_TOPIC, check_collision, check_name
+from sawlog.cluster.on_demand import OnDemand
 from sawlog.cluster.placement import place
 from sawlog.core.config import BrokerConfig, check_topic_configs
 from sawlog.core.config_values import ConfigError
@@ -35,6 +36,7 @@ from sawlog.core.store import (
 Answered = Callable[[KafkaError | None], None]
 """None: it is in the store and in this broker's image."""
 Replicas = tuple[tuple[NodeId, ...], ...]
+ON_DEMAND_TIMEOUT_MS = 30_000
 MAX_PARTITIONS = 10_000
 """Of a topic, and of all topics in one request, as in Kafka: a topic's node in the store stays
 within ZooKeeper's limit."""
@@ -67,6 +69,7 @@ class Topics:
         self._store = member.store
         self._config = config
         self._random = random
+        self.on_demand = OnDemand(member.clock, self._make)
 
     @property
     def _image(self) -> MetadataImage:
@@ -177,6 +180,11 @@ class Topics:
             done,
             {NodeExists: _exists(planned.name)},
         )
+
+    def _make(self, name: str, done: Answered) -> int:
+        planned = self.plan(NewTopic(name))
+        self.create(planned, ON_DEMAND_TIMEOUT_MS, done)
+        return len(planned.replicas)
 
     # Deletion
 

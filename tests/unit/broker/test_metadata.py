@@ -1,5 +1,7 @@
 """Metadata and DescribeTopicPartitions, as a client sees them."""
 
+from itertools import pairwise
+
 import pytest
 
 from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -167,6 +169,32 @@ def test_topics_named_as_files_of_the_store_do_not_keep_the_broker_from_starting
     machine.stop()
     machine.boot()
     assert codes(ask(machine, *names)) == dict.fromkeys(names, 0)
+
+
+def test_asking_for_many_topics_makes_some_and_the_next_request_the_others() -> None:
+    machine = booted()
+    names = [f"t{number}" for number in range(250)]
+    made = [len(machine.broker.image.topics)]
+    for _ in range(3):
+        answer = codes(ask(machine, *names, allow_auto_topic_creation=True))
+        assert set(answer.values()) <= {0, UNKNOWN_TOPIC}
+        ask(machine, *names, allow_auto_topic_creation=True)  # what is under way still counts
+        machine.schedule.run_for(1_000)
+        made.append(len(machine.broker.image.topics))
+    assert [after - before for before, after in pairwise(made)] == [100, 100, 50]
+
+
+def test_topics_that_cannot_be_made_are_logged_once_a_second(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    machine = booted(default_replication_factor="3")
+    names = [f"t{number}" for number in range(50)]
+    for _ in range(2):
+        ask(machine, *names, allow_auto_topic_creation=True)
+        ask(machine, *names, allow_auto_topic_creation=True)
+        machine.schedule.run_for(1_500)
+    told = [r for r in caplog.records if r.message == "topic not made on demand"]
+    assert [vars(record)["fields"]["others"] for record in told] == [0, 99]
 
 
 # DescribeTopicPartitions

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 from sawlog.cluster.image import INTERNAL_TOPICS, NO_NODE, PartitionImage, TopicImage
 from sawlog.cluster.names import name_problem
-from sawlog.cluster.topics import NewTopic
-from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import NO_TOPIC_ID, TopicName
-from sawlog.core.log import EventLogger
 from sawlog.protocol.messages.describe_topic_partitions_response import (
     Cursor,
     DescribeTopicPartitionsResponse,
@@ -36,13 +34,11 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.metadata_request import MetadataRequest
 
 FIRST_VERSION_WITH_TOPIC_IDS = 12
-CREATION_TIMEOUT_MS = 30_000
 TOPIC_OPERATIONS = 0b1101_1111_1000
 """Everything that can be done to a topic: read, write, create, delete, alter, describe, and
 describe and alter configs; the bit numbers are those of Kafka's AclOperation."""
 CLUSTER_OPERATIONS = 0b1_1111_1010_0000
 """Create, alter, describe, cluster action, describe and alter configs, idempotent write."""
-log = EventLogger(__name__)
 
 
 def metadata(broker: "Broker", request: "Request", message: "MetadataRequest") -> MetadataResponse:
@@ -157,7 +153,7 @@ def _topics_by_name(
         )
         is_valid = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if may_create and is_valid and broker.config["auto.create.topics.enable"]:
-            _create(broker, name)
+            broker.topics.on_demand.make(name)
     return found + missing
 
 
@@ -165,21 +161,6 @@ def _missing_code(name: str) -> ErrorCode:
     if name_problem(name) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.INVALID_TOPIC_EXCEPTION
-
-
-def _create(broker: "Broker", name: str) -> None:
-    """Behind the client's back; a second wish for the same topic loses the race in the store."""
-
-    def done(error: KafkaError | None) -> None:
-        if error is not None and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            log.warning("topic not made on demand", topic=name, reason=error.message)
-
-    try:
-        planned = broker.topics.plan(NewTopic(name))
-    except KafkaError as error:
-        done(error)
-    else:
-        broker.topics.create(planned, CREATION_TIMEOUT_MS, done)
 
 
 def describe_topic_partitions(
