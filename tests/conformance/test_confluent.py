@@ -218,3 +218,9 @@ def test_a_wrong_number_of_acknowledgements_is_refused(confluent, create_topic, 
         confluent.produce(topic, [Row(b"x")], acks="2")
     assert refusal.value.code == INVALID_REQUIRED_ACKS
     assert confluent.bounds(topic) == (0, 0)
+
+
+def test_reading_a_topic_that_is_not_there_says_so(confluent, topic) -> None:
+    with pytest.raises(Refused) as refusal:
+        confluent.consume(topic, 1)
+    assert refusal.value.code == UNKNOWN_TOPIC_OR_PARTITION
