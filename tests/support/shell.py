@@ -163,6 +163,10 @@ class RawClient:
         except ConnectionError:
             return True
 
+    def finish_sending(self) -> None:
+        """No more bytes from this side; it still listens."""
+        self._socket.shutdown(socket.SHUT_WR)
+
     def close(self) -> None:
         self._socket.close()
 

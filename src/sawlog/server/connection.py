@@ -2,7 +2,8 @@
 
 A wake-up receives once, hands every whole frame to the application and sends what it answered at
 once. While answers do not leave, or too many requests are open, nothing more is read. Whatever
-goes wrong, here or in the application, ends this connection and no other.
+goes wrong, here or in the application, ends this connection and no other. An end that is the answer
+to a request comes in its turn, after the answers before it.
 """
 
 import socket
@@ -24,6 +25,9 @@ log = EventLogger(__name__)
 
 _LARGE_ANSWER_BYTES = 1 << 12
 """Larger answers do not wait for those to the other requests that came with theirs."""
+
+_UNREAD_RECEIVES = 16
+"""How much of what a client still sends is looked at when its connection ends in good order."""
 
 _ANSWERS_TOGETHER = 16
 """Small ones do, up to so many: a call each would cost more than the requests themselves."""
@@ -50,10 +54,12 @@ class Connection:
 
     __slots__ = (
         "_descriptor",
+        "_end_reason",
         "_exchanges",
         "_forget",
         "_frames",
         "_is_flush_due",
+        "_leaves_by_ms",
         "_max_exchanges",
         "_reading",
         "_receive",
@@ -94,8 +100,11 @@ class Connection:
         self._reading = Reading.OFF
         self.is_delivering = False
         self._is_flush_due = False
-        self.is_finishing = False
         self.is_closed = False
+        # Once nothing more is read
+        self.is_finishing = False
+        self._end_reason = ""
+        self._leaves_by_ms: int | None = None
 
     def start(self) -> None:
         self._read_on()
@@ -149,13 +158,22 @@ class Connection:
         return self._reading is _READING
 
     def _after_cut(self, cut: Cut) -> None:
-        if self.is_closed:
+        if self.is_closed or self.is_finishing:
             self._frames.close()  # what was kept of the burst in which the application closed it
         elif cut is Cut.ENDED:
-            self.close("closed by the client")
+            self._ended()
         elif self._reading is _READING:
             self._stop_reading(Reading.WAITING if self._frames.is_waiting else Reading.HELD)
             self._resume()
+
+    def _ended(self) -> None:
+        """The client sends no more. It may have gone, or wait for what it has asked."""
+        if self._exchanges or self._sender.is_busy:
+            resources = self._resources
+            self._leaves_by_ms = resources.clock.monotonic_ms() + resources.limits.stall_ms
+            self.finish("closed by the client")
+        else:
+            self.close("closed by the client")
 
     def _refuse(self, reason: str) -> None:
         """Bytes that are no frame; what was asked before them is still answered."""
@@ -163,8 +181,8 @@ class Connection:
         self._resources.complaints.warning(
             "connection given up", client=self.client.host, reason=reason
         )
+        self._read_no_more(reason)
         self.flush()
-        self.close(reason)
 
     def _broke(self, event: str) -> None:
         """A bug, which must not come back with every turn of the loop."""
@@ -226,8 +244,17 @@ class Connection:
                 self._resources.complaints.warning(
                     "an answer cannot be read from disk", reason=str(error)
                 )
-                self.close("internal error")
+                exchange.close("internal error")
                 return
+        self._flush_in_time()
+
+    def close_in_turn(self, reason: str) -> None:
+        """Called by an exchange that ends the connection instead of an answer."""
+        if not self.is_closed:
+            self._read_no_more(reason)
+            self._flush_in_time()
+
+    def _flush_in_time(self) -> None:
         if not (self.is_delivering or self._is_flush_due or self._sender.is_busy):
             self._is_flush_due = True
             self._resources.flush_soon(self)
@@ -274,25 +301,34 @@ class Connection:
         )
         if self._watch.is_idle(now_ms, limits, is_awaited=is_awaited):
             self.close(f"idle for {limits.idle_ms} ms")
+        elif is_awaited and self._leaves_by_ms is not None and now_ms >= self._leaves_by_ms:
+            self.close(self._end_reason)  # has most likely gone; an answer may be long in coming
 
-    def finish(self) -> None:
+    def finish(self, reason: str = "the broker stops") -> None:
         """Reads no more; closes once the answers to what was asked have left."""
-        self.is_finishing = True
-        self._stop_reading(Reading.OFF)
-        self._frames.close()
+        self._read_no_more(reason)
         self._finish_when_idle()
 
+    def _read_no_more(self, reason: str) -> None:
+        self.is_finishing = True
+        self._end_reason = reason
+        self._stop_reading(Reading.OFF)
+        self._frames.close()
+
     def _finish_when_idle(self) -> None:
-        if self._exchanges or self._sender.is_busy or self.is_closed:
+        exchanges = self._exchanges
+        is_answer_due = bool(exchanges) and not exchanges[0].is_closing
+        if is_answer_due or self._sender.is_busy or self.is_closed:
             return
         try:
             self._socket.shutdown(socket.SHUT_WR)
             # Unread bytes would turn the close into a reset, which overtakes the last answer.
-            while self._receive_into(self._resources.frame_memory.view):
-                pass
+            for _ in range(_UNREAD_RECEIVES):
+                if not self._receive_into(self._resources.frame_memory.view):
+                    break
         except OSError:
             pass
-        self.close("the broker stops")
+        self.close(self._end_reason)
 
     def close(self, reason: str) -> None:
         """At once, for whatever reason; the application hears of it afterwards."""

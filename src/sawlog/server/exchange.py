@@ -22,12 +22,15 @@ class ConnectedClient:
 
 
 class PendingExchange:
-    """The Exchange port. `outgoing` is None until the answer is given."""
+    """The Exchange port. `outgoing` is None until the answer is given; one that `is_closing` ends
+    the connection when its turn comes.
+    """
 
-    __slots__ = ("_connection", "outgoing")
+    __slots__ = ("_connection", "is_closing", "outgoing")
 
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
+        self.is_closing = False
         self.outgoing: Sequence[Outgoing] | None = None
 
     @property
@@ -37,6 +40,8 @@ class PendingExchange:
     def answer(self, parts: Sequence[Part]) -> None:
         if self.outgoing is not None:
             raise RuntimeError("a request can be answered only once")
+        if self.is_closing:
+            return
         connection = self._connection
         if connection.is_delivering and len(parts) == 1 and type(first := parts[0]) is bytes:
             self.outgoing = (first,)  # the usual case; it leaves at the end of the burst
@@ -44,4 +49,8 @@ class PendingExchange:
             connection.answer(self, parts)
 
     def close(self, reason: str) -> None:
-        self._connection.close(reason)
+        if self.outgoing is None:
+            self.is_closing = True
+            self._connection.close_in_turn(reason)
+        else:
+            self._connection.close(reason)

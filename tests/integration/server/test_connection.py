@@ -16,6 +16,11 @@ def park(exchange: Exchange, request: bytes) -> None:
     """Answers later, or never."""
 
 
+def a_second_later(shell: Shell) -> Shell:
+    shell.clock.advance(1000)
+    return shell
+
+
 def test_a_request_is_answered() -> None:
     async def test() -> None:
         async with Shell() as shell:
@@ -209,6 +214,115 @@ def test_the_application_can_close_a_connection_and_hears_of_it_afterwards() -> 
     run(test)
 
 
+def close_or_echo(exchange: Exchange, request: bytes) -> None:
+    """What begins with `park` is answered later; `close` ends the connection."""
+    if request == b"close":
+        exchange.close("as the client wants it")
+    elif not request.startswith(b"park"):
+        exchange.answer([framed(request)])
+
+
+def test_the_answers_before_a_close_leave_and_nothing_after_it_is_read_or_answered() -> None:
+    async def test() -> None:
+        async with Shell(ScriptedApplication(close_or_echo)) as shell:
+            client = await shell.client()
+            await client.send(framed(b"first") + framed(b"close") + framed(b"after") * 3)
+            assert await client.answer() == b"first"
+            assert await client.is_closed()
+            assert shell.application.requests == [b"first", b"close"]
+
+    run(test)
+
+
+def test_a_close_waits_for_the_answers_before_it_that_are_given_later(tmp_path: Path) -> None:
+    file = StoredFile(tmp_path / "log", b"content")
+
+    async def test() -> None:
+        async with Shell(ScriptedApplication(close_or_echo)) as shell:
+            client = await shell.client()
+            await client.send(framed(b"park") + framed(b"close") + framed(b"after"))
+            await shell.until(lambda: len(shell.application.exchanges) == 2)
+            await shell.settle()
+            assert shell.application.gone == []
+            parked, closing = shell.application.exchanges
+            closing.answer([b"too late", file.slice()])
+            parked.answer([framed(b"appended")])
+            assert await client.answer() == b"appended"
+            assert await client.is_closed()
+            assert shell.application.requests == [b"park", b"close"]
+        assert file.pins == 0
+
+    run(test)
+
+
+def test_a_request_that_ends_the_connection_late_takes_the_answers_after_it_along(
+    tmp_path: Path,
+) -> None:
+    file = StoredFile(tmp_path / "log", b"content")
+
+    async def test() -> None:
+        async with Shell(ScriptedApplication(close_or_echo)) as shell:
+            client = await shell.client()
+            await client.send(framed(b"first") + framed(b"park 1") + framed(b"park 2"))
+            assert await client.answer() == b"first"
+            _, closing, after = shell.application.exchanges
+            after.answer([b"never seen", file.slice()])
+            closing.close("timed out")
+            assert await client.is_closed()
+            await shell.until(lambda: len(shell.application.gone) == 1)
+        assert file.pins == 0
+
+    run(test)
+
+
+def test_bytes_that_are_no_frame_do_not_take_away_an_answer_that_comes_later() -> None:
+    async def test() -> None:
+        async with Shell(ScriptedApplication(park), Limits(frame_bytes=1000)) as shell:
+            client = await shell.client()
+            await client.send(framed(b"park") + b"\xff" * 100)
+            await shell.until(lambda: len(shell.application.exchanges) == 1)
+            await shell.settle()
+            shell.application.exchanges[0].answer([framed(b"appended")])
+            assert await client.answer() == b"appended"
+            assert await client.is_closed()
+
+    run(test)
+
+
+def test_a_client_that_sends_no_more_still_gets_its_answers() -> None:
+    big = framed(bytes(20 * MIB))
+
+    def script(exchange: Exchange, request: bytes) -> None:
+        if request == b"big":
+            exchange.answer([big])
+
+    async def test() -> None:
+        async with Shell(ScriptedApplication(script)) as shell:
+            client = await shell.client()
+            await client.send(framed(b"big") + framed(b"park") + framed(b"not all of it")[:9])
+            client.finish_sending()
+            assert len(await client.answer()) == 20 * MIB
+            await shell.until(lambda: len(shell.application.exchanges) == 2)
+            await shell.settle()
+            shell.application.exchanges[1].answer([framed(b"parked")])
+            assert await client.answer() == b"parked"
+            assert await client.is_closed()
+
+    run(test)
+
+
+def test_a_client_that_has_gone_is_not_kept_for_an_answer_that_does_not_come() -> None:
+    async def test() -> None:
+        async with Shell(ScriptedApplication(park)) as shell:
+            client = await shell.client()
+            await client.send(framed(b"park"))
+            await shell.until(lambda: len(shell.application.exchanges) == 1)
+            client.close()
+            await shell.until(lambda: bool(a_second_later(shell).application.gone))
+
+    run(test)
+
+
 def test_an_answer_to_a_connection_that_is_gone_goes_nowhere(tmp_path: Path) -> None:
     file = StoredFile(tmp_path / "log", b"content")
 
@@ -219,7 +333,7 @@ def test_an_answer_to_a_connection_that_is_gone_goes_nowhere(tmp_path: Path) -> 
             await shell.until(lambda: len(shell.application.exchanges) == 2)
             shell.application.exchanges[1].answer([b"head", file.slice()])
             client.close()
-            await shell.until(lambda: len(shell.application.gone) == 1)
+            await shell.until(lambda: bool(a_second_later(shell).application.gone))
             shell.application.exchanges[0].answer([b"head", file.slice()])
         assert file.pins == 0
 
