@@ -8,7 +8,6 @@ threads and answer on the loop.
 import errno
 import fcntl
 import os
-import resource
 import shutil
 import stat
 import threading
@@ -18,11 +17,13 @@ from collections.abc import Sequence
 from sawlog.core.ports import Buffer, DiskError
 from sawlog.server.disk_files import RealFile, disk_error
 from sawlog.server.disk_threads import DiskThreads, Done, Notify
+from sawlog.server.limits import file_descriptors, granted_descriptors
 
 LOCK_FILE = ".lock"
 TEMPORARY_SUFFIX = ".tmp"
 _READ_BYTES = 1 << 16
 _FILE_MODE = 0o644
+_MOST_DESCRIPTORS = 1 << 16
 
 
 class DirectoryInUse(DiskError):
@@ -367,6 +368,4 @@ def _unlink_quietly(full: str) -> None:
 
 
 def _default_max_descriptors() -> int:
-    """Half of what the process may have: connections need theirs too."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 1 << 16 if soft == resource.RLIM_INFINITY else max(64, soft // 2)
+    return min(_MOST_DESCRIPTORS, file_descriptors(granted_descriptors()))
