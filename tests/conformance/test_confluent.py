@@ -221,6 +221,8 @@ def test_a_wrong_number_of_acknowledgements_is_refused(confluent, create_topic, 
 
 
 def test_reading_a_topic_that_is_not_there_says_so(confluent, topic) -> None:
-    with pytest.raises(Refused) as refusal:
-        confluent.consume(topic, 1)
-    assert refusal.value.code == UNKNOWN_TOPIC_OR_PARTITION
+    impatient = {"topic.metadata.propagation.max.ms": 0}
+    with confluent.consumer(**impatient) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        message = consumer.poll(GUARD_S)
+        assert message.error().code() == UNKNOWN_TOPIC_OR_PARTITION
