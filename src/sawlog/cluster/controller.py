@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from sawlog.cluster import znodes
-from sawlog.cluster.elections import Step, StepKey, steps
+from sawlog.cluster.elections import Step, StepKey, StepKind, steps
 from sawlog.cluster.view import View
 from sawlog.core.config import BrokerConfig
 from sawlog.core.ids import NodeId
@@ -30,6 +30,7 @@ from sawlog.core.store import (
     SetData,
     Store,
     StoreError,
+    StoreUnavailable,
     WatchEvent,
 )
 
@@ -69,8 +70,8 @@ class Controller:
         self._moved = moved
         self._generation = 0
         self._reign: _Reign | None = None
-        self._under_way = 0
         self._sent: set[StepKey] = set()
+        self._refused: set[StepKey] = set()  # for lack of room, at the last try
 
     @property
     def is_active(self) -> bool:
@@ -78,16 +79,17 @@ class Controller:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is to be done, and the view shows all that was."""
-        return not self._under_way and not self._open_steps() and not self._sent
+        """Nothing is to be done, and the view shows all that was, but for what has no room."""
+        is_open = any(step.key not in self._refused for step in self._open_steps())
+        return not is_open and self._sent <= self._refused
 
     def start(self) -> None:
         """Stands for election, now and whenever there is no controller; also after a lost session,
         which ends any reign."""
         self._generation += 1
         self._reign = None
-        self._under_way = 0
         self._sent = set()
+        self._refused = set()
         self._look()
 
     def stop(self) -> None:
@@ -144,6 +146,7 @@ class Controller:
                 Create(znodes.CONTROLLER, record, ephemeral=True),
             ],
             answered,
+            urgent=True,
         )
 
     def _rule(self, reign: _Reign) -> None:
@@ -174,36 +177,43 @@ class Controller:
         reign = self._reign
         if reign is None:
             return
-        batch: list[Step] = []
-        size = 0
+        by_kind: dict[StepKind, list[Step]] = {kind: [] for kind in StepKind}
         for step in self._open_steps():
-            if batch and size + len(step.operations) > MAX_OPERATIONS:
-                self._write(reign, batch)
-                batch, size = [], 0
-            batch.append(step)
-            size += len(step.operations)
-        if batch:
-            self._write(reign, batch)
+            by_kind[step.kind].append(step)
+        for kind, todo in by_kind.items():
+            batch: list[Step] = []
+            size = 0
+            for step in todo:
+                if batch and size + len(step.operations) > MAX_OPERATIONS:
+                    self._write(reign, kind, batch)
+                    batch, size = [], 0
+                batch.append(step)
+                size += len(step.operations)
+            if batch:
+                self._write(reign, kind, batch)
 
-    def _write(self, reign: _Reign, batch: list[Step]) -> None:
+    def _write(self, reign: _Reign, kind: StepKind, batch: list[Step]) -> None:
+        """Of one kind, because each may land where the others have no room."""
         generation = self._generation
-        self._under_way += 1
-        self._sent.update(step.key for step in batch)
+        keys = {step.key for step in batch}
+        self._sent |= keys
 
         def answered(result: list[Result] | StoreError) -> None:
             if generation != self._generation:
                 return
-            self._under_way -= 1
             if isinstance(result, StoreError):
-                self._sent.difference_update(step.key for step in batch)
+                self._sent -= keys
+                if isinstance(result, StoreUnavailable):
+                    self._refused |= keys
                 self._failed(result)
             else:
+                self._refused -= keys
                 self._moved()
 
         operations: list[Operation] = [Check(znodes.CONTROLLER_EPOCH, reign.version)]
         for step in batch:
             operations += step.operations
-        self._store.multi(operations, answered)
+        self._store.multi(operations, answered, urgent=kind is not StepKind.CREATION)
 
     def _failed(self, error: StoreError) -> None:
         if isinstance(error, BadVersion) and error.path == znodes.CONTROLLER_EPOCH:

@@ -6,6 +6,7 @@ an epoch has one appender.
 """
 
 from collections.abc import Container, Iterator
+from enum import Enum
 from typing import NamedTuple
 
 from sawlog.cluster import znodes
@@ -25,9 +26,18 @@ class StepKey(NamedTuple):
     leader_epoch: int
 
 
+class StepKind(Enum):
+    """In the order in which they are written: what makes room comes first."""
+
+    DELETION = "deletion"
+    ELECTION = "election"
+    CREATION = "creation"
+
+
 class Step(NamedTuple):
     key: StepKey
     operations: list[Operation]
+    kind: StepKind
 
 
 def steps(
@@ -65,7 +75,9 @@ def _deletion(view: View, name: TopicName) -> Iterator[Step]:
     if topic is not None and not topic.is_read:
         return
     if topic is None or not _is_going(view, topic):
-        yield Step(StepKey(name.encode(), -1, view.deletions[name].created), [wish])
+        yield Step(
+            StepKey(name.encode(), -1, view.deletions[name].created), [wish], StepKind.DELETION
+        )
         return
     operations: list[Operation] = []
     for index in topic.states:
@@ -74,7 +86,9 @@ def _deletion(view: View, name: TopicName) -> Iterator[Step]:
     if topic.states:
         operations.append(Delete(znodes.partitions_path(name)))
     operations += [Delete(znodes.topic_path(name)), Delete(znodes.config_path(name)), wish]
-    yield Step(StepKey(topic.assignment.topic_id, -1, len(topic.states)), operations)
+    yield Step(
+        StepKey(topic.assignment.topic_id, -1, len(topic.states)), operations, StepKind.DELETION
+    )
 
 
 def _topic_steps(
@@ -93,9 +107,10 @@ def _topic_steps(
         if new is None:
             continue
         key = StepKey(topic.assignment.topic_id, index, new.leader_epoch)
+        kind = StepKind.CREATION if old is None else StepKind.ELECTION
         if key in taken:
             needs_parent = needs_parent and old is not None
-            yield Step(key, [])
+            yield Step(key, [], kind)
             continue
         path = znodes.state_path(topic.name, index)
         operations: list[Operation] = []
@@ -107,7 +122,7 @@ def _topic_steps(
                 needs_parent = False
             operations.append(Create(znodes.partition_path(topic.name, index)))
             operations.append(Create(path, znodes.encode_state(new)))
-        yield Step(key, operations)
+        yield Step(key, operations, kind)
 
 
 def _elect(

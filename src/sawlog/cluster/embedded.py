@@ -1,8 +1,9 @@
 """The Store of a single broker: the tree in this process, journaled in the data directory.
 
-A write is checked against the tree, appended to the journal and applied; its answer, and the
-watches it sets off, wait for the fsync that covers it, and so does every read that could have seen
-it. One fsync serves all writes that came while the last one ran.
+A write is checked against the tree, appended to the journal and applied; its answer, its watches,
+and every read that could have seen it wait for the fsync that covers it. One fsync serves all
+writes that came while the last one ran. What is only about ephemerals is not written for its own
+sake, because no later start wants it: so a broker leaves, and comes back, on a full disk too.
 """
 
 from collections import deque
@@ -12,9 +13,11 @@ from typing import TypeVar
 
 from sawlog.cluster.callbacks import guarded
 from sawlog.cluster.journal import SNAPSHOT_BYTES, Journal
+from sawlog.cluster.reserve import Reserve
+from sawlog.cluster.tree import CHANGED, Applied
 from sawlog.cluster.watches import Watches
 from sawlog.core.log import EventLogger
-from sawlog.core.ports import Disk, DiskError, Timer
+from sawlog.core.ports import Disk, DiskError, DiskFull, Timer
 from sawlog.core.store import (
     ConnectionLost,
     Delete,
@@ -30,6 +33,8 @@ from sawlog.core.store import (
     Watch,
 )
 
+HELD_MS = 1_000
+"""Between two tries at what waits in memory for room."""
 T = TypeVar("T")
 log = EventLogger("sawlog.cluster.embedded")
 
@@ -46,6 +51,7 @@ class EmbeddedStore:
         # What is to be told, and the change that must be durable before.
         self._outbox: deque[tuple[int, Callable[[], None], Callable[[], None]]] = deque()
         self._delivery_is_due = False
+        self._held_is_due = False
         self._failure: DiskError | None = None
         self.state = SessionState.CONNECTED
         self.session_id = self._tree.number + 1
@@ -53,6 +59,8 @@ class EmbeddedStore:
         if leftovers:
             # The process that owned them is gone, or this one could not have the directory.
             self._write([Delete(path) for path in leftovers])
+        self._reserve = Reserve(disk, timer, lambda: self.state is SessionState.LOST)
+        self._reserve.keep()
 
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
         self._listeners.append(listener)
@@ -84,14 +92,16 @@ class EmbeddedStore:
 
         self._answer_read(path, read, done)
 
-    def multi(self, operations: Sequence[Operation], done: Done[list[Result]]) -> None:
+    def multi(
+        self, operations: Sequence[Operation], done: Done[list[Result]], *, urgent: bool = False
+    ) -> None:
         path = operations[0].path if operations else ""
         answer: list[Result] | StoreError
         if self.state is not SessionState.CONNECTED:
             answer = SessionLost(path)
         else:
             try:
-                answer = self._write(operations)
+                answer = self._write(operations, urgent=urgent)
             except StoreError as error:
                 answer = error
         self._tell(lambda: done(answer), lambda: done(ConnectionLost(path)))
@@ -100,6 +110,8 @@ class EmbeddedStore:
         leftovers = self._tree.ephemerals(self.session_id)
         if self.state is SessionState.CONNECTED and leftovers:
             self._write([Delete(path) for path in leftovers])
+            if self._held_is_due:
+                self._write_held()
         self.state = SessionState.LOST
 
         def closed() -> None:
@@ -120,22 +132,65 @@ class EmbeddedStore:
                 answer = error
         self._tell(lambda: done(answer), lambda: done(ConnectionLost(path)))
 
-    def _write(self, operations: Sequence[Operation]) -> list[Result]:
+    def _write(self, operations: Sequence[Operation], *, urgent: bool = False) -> list[Result]:
         """Applied and in the journal, not yet durable; StoreError, and nothing has changed."""
         applied = self._tree.apply(operations, self.session_id)
         if not applied.changes:  # checks alone: nothing to journal
             self._tree.undo()
             return applied.results
         try:
-            self._journal.append(applied.number, applied.changes)
+            self._record(applied, urgent=urgent)
         except DiskError as error:
             self._tree.undo()
             log.error("the store's journal takes no more", reason=error.reason)
             raise StoreUnavailable(operations[0].path, error.reason) from error
         for watch, event in self._watches.triggered(applied.changes):
             self._tell(partial(watch, event), _nothing)
-        self._journal.sync_later(self._synced)
+        if self._journal.last > self._journal.synced:
+            self._journal.sync_later(self._synced)
         return applied.results
+
+    def _record(self, applied: Applied, *, urgent: bool) -> None:
+        number, _, changes = applied
+        lasting = [change for change in changes if not change.owner]
+        if not lasting:
+            self._journal.hold(number, changes)
+            return
+        try:
+            self._journal.append(number, changes)
+        except DiskFull:
+            if not urgent:
+                raise
+            if all(change.kind == CHANGED for change in lasting):
+                # Lost in a crash, it is made again at the next start.
+                self._journal.hold(number, changes)
+                self._write_held_later()
+                return
+            if not self._reserve.give(self._journal.size_of(changes)):
+                raise
+            self._journal.append(number, changes)
+
+    def _write_held_later(self) -> None:
+        if not self._held_is_due:
+            self._held_is_due = True
+            log.error("the disk is full: elections are kept in memory until there is room")
+            self._timer.after(HELD_MS, self._try_held)
+
+    def _try_held(self) -> None:
+        if self.state is SessionState.CONNECTED and not self._write_held():
+            self._timer.after(HELD_MS, self._try_held)
+        else:
+            self._held_is_due = False
+
+    def _write_held(self) -> bool:
+        try:
+            self._journal.append_held()
+        except DiskError as error:
+            log.warning("the store's journal takes no more", reason=error.reason)
+            return False
+        if self._journal.last > self._journal.synced:
+            self._journal.sync_later(self._synced)
+        return True
 
     def _tell(self, action: Callable[[], None], instead: Callable[[], None]) -> None:
         """Calls `action` once all changes up to now are durable; `instead`, if they never are."""

@@ -22,12 +22,13 @@ from sawlog.core.ports import Disk, DiskError, File
 SNAPSHOT = "store.snapshot"
 JOURNAL_PREFIX = "store.journal."
 _JOURNAL = re.compile(r"store\.journal\.[0-9]{20}")
-_ASIDE = re.compile(r"store\.snapshot\.[0-9]+\.tmp")
+_ASIDE = re.compile(r"store\.(snapshot|reserve)\.[0-9]+\.tmp")
 """Whole names, as they are written here and by the disk: a topic may be called `store.snapshot.x`,
 but its directories end with a dash and a number."""
 MAGIC = b"SWJ1"
 SNAPSHOT_BYTES = 4 << 20
 """Of journal, after which a snapshot is made: as much is read within a tenth of a second."""
+BLOCK_BYTES = 4096
 HEADER = struct.Struct(">4sII")  # magic, length and CRC32C of the payload
 log = EventLogger("sawlog.cluster.journal")
 
@@ -96,6 +97,8 @@ class Journal:
         self._disk = disk
         self._snapshot_bytes = snapshot_bytes
         self._file: File
+        self._held: list[bytes] = []
+        self._last_held = 0
         self._old_files: list[str] = []
         self._syncing = False
         self._snapshotting = False
@@ -182,12 +185,31 @@ class Journal:
 
     def append(self, number: int, changes: Sequence[Change]) -> None:
         """Raises DiskError, and then nothing was written."""
-        rows = [[c.kind, c.path, c.data.decode("latin-1"), c.owner] for c in changes]
-        self._write([number, self.synced, rows])
-        self.last = number
+        self._append([*self._held, self._record(number, changes)], number)
 
-    def _write(self, payload: list[Any]) -> None:
-        self._file.append([encode_record(json.dumps(payload, separators=(",", ":")))])
+    def hold(self, number: int, changes: Sequence[Change]) -> None:
+        """For changes that need not be durable: they are written with the next one that must."""
+        self._held.append(self._record(number, changes))
+        self._last_held = number
+
+    def append_held(self) -> None:
+        """As `append`, of what is held alone."""
+        if self._held:
+            self._append(self._held, self._last_held)
+
+    def size_of(self, changes: Sequence[Change]) -> int:
+        """The room that `append` needs for these, in whole blocks of the disk."""
+        size = sum(map(len, self._held)) + len(self._record(self.last, changes))
+        return size + 2 * BLOCK_BYTES
+
+    def _record(self, number: int, changes: Sequence[Change]) -> bytes:
+        rows = [[c.kind, c.path, c.data.decode("latin-1"), c.owner] for c in changes]
+        return _encode([number, self.synced, rows])
+
+    def _append(self, records: list[bytes], last: int) -> None:
+        self._file.append(records)
+        self._held = []
+        self.last = last
 
     def sync_later(self, done: Callable[[DiskError | None], None]) -> None:
         """One fdatasync at a time: a call while one is under way is dropped, because whoever made
@@ -211,7 +233,7 @@ class Journal:
         if self.last != self.synced:
             return
         try:
-            self._write([self.last, self.synced, []])
+            self._file.append([_encode([self.last, self.synced, []])])
         except DiskError as error:
             log.warning("no mark in the store's journal", reason=error.reason)
 
@@ -220,6 +242,7 @@ class Journal:
         return (
             self._file.size >= self._snapshot_bytes
             and self.last == self.synced
+            and not self._held  # the new journal begins where the old one ends
             and not self._snapshotting
         )
 
@@ -252,6 +275,10 @@ class Journal:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _encode(payload: list[Any]) -> bytes:
+    return encode_record(json.dumps(payload, separators=(",", ":")))
 
 
 def _name(base: int) -> str:

@@ -206,7 +206,7 @@ class Topics:
         def found(node: Node | StoreError) -> None:
             """A wish for this very topic, or for an older one of its name: that one goes first."""
             if isinstance(node, NoNode):
-                self._store.multi(wish, written)
+                self._store.multi(wish, written, urgent=True)
             elif isinstance(node, StoreError):
                 done(_unavailable(node))
             else:
@@ -214,9 +214,9 @@ class Topics:
 
         def gone(_: WatchEvent) -> None:
             if not shows(self._image):
-                self._store.multi(wish, _ignore)
+                self._store.multi(wish, _ignore, urgent=True)
 
-        self._store.multi(wish, written)
+        self._store.multi(wish, written, urgent=True)
 
     # More partitions
 

@@ -35,7 +35,8 @@ CREATED, CHANGED, DELETED = "c", "s", "d"
 
 
 class Change(NamedTuple):
-    """What happened to one node: enough to do it again, with nothing left to decide."""
+    """What happened to one node: enough to do it again, with nothing left to decide. With an owner
+    it is about an ephemeral, which no later start wants to know of."""
 
     kind: str
     path: str
@@ -152,13 +153,13 @@ class Tree:
         if isinstance(operation, SetData):
             self._check_data(operation.path, operation.data)
             self._set(operation.path, operation.data)
-            changes.append(Change(CHANGED, operation.path, operation.data))
+            changes.append(Change(CHANGED, operation.path, operation.data, entry.owner))
             return entry.stat()
         if isinstance(operation, Delete):
             if entry.children or operation.path == ROOT:
                 raise NotEmpty(operation.path)
             self._delete(operation.path)
-            changes.append(Change(DELETED, operation.path))
+            changes.append(Change(DELETED, operation.path, owner=entry.owner))
             return None
         assert isinstance(operation, Check)
         return None

@@ -172,8 +172,13 @@ class Store(Protocol):
         goes, and DELETED when the node itself goes."""
         ...
 
-    def multi(self, operations: Sequence[Operation], done: Done[list[Result]]) -> None:
-        """All operations in order as one change, or none and the error of the first that fails."""
+    def multi(
+        self, operations: Sequence[Operation], done: Done[list[Result]], *, urgent: bool = False
+    ) -> None:
+        """All operations in order as one change, or none and the error of the first that fails.
+        An urgent one is an election or a deletion: where the store itself is short of room, it
+        takes these from its reserve, and elections, which the next start makes anew, into memory
+        until there is room."""
         ...
 
     def close(self, done: Callable[[], None]) -> None:

@@ -126,7 +126,13 @@ class SimulatedStore:
 
         self._send(_Call(path, act, done))
 
-    def multi(self, operations: Sequence[Operation], done: Done[list[Result]]) -> None:
+    def multi(
+        self,
+        operations: Sequence[Operation],
+        done: Done[list[Result]],
+        *,
+        urgent: bool = False,  # noqa: ARG002 -- this one always has room
+    ) -> None:
         path = operations[0].path if operations else ""
         asked = list(operations)
         self._send(_Call(path, lambda: self._service.write(asked, self.session_id), done))

@@ -1,0 +1,188 @@
+"""A full disk: the broker stops, starts, serves reads, and deletes topics on it."""
+
+from typing import Any
+
+import pytest
+
+from sawlog.cluster.embedded import HELD_MS
+from sawlog.cluster.reserve import REMAKE_MS, RESERVE, RESERVE_BYTES
+from sawlog.core.ids import TopicName
+from sawlog.core.store import Create, Delete, SetData, StoreUnavailable
+from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from sawlog.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from sawlog.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from sawlog.protocol.messages.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from sawlog.protocol.records import Record, build_batch
+from sawlog.simulation.disk import SimulatedDisk
+from sawlog.simulation.machine import SimulatedMachine
+from sawlog.simulation.schedule import SeededRandom
+from support.cluster import SoleBroker
+from support.stores import EmbeddedOnSimulatedDisk, Session
+
+
+@pytest.fixture
+def machine() -> SimulatedMachine:
+    """With a topic of three partitions and a record in the first."""
+    machine = SimulatedMachine(1)
+    machine.boot()
+    topics = [
+        CreatableTopic(name=name, num_partitions=3, replication_factor=1) for name in ("t", "u")
+    ]
+    machine.ask(CreateTopicsRequest(topics=topics, timeout_ms=1_000))
+    assert produce(machine) == 0
+    machine.schedule.run_for(1_000)
+    return machine
+
+
+def produce(machine: SimulatedMachine) -> int:
+    batch = build_batch([Record(0, 1, None, b"value", ())])
+    data = PartitionProduceData(index=0, records=memoryview(bytes(batch)))
+    topic = TopicProduceData(name="t", partition_data=[data])
+    response = machine.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[topic]), 9)
+    code: int = response.responses[0].partition_responses[0].error_code
+    return code
+
+
+def fetched(machine: SimulatedMachine) -> tuple[int, bool]:
+    """The error code, and whether the record came."""
+    partition = FetchPartition(partition=0, partition_max_bytes=1 << 20)
+    topic = FetchTopic(topic="t", partitions=[partition])
+    request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=[topic])
+    answer: Any = machine.ask(request, 11).responses[0].partitions[0]
+    return answer.error_code, b"value" in bytes(answer.records or b"")
+
+
+def delete(machine: SimulatedMachine, name: str) -> int:
+    topics = [DeleteTopicState(name=name, topic_id=bytes(16))]
+    response = machine.ask(DeleteTopicsRequest(topics=topics, timeout_ms=5_000))
+    code: int = response.responses[0].error_code
+    return code
+
+
+def fill(disk: SimulatedDisk) -> None:
+    disk.free_bytes = 0
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_reads_are_served_after_a_start_on_a_full_disk(
+    machine: SimulatedMachine, clean: bool
+) -> None:
+    for _ in range(3):
+        fill(machine.disk)
+        if clean:
+            machine.stop()
+        else:
+            machine.kill()
+        machine.boot()
+        machine.schedule.run_for(1_000)
+        assert fetched(machine) == (0, True)
+        assert produce(machine) != 0
+    machine.disk.free_bytes = None
+    machine.schedule.run_for(10_000)
+    assert produce(machine) == 0
+
+
+def test_elections_on_a_full_disk_are_written_when_there_is_room() -> None:
+    broker = SoleBroker()
+    broker.create("t", 2)
+    fill(broker.disk)
+    broker.restart()
+    before = broker.image.topics[TopicName("t")].partitions[0].leader_epoch
+    broker.disk.free_bytes = None
+    broker.schedule.run_for(2 * HELD_MS)
+    broker.restart()
+    assert before == 1
+    assert broker.image.topics[TopicName("t")].partitions[0].leader_epoch == 2
+
+
+@pytest.mark.parametrize("restarts", [0, 2])
+def test_topics_are_deleted_on_a_full_disk_and_stay_so(
+    machine: SimulatedMachine, restarts: int
+) -> None:
+    fill(machine.disk)
+    for _ in range(restarts):
+        machine.kill()
+        machine.boot()
+        fill(machine.disk)
+    assert delete(machine, "u") == 0
+    machine.kill()
+    fill(machine.disk)
+    machine.boot()
+    assert list(machine.broker.image.topics) == ["t"]
+
+
+def test_what_is_not_urgent_leaves_the_reserve_alone(machine: SimulatedMachine) -> None:
+    fill(machine.disk)
+    topic = CreatableTopic(name="new", num_partitions=1, replication_factor=1)
+    response = machine.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1_000))
+    assert response.topics[0].error_code == 56
+    assert len(machine.disk.read_file(RESERVE)) == RESERVE_BYTES
+
+
+def test_the_reserve_is_made_whole_when_there_is_room(machine: SimulatedMachine) -> None:
+    fill(machine.disk)
+    assert delete(machine, "u") == 0
+    assert 0 < len(machine.disk.read_file(RESERVE)) < RESERVE_BYTES
+    machine.schedule.run_for(2 * REMAKE_MS)
+    assert len(machine.disk.read_file(RESERVE)) < RESERVE_BYTES
+    machine.disk.free_bytes = None
+    machine.schedule.run_for(2 * REMAKE_MS)
+    assert len(machine.disk.read_file(RESERVE)) == RESERVE_BYTES
+
+
+def test_a_deletion_left_over_without_any_room_does_not_keep_the_broker_from_starting() -> None:
+    broker = SoleBroker()
+    broker.create("t", 2)
+    broker.schedule.run_for(100)
+    wish: list[object] = []
+    broker.member._controller.stop()  # it dies before it gets to it
+    broker.store.multi([Create("/admin/delete_topics/t")], wish.append)
+    broker.schedule.run(lambda: bool(wish))
+    broker.disk.remove(RESERVE)
+    fill(broker.disk)
+    broker.restart()
+    assert TopicName("t") in broker.image.topics
+    broker.disk.free_bytes = None
+    broker.schedule.run_for(5_000)
+    assert broker.image.topics == {}
+
+
+# The store alone
+
+
+def test_ephemerals_take_no_room_and_the_session_ends_on_a_full_disk() -> None:
+    harness = EmbeddedOnSimulatedDisk()
+    session = Session(harness)
+    session.multi(Create("/a"))
+    fill(harness.disk)
+    session.multi(Create("/a/e", ephemeral=True))
+    session.multi(SetData("/a/e", b"1"))
+    with pytest.raises(StoreUnavailable):
+        session.multi(SetData("/a", b"1"), Create("/a/f", ephemeral=True))
+    assert session.children("/a") == ["e"]
+    session.close()
+    assert Session(harness).children("/a") == []
+
+
+def test_what_came_with_ephemerals_before_it_is_there_after_a_power_loss() -> None:
+    """Changes that were not written at once are written before the next, in their order."""
+    for seed in range(20):
+        harness = EmbeddedOnSimulatedDisk(seed)
+        session = Session(harness)
+        session.multi(Create("/a"), Create("/e", ephemeral=True))
+        for number in range(5):
+            session.multi(SetData("/e", b"%d" % number))
+            session.multi(Create("/f", ephemeral=True))
+            session.multi(Create("/a/n", sequential=True))
+            session.multi(Delete("/f"))
+        created = session.exists("/a/n0000000004").created
+        harness.schedule.clear()
+        harness.disk.power_loss(SeededRandom(seed))
+        after = Session(harness)
+        assert len(after.children("/a")) == 5
+        assert after.exists("/a/n0000000004").created == created
+        assert after.children("/") == ["a"]
