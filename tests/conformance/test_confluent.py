@@ -220,9 +220,11 @@ def test_a_wrong_number_of_acknowledgements_is_refused(confluent, create_topic, 
     assert confluent.bounds(topic) == (0, 0)
 
 
-def test_reading_a_topic_that_is_not_there_says_so(confluent, topic) -> None:
-    impatient = {"topic.metadata.propagation.max.ms": 0}
-    with confluent.consumer(**impatient) as consumer:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        message = consumer.poll(GUARD_S)
-        assert message.error().code() == UNKNOWN_TOPIC_OR_PARTITION
+def test_asking_for_a_topic_that_is_not_there_says_so_and_makes_none(
+    confluent, admin, topic
+) -> None:
+    tp = TopicPartition(topic, 0)
+    with confluent.consumer() as consumer, pytest.raises(KafkaException) as refusal:
+        consumer.get_watermark_offsets(tp, timeout=GUARD_S)
+    assert code_of(refusal) in (UNKNOWN_TOPIC_OR_PARTITION, LOCAL_UNKNOWN_PARTITION)
+    assert topic not in admin.list_topics(timeout=GUARD_S).topics

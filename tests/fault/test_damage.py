@@ -289,7 +289,7 @@ class TestTheJournalOfTheStore:
     def test_without_it_the_logs_are_not_taken_for_nobodys(self, data: Path) -> None:
         for path in data.glob("store.*"):
             path.unlink()
-        assert "belongs to" in refusal(data)
+        assert "store is missing" in refusal(data)
         assert len(segments(data)) > 3
 
 

@@ -15,6 +15,7 @@ from support.wire import Wire
 TOPIC = "damaged"
 PARTITION = f"{TOPIC}-0"
 BATCHES = 330
+CHECKPOINTED = 310  # the checkpoint speaks of some of these; what comes after lies above it
 RECORDS_A_BATCH = 10
 RECORDS = BATCHES * RECORDS_A_BATCH
 VALUE_BYTES = 1_000
@@ -79,12 +80,21 @@ def write(directory: Path, *, is_killed: bool) -> Written:
     try:
         Confluent(server.bootstrap).create_topic(TOPIC, config=CONFIG)
         producer = Producer(server)
-        producer.send(*range(BATCHES))
+        producer.send(*range(CHECKPOINTED))
+        _wait_for_checkpoint(server.data)
+        producer.send(*range(CHECKPOINTED, BATCHES))
         if not is_killed:
             server.stop()
         return Written(server.data, producer.producer_id)
     finally:
         server.kill()
+
+
+def _wait_for_checkpoint(data: Path) -> None:
+    """A roll has it written off the loop, soon."""
+    deadline = time.monotonic() + 60
+    while recovery_point(data) == 0:
+        assert time.monotonic() < deadline, "no checkpoint was written"
 
 
 def segments(data: Path, suffix: str = ".log") -> list[Path]:

@@ -17,6 +17,38 @@ REFUSED = {
     "resource_name": "configs-w",
 }
 REFUSED_TWICE = Differs(KAFKA_FAILS, {"": {"throttle_time_ms": 0, "responses": [REFUSED] * 2}})
+
+
+def described(name: str, value: str, source: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "value": value,
+        "read_only": False,
+        "config_source": source,
+        "is_sensitive": False,
+        "synonyms": [],
+        "config_type": 5,
+        "documentation": None,
+    }
+
+
+TOGETHER = Differs(
+    "Sawlog describes a resource once, with all that was asked: so an answer has a bound",
+    {
+        "results": [
+            {
+                "error_code": "NONE",
+                "error_message": "",
+                "resource_type": TOPIC,
+                "resource_name": "configs",
+                "configs": [
+                    described("flush.ms", "9223372036854775807", 5),
+                    described("retention.ms", "1000", 1),
+                ],
+            }
+        ]
+    },
+)
 UNKNOWN_OPERATION = Differs(KAFKA_FAILS, {"responses.0.error_code": "INVALID_REQUEST"})
 
 
@@ -53,7 +85,8 @@ def describing(talk: Dialogue) -> None:
     ask("an unknown topic", resource("configs-none"))
     ask("a name that is none", resource("not a name!"))
     ask("an empty name", resource(""))
-    ask("a topic twice", resource("configs", ["retention.ms"]), resource("configs", ["flush.ms"]))
+    twice = (resource("configs", ["retention.ms"]), resource("configs", ["flush.ms"]))
+    ask("a topic twice", *twice, differs=TOGETHER)
     ask("a topic and an unknown one", resource("configs", ["flush.ms"]), resource("c-none"))
     for kind in (UNKNOWN, 1, 3, 99):
         ask(f"resource type {kind}", resource("configs", kind=kind))
