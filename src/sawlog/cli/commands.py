@@ -108,7 +108,7 @@ def _show_usage_error(error: click.UsageError) -> None:
         click.echo(message, err=True)
         return
     path = error.ctx.command_path if error.ctx is not None else "sawlog"
-    sentence = " ".join(message.split()).rstrip(".")
+    sentence = " ".join(message.split()).rstrip(".?")
     click.echo(f"{path}: {sentence}; see {path} --help", err=True)
 
 

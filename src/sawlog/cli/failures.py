@@ -12,7 +12,6 @@ _HINTS = {
     ErrorCode.OFFSET_OUT_OF_RANGE: "start within, or use --out-of-range earliest or latest",
     ErrorCode.INVALID_TIMESTAMP: "the topic's message.timestamp.before.max.ms and"
     " message.timestamp.after.max.ms say what is taken",
-    ErrorCode.MESSAGE_TOO_LARGE: "the topic's max.message.bytes says what is taken",
 }
 
 

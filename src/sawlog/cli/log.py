@@ -18,7 +18,6 @@ from sawlog.cli.segments import (
     TIME_ENTRY,
     Batch,
     Damage,
-    Found,
     Segment,
     find_segments,
     read_entries,
@@ -58,9 +57,11 @@ def dump(
         for entry in islice(_index_entries(path, first_offset), count):
             _print_entry(entry, as_json)
         return
-    found = _find(path)
+    found = find_segments(path)
     for error in found.unreadable:
         raise error
+    if not found.segments:
+        raise _no_segments(path)
     for segment, batch in islice(_batches(found.segments, first_offset), count):
         _print_found(segment, batch, with_records, as_json)
 
@@ -78,10 +79,12 @@ def verify(path: Path, headers_only: bool, as_json: bool) -> None:
 
     A broker that runs meanwhile may show its unfinished last batch as damage.
     """
-    found = _find(path)
+    found = find_segments(path)
     total = sum(segment.log.stat().st_size for segment in found.segments if segment.log.exists())
     with progress("verifying", total, unit="bytes") as bar:
         findings = verify_segments(found, open_batches=not headers_only, meter=bar)
+    if not found.segments and not findings.damages:
+        raise _no_segments(path)
     if as_json:
         print_json(_findings(findings))
     else:
@@ -100,14 +103,11 @@ def verify(path: Path, headers_only: bool, as_json: bool) -> None:
         click.get_current_context().exit(FAILED)
 
 
-def _find(path: Path) -> Found:
-    found = find_segments(path)
-    if not any(found):
-        raise click.UsageError(
-            f"{path} holds no segments; expected a data directory, a partition's directory or a"
-            " file like 00000000000000000000.log"
-        )
-    return found
+def _no_segments(path: Path) -> click.UsageError:
+    return click.UsageError(
+        f"{path} holds no segments; expected a data directory, a partition's directory or a file"
+        " like 00000000000000000000.log"
+    )
 
 
 def _batches(

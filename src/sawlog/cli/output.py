@@ -4,6 +4,7 @@ Results go to stdout, everything else to stderr. rich is imported when a table o
 """
 
 import contextlib
+import io
 import json
 import sys
 import time
@@ -47,10 +48,16 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Non
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
-    console = Console(width=_TABLE_WIDTH, highlight=False, markup=False, emoji=False)
-    with console.capture() as drawn:
-        console.print(table)
-    print_line(drawn.get().rstrip("\n"))
+    drawn = io.StringIO()  # rich has its own ideas of what to do when the output fails
+    Console(
+        file=drawn,
+        width=_TABLE_WIDTH,
+        force_terminal=sys.stdout.isatty(),
+        highlight=False,
+        markup=False,
+        emoji=False,
+    ).print(table)
+    print_line(drawn.getvalue().rstrip("\n"))
 
 
 def note(message: str) -> None:

@@ -146,7 +146,7 @@ class _Sending:
             )
         except (NoRecord, KafkaError) as error:
             self._producer.flush()
-            done = f"the {counted(self._count, 'line')} before it were sent"
+            done = f"sent before it: {counted(self._count, 'line')}"
             raise Stopped(error, f"line {self._count + 1}: ", done) from None
         self._count += 1
         if self._producer.has_failed:
@@ -154,7 +154,7 @@ class _Sending:
 
     def _so_far(self) -> str:
         delivered = counted(self._producer.delivered_count, "record")
-        return f"{delivered} delivered, the input left unread behind line {self._count}"
+        return f"{delivered} delivered, the input read up to line {self._count}"
 
 
 def _plain(

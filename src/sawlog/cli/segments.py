@@ -13,7 +13,11 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from sawlog.protocol.batches import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
-from sawlog.storage.files import DELETED_DIRECTORY, parse_offset_name
+from sawlog.storage.files import (
+    DELETED_DIRECTORY,
+    parse_offset_name,
+    parse_partition_directory,
+)
 
 OFFSET_ENTRY = struct.Struct(">ii")  # relative offset, position
 TIME_ENTRY = struct.Struct(">qi")  # timestamp, relative offset
@@ -72,8 +76,8 @@ def find_segments(path: Path) -> Found:
     for directory, _, names in os.walk(path, onerror=found.unreadable.append):
         here = Path(directory)
         found.segments.extend(Segment(here / name) for name in names if _is_log(name))
-        is_doomed = directory.endswith(DELETED_DIRECTORY)
-        if not is_doomed and any(parse_offset_name(name) for name in names):
+        is_partition = parse_partition_directory(here.name) or any(map(parse_offset_name, names))
+        if is_partition and not directory.endswith(DELETED_DIRECTORY):
             found.partitions.append(here)
     found.segments.sort(key=lambda segment: (str(segment.log.parent), segment.base_offset))
     found.partitions.sort()

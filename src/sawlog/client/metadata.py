@@ -92,9 +92,11 @@ def _topic(name: TopicName, entry: MetadataResponseTopic) -> Topic:
 
 
 def topic_refusal(name: str, error_code: int, message: str | None) -> KafkaError:
-    """What an answer says is wrong with a topic, in words even where the broker has none."""
+    """What an answer says is wrong with a topic, in words that name it."""
     refused = refusal(error_code, message)
-    return refused if message else KafkaError(refused.code, _topic_text(name, refused.code))
+    if message and refused.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return refused
+    return KafkaError(refused.code, _topic_text(name, refused.code))
 
 
 def _topic_text(name: str, code: ErrorCode) -> str:

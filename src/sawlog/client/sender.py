@@ -152,8 +152,7 @@ class Sender:
         else:
             reasons = [entry.batch_index_error_message for entry in outcome.record_errors]
             text = next((reason for reason in reasons if reason), outcome.error_message)
-            what = f"{batch.partition} refused {batch.builder.count} records"
-            what += f" in {len(batch.encoded or b'')} bytes"
+            what = f"{batch.partition} refused a batch of {len(batch.encoded or b'')} bytes"
             self._put_back(batch, refusal(outcome.error_code, f"{what}: {text}" if text else what))
 
     # Ends

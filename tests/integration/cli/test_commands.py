@@ -2,8 +2,10 @@
 
 import itertools
 import json
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,8 +85,9 @@ def test_tables_are_for_people(sawlog: Sawlog, topic: str) -> None:
         (["create", "a b"], "INVALID_TOPIC_EXCEPTION"),
         (["create", "new", "--config", "no.such=1"], "INVALID_CONFIG"),
         (["describe", "nope"], "there is no topic 'nope'"),
-        (["delete", "nope"], "UNKNOWN_TOPIC_OR_PARTITION"),
-        (["alter", "nope", "-p", "5"], "UNKNOWN_TOPIC_OR_PARTITION"),
+        (["delete", "nope"], "there is no topic 'nope'"),
+        (["alter", "nope", "-p", "5"], "there is no topic 'nope'"),
+        (["alter", "nope", "--config", "retention.ms=5"], "there is no topic 'nope'"),
     ],
 )
 def test_a_refusal_is_one_line_with_its_code(
@@ -150,8 +153,93 @@ def test_reading_starts_and_stops_where_told(sawlog: Sawlog, topic: str) -> None
 def test_a_bad_line_stops_after_the_good_ones(sawlog: Sawlog, topic: str) -> None:
     shown = sawlog("produce", topic, "-k", ":", lines="a:1\nb:2\nno key\n", code=1)
     assert "line 3: no ':' between a key and a value" in shown
-    assert "the 2 lines before it were sent" in shown
+    assert "sent before it: 2 lines" in shown
     assert len(sawlog("consume", topic, "--from", "beginning", "-e").splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        '{"partition": 9}',
+        '{"timestamp": 99999999999999999999}',
+        '{"value": "\\ud800"}',
+        "[" * 50_000,
+    ],
+)
+def test_a_bad_line_of_json_loses_none_before_it(sawlog: Sawlog, topic: str, bad: str) -> None:
+    lines = f'{{"value": "first"}}\n{{"value": "second"}}\n{bad}\n{{"value": "never"}}\n'
+    shown = sawlog("produce", topic, "--json", lines=lines, code=1)
+    assert "line 3: " in shown
+    assert "sent before it: 2 lines" in shown
+    assert len(sawlog("consume", topic, "--from", "beginning", "-e").splitlines()) == 2
+
+
+def test_an_alteration_happens_whole_or_not_at_all(sawlog: Sawlog, topic: str) -> None:
+    sawlog("topics", "alter", topic, "--config", "retention.ms=7", "-p", "1", code=1)
+    sawlog("topics", "alter", topic, "--config", "retention.ms=x", "-p", "5", code=1)
+    (described,) = json.loads(sawlog("topics", "describe", topic, "--json"))
+    assert described["configs"] == {"retention.ms": "123456"}
+    assert described["partitions"] == 3
+
+
+def test_to_reset_what_is_no_setting_is_refused(sawlog: Sawlog, topic: str) -> None:
+    shown = sawlog("topics", "alter", topic, "--reset", "retention.m", code=1)
+    assert "did you mean retention.ms" in shown
+
+
+def test_compaction_is_told_to_be_missing(
+    sawlog: Sawlog, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    name = f"topic-{next(_names)}"
+    run(["topics", "create", name, "--config", "cleanup.policy=compact"])
+    assert b"does not compact yet" in capsysbinary.readouterr().err
+
+
+@pytest.mark.parametrize("options", [(), ("-e",)])
+def test_an_offset_out_of_range_fails_or_is_replaced(
+    sawlog: Sawlog, topic: str, options: tuple[str, ...]
+) -> None:
+    sawlog("produce", topic, "-p", "0", lines="a\nb\n")
+    start = ("consume", topic, "-p", "0", "-n", "2", "--from", "500", *options)
+    assert "--out-of-range earliest" in sawlog(*start, code=1)
+    assert sawlog(*start, "--out-of-range", "earliest") == "a\nb\n"
+
+
+def test_the_next_address_is_tried_where_the_first_is_no_broker(
+    sawlog: Sawlog, server: SawlogServer, topic: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        threading.Thread(target=_answer_like_http, args=(other,), daemon=True).start()
+        addresses = f"127.0.0.1:{other.getsockname()[1]},{server.bootstrap}"
+        assert topic in sawlog("topics", "list", "-b", addresses)
+
+
+def _answer_like_http(listening: socket.socket) -> None:
+    connected, _ = listening.accept()
+    with connected:
+        connected.recv(1_000)
+        connected.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def test_a_lost_broker_is_exit_code_3_with_what_was_delivered(tmp_path: Path) -> None:
+    with running_sawlog(tmp_path) as doomed:
+        options = ["-b", doomed.bootstrap, "--timeout", "3"]
+        run(["topics", "create", "t", "-b", doomed.bootstrap])
+        producing = subprocess.Popen(
+            [sys.executable, "-m", "sawlog.cli.main", "produce", "t", *options],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert producing.stdin is not None
+        producing.stdin.write("one\n")
+        producing.stdin.flush()
+        run(["consume", "t", "-b", doomed.bootstrap, "--from", "beginning", "-n", "1"])
+        doomed.kill()
+        _, shown = producing.communicate("two\nthree\n", timeout=TIMEOUT_S)
+    assert producing.returncode == 3
+    assert "line 2: 2 records were not delivered" in shown
+    assert "1 record delivered, the input read up to line 3" in shown
 
 
 def test_a_record_that_is_too_large_fails_the_command(sawlog: Sawlog, topic: str) -> None:

@@ -1,6 +1,7 @@
 """`sawlog log` on files that are sound, cut, flipped and padded."""
 
 import json
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,95 @@ def test_a_snapshot_is_checked_by_its_crc(
     assert found["damages"][0]["file"] == str(path)
 
 
+def checkpoint(partition: Path, end: int) -> None:
+    path = partition.parent / "recovery-point-offset-checkpoint"
+    path.write_text(f"0\n1\nlogs 0 {end}\n")
+
+
+def write_index(partition: Path, positions: list[int]) -> None:
+    entries = [struct.pack(">ii", 3 * n, p) for n, p in enumerate(positions) if n]
+    (partition / NAME).with_suffix(".index").write_bytes(b"".join(entries))
+
+
+LOSSES = {
+    "emptied": lambda log: log.write_bytes(b""),
+    "zeroed": lambda log: log.write_bytes(bytes(log.stat().st_size)),
+    "cut": lambda log: log.write_bytes(log.read_bytes()[:5]),
+    "deleted": lambda log: log.unlink(),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("witness", ["checkpoint", "snapshot", "index"])
+def test_a_log_that_is_lost_is_told_by_what_is_left(
+    loss: str, witness: str, partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    positions = write(partition, *(batch(3 * n) for n in range(4)))
+    if witness == "checkpoint":
+        checkpoint(partition, 12)
+    elif witness == "snapshot":
+        body = bytes(4)
+        data = struct.pack(">hI", 1, crc32c(body)) + body
+        (partition / "00000000000000000012.snapshot").write_bytes(data)
+    else:
+        write_index(partition, positions)
+    assert verify(partition.parent, capsys)[0] == 0
+    LOSSES[loss](partition / NAME)
+    code, found = verify(partition.parent, capsys)
+    assert code == 1
+    assert len(found["damages"]) == 1
+    expected = {"index": "its index"}.get(witness, "the log ends at 0")
+    assert expected in found["damages"][0]["damage"]
+
+
+def test_a_checkpoint_older_than_the_partition_speaks_of_another(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(partition, batch(0))
+    checkpoint(partition, 12)
+    os.utime(partition.parent / "recovery-point-offset-checkpoint", (1, 1))
+    (partition / "partition.metadata").write_text("")
+    assert verify(partition.parent, capsys)[0] == 0
+
+
+def test_a_segment_missing_in_the_middle_is_damage_unless_compaction_took_it(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(partition, batch(0))
+    write(partition, batch(6), name="00000000000000000006.log")
+    checkpoint(partition, 9)
+    code, found = verify(partition.parent, capsys)
+    assert code == 1
+    assert [damage["offset"] for damage in found["damages"]] == [3]
+    (partition.parent / "cleaner-offset-checkpoint").write_text("0\n1\nlogs 0 9\n")
+    assert verify(partition.parent, capsys)[0] == 0
+
+
+def test_many_wrong_entries_of_an_index_are_one_damage(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(partition, batch(0), batch(3))
+    write_index(partition, [0, 1_000, 2_000, 3_000])
+    code, found = verify(partition, capsys)
+    assert code == 1
+    (damage,) = found["damages"]
+    assert damage["damage"].endswith("2 entries more are wrong")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_directory_that_cannot_be_read_is_no_all_clear(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(partition, batch(0))
+    partition.chmod(0)
+    try:
+        code, found = verify(partition.parent, capsys)
+    finally:
+        partition.chmod(0o700)
+    assert (code, len(found["damages"])) == (1, 1)
+    assert "Permission denied" in found["damages"][0]["damage"]
+
+
 def test_damage_is_one_line_each_for_people(
     partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,5 +310,6 @@ def test_indexes_are_dumped_entry_by_entry(
     ]
     times = partition / "00000000000000000100.timeindex"
     times.write_bytes(struct.pack(">qi", 1_000, 5))
+    assert len(dump(index, capsys, "-n", "1")) == 1
     (entry,) = dump(times, capsys)
     assert (entry["timestamp"], entry["offset"]) == (1_000, 105)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,7 +41,25 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         (["produce", "a", "--json", "--key", "k"], "--json lines have their own keys"),
         (["produce", "a", "-k", ":", "--key", "k"], "not both"),
         (["produce", "a", "-H", "x"], "--header x: expected NAME=VALUE"),
+        (["produce", "a", "-k", ""], "--key-separator is empty"),
         (["log", "verify", "/dev/null"], "holds no segments"),
+        (["topics", "create", "a", "--replicas", "70000"], "not in the range"),
+        (["topics", "create", "a", "-p", "99999999999999"], "not in the range"),
+        (["topics", "alter", "a", "-p", "99999999999999"], "not in the range"),
+        (["topics", "list", "--timeout", "1e300"], "not in the range"),
+        (["topics", "list", "--timeout", "inf"], "not in the range"),
+        (["topics", "list", "--timeout", "nan"], "no time"),
+        (["topics", "list", "-b", "http://localhost:9092"], "without a scheme"),
+        (["broker", "--data", ""], "it is empty"),
+        (["broker", "--data", __file__], "is a file"),
+        (["broker", "--data", "x", "--advertise", "foo:0"], "can connect to"),
+        (["broker", "--data", "x", "--advertise", "*:9092"], "can connect to"),
+        (["broker", "--data", "x", "--set", "listeners=garbage"], "--set: listeners=garbage"),
+        (["broker", "--data", "x", "--set", "listeners="], "expected PLAINTEXT://"),
+        (["broker", "--data", "x", "--set", "listeners=SSL://a:1"], "there is no SSL here"),
+        (["broker", "--data", "x", "--set", "advertised.listeners=PLAINTEXT://:1"], "connect to"),
+        (["broker", "--data", "x", "--set", "sasl.jaas.config=x"], "open to everybody"),
+        (["broker", "--data", "x", "--set", "node.id=x"], "Not a number"),
     ],
 )
 def test_a_wrong_call_is_one_line_and_exit_code_2(
@@ -52,6 +71,66 @@ def test_a_wrong_call_is_one_line_and_exit_code_2(
     assert words in shown.err
     assert shown.err.count("\n") == 1
     assert shown.err.endswith("--help\n")
+
+
+NO_TEXT = "a\udcff"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["topics", "create", NO_TEXT],
+        ["topics", "create", "a", "--config", f"x={NO_TEXT}"],
+        ["topics", "alter", "a", "--reset", NO_TEXT],
+        ["topics", "list", "-b", NO_TEXT],
+        ["produce", NO_TEXT],
+        ["produce", "a", "-H", f"x={NO_TEXT}"],
+        ["consume", NO_TEXT],
+        ["broker", "--data", "x", "--listen", f"{NO_TEXT}:1"],
+        ["broker", "--data", "x", "--set", f"x={NO_TEXT}"],
+    ],
+)
+def test_bytes_that_are_no_text_are_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    shown = capsys.readouterr().err
+    assert r"a\xff" in shown
+    assert "is not UTF-8 text" in shown
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"a=\xff", "line 1: not UTF-8 text"),
+        (b"# a comment\nlog.segmnt.bytes=1", "line 2: log.segmnt.bytes=1"),
+        (b"zookeeper.connect=x", "line 1: zookeeper.connect=x: a setting of Kafka before"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_told_with_its_line(
+    content: bytes, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "server.properties"
+    path.write_bytes(content)
+    assert run(["broker", "--data", str(tmp_path / "data"), "--config", str(path)]) == 2
+    assert f"{path} {words}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "words"),
+    [
+        ("--version >&-", 1, "standard output: Bad file descriptor"),
+        ("--version >/dev/full", 1, "standard output: No space left on device"),
+        ("--help | true", 0, ""),
+    ],
+)
+def test_an_output_that_is_closed_full_or_left_is_no_traceback(
+    redirection: str, code: int, words: str
+) -> None:
+    script = f"set -o pipefail; {sys.executable} -m sawlog.cli.main {redirection}"
+    ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, words in ended.stderr) == (code, True)
+    assert ended.stderr.count("\n") == (1 if words else 0)
 
 
 def test_no_broker_is_one_line_and_exit_code_3(capsys: pytest.CaptureFixture[str]) -> None:

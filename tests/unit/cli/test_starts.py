@@ -35,6 +35,24 @@ def test_a_time_ago_lies_so_far_back() -> None:
     assert 22 * 3_600_000 < apart_ms < 24 * 3_600_000
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("99999999999d", "no time"),
+        ("9" * 5_000 + "d", "no time"),
+        ("800000d", "no time"),
+        ("30000d", "before 1970"),
+        ("1969-12-31T23:59:59Z", "before 1970"),
+        ("0001-01-01T00:00:00Z", "before 1970"),
+        ("9223372036854775808", "no offset"),
+        ("9" * 5_000, "no offset"),
+    ],
+)
+def test_what_no_record_can_have_is_refused(text: str, words: str) -> None:
+    with pytest.raises(click.BadParameter, match=words):
+        parse(text)
+
+
 @pytest.mark.parametrize("text", ["", "start", "1.5", "--5", "5x", "2025-13-01", "m"])
 def test_anything_else_is_refused_with_what_is_meant(text: str) -> None:
     with pytest.raises(click.BadParameter, match="beginning, end, an offset"):

@@ -26,7 +26,21 @@ def test_several_addresses_have_commas_between() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", ",", ":9092", "a:0", "a:65536", "a:b", "a:-1", "[::1", "[a]b"]
+    "text",
+    [
+        "",
+        ",",
+        ":9092",
+        "a:0",
+        "a:65536",
+        "a:b",
+        "a:-1",
+        "[::1",
+        "[a]b",
+        "http://a:1",
+        "a:b:c",
+        "a b:1",
+    ],
 )
 def test_what_is_no_address_is_refused_with_the_text(text: str) -> None:
     with pytest.raises(ValueError, match=r"write|port"):

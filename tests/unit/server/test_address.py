@@ -22,11 +22,32 @@ def test_an_address_is_read(text: str, address: Address) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "localhost", "localhost:", "localhost:http", "a:65536", "a:-1", "::1:9092", "a:٣"]
+    "text",
+    [
+        "",
+        "localhost",
+        "http://a:1",
+        "a b:1",
+        "localhost:",
+        "localhost:http",
+        "a:65536",
+        "a:-1",
+        "::1:9092",
+        "a:٣",
+    ],
 )
 def test_what_is_no_address_is_refused_with_what_was_expected(text: str) -> None:
     with pytest.raises(ValueError, match=r"HOST:PORT|brackets"):
         parse_address(text)
+
+
+def test_a_star_is_every_interface() -> None:
+    assert parse_address("*:9092") == Address("", 9092)
+
+
+def test_a_name_that_no_host_has_is_refused() -> None:
+    with pytest.raises(OSError, match="not a host name"):
+        listen(Address("a..b", 0), 1)
 
 
 def test_every_address_of_a_name_gets_a_socket_on_the_same_port() -> None:
