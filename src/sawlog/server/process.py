@@ -31,8 +31,11 @@ def run(main: Callable[[asyncio.AbstractEventLoop], Coroutine[Any, Any, T]]) -> 
     """Runs `main` on a loop of its own, with as many descriptors as the system grants."""
     raise_descriptor_limit()
     gc.disable()  # until `settle_memory`: a start makes much and drops little
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(main(runner.get_loop()))
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(main(runner.get_loop()))
+    finally:
+        gc.enable()
 
 
 def on_stop_signal(
