@@ -1,0 +1,101 @@
+"""`sawlog broker` and its options: which address, whose directory, and what a refusal names."""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.process import ServerProcess
+
+READY = r"sawlog broker (?P<node>\d+) ready on (?P<address>\S+) in"
+TIMEOUT_S = 60
+
+
+@pytest.fixture
+def taken() -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+def command(data: Path, *options: str) -> list[str]:
+    return [sys.executable, "-m", "sawlog.cli.main", "broker", "--data", str(data), *options]
+
+
+@contextlib.contextmanager
+def broker(data: Path, *options: str) -> Iterator[tuple[str, str, ServerProcess]]:
+    """Its id and address as the ready line has them."""
+    process = ServerProcess(command(data, *options))
+    ready = process.wait_for_line(READY)
+    yield ready["node"], ready["address"], process
+    assert process.terminate() == 0
+
+
+def refused(data: Path, *options: str) -> str:
+    ended = subprocess.run(
+        command(data, *options), capture_output=True, text=True, timeout=TIMEOUT_S
+    )
+    assert ended.returncode == 1, ended
+    assert ended.stderr.count("\n") == 1
+    return ended.stderr
+
+
+def test_listeners_are_obeyed_and_those_left_out_are_told(tmp_path: Path) -> None:
+    config = tmp_path / "server.properties"
+    config.write_text(
+        "listeners=PLAINTEXT://localhost:0,CONTROLLER://:9093\n"
+        "controller.listener.names=CONTROLLER\n"
+        "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
+    )
+    with broker(tmp_path / "data", "--config", str(config)) as (_, address, process):
+        assert address.startswith("localhost:")
+        assert "CONTROLLER://:9093 is not opened" in process.output
+
+
+def test_listen_wins_over_listeners(tmp_path: Path, taken: str) -> None:
+    options = ("--set", f"listeners=PLAINTEXT://{taken}", "--listen", "127.0.0.1:0")
+    with broker(tmp_path / "data", *options) as (_, address, _process):
+        assert address != taken
+
+
+def test_a_directory_keeps_its_node_id(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with broker(data, "--listen", "127.0.0.1:0", "--node-id", "5") as (node, _, _process):
+        assert node == "5"
+    with broker(data, "--listen", "127.0.0.1:0") as (node, _, _process):
+        assert node == "5"
+    assert "belongs to node 5" in refused(data, "--listen", "127.0.0.1:0", "--node-id", "6")
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [("--listen", "cannot listen on"), ("--metrics", "cannot serve metrics on")],
+)
+def test_a_taken_address_is_named_with_its_option(
+    tmp_path: Path, taken: str, option: str, words: str
+) -> None:
+    others = () if option == "--listen" else ("--listen", "127.0.0.1:0")
+    shown = refused(tmp_path / "data", option, taken, *others)
+    assert f"{words} {taken} ({option}" in shown
+    assert "in use" in shown
+
+
+def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / ".lock").mkdir(parents=True)
+    assert str(data) in refused(data, "--listen", "127.0.0.1:0")
+
+
+def test_an_early_interrupt_shows_no_traceback() -> None:
+    """The signal comes while commands are imported: before that nothing of ours runs."""
+    interrupt = "import os, sys, sawlog.cli.main as m; sys.meta_path.insert(0, type('I', (), {"
+    interrupt += "'find_spec': staticmethod(lambda name, *_: name == 'click'"
+    interrupt += " and os.kill(os.getpid(), 2) or None)})); m.main(['--help'])"
+    ended = subprocess.run(
+        [sys.executable, "-c", interrupt], capture_output=True, timeout=TIMEOUT_S
+    )
+    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, b"")
