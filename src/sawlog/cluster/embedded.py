@@ -181,13 +181,13 @@ class EmbeddedStore:
             self._timer.after(HELD_MS, self._try_held)
         else:
             self._held_is_due = False
+            log.info("nothing of the store waits for room any more")
 
     def _write_held(self) -> bool:
         try:
             self._journal.append_held()
-        except DiskError as error:
-            log.warning("the store's journal takes no more", reason=error.reason)
-            return False
+        except DiskError:
+            return False  # it was told when the first of it had no room
         if self._journal.last > self._journal.synced:
             self._journal.sync_later(self._synced)
         return True
