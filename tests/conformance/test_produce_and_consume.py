@@ -11,6 +11,7 @@ from support.clients.aio import AioKafka
 from support.clients.confluent import Confluent
 from support.clients.kafka_python import KafkaPython
 from support.clients.model import CODECS, GUARD_S, Library, Placed, Refused, Row
+from support.same import check_same
 from support.wire import Wire
 
 MESSAGE_TOO_LARGE = 10
@@ -72,7 +73,7 @@ def test_records_of_any_size(library: Library, create_topic, topic, size) -> Non
     create_topic(topic, max_message_bytes=str(LARGEST_BYTES + 1_000))
     rows = [Row(os.urandom(size)), Row(b"after"), Row(os.urandom(size))]
     library.produce(topic, rows)
-    assert library.consume(topic, len(rows)) == rows
+    check_same(library.consume(topic, len(rows)), rows)
 
 
 @pytest.mark.parametrize("partitions", [1, 7, 100])

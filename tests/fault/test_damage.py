@@ -36,6 +36,7 @@ from support.damage import (
     value_of,
     write,
 )
+from support.same import check_same
 
 HEADER_BYTES = 61
 Start = Callable[[], SawlogServer]
@@ -78,7 +79,7 @@ def check_records(server: SawlogServer, *ranges: range) -> None:
     library = Confluent(server.bootstrap)
     for wanted in ranges:
         rows = library.consume(TOPIC, len(wanted), offset=wanted.start)
-        assert [row.value for row in rows] == [value_of(offset) for offset in wanted]
+        check_same([row.value for row in rows], [value_of(offset) for offset in wanted])
 
 
 def bounds(server: SawlogServer) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from support.broker import SawlogServer
 from support.clients.confluent import Confluent
 from support.load import PRODUCE_VERSION, produce_request
 from support.programs import require
+from support.same import check_same
 from support.wire import Wire
 
 TOPIC_ALREADY_EXISTS = 36
@@ -72,7 +73,7 @@ class Writer:
         """Everything acknowledged is there, at the offset that was told."""
         _, high = library.bounds(self._topic)
         values = [row.value for row in library.consume(self._topic, high)]
-        assert [(at, values[at]) for at, _ in self.acknowledged] == self.acknowledged
+        check_same([(at, values[at]) for at, _ in self.acknowledged], self.acknowledged)
 
 
 @pytest.mark.parametrize("acks", [-1, 1])
