@@ -14,7 +14,7 @@ from support.programs import require_java
 
 CLUSTER_ID = "c2F3bG9nLXRlc3RzLTAwMQ"
 NODE_ID = 1
-TOOL_TIMEOUT_S = 120
+TOOL_TIMEOUT_S = 300
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
 SERVER_LOG = "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info"
 

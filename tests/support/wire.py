@@ -15,7 +15,7 @@ from sawlog.protocol.codec import decode, encode
 from sawlog.protocol.headers import RequestHeader, read_response_header, write_request_header
 from sawlog.protocol.schema import Message
 
-GUARD_S = 30
+GUARD_S = 60
 CLIENT_ID = "script"
 
 

@@ -20,7 +20,7 @@ NOT_YET = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWE
 KAFKA_FAILS = "Kafka's handler fails unexpectedly; Sawlog says what is wrong"
 CLOSED = "<closed>"
 SILENT = "<no answer>"
-SILENCE_S = 3
+SILENCE_S = 10
 LATEST = -1
 
 
