@@ -1,0 +1,1 @@
+"""Groups whose members agree among themselves who reads what (the classic protocol)."""
