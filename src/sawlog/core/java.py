@@ -32,12 +32,13 @@ def uuid_order(uuid: bytes) -> tuple[int, int]:
     return high, low
 
 
-def table_order(keys: Iterable[T], hash_of: Callable[[T], int]) -> list[T]:
-    """The keys in the order of a HashMap that took them one by one; those that share a place in
-    it stay in the order given."""
+def table_order(keys: Iterable[T], hash_of: Callable[[T], int], *, copied: bool = False) -> list[T]:
+    """The keys in the order of a HashMap that took them one by one, or of a HashSet `copied` from
+    them; those that share a place in the table stay in the order given."""
     keys = list(keys)
+    filled = len(keys) + copied  # a copy leaves room for one more
     size = _SMALLEST_TABLE
-    while len(keys) * 4 > size * 3:
+    while filled * 4 > size * 3:
         size *= 2
 
     def place(key: T) -> int:

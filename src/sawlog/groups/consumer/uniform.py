@@ -34,8 +34,8 @@ def spread(
         return {member: {} for member in members}
     held = kept_claims(members, partitions)
     free: list[tuple[TopicId, int]] = []
-    for topic in table_order(sorted(topics, key=uuid_order), uuid_hash):
-        taken = set().union(*(claims.get(topic, ()) for claims in held.values()))
+    for topic in table_order(sorted(topics), uuid_hash, copied=True):
+        taken = set[int]().union(*(claims.get(topic, ()) for claims in held.values()))
         free.extend((topic, index) for index in range(partitions[topic]) if index not in taken)
     share, extras = divmod(sum(partitions[topic] for topic in topics), len(members))
     wanting: list[tuple[str, int]] = []
@@ -62,12 +62,12 @@ def trim(held: "Assignment", limit: int, free: list[tuple["TopicId", int]]) -> i
     if count <= limit:
         return count
     room = limit
-    for topic in table_order(sorted(held, key=uuid_order), uuid_hash):
+    for topic in table_order(sorted(held), uuid_hash):
         claims = held[topic]
         if len(claims) <= room:
             room -= len(claims)
             continue
-        ordered = sorted(claims)
+        ordered = table_order(sorted(claims), int, copied=True)
         if room:
             held[topic] = frozenset(ordered[:room])
         else:
@@ -90,11 +90,12 @@ def kept_claims(
 ) -> dict[str, "Assignment"]:
     """What each member had and still subscribes to.
 
-    A partition that two of them claim, or that the topic does not have, is nobody's: an assignment
-    that clients worked out themselves, before the group came to this protocol, may hold such.
+    Of two that claim a partition the first by name keeps it, and nobody keeps one that the topic
+    does not have: an assignment that clients worked out themselves, before the group came to this
+    protocol, may hold such.
     """
     kept: dict[str, Assignment] = {}
-    claimed: dict[TopicId, int] = {}
+    counts: dict[TopicId, int] = {}
     for member, spec in members.items():
         kept[member] = {
             topic: claims
@@ -102,21 +103,22 @@ def kept_claims(
             if topic in spec.topics and claims
         }
         for topic, claims in kept[member].items():
-            claimed[topic] = claimed.get(topic, 0) + len(claims)
-    for topic, count in claimed.items():
-        everyone = [claims[topic] for claims in kept.values() if topic in claims]
-        union = frozenset().union(*everyone)
-        if len(union) == count and max(union) < partitions[topic]:
-            continue
-        seen: set[int] = set()
-        for claims in kept.values():
-            if topic in claims:
-                good = claims[topic].difference(seen).intersection(range(partitions[topic]))
-                seen |= good
-                claims[topic] = good
-                if not good:
-                    del claims[topic]
+            counts[topic] = counts.get(topic, 0) + len(claims)
+    for topic, count in counts.items():
+        everything = frozenset[int]().union(*(held.get(topic, ()) for held in kept.values()))
+        if len(everything) < count or max(everything) >= partitions[topic]:
+            _settle_claims(topic, [kept[member] for member in sorted(kept)], partitions[topic])
     return kept
+
+
+def _settle_claims(topic: "TopicId", assignments: "list[Assignment]", count: int) -> None:
+    free = set(range(count))
+    for held in assignments:
+        if topic in held:
+            held[topic] &= free
+            free -= held[topic]
+            if not held[topic]:
+                del held[topic]
 
 
 # Members subscribe to different topics

@@ -1,0 +1,113 @@
+"""Our assignors and Apache Kafka's give the same answers, to hundreds of groups in motion."""
+
+import random
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from sawlog.core.ids import TopicId
+from sawlog.groups.consumer.assignors import ASSIGNORS, Assignment, MemberSpec
+from support.programs import require_java
+
+pytestmark = pytest.mark.long
+
+ORACLE = Path(__file__).with_name("AskAssignors.java")
+GROUPS = 150
+CHANGES = 4
+
+Members = dict[str, MemberSpec]
+
+
+class Question:
+    def __init__(self, assignor: str, members: Members, counts: dict[TopicId, int]) -> None:
+        self.assignor = assignor
+        self.members = members
+        self.counts = counts
+
+    def ours(self) -> dict[str, Assignment]:
+        return ASSIGNORS[self.assignor](self.members, self.counts)
+
+    def line(self) -> str:
+        counts = ",".join(f"{spell(topic)}={count}" for topic, count in self.counts.items())
+        members = (
+            f"{member}/{spec.instance_id or ''}/{','.join(map(spell, sorted(spec.topics)))}/"
+            + spell_assignment(spec.current)
+            for member, spec in sorted(self.members.items())
+        )
+        return "|".join((self.assignor, counts, *members))
+
+
+def spell(topic: bytes) -> str:
+    return f"{int.from_bytes(topic[:8]):x}.{int.from_bytes(topic[8:]):x}"
+
+
+def spell_assignment(assignment: Mapping[TopicId, frozenset[int]]) -> str:
+    return ",".join(
+        f"{spell(topic)}={'+'.join(map(str, sorted(indexes)))}"
+        for topic, indexes in sorted(assignment.items())
+    )
+
+
+def questions(seed: int) -> list[Question]:
+    """One group through a few changes, each starting from our own answer to the one before."""
+    choose = random.Random(seed)
+    counts = {
+        TopicId(choose.randbytes(16)): choose.choice((1, 3, 7, 12, 40, 130))
+        for _ in range(choose.randint(1, 6))
+    }
+    alike = choose.random() < 0.5
+    assignor = choose.choice(("uniform", "uniform", "range"))
+    members: Members = {}
+    asked = []
+    for _ in range(CHANGES):
+        for _ in range(choose.randint(0, 5)):
+            name = choose.choice((f"m{choose.randint(1, 99)}", choose.randbytes(11).hex()))
+            instance = f"i-{name}" if choose.random() < 0.3 else None
+            members[name] = MemberSpec(pick_topics(choose, counts, alike), {}, instance, None)
+        for member in choose.sample(sorted(members), min(len(members) // 2, choose.randint(0, 3))):
+            del members[member]
+        if choose.random() < 0.3:
+            topic = choose.choice(sorted(counts))
+            counts = {**counts, topic: counts[topic] + choose.randint(1, 20)}
+        if not members:
+            continue
+        question = Question(assignor, dict(members), counts)
+        asked.append(question)
+        answer = question.ours()
+        for member, spec in members.items():
+            topics = spec.topics
+            if not alike and choose.random() < 0.2:
+                topics = pick_topics(choose, counts, alike)
+            members[member] = spec._replace(topics=topics, current=answer[member])
+    return asked
+
+
+def pick_topics(
+    choose: random.Random, counts: Mapping[TopicId, int], alike: bool
+) -> frozenset[TopicId]:
+    topics = sorted(counts)
+    return frozenset(topics if alike else choose.sample(topics, choose.randint(1, len(topics))))
+
+
+def test_answers_are_kafkas() -> None:
+    asked = [question for seed in range(GROUPS) for question in questions(seed)]
+    done = subprocess.run(
+        ["java", "-cp", require_java(), str(ORACLE)],
+        input="\n".join(question.line() for question in asked) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    answers = done.stdout.splitlines()
+    assert len(answers) == len(asked)
+    for question, theirs in zip(asked, answers, strict=True):
+        ours = {member: spell_assignment(parts) for member, parts in question.ours().items()}
+        assert topic_sets(ours) == topic_sets(dict(one.split("/") for one in theirs.split("|")))
+
+
+def topic_sets(answer: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    return {member: frozenset(topics.split(",")) for member, topics in answer.items()}
