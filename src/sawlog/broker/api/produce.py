@@ -2,12 +2,14 @@
 
 Every partition is answered for itself. acks=1 is answered after the write, acks=all when the
 watermark has passed the batch or the time is up, acks=0 never: there an error closes the
-connection, so that the client looks for a leader again. Record errors: KIP-467.
+connection, so that the client looks for a leader again. Record errors: KIP-467. Topics in which
+the brokers keep their own state are written by the brokers.
 """
 
 from typing import TYPE_CHECKING
 
 from sawlog.broker.records import InvalidRecords, prepare
+from sawlog.cluster.image import INTERNAL_TOPICS
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.batches import BatchHeader, check_produced
 from sawlog.protocol.messages.produce_response import (
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from sawlog.replication.partition import Partition
 
 ACKS_ALL = -1
+ADMIN_CLIENT_ID = "__admin_client"
+"""As in Kafka, who comes under this name may write to internal topics: repair tools do."""
+
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_CURRENT_LEADER = 10
 FIRST_VERSION_WITH_TOPIC_IDS = 13
@@ -49,9 +54,12 @@ def produce(
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
             name = broker.topic_name(topic.topic_id)
             missing = ErrorCode.UNKNOWN_TOPIC_ID
+        is_closed = name in INTERNAL_TOPICS and request.client_id != ADMIN_CLIENT_ID
         for data in topic.partition_data:
             try:
                 replica = broker.leading(name, data.index, missing)
+                if is_closed:
+                    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
                 answer, required = _append(broker, replica, data, version, acks, message)
                 if acks == ACKS_ALL and replica.high_watermark < required:
                     pending.append(_Pending(replica, required, answer))
@@ -128,6 +136,8 @@ def _refusal(
     broker: "Broker", name: str | None, index: int, error: KafkaError, version: int
 ) -> PartitionProduceResponse:
     replica = None if name is None else broker.partitions.get((name, index))
+    if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
+        replica = None  # of a topic that clients do not write they are not told more
     answer = PartitionProduceResponse(
         index, int(error.code), _NO_OFFSET, -1, replica.log.start_offset if replica else -1
     )

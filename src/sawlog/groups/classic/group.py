@@ -98,7 +98,7 @@ class ClassicGroup(Group):
             return self.protocol_type == CONSUMER_PROTOCOL
         return topic in topics
 
-    def offsets_unused_since(self, commit_ms: int, now_ms: int) -> int | None:  # noqa: ARG002
+    def offsets_unused_since(self, commit_ms: int) -> int | None:
         if not self.protocol_type:
             return commit_ms
         if self.state is EMPTY:

@@ -85,7 +85,7 @@ class ConsumerGroup(Group):
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.subscribed
 
-    def offsets_unused_since(self, commit_ms: int, now_ms: int) -> int | None:  # noqa: ARG002
+    def offsets_unused_since(self, commit_ms: int) -> int | None:
         return commit_ms
 
     def preferred_assignor(self, default: str) -> str:
@@ -187,28 +187,28 @@ class ConsumerGroup(Group):
             self._uncount(old)
 
     def _count(self, member: Member) -> None:
-        _add(self.subscribed, member.topics)
-        _add(self.regexes, [member.regex] if member.regex else ())
-        _add(self.votes, [member.assignor] if member.assignor is not None else ())
+        count(self.subscribed, member.topics)
+        count(self.regexes, [member.regex] if member.regex else ())
+        count(self.votes, [member.assignor] if member.assignor is not None else ())
         if member.state is STABLE:
-            _add(self._arrived, [member.epoch])
+            count(self._arrived, [member.epoch])
         if member.classic is not None:
             self.classic_members += 1
-            _add(self.classic_protocols, [p.name for p in member.classic.supported_protocols])
+            count(self.classic_protocols, [p.name for p in member.classic.supported_protocols])
         if member.instance_id is not None:
             self.static_ids[member.instance_id] = member.id
         self._own(member.id, member.assigned)
         self._own(member.id, member.revoking)
 
     def _uncount(self, member: Member) -> None:
-        _take(self.subscribed, member.topics)
-        _take(self.regexes, [member.regex] if member.regex else ())
-        _take(self.votes, [member.assignor] if member.assignor is not None else ())
+        discount(self.subscribed, member.topics)
+        discount(self.regexes, [member.regex] if member.regex else ())
+        discount(self.votes, [member.assignor] if member.assignor is not None else ())
         if member.state is STABLE:
-            _take(self._arrived, [member.epoch])
+            discount(self._arrived, [member.epoch])
         if member.classic is not None:
             self.classic_members -= 1
-            _take(self.classic_protocols, [p.name for p in member.classic.supported_protocols])
+            discount(self.classic_protocols, [p.name for p in member.classic.supported_protocols])
         if member.instance_id is not None and self.static_ids.get(member.instance_id) == member.id:
             del self.static_ids[member.instance_id]
         self._disown(member.id, member.assigned)
@@ -234,12 +234,12 @@ class ConsumerGroup(Group):
     def resolve(self, pattern: str, resolved: Resolved) -> None:
         self.forget(pattern)
         self.resolved[pattern] = resolved
-        _add(self.subscribed, resolved.topics)
+        count(self.subscribed, resolved.topics)
 
     def forget(self, pattern: str) -> None:
         old = self.resolved.pop(pattern, None)
         if old is not None:
-            _take(self.subscribed, old.topics)
+            discount(self.subscribed, old.topics)
 
 
 def most_wanted(votes: Mapping[str, int], default: str) -> str:
@@ -249,12 +249,12 @@ def most_wanted(votes: Mapping[str, int], default: str) -> str:
     return min(votes, key=lambda name: (-votes[name], name != default, name))
 
 
-def _add(counts: dict[K, int], keys: Iterable[K]) -> None:
+def count(counts: dict[K, int], keys: Iterable[K]) -> None:
     for key in keys:
         counts[key] = counts.get(key, 0) + 1
 
 
-def _take(counts: dict[K, int], keys: Iterable[K]) -> None:
+def discount(counts: dict[K, int], keys: Iterable[K]) -> None:
     for key in keys:
         left = counts[key] - 1
         if left:

@@ -1,0 +1,60 @@
+"""FindCoordinator, versions 0 to 6: who keeps a group; several at once from version 4 (KIP-699).
+
+A key may be empty: Kafka tells the coordinator of the group without a name, too. Transactions and
+share groups are not kept here, and their keys get errors that no client retries.
+"""
+
+from typing import TYPE_CHECKING
+
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.messages.find_coordinator_response import (
+    Coordinator,
+    FindCoordinatorResponse,
+)
+
+if TYPE_CHECKING:
+    from sawlog.broker.broker import Broker
+    from sawlog.broker.request import Request
+    from sawlog.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+
+FIRST_VERSION_WITH_KEYS = 4
+GROUP = 0
+TRANSACTION = 1
+NO_ERROR = "NONE"
+"""What Kafka says before version 4 where all is well."""
+
+
+def find_coordinator(
+    broker: "Broker", request: "Request", message: "FindCoordinatorRequest"
+) -> FindCoordinatorResponse:
+    if request.api_version >= FIRST_VERSION_WITH_KEYS:
+        return FindCoordinatorResponse(
+            coordinators=[
+                _coordinator(broker, message.key_type, key) for key in message.coordinator_keys
+            ]
+        )
+    found = _coordinator(broker, message.key_type, message.key)
+    return FindCoordinatorResponse(
+        error_code=found.error_code,
+        error_message=found.error_message or NO_ERROR,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+    )
+
+
+def _coordinator(broker: "Broker", kind: int, key: str) -> Coordinator:
+    try:
+        if kind == TRANSACTION:
+            raise KafkaError(
+                ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                "This broker has no transactions yet.",
+            )
+        if kind != GROUP:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"This broker keeps nothing for keys of type {kind}."
+            )
+        node = broker.image.brokers[broker.groups.coordinator_of(key)]
+    except KafkaError as error:
+        return Coordinator(key, -1, "", -1, int(error.code), str(error))
+    return Coordinator(key, node.id, node.host, node.port)

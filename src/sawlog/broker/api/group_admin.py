@@ -1,0 +1,109 @@
+"""ListGroups 0 to 5 (states: KIP-518, types: KIP-848), DescribeGroups 0 to 6 and DeleteGroups 0 to
+2 (KIP-229): what an admin asks about groups.
+
+Groups live in many shards: each is asked by itself, and the answer goes out when all have told
+their part.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sawlog.broker.gathering import gather
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.messages.delete_groups_response import (
+    DeletableGroupResult,
+    DeleteGroupsResponse,
+)
+from sawlog.protocol.messages.describe_groups_response import (
+    DescribedGroup,
+    DescribeGroupsResponse,
+)
+from sawlog.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from sawlog.broker.broker import Broker
+    from sawlog.broker.gathering import Ask, Tell
+    from sawlog.broker.request import Request
+    from sawlog.coordinator.shard import Shard
+    from sawlog.groups.shard import GroupShard
+    from sawlog.protocol.messages.delete_groups_request import DeleteGroupsRequest
+    from sawlog.protocol.messages.describe_groups_request import DescribeGroupsRequest
+    from sawlog.protocol.messages.list_groups_request import ListGroupsRequest
+
+GROUP_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))
+"""Read, Delete, Describe, DescribeConfigs, AlterConfigs: all that a group allows."""
+
+
+# ListGroups
+
+
+def list_groups(broker: "Broker", request: "Request", message: "ListGroupsRequest") -> None:
+    states = frozenset(state.lower().strip() for state in message.states_filter)
+    types = frozenset(kind.lower() for kind in message.types_filter)
+
+    def ask(shard: "Shard[GroupShard]", tell: "Tell") -> None:
+        shard.run(lambda: shard.machine.admin.list(states, types), tell, tell)
+
+    def done(answers: list[list[ListedGroup] | KafkaError]) -> None:
+        groups: list[ListedGroup] = []
+        for answer in answers:
+            if not isinstance(answer, KafkaError):
+                groups += answer
+            elif answer.code is not ErrorCode.NOT_COORDINATOR:
+                request.reply(ListGroupsResponse(error_code=int(answer.code)))
+                return
+        request.reply(ListGroupsResponse(groups=groups))
+
+    gather([partial(ask, shard) for shard in broker.groups.all()], done)
+
+
+# DescribeGroups
+
+
+def describe_groups(broker: "Broker", request: "Request", message: "DescribeGroupsRequest") -> None:
+    version = request.api_version
+
+    def ask(group_id: str, tell: "Tell") -> None:
+        def refuse(error: KafkaError) -> None:
+            tell(DescribedGroup(group_id=group_id, error_code=int(error.code)))
+
+        try:
+            shard = broker.groups.shard_of(group_id)
+        except KafkaError as error:
+            refuse(error)
+            return
+        shard.run(lambda: shard.machine.admin.describe(group_id, version), tell, refuse)
+
+    def done(groups: list[DescribedGroup]) -> None:
+        if message.include_authorized_operations:
+            for group in groups:
+                if group.error_code == 0:
+                    group.authorized_operations = GROUP_OPERATIONS
+        request.reply(DescribeGroupsResponse(groups=groups))
+
+    gather(_one_by_one(ask, message.groups), done)
+
+
+# DeleteGroups
+
+
+def delete_groups(broker: "Broker", request: "Request", message: "DeleteGroupsRequest") -> None:
+    def ask(group_id: str, tell: "Tell") -> None:
+        def refuse(error: KafkaError) -> None:
+            tell(DeletableGroupResult(group_id, int(error.code)))
+
+        try:
+            shard = broker.groups.shard_of(group_id)
+        except KafkaError as error:
+            refuse(error)
+            return
+        shard.run(lambda: shard.machine.admin.delete(group_id), tell, refuse)
+
+    def done(results: list[DeletableGroupResult]) -> None:
+        request.reply(DeleteGroupsResponse(results=results))
+
+    gather(_one_by_one(ask, list(dict.fromkeys(message.groups_names))), done)
+
+
+def _one_by_one(ask: Any, group_ids: list[str]) -> "list[Ask]":
+    return [partial(ask, group_id) for group_id in group_ids]

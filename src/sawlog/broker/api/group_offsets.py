@@ -1,0 +1,293 @@
+"""OffsetCommit 2 to 10, OffsetFetch 1 to 10, OffsetDelete 0: how far groups are.
+
+Topics are named up to version 9 and told by id from version 10 on (KIP-516); OffsetFetch takes
+several groups from version 8 (KIP-709) and checks members of consumer groups from version 9
+(KIP-848). Here is what the broker knows: which topics there are. The rest is the group's.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sawlog.broker.gathering import gather
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import TopicName
+from sawlog.groups.offsets.requests import NO_OFFSET, deletion_answer
+from sawlog.protocol.messages.offset_commit_request import OffsetCommitRequestTopic
+from sawlog.protocol.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from sawlog.protocol.messages.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+)
+from sawlog.protocol.messages.offset_delete_response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponseTopic,
+)
+from sawlog.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from sawlog.protocol.messages.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from sawlog.broker.broker import Broker
+    from sawlog.broker.gathering import Tell
+    from sawlog.broker.request import Request
+    from sawlog.protocol.messages.offset_commit_request import OffsetCommitRequest
+    from sawlog.protocol.messages.offset_fetch_request import OffsetFetchRequest
+
+FIRST_VERSION_WITH_TOPIC_IDS = 10
+FIRST_FETCH_VERSION_WITH_GROUPS = 8
+FIRST_FETCH_VERSION_WITH_TOP_LEVEL_ERROR = 2
+
+_UNKNOWN_PARTITION = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_UNKNOWN_ID = int(ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+# OffsetCommit
+
+
+def offset_commit(
+    broker: "Broker", request: "Request", message: "OffsetCommitRequest"
+) -> OffsetCommitResponse | None:
+    """What is known is committed, what is not is told so; a request about unknown topics alone
+    does not get as far as its group."""
+    refused: list[OffsetCommitResponseTopic] = []
+    message.topics = _known(broker, request.api_version, message.topics, refused)
+    if not message.topics:
+        return OffsetCommitResponse(0, refused)
+
+    def answer(response: OffsetCommitResponse) -> None:
+        response.topics = _merged(refused, response.topics)
+        request.reply(response)
+
+    def refuse(error: KafkaError) -> None:
+        code = int(error.code)
+        answer(OffsetCommitResponse(0, [_uncommitted(topic, code) for topic in message.topics]))
+
+    try:
+        shard = broker.groups.shard_of(message.group_id)
+    except KafkaError as error:
+        refuse(error)
+        return None
+    operation = partial(shard.machine.offset_requests.commit, message, request.api_version)
+    shard.run(operation, answer if refused else request.reply, refuse)
+    return None
+
+
+def _known(
+    broker: "Broker",
+    version: int,
+    topics: list[OffsetCommitRequestTopic],
+    refused: list[OffsetCommitResponseTopic],
+) -> list[OffsetCommitRequestTopic]:
+    """The topics and partitions that there are, with name and id; answers for all others go into
+    `refused`."""
+    image = broker.image
+    known = []
+    for topic in topics:
+        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            found = image.topic_by_id(topic.topic_id)
+            missing = _UNKNOWN_ID
+        else:
+            found = image.topics.get(TopicName(topic.name))
+            missing = _UNKNOWN_PARTITION
+        if found is None:
+            refused.append(_uncommitted(topic, missing))
+            continue
+        topic.name, topic.topic_id = found.name, found.id
+        count = len(found.partitions)
+        for partition in topic.partitions:
+            if not 0 <= partition.partition_index < count:
+                topic = _without_unknown(topic, count, refused)  # noqa: PLW2901
+                break
+        if topic.partitions:
+            known.append(topic)
+    return known
+
+
+def _without_unknown(
+    topic: OffsetCommitRequestTopic, count: int, refused: list[OffsetCommitResponseTopic]
+) -> OffsetCommitRequestTopic:
+    known = OffsetCommitRequestTopic(topic.name, topic.topic_id)
+    unknown = OffsetCommitRequestTopic(topic.name, topic.topic_id)
+    for partition in topic.partitions:
+        there = 0 <= partition.partition_index < count
+        (known if there else unknown).partitions.append(partition)
+    refused.append(_uncommitted(unknown, _UNKNOWN_PARTITION))
+    return known
+
+
+def _uncommitted(topic: OffsetCommitRequestTopic, code: int) -> OffsetCommitResponseTopic:
+    return OffsetCommitResponseTopic(
+        topic.name,
+        topic.topic_id,
+        [OffsetCommitResponsePartition(p.partition_index, code) for p in topic.partitions],
+    )
+
+
+def _merged(
+    first: list[OffsetCommitResponseTopic], then: list[OffsetCommitResponseTopic]
+) -> list[OffsetCommitResponseTopic]:
+    """One answer for each topic, with the partitions of both."""
+    if not first:
+        return then
+    by_topic: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
+    for topic in (*first, *then):
+        known = by_topic.setdefault((topic.name, topic.topic_id), topic)
+        if known is not topic:
+            known.partitions += topic.partitions
+    return list(by_topic.values())
+
+
+# OffsetFetch
+
+
+def offset_fetch(
+    broker: "Broker", request: "Request", message: "OffsetFetchRequest"
+) -> OffsetFetchResponse | None:
+    """Nothing is told that could still be lost, so that `require_stable` asks for no more than
+    everybody gets as long as there are no transactions."""
+    version = request.api_version
+    if version >= FIRST_FETCH_VERSION_WITH_GROUPS:
+        gather(
+            [partial(_fetch_group, broker, version, group) for group in message.groups],
+            lambda groups: request.reply(OffsetFetchResponse(groups=groups)),
+        )
+        return None
+    group = OffsetFetchRequestGroup(message.group_id, topics=None)
+    if message.topics is not None:
+        group.topics = [
+            OffsetFetchRequestTopics(topic.name, partition_indexes=topic.partition_indexes)
+            for topic in message.topics
+        ]
+    _fetch_group(broker, version, group, lambda answer: request.reply(_single(answer)))
+    return None
+
+
+def _single(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
+    """The answer about one group, as it looked before there were several."""
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponseTopic(
+                topic.name,
+                [
+                    OffsetFetchResponsePartition(
+                        partition.partition_index,
+                        partition.committed_offset,
+                        partition.committed_leader_epoch,
+                        partition.metadata,
+                        partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+        error_code=group.error_code,
+    )
+
+
+def _fetch_group(
+    broker: "Broker", version: int, group: OffsetFetchRequestGroup, tell: "Tell"
+) -> None:
+    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+    asked = group.topics
+    unknown: list[OffsetFetchRequestTopics] = []
+    if by_id and asked is not None:
+        for topic in asked:
+            topic.name = broker.topic_name(topic.topic_id) or ""
+        unknown = [topic for topic in asked if not topic.name]
+        group.topics = [topic for topic in asked if topic.name]
+
+    def answer(found: OffsetFetchResponseGroup) -> None:
+        if by_id and asked is None:  # a topic without an id cannot be told
+            found.topics = [topic for topic in found.topics if any(topic.topic_id)]
+        found.topics += [_unfetched(topic, _UNKNOWN_ID) for topic in unknown]
+        tell(found)
+
+    def refuse(error: KafkaError) -> None:
+        code = int(error.code)
+        if error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            code = int(ErrorCode.NOT_COORDINATOR)  # old consumers know no other that is retried
+        told = OffsetFetchResponseGroup(group.group_id)
+        if version >= FIRST_FETCH_VERSION_WITH_TOP_LEVEL_ERROR:
+            told.error_code = code
+        else:
+            told.topics = [_unfetched(topic, code) for topic in asked or ()]
+        tell(told)
+
+    try:
+        shard = broker.groups.shard_of(group.group_id)
+    except KafkaError as error:
+        refuse(error)
+        return
+    shard.run(partial(shard.machine.offset_requests.fetch, group), answer, refuse)
+
+
+def _unfetched(topic: OffsetFetchRequestTopics, code: int) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        topic.name,
+        topic.topic_id,
+        [
+            OffsetFetchResponsePartitions(index, NO_OFFSET, error_code=code)
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+# OffsetDelete
+
+
+def offset_delete(
+    broker: "Broker", request: "Request", message: OffsetDeleteRequest
+) -> OffsetDeleteResponse | None:
+    """Unlike a commit it always asks the group, whose error comes before those of topics."""
+    if not message.group_id:
+        return OffsetDeleteResponse(int(ErrorCode.INVALID_GROUP_ID))
+    refused: list[OffsetDeleteResponseTopic] = []
+    known = []
+    for topic in message.topics:
+        found = broker.image.topics.get(TopicName(topic.name))
+        count = 0 if found is None else len(found.partitions)
+        there = OffsetDeleteRequestTopic(topic.name)
+        missing = OffsetDeleteRequestTopic(topic.name)
+        for partition in topic.partitions:
+            is_there = 0 <= partition.partition_index < count
+            (there if is_there else missing).partitions.append(partition)
+        if there.partitions:
+            known.append(there)
+        if missing.partitions or found is None:
+            refused.append(deletion_answer(missing, _UNKNOWN_PARTITION))
+
+    def answer(response: OffsetDeleteResponse) -> None:
+        by_name = {topic.name: topic for topic in refused}
+        for topic in response.topics:
+            if topic.name in by_name:
+                by_name[topic.name].partitions += topic.partitions
+            else:
+                by_name[topic.name] = topic
+        response.topics = list(by_name.values())
+        request.reply(response)
+
+    def refuse(error: KafkaError) -> None:
+        request.reply(OffsetDeleteResponse(int(error.code)))
+
+    try:
+        shard = broker.groups.shard_of(message.group_id)
+    except KafkaError as error:
+        refuse(error)
+        return None
+    wanted = OffsetDeleteRequest(message.group_id, known)
+    shard.run(partial(shard.machine.offset_requests.delete, wanted), answer, refuse)
+    return None

@@ -1,0 +1,1 @@
+"""How far the groups are: committed offsets."""

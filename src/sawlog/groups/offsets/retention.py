@@ -1,0 +1,138 @@
+"""What goes by itself: offsets that nobody has used for long, groups that have nothing left, and
+the offsets of topics that are deleted.
+
+Much may go at once, and one batch holds only so many tombstones; the rest follows when those are
+committed, so that no step is long.
+"""
+
+from typing import TYPE_CHECKING
+
+from sawlog.cluster.image import changed_topics
+from sawlog.coordinator.plan import Plan
+from sawlog.groups.offsets.table import NO_TIME, Committed, tombstone
+from sawlog.protocol.schema import NO_UUID
+
+if TYPE_CHECKING:
+    from sawlog.cluster.image import MetadataImage
+    from sawlog.coordinator.records import Entry
+    from sawlog.core.errors import KafkaError
+    from sawlog.groups.group import Group
+    from sawlog.groups.shard import GroupShard
+
+CHECK = "offsets retention"
+FORGET = "offsets of deleted topics"
+STEP_TOMBSTONES = 500
+STEP_GROUPS = 1_000
+MS_PER_MINUTE = 60_000
+
+Gone = tuple[str, str, int, Committed]
+"""Group, topic, partition, and what was committed when it was found to go."""
+
+
+class Retention:
+    """Invariant: while the shard is active, the timer of the next check is set."""
+
+    def __init__(self, shard: "GroupShard") -> None:
+        config = shard.world.config
+        self._shard = shard
+        self._retention_ms: int = config["offsets.retention.minutes"] * MS_PER_MINUTE
+        self._interval_ms: int = config["offsets.retention.check.interval.ms"]
+        self._unchecked: list[str] = []
+        self._unforgotten: list[Gone] = []
+
+    def activate(self) -> None:
+        self._check_later()
+
+    # Expiry
+
+    def _check_later(self) -> None:
+        self._shard.world.timers.set(CHECK, self._interval_ms, self._check_all)
+
+    def _check_all(self) -> Plan:
+        self._unchecked = list(reversed(self._shard.groups))
+        return self._check_some()
+
+    def _check_some(self) -> Plan:
+        """The next groups, up to a batch of tombstones."""
+        self._check_later()
+        now_ms = self._shard.world.clock.now_ms()
+        entries: list[Entry] = []
+        for _ in range(STEP_GROUPS):
+            if not self._unchecked or len(entries) >= STEP_TOMBSTONES:
+                break
+            group = self._shard.groups.get(self._unchecked[-1])
+            room = STEP_TOMBSTONES - len(entries)
+            expired, is_all = ([], True) if group is None else self._expired(group, now_ms, room)
+            entries += expired
+            if len(expired) < room:
+                self._unchecked.pop()
+            if group is not None and is_all and group.is_empty:
+                entries += group.tombstones()
+        return Plan(entries=entries, settled=self._go_on_checking)
+
+    def _go_on_checking(self, error: "KafkaError | None") -> None:
+        if error is None and self._unchecked:
+            self._shard.world.timers.set(CHECK, 0, self._check_some)
+
+    def _expired(self, group: "Group", now_ms: int, most: int) -> "tuple[list[Entry], bool]":
+        """Tombstones for what expires now, and whether nothing stays."""
+        entries: list[Entry] = []
+        stays = False
+        for topic, partitions in self._shard.offsets.by_group.get(group.id, {}).items():
+            if group.is_subscribed_to(topic):
+                stays = True
+                continue
+            for partition, committed in partitions.items():
+                if len(entries) == most or not self._is_expired(group, committed, now_ms):
+                    stays = True
+                else:
+                    entries.append(tombstone(group.id, topic, partition))
+        return entries, not stays
+
+    def _is_expired(self, group: "Group", committed: Committed, now_ms: int) -> bool:
+        unused_since_ms = group.offsets_unused_since(committed.commit_ms)
+        if unused_since_ms is None:
+            return False
+        if committed.expire_ms != NO_TIME:
+            return now_ms >= committed.expire_ms
+        return now_ms - unused_since_ms >= self._retention_ms
+
+    # Deleted topics
+
+    def forget_deleted(self, old: "MetadataImage", new: "MetadataImage") -> Plan:
+        """Tombstones for the offsets of topics that are gone; not for those of a new topic that has
+        the name of an old one."""
+        deleted = {
+            before.name: before.id
+            for before, after in changed_topics(old, new)
+            if before is not None and after is None
+        }
+        gone: list[Gone] = []
+        if deleted:
+            for group_id, topics in self._shard.offsets.by_group.items():
+                for name in deleted.keys() & topics.keys():
+                    gone += [
+                        (group_id, name, partition, committed)
+                        for partition, committed in topics[name].items()
+                        if committed.topic_id in (NO_UUID, deleted[name])
+                    ]
+        if not gone:
+            return Plan()
+        self._unforgotten += gone
+        return self._forget_some()
+
+    def _forget_some(self) -> Plan:
+        """The next ones, but for those that have been committed anew since."""
+        some = self._unforgotten[:STEP_TOMBSTONES]
+        del self._unforgotten[:STEP_TOMBSTONES]
+        offsets = self._shard.offsets
+        entries = [
+            tombstone(group_id, topic, partition)
+            for group_id, topic, partition, committed in some
+            if offsets.get(group_id, topic, partition) is committed
+        ]
+        return Plan(entries=entries, settled=self._go_on_forgetting)
+
+    def _go_on_forgetting(self, error: "KafkaError | None") -> None:
+        if error is None and self._unforgotten:
+            self._shard.world.timers.set(FORGET, 0, self._forget_some)
