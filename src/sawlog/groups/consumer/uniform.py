@@ -106,8 +106,9 @@ def kept_claims(
             counts[topic] = counts.get(topic, 0) + len(claims)
     for topic, count in counts.items():
         everything = frozenset[int]().union(*(held.get(topic, ()) for held in kept.values()))
-        if len(everything) < count or max(everything) >= partitions[topic]:
-            _settle_claims(topic, [kept[member] for member in sorted(kept)], partitions[topic])
+        size = partitions[topic]
+        if len(everything) < count or max(everything) >= size or min(everything) < 0:
+            _settle_claims(topic, [kept[member] for member in sorted(kept)], size)
     return kept
 
 

@@ -1,0 +1,114 @@
+"""A classic group becomes a consumer group when the first member of that protocol comes.
+
+Its members stay, with what they read, in an epoch that is their last generation; they go on to
+speak the classic protocol until they are replaced. What they were told by their leader is taken
+over as the target, so that nobody has to stop reading what it keeps.
+"""
+
+from typing import TYPE_CHECKING
+
+from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
+from sawlog.groups.classic.member import CONSUMER_PROTOCOL, NO_ASSIGNMENT
+from sawlog.groups.consumer import entries
+from sawlog.groups.consumer.group import ConsumerGroup
+from sawlog.groups.consumer.member import Member
+from sawlog.groups.migration.embedded import by_topic_id, read_assignment, read_subscription
+from sawlog.protocol.messages.consumer_group_member_metadata_value import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+)
+
+if TYPE_CHECKING:
+    from sawlog.cluster.image import MetadataImage
+    from sawlog.coordinator.records import Entry
+    from sawlog.core.config import BrokerConfig
+    from sawlog.core.ids import TopicId
+    from sawlog.groups.classic.group import ClassicGroup
+    from sawlog.groups.classic.member import Member as ClassicMember
+
+POLICIES = frozenset({"upgrade", "bidirectional"})
+"""The migration policies that allow it."""
+
+
+def check_upgrade(group: "ClassicGroup", config: "BrokerConfig") -> None:
+    """GROUP_ID_NOT_FOUND where this group may not become a consumer group."""
+    if config["group.consumer.migration.policy"].lower() not in POLICIES:
+        raise refusal(group, "group.consumer.migration.policy does not allow it")
+    if group.protocol_type != CONSUMER_PROTOCOL:
+        raise refusal(group, "its members are no consumers")
+    if len(group.members) > config["group.consumer.max.size"]:
+        raise refusal(group, "it has more members than group.consumer.max.size")
+
+
+def refusal(group: "ClassicGroup", reason: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Classic group {group.id} cannot become a consumer group: {reason}.",
+    )
+
+
+def consumer_group_of(group: "ClassicGroup", image: "MetadataImage") -> ConsumerGroup:
+    """The same members under the other protocol; its metadata hash is left to the caller.
+
+    GROUP_ID_NOT_FOUND where the members' messages are damaged, or where an assignor of their own
+    told them more than partitions, which would be lost.
+    """
+    upgraded = ConsumerGroup(group.id)
+    upgraded.epoch = upgraded.target_epoch = group.generation
+    try:
+        for member in group.members.values():
+            target = _assignment_of(group, member, image)
+            upgraded.put(_upgraded(group, member, target))
+            upgraded.targets[member.id] = target
+    except MalformedFrame as error:
+        raise refusal(group, "a subscription or an assignment is damaged") from error
+    return upgraded
+
+
+def _assignment_of(
+    group: "ClassicGroup", member: "ClassicMember", image: "MetadataImage"
+) -> "dict[TopicId, frozenset[int]]":
+    if member.assignment == NO_ASSIGNMENT:
+        return {}  # it joined and never synced
+    assignment = read_assignment(member.assignment)
+    if assignment.user_data:
+        raise refusal(group, "it uses an assignor that tells members more than partitions")
+    return by_topic_id(
+        ((topic.topic, topic.partitions) for topic in assignment.assigned_partitions), image
+    )
+
+
+def _upgraded(
+    group: "ClassicGroup", member: "ClassicMember", target: "dict[TopicId, frozenset[int]]"
+) -> Member:
+    offered = member.metadata(group.protocol) or member.protocols[0].metadata
+    subscription = read_subscription(offered)
+    protocols = [ClassicProtocol(offer.name, offer.metadata) for offer in member.protocols]
+    return Member(
+        id=member.id,
+        epoch=group.generation,
+        previous_epoch=group.generation,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id or None,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topics=frozenset(subscription.topics),
+        assigned={
+            topic_id: dict.fromkeys(sorted(indexes), group.generation)
+            for topic_id, indexes in target.items()
+        },
+        classic=ClassicMemberMetadata(member.session_timeout_ms, protocols),
+    )
+
+
+def entries_of(group: ConsumerGroup) -> "list[Entry]":
+    """All records of a consumer group."""
+    members = group.members.values()
+    return [
+        *(entries.subscription(group.id, member) for member in members),
+        entries.group_epoch(group.id, group.epoch, group.metadata_hash),
+        *(entries.target(group.id, member.id, group.targets[member.id]) for member in members),
+        entries.target_epoch(group.id, group.target_epoch, group.target_ms),
+        *(entries.current(group.id, member) for member in members),
+    ]
