@@ -1,0 +1,211 @@
+"""What the records of consumer groups mean: the one place where such a group changes.
+
+A record makes its group and its member where they are not there yet, so that their order does not
+matter; one that says that something is gone says nothing of what never was.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from sawlog.core.ids import TopicId
+from sawlog.groups.consumer.group import ConsumerGroup, Resolved
+from sawlog.groups.consumer.member import LEAVING_EPOCH, NOTHING, Holding, Member, MemberState
+from sawlog.protocol.messages.consumer_group_current_member_assignment_key import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+)
+from sawlog.protocol.messages.consumer_group_member_metadata_key import (
+    ConsumerGroupMemberMetadataKey,
+)
+from sawlog.protocol.messages.consumer_group_metadata_key import ConsumerGroupMetadataKey
+from sawlog.protocol.messages.consumer_group_partition_metadata_key import (
+    ConsumerGroupPartitionMetadataKey,
+)
+from sawlog.protocol.messages.consumer_group_regular_expression_key import (
+    ConsumerGroupRegularExpressionKey,
+)
+from sawlog.protocol.messages.consumer_group_target_assignment_member_key import (
+    ConsumerGroupTargetAssignmentMemberKey,
+)
+from sawlog.protocol.messages.consumer_group_target_assignment_metadata_key import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sawlog.groups.group import Group
+    from sawlog.protocol.messages.consumer_group_current_member_assignment_value import (
+        ConsumerGroupCurrentMemberAssignmentValue,
+        TopicPartitions,
+    )
+    from sawlog.protocol.messages.consumer_group_member_metadata_value import (
+        ConsumerGroupMemberMetadataValue,
+    )
+    from sawlog.protocol.messages.consumer_group_metadata_value import ConsumerGroupMetadataValue
+    from sawlog.protocol.messages.consumer_group_partition_metadata_value import (
+        ConsumerGroupPartitionMetadataValue,
+    )
+    from sawlog.protocol.messages.consumer_group_regular_expression_value import (
+        ConsumerGroupRegularExpressionValue,
+    )
+    from sawlog.protocol.messages.consumer_group_target_assignment_member_value import (
+        ConsumerGroupTargetAssignmentMemberValue,
+    )
+    from sawlog.protocol.messages.consumer_group_target_assignment_metadata_value import (
+        ConsumerGroupTargetAssignmentMetadataValue,
+    )
+    from sawlog.protocol.schema import Message
+
+NO_TARGET_EPOCH = -1
+
+
+class Replay:
+    def __init__(self, groups: "dict[str, Group]") -> None:
+        self._groups = groups
+        self.replayers: Mapping[type[Message], Callable[[Any, Any], None]] = {
+            ConsumerGroupMetadataKey: self._group,
+            ConsumerGroupPartitionMetadataKey: self._partition_metadata,
+            ConsumerGroupMemberMetadataKey: self._subscription,
+            ConsumerGroupTargetAssignmentMetadataKey: self._target_epoch,
+            ConsumerGroupTargetAssignmentMemberKey: self._target,
+            ConsumerGroupCurrentMemberAssignmentKey: self._current,
+            ConsumerGroupRegularExpressionKey: self._regex,
+        }
+
+    def _known(self, group_id: str) -> ConsumerGroup | None:
+        group = self._groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def _made(self, group_id: str) -> ConsumerGroup:
+        """Instead of a classic group of the name, which was there for its offsets alone."""
+        group = self._known(group_id)
+        if group is None:
+            group = self._groups[group_id] = ConsumerGroup(group_id)
+        return group
+
+    def _group(
+        self, key: ConsumerGroupMetadataKey, value: "ConsumerGroupMetadataValue | None"
+    ) -> None:
+        if value is not None:
+            group = self._made(key.group_id)
+            group.epoch = value.epoch
+            group.metadata_hash = value.metadata_hash
+        elif self._known(key.group_id) is not None:
+            del self._groups[key.group_id]
+
+    def _partition_metadata(
+        self,
+        key: ConsumerGroupPartitionMetadataKey,
+        value: "ConsumerGroupPartitionMetadataValue | None",
+    ) -> None:
+        group = self._known(key.group_id) if value is None else self._made(key.group_id)
+        if group is not None:
+            group.has_partition_metadata = value is not None
+
+    def _subscription(
+        self,
+        key: ConsumerGroupMemberMetadataKey,
+        value: "ConsumerGroupMemberMetadataValue | None",
+    ) -> None:
+        if value is None:
+            group = self._known(key.group_id)
+            if group is not None:
+                group.drop(key.member_id)
+            return
+        group = self._made(key.group_id)
+        group.put(
+            group.members.get(key.member_id, Member(key.member_id))._replace(
+                instance_id=value.instance_id,
+                rack_id=value.rack_id,
+                rebalance_timeout_ms=value.rebalance_timeout_ms,
+                client_id=value.client_id,
+                client_host=value.client_host,
+                topics=frozenset(value.subscribed_topic_names),
+                regex=value.subscribed_topic_regex,
+                assignor=value.server_assignor,
+                classic=value.classic_member_metadata,
+            )
+        )
+
+    def _target_epoch(
+        self,
+        key: ConsumerGroupTargetAssignmentMetadataKey,
+        value: "ConsumerGroupTargetAssignmentMetadataValue | None",
+    ) -> None:
+        if value is not None:
+            group = self._made(key.group_id)
+            group.target_epoch = value.assignment_epoch
+            group.target_ms = value.assignment_timestamp
+            return
+        known = self._known(key.group_id)
+        if known is not None:
+            known.target_epoch = NO_TARGET_EPOCH
+            known.target_ms = 0
+
+    def _target(
+        self,
+        key: ConsumerGroupTargetAssignmentMemberKey,
+        value: "ConsumerGroupTargetAssignmentMemberValue | None",
+    ) -> None:
+        if value is not None:
+            self._made(key.group_id).targets[key.member_id] = {
+                TopicId(topic.topic_id): frozenset(topic.partitions)
+                for topic in value.topic_partitions
+            }
+            return
+        known = self._known(key.group_id)
+        if known is not None:
+            known.targets.pop(key.member_id, None)
+
+    def _current(
+        self,
+        key: ConsumerGroupCurrentMemberAssignmentKey,
+        value: "ConsumerGroupCurrentMemberAssignmentValue | None",
+    ) -> None:
+        if value is not None:
+            group = self._made(key.group_id)
+            group.put(
+                group.members.get(key.member_id, Member(key.member_id))._replace(
+                    epoch=value.member_epoch,
+                    previous_epoch=value.previous_member_epoch,
+                    state=MemberState.of(value.state),
+                    assigned=_holding(value.assigned_partitions, value.member_epoch),
+                    revoking=_holding(value.partitions_pending_revocation, value.member_epoch),
+                )
+            )
+            return
+        known = self._known(key.group_id)
+        if known is not None and key.member_id in known.members:
+            known.put(
+                known.members[key.member_id]._replace(
+                    epoch=LEAVING_EPOCH,
+                    previous_epoch=LEAVING_EPOCH,
+                    assigned=NOTHING,
+                    revoking=NOTHING,
+                )
+            )
+
+    def _regex(
+        self,
+        key: ConsumerGroupRegularExpressionKey,
+        value: "ConsumerGroupRegularExpressionValue | None",
+    ) -> None:
+        if value is not None:
+            self._made(key.group_id).resolve(
+                key.regular_expression,
+                Resolved(frozenset(value.topics), value.version, value.timestamp),
+            )
+            return
+        known = self._known(key.group_id)
+        if known is not None:
+            known.forget(key.regular_expression)
+
+
+def _holding(topics: "list[TopicPartitions]", member_epoch: int) -> Holding:
+    """Brokers before 4.3 wrote no epochs of partitions: those count from the member's own."""
+    found: dict[TopicId, dict[int, int]] = {}
+    for topic in topics:
+        epochs = topic.assignment_epochs
+        if epochs is None or len(epochs) != len(topic.partitions):
+            epochs = [max(member_epoch, 0)] * len(topic.partitions)
+        found[TopicId(topic.topic_id)] = dict(zip(topic.partitions, epochs, strict=True))
+    return found

@@ -1,0 +1,138 @@
+"""One heartbeat on its way through a group: subscribe, look at the topics, compute the target,
+bring the member on. Nothing changes but the list of records that will."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from sawlog.groups.consumer import entries, targets
+from sawlog.groups.consumer.group import (
+    NO_TARGET,
+    ConsumerGroup,
+    count,
+    discount,
+    most_wanted,
+)
+from sawlog.groups.consumer.patterns import NO_CHANGE
+from sawlog.groups.consumer.reconciliation import Owned, Situation, reconcile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sawlog.coordinator.records import Entry
+    from sawlog.core.ids import TopicId
+    from sawlog.groups.consumer.assignors import Assignor
+    from sawlog.groups.consumer.hashes import MetadataHashes
+    from sawlog.groups.consumer.member import Assignment, Member
+    from sawlog.groups.consumer.patterns import Patterns
+    from sawlog.groups.world import World
+
+
+class Rules(NamedTuple):
+    """What the rounds of all groups have in common."""
+
+    world: "World"
+    hashes: "MetadataHashes"
+    patterns: "Patterns"
+    assignors: "Mapping[str, Assignor]"
+    default_assignor: str
+    interval_ms: int
+
+
+class Round:
+    """`member` is the member as it asks to be, then as it becomes; `planned` are the records."""
+
+    __slots__ = ("_before", "_group", "_image", "_rules", "member", "planned")
+
+    def __init__(
+        self,
+        rules: Rules,
+        group: ConsumerGroup,
+        before: "Member",
+        member: "Member",
+        planned: "list[Entry]",
+    ) -> None:
+        self._rules = rules
+        self._group = group
+        self._image = rules.world.image
+        self._before = before
+        self.member = member
+        self.planned = planned
+
+    def run(self, owned: Owned | None) -> bool:
+        """Whether the member's own epoch, state or partitions change."""
+        before, member, group = self._before, self.member, self._group
+        names_changed, pattern = False, NO_CHANGE
+        if member is not before:
+            self.planned.append(entries.subscription(group.id, member))
+            names_changed = member.topics != before.topics
+        if group.regexes or member.regex != before.regex:
+            pattern = self._rules.patterns.subscribe(group, before, member, self.planned)
+        epoch = group.epoch
+        bump = names_changed or pattern.is_resolved
+        if bump or group.checked_topics is not self._image.topics:
+            epoch = self._refresh(bump=bump)
+        target_epoch, target = group.target_epoch, group.target_of(member)
+        if target_epoch < epoch and self._may_compute():
+            target_epoch, target = epoch, self._compute(epoch)
+        changed = names_changed or pattern.changed
+        if not changed and member.is_at(target_epoch):
+            return False
+        return self._reconcile(target_epoch, target, owned, changed=changed)
+
+    def _refresh(self, *, bump: bool) -> int:
+        """The group's epoch after a look at the topics that it reads now."""
+        group, before, member = self._group, self._before, self.member
+        subscribed = dict(group.subscribed)
+        discount(subscribed, before.topics)
+        count(subscribed, member.topics)
+        if before.regex and before.regex != member.regex and group.regexes.get(before.regex) == 1:
+            left = group.resolved.get(before.regex)
+            discount(subscribed, () if left is None else left.topics)
+        metadata_hash = self._rules.hashes.of(subscribed, self._image)
+        epoch = group.epoch
+        if bump or metadata_hash != group.metadata_hash:
+            epoch += 1
+            self.planned.append(entries.group_epoch(group.id, epoch, metadata_hash))
+        else:
+            group.checked_topics = self._image.topics
+        if group.has_partition_metadata:
+            self.planned.append(entries.no_partition_metadata(group.id))
+        return epoch
+
+    def _may_compute(self) -> bool:
+        """Targets keep a distance in time (KIP-1263), but for the first."""
+        rules, last_ms = self._rules, self._group.target_ms
+        if last_ms == 0 or rules.interval_ms == 0:
+            return True
+        return rules.world.clock.now_ms() >= last_ms + rules.interval_ms
+
+    def _compute(self, epoch: int) -> "Assignment":
+        group, member, rules = self._group, self.member, self._rules
+        votes = dict(group.votes)
+        discount(votes, () if self._before.assignor is None else [self._before.assignor])
+        count(votes, () if member.assignor is None else [member.assignor])
+        name = most_wanted(votes, rules.default_assignor)
+        assign = rules.assignors.get(name) or rules.assignors[rules.default_assignor]
+        computed = targets.compute(group, member, self._image, assign)
+        for member_id, target in computed.items():
+            if target != group.targets.get(member_id):
+                self.planned.append(entries.target(group.id, member_id, target))
+        now_ms = rules.world.clock.now_ms()
+        self.planned.append(entries.target_epoch(group.id, epoch, now_ms))
+        return computed.get(member.id, NO_TARGET)
+
+    def _reconcile(
+        self, target_epoch: int, target: "Assignment", owned: Owned | None, *, changed: bool
+    ) -> bool:
+        group, names = self._group, self._image.names
+        wanted = targets.names_of(self.member, group.resolved)
+
+        def reads(topic_id: "TopicId") -> bool:
+            return names.get(topic_id) in wanted
+
+        now = Situation(target_epoch, target, changed, owned, group.owners_of, reads)
+        member = reconcile(self.member, now)
+        if member == self.member:
+            return False
+        self.planned.append(entries.current(group.id, member))
+        self.member = member
+        return True
