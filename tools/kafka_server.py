@@ -29,7 +29,8 @@ USUAL_JVM = (
 )
 # And what they give to a broker besides.
 USUAL_HEAP = ("-Xmx1g", "-Xms1g")
-LOG_LEVEL = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # starts soon, for what ends soon
+_LOG_LEVEL = "-Dorg.slf4j.simpleLogger.defaultLogLevel="
 
 
 class KafkaUnavailable(Exception):
@@ -44,14 +45,19 @@ def free_port() -> int:
         return port
 
 
-def java_command(class_name: str, *arguments: str, options: Sequence[str] = USUAL_JVM) -> list[str]:
+def java_command(
+    class_name: str,
+    *arguments: str,
+    options: Sequence[str] = USUAL_JVM,
+    log_level: str = "warn",
+) -> list[str]:
     """The command line that runs one class of Kafka; KafkaUnavailable where it cannot run."""
     if shutil.which("java") is None:
         raise KafkaUnavailable("java is missing: install the package openjdk-17-jre-headless")
     jars = classpath()
     if jars is None:
         raise KafkaUnavailable("the jars of Apache Kafka are not fetched: run `make java`")
-    return ["java", *options, LOG_LEVEL, "-cp", jars, class_name, *arguments]
+    return ["java", *options, _LOG_LEVEL + log_level, "-cp", jars, class_name, *arguments]
 
 
 class KafkaNode:
@@ -86,7 +92,7 @@ class KafkaNode:
     def format(self) -> None:
         """Makes the data directory one that a broker accepts; once, before the first start."""
         arguments = ("format", "-t", CLUSTER_ID, "-c", os.fspath(self._properties))
-        options = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+        options = ("-Xmx256m", *SMALL_JVM)
         subprocess.run(
             java_command("kafka.tools.StorageTool", *arguments, options=options),
             check=True,
@@ -95,6 +101,9 @@ class KafkaNode:
             timeout=FORMAT_TIMEOUT_S,
         )
 
-    def command(self, options: Sequence[str] = (*USUAL_HEAP, *USUAL_JVM)) -> list[str]:
+    def command(
+        self, options: Sequence[str] = (*USUAL_HEAP, *USUAL_JVM), *, log_level: str = "warn"
+    ) -> list[str]:
         """What starts the broker."""
-        return java_command("kafka.Kafka", os.fspath(self._properties), options=options)
+        properties = os.fspath(self._properties)
+        return java_command("kafka.Kafka", properties, options=options, log_level=log_level)

@@ -1,6 +1,10 @@
 """Which exceptions are a user's business, in one line each, and which exit code they mean."""
 
-from sawlog.cli.output import counted
+from collections.abc import Mapping, Sequence
+
+import click
+
+from sawlog.cli.output import counted, note
 from sawlog.client.delivery import DeliveryFailed
 from sawlog.client.errors import UNANSWERED, ClientError
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -50,3 +54,21 @@ def describe(error: KafkaError) -> str:
     text = f"{error.message} ({error.code.name})" if error.message else error.code.name
     hint = _HINTS.get(error.code)
     return f"{text}; {hint}" if hint else text
+
+
+def report_each(
+    names: Sequence[str],
+    refusals: Mapping[str, KafkaError],
+    done: str,
+    *,
+    forgiven: ErrorCode | None = None,
+) -> None:
+    """Says for each name what became of it; exit code 1 where one was refused."""
+    failed = {name: error for name, error in refusals.items() if error.code is not forgiven}
+    for name in names:
+        if name not in refusals:
+            note(f"{name}: {done}")
+    for name, error in failed.items():
+        note(f"sawlog: {name}: {describe(error)}")
+    if failed:
+        click.get_current_context().exit(FAILED)

@@ -38,13 +38,16 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Numbers to the right, the rest to the left; plain enough to be cut up by other programs."""
+    """Numbers to the right, the rest to the left; plain enough to be cut up by other programs, for
+    which a dash stands where nothing is known.
+    """
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     for place, column in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[place], int | float) for row in rows)
+        known = [row[place] for row in rows if row[place] is not None]
+        numeric = bool(known) and all(isinstance(value, int | float) for value in known)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
@@ -126,4 +129,4 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 def _cell(value: object) -> str:
     if isinstance(value, list | tuple):
         return ",".join(str(item) for item in value)
-    return "" if value is None else str(value)
+    return "-" if value is None else str(value)

@@ -4,14 +4,15 @@ from typing import Any
 
 import click
 
-from sawlog.cli.failures import FAILED, describe
+from sawlog.cli.failures import report_each
 from sawlog.cli.options import json_option, with_cluster
 from sawlog.cli.output import note, print_json, print_line, print_table
 from sawlog.cli.values import PARTITION_COUNT, REPLICA_COUNT, TEXT, parse_settings
-from sawlog.client.admin import Admin, NewTopic, Refusals
+from sawlog.client.admin import Admin, NewTopic
 from sawlog.client.cluster import Cluster
 from sawlog.client.configs import Change, ConfigEntry, ConfigSource, Operation, Resource
 from sawlog.client.configs import ResourceType as Type
+from sawlog.client.errors import Refusals
 from sawlog.client.metadata import Topic
 from sawlog.client.offsets import EARLIEST, LATEST, FoundOffset
 from sawlog.core.config_notices import near_names
@@ -54,7 +55,7 @@ def create(
     refusals = Admin(cluster).create_topics(wanted, validate_only=validate_only)
     done = "could be created" if validate_only else "created"
     forgiven = ErrorCode.TOPIC_ALREADY_EXISTS if if_not_exists else None
-    _report(names, refusals, done, forgiven=forgiven)
+    report_each(names, refusals, done, forgiven=forgiven)
 
 
 @topics.command("list")
@@ -100,7 +101,7 @@ def describe_topics(
     else:
         for entry in described:
             _print_description(entry)
-    _report((), refusals, "")
+    report_each((), refusals, "")
 
 
 @topics.command()
@@ -111,7 +112,7 @@ def delete(names: tuple[str, ...], if_exists: bool, cluster: Cluster) -> None:
     """Delete topics with all their records, for good."""
     refusals = Admin(cluster).delete_topics(names)
     forgiven = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if if_exists else None
-    _report(names, refusals, "deleted", forgiven=forgiven)
+    report_each(names, refusals, "deleted", forgiven=forgiven)
 
 
 @topics.command()
@@ -158,7 +159,7 @@ def alter(
         for change in changes:
             if change.name == "cleanup.policy" and change.operation is not Operation.SUBTRACT:
                 _note_compaction(change.value)
-    _report((name,), refusals, "could be altered" if validate_only else "altered")
+    report_each((name,), refusals, "could be altered" if validate_only else "altered")
 
 
 def _alter(
@@ -199,20 +200,6 @@ def _check_known(admin: Admin, name: str, keys: tuple[str, ...]) -> None:
 def _note_compaction(policy: str | None) -> None:
     if policy is not None and "compact" in policy:
         note("sawlog: cleanup.policy=compact: Sawlog does not compact yet; all records stay")
-
-
-def _report(
-    names: tuple[str, ...], refusals: Refusals, done: str, *, forgiven: ErrorCode | None = None
-) -> None:
-    """Says for each name what became of it; exit code 1 where one was refused."""
-    failed = {name: error for name, error in refusals.items() if error.code is not forgiven}
-    for name in names:
-        if name not in refusals:
-            note(f"{name}: {done}")
-    for name, error in failed.items():
-        note(f"sawlog: {name}: {describe(error)}")
-    if failed:
-        click.get_current_context().exit(FAILED)
 
 
 def _counts(topic: Topic) -> dict[str, int]:

@@ -4,7 +4,7 @@ Calls that change several things return what was refused, by name: an empty answ
 change is never sent twice: where its answer got lost, ConnectionLost or NoAnswer says so.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sawlog.client.addresses import Address
@@ -16,13 +16,14 @@ from sawlog.client.configs import (
     alter_configs,
     describe_configs,
 )
-from sawlog.client.connection import Answer
-from sawlog.client.errors import refusal
+from sawlog.client.connection import Answer, Connection
+from sawlog.client.errors import Refusals, refusal
+from sawlog.client.leaders import ask_leaders, group_by_topic, partition_of
 from sawlog.client.metadata import Node, Topic, topic_refusal
-from sawlog.client.offsets import FoundOffset, group_by_topic, list_offsets
+from sawlog.client.offsets import FoundOffset, list_offsets
 from sawlog.client.retries import Deadline
 from sawlog.core.errors import KafkaError
-from sawlog.core.ids import NodeId, PartitionIndex, TopicName, TopicPartition
+from sawlog.core.ids import NodeId, TopicName, TopicPartition
 from sawlog.protocol.messages.create_partitions_request import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -46,8 +47,6 @@ from sawlog.protocol.messages.delete_topics_response import DeleteTopicsResponse
 from sawlog.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from sawlog.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from sawlog.protocol.schema import Message
-
-Refusals = dict[str, KafkaError]
 
 _GRACE_MS = 1_000  # a broker that gives up in time is heard before we do
 
@@ -152,23 +151,24 @@ class Admin:
 
         May safely happen twice, so it is tried until the time is up.
         """
-        done: dict[TopicPartition, int] = {}
 
-        def attempt() -> None:
-            rest = [partition for partition in before if partition not in done]
-            failures: list[KafkaError] = []
-            for node, partitions in self._cluster.by_leader(rest).items():
-                request = DeleteRecordsRequest(
-                    topics=_records_to_delete(partitions, before),
-                    timeout_ms=int(self._cluster.request_timeout_ms),
-                )
-                answer = self._cluster.connection(node).request(request, DeleteRecordsResponse)
-                failures += _collect_deleted(answer, done)
-            if failures:
-                raise failures[0]
+        def ask(
+            connection: Connection, partitions: list[TopicPartition]
+        ) -> Iterator[tuple[TopicPartition, int | KafkaError]]:
+            request = DeleteRecordsRequest(
+                topics=_records_to_delete(partitions, before),
+                timeout_ms=int(self._cluster.request_timeout_ms),
+            )
+            for topic in connection.request(request, DeleteRecordsResponse).topics:
+                for entry in topic.partitions:
+                    partition = partition_of(topic.name, entry.partition_index)
+                    if entry.error_code:
+                        text = f"the records of {partition} were not deleted"
+                        yield partition, refusal(entry.error_code, text)
+                    else:
+                        yield partition, entry.low_watermark
 
-        self._cluster.retry(attempt, topics={partition.topic for partition in before})
-        return {partition: done[partition] for partition in before}
+        return ask_leaders(self._cluster, before, ask)
 
     def describe_cluster(self) -> ClusterDescription:
         answer = self._cluster.request_any(DescribeClusterRequest(), DescribeClusterResponse)
@@ -247,18 +247,3 @@ def _records_to_delete(
         )
         for name, indexes in group_by_topic(partitions).items()
     ]
-
-
-def _collect_deleted(
-    answer: DeleteRecordsResponse, done: dict[TopicPartition, int]
-) -> list[KafkaError]:
-    failures: list[KafkaError] = []
-    for topic in answer.topics:
-        for entry in topic.partitions:
-            partition = TopicPartition(TopicName(topic.name), PartitionIndex(entry.partition_index))
-            if entry.error_code:
-                text = f"the records of {partition} were not deleted"
-                failures.append(refusal(entry.error_code, text))
-            else:
-                done[partition] = entry.low_watermark
-    return failures

@@ -34,6 +34,10 @@ UNANSWERED = (NoBrokerReachable, ConnectionLost, NoAnswer)
 """After these a request that may safely happen twice can be sent again."""
 
 
+Refusals = dict[str, KafkaError]
+"""What became of those names, of all that a call was about, which were refused."""
+
+
 def refusal(code: int, message: str | None) -> KafkaError:
     """What an answer says went wrong; a code from a newer broker keeps its number in the text."""
     try:

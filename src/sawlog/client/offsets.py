@@ -1,13 +1,14 @@
 """Asking partition leaders for offsets: the first, the last, or the one at a point in time."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sawlog.client.cluster import Cluster
+from sawlog.client.connection import Connection
 from sawlog.client.errors import refusal
+from sawlog.client.leaders import ask_leaders, group_by_topic, partition_of
 from sawlog.core.errors import KafkaError
-from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
+from sawlog.core.ids import TopicPartition
 from sawlog.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -34,35 +35,27 @@ def list_offsets(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
 ) -> dict[TopicPartition, FoundOffset]:
     """For each partition the offset at a time in ms, or at one of the marks above."""
-    found: dict[TopicPartition, FoundOffset] = {}
 
-    def attempt() -> None:
-        failures: list[KafkaError] = []
-        rest = [partition for partition in wanted if partition not in found]
-        for node, partitions in cluster.by_leader(rest).items():
-            request = ListOffsetsRequest(
-                replica_id=CONSUMER,
-                isolation_level=int(read_committed),
-                topics=_topics(partitions, wanted),
-                timeout_ms=int(cluster.request_timeout_ms),
-            )
-            answer = cluster.connection(node).request(request, ListOffsetsResponse)
-            failures += _collect(answer, found)
-        if failures:
-            raise failures[0]
+    def ask(
+        connection: Connection, partitions: list[TopicPartition]
+    ) -> Iterator[tuple[TopicPartition, FoundOffset | KafkaError]]:
+        request = ListOffsetsRequest(
+            replica_id=CONSUMER,
+            isolation_level=int(read_committed),
+            topics=_topics(partitions, wanted),
+            timeout_ms=int(cluster.request_timeout_ms),
+        )
+        for topic in connection.request(request, ListOffsetsResponse).topics:
+            for entry in topic.partitions:
+                partition = partition_of(topic.name, entry.partition_index)
+                if entry.error_code:
+                    text = f"no offset of {partition} was told"
+                    yield partition, refusal(entry.error_code, text)
+                else:
+                    found = FoundOffset(entry.offset, entry.timestamp, entry.leader_epoch)
+                    yield partition, found
 
-    cluster.retry(attempt, topics={partition.topic for partition in wanted})
-    return {partition: found[partition] for partition in wanted}
-
-
-def group_by_topic(
-    partitions: Iterable[TopicPartition],
-) -> dict[TopicName, list[PartitionIndex]]:
-    """As most requests want them."""
-    groups: dict[TopicName, list[PartitionIndex]] = defaultdict(list)
-    for topic, index in sorted(partitions):
-        groups[topic].append(index)
-    return dict(groups)
+    return ask_leaders(cluster, wanted, ask)
 
 
 def _topics(
@@ -80,18 +73,3 @@ def _topics(
         )
         for name, indexes in group_by_topic(partitions).items()
     ]
-
-
-def _collect(
-    answer: ListOffsetsResponse, found: dict[TopicPartition, FoundOffset]
-) -> list[KafkaError]:
-    failures: list[KafkaError] = []
-    for topic in answer.topics:
-        for entry in topic.partitions:
-            partition = TopicPartition(TopicName(topic.name), PartitionIndex(entry.partition_index))
-            if entry.error_code:
-                text = f"no offset of {partition} was told"
-                failures.append(refusal(entry.error_code, text))
-            else:
-                found[partition] = FoundOffset(entry.offset, entry.timestamp, entry.leader_epoch)
-    return failures
