@@ -21,6 +21,7 @@ INTERRUPTED = 130
 _COMMANDS = {
     "broker": ("sawlog.cli.broker", "Run one broker."),
     "consume": ("sawlog.cli.consume", "Print the records of a topic."),
+    "groups": ("sawlog.cli.groups", "List, describe and delete groups; lag, offsets."),
     "log": ("sawlog.cli.log", "Look into segment files, and check them."),
     "produce": ("sawlog.cli.produce", "Send lines to a topic as records."),
     "topics": ("sawlog.cli.topics", "Create, list, describe, delete and alter topics."),

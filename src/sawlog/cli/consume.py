@@ -7,14 +7,16 @@ import click
 
 from sawlog.cli.options import with_cluster
 from sawlog.cli.output import counted, note, print_bytes, progress
+from sawlog.cli.partitions import TopicScope, partitions_of
 from sawlog.cli.record_lines import to_columns, to_json
 from sawlog.cli.starts import FromEnd, StartPoint
 from sawlog.cli.values import PARTITION, RAW_BYTES, TEXT
-from sawlog.client.cluster import Cluster, NoSuchTopic
+from sawlog.client.cluster import Cluster
 from sawlog.client.consumer import AtOffset, Consumer, OutOfRange, Start
 from sawlog.client.fetched import ConsumedRecord
+from sawlog.client.leaders import partition_of
 from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
-from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
+from sawlog.core.ids import TopicPartition
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "headers", "key")
 _POLL_MS = 500
@@ -90,7 +92,7 @@ def consume(
     consumer = Consumer(
         cluster, read_committed=read_committed, out_of_range=OutOfRange(out_of_range)
     )
-    where = _partitions(cluster, topic, indexes)
+    where = partitions_of(cluster, [TopicScope(topic, indexes)])
     ends: dict[TopicPartition, int] = {}
     if until_end or isinstance(start, FromEnd):
         found = list_offsets(cluster, dict.fromkeys(where, LATEST), read_committed=read_committed)
@@ -125,24 +127,12 @@ def _batches(
             wanted = _AT_ONCE if count is None else min(_AT_ONCE, count - taken)
             records = consumer.poll(_POLL_MS, max_records=wanted)
             if ends is not None:
-                records = [r for r in records if r.offset < ends[_of(r.topic, r.partition)]]
+                records = [
+                    r for r in records if r.offset < ends[partition_of(r.topic, r.partition)]
+                ]
             yield records
             taken += len(records)
             bar.advance(len(records))
-
-
-def _partitions(cluster: Cluster, topic: str, indexes: tuple[int, ...]) -> list[TopicPartition]:
-    there = cluster.topic(topic).partitions
-    for index in indexes:
-        if index not in there:
-            raise NoSuchTopic(
-                f"the topic {topic!r} has the partitions 0 to {len(there) - 1}, not {index}"
-            )
-    return [_of(topic, index) for index in (indexes or there)]
-
-
-def _of(topic: str, index: int) -> TopicPartition:
-    return TopicPartition(TopicName(topic), PartitionIndex(index))
 
 
 def _starts(

@@ -12,6 +12,7 @@ _AGO_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LAST_OFFSET = 2**63 - 1
 _FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_AGO = 15  # digits
+_TIMES = "a time (2025-01-31T12:00:00Z), a time ago (30s, 15m, 2h, 1d)"
 _NUMBER = re.compile(r"-?[0-9]+")
 
 
@@ -38,19 +39,16 @@ class StartPoint(click.ParamType[Start | FromEnd]):
         if _NUMBER.fullmatch(value):
             return self._number(value, param, ctx)
         try:
-            moment = _moment(value)
-        except OverflowError:
-            self.fail(f"{value!r} is no time that a record could have", param, ctx)
-        if moment is None:
+            return _at_time(value)
+        except _NoTime:
             self.fail(
                 f"{value!r} is none of: beginning, end, an offset (17), records before the end"
-                " (-5), a time (2025-01-31T12:00:00Z), a time ago (30s, 15m, 2h, 1d)",
+                f" (-5), {_TIMES}",
                 param,
                 ctx,
             )
-        if moment < _FIRST_MOMENT:
-            self.fail(f"{value!r} lies before 1970, where time begins here", param, ctx)
-        return AtTime(int(moment.timestamp() * 1_000))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
     def _number(
         self, text: str, param: click.Parameter | None, ctx: click.Context | None
@@ -59,6 +57,41 @@ class StartPoint(click.ParamType[Start | FromEnd]):
             self.fail(f"{text[:40]} is no offset; the last is {_LAST_OFFSET}", param, ctx)
         number = int(text)
         return FromEnd(-number) if text.startswith("-") else AtOffset(number)
+
+
+class TimePoint(click.ParamType[AtTime]):
+    """`2025-01-31T12:00`, `15m` (ago)."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> AtTime:
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return]  # converted already
+        try:
+            return _at_time(value)
+        except _NoTime:
+            self.fail(f"{value!r} is neither {_TIMES.replace(', ', ' nor ', 1)}", param, ctx)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _NoTime(ValueError):
+    """A text that does not look like a time."""
+
+
+def _at_time(text: str) -> AtTime:
+    """ValueError says why no record could have that time."""
+    try:
+        moment = _moment(text)
+    except OverflowError:
+        raise ValueError(f"{text!r} is no time that a record could have") from None
+    if moment is None:
+        raise _NoTime
+    if moment < _FIRST_MOMENT:
+        raise ValueError(f"{text!r} lies before 1970, where time begins here")
+    return AtTime(int(moment.timestamp() * 1_000))
 
 
 def _moment(text: str) -> datetime | None:

@@ -50,8 +50,8 @@ class RawBytes(click.ParamType[bytes]):
 class Seconds(click.FloatRange):
     """A time to wait: some milliseconds to some days."""
 
-    def __init__(self) -> None:
-        super().__init__(min=0.001, max=_LONGEST_TIMEOUT_S)
+    def __init__(self, shortest_s: float = 0.001) -> None:
+        super().__init__(min=shortest_s, max=_LONGEST_TIMEOUT_S)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         seconds = super().convert(value, param, ctx)

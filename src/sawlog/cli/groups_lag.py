@@ -1,0 +1,221 @@
+"""`sawlog groups lag`: how far groups are behind, how fast they read, when they will be there."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from sawlog.cli.failures import FAILED, describe, report_each
+from sawlog.cli.options import json_option, with_cluster
+from sawlog.cli.output import counted, note, print_json, print_line, print_table
+from sawlog.cli.values import SECONDS, TEXT, Seconds
+from sawlog.client.cluster import Cluster
+from sawlog.client.errors import Refusals
+from sawlog.client.groups import GroupAdmin
+from sawlog.client.lag import Measurement, Outlook, Pace, measure, pace, total_pace
+
+_DEFAULT_INTERVAL_S = 5.0  # consumers commit that often where nobody told them otherwise
+_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+
+Measurements = dict[str, Measurement]
+Look = Callable[[], tuple[Measurements, Refusals]]
+
+
+class Period(click.ParamType[float]):
+    """Seconds. What stands behind `--watch` is taken for them, even where it is a group."""
+
+    name = "seconds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            return SECONDS.convert(value, param, ctx)  # type: ignore[no-any-return]
+        except click.BadParameter as error:
+            self.fail(f"{error.message.rstrip('.')}; name groups before --watch", param, ctx)
+
+
+@click.command()
+@click.argument("names", metavar="GROUP...", nargs=-1, type=TEXT)
+@click.option("--all", "all_groups", is_flag=True, help="All groups of the cluster.")
+@click.option(
+    "--interval",
+    "interval_s",
+    type=Seconds(0),
+    default=_DEFAULT_INTERVAL_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Between the two measurements that tell rates; 0 to measure once, and know none.",
+)
+@click.option(
+    "--watch",
+    "period_s",
+    type=Period(),
+    is_flag=False,
+    flag_value=_DEFAULT_INTERVAL_S,
+    default=None,
+    metavar="[SECONDS]",
+    help="Go on, with a measurement every so many seconds (5), until Ctrl-C.",
+)
+@json_option
+@with_cluster
+def lag(
+    names: tuple[str, ...],
+    all_groups: bool,
+    interval_s: float,
+    period_s: float | None,
+    as_json: bool,
+    cluster: Cluster,
+) -> None:
+    """Show how far groups are behind, and for how long.
+
+    Rates are what was committed and written between two measurements, in records a second.
+    """
+    if bool(names) == all_groups:
+        raise click.UsageError("name groups, or give --all for all of them")
+    admin = GroupAdmin(cluster)
+
+    def look() -> tuple[Measurements, Refusals]:
+        wanted = [listed.id for listed in admin.list_groups()] if all_groups else names
+        return measure(cluster, admin, wanted)
+
+    if period_s is not None:
+        _watch(look, period_s, as_json)
+        return
+    before, refusals = look()
+    after = before
+    if interval_s and before:
+        if sys.stderr.isatty():
+            note(f"measuring for {show_duration(interval_s)}")
+        time.sleep(interval_s)
+        after, refusals = look()
+    _show(before if interval_s else {}, after, as_json)
+    report_each((), refusals, "")
+
+
+def _watch(look: Look, period_s: float, as_json: bool) -> None:
+    """A group that ends meanwhile is told of; where none is left there is nothing to watch."""
+    before: Measurements = {}
+    while True:
+        began_s = time.monotonic()
+        after, refusals = look()
+        if sys.stdout.isatty() and not as_json:
+            click.clear()
+        _show(before, after, as_json)
+        for name, error in refusals.items():
+            note(f"sawlog: {name}: {describe(error)}")
+        if refusals and not after:
+            click.get_current_context().exit(FAILED)
+        before = after
+        time.sleep(max(0.0, began_s + period_s - time.monotonic()))
+
+
+def _show(before: Measurements, after: Measurements, as_json: bool) -> None:
+    entries = [_entry(before.get(name), measured) for name, measured in after.items()]
+    if as_json:
+        print_json(entries)
+        return
+    for place, entry in enumerate(entries):
+        if place:
+            print_line("")
+        _print_entry(entry)
+
+
+def _entry(before: Measurement | None, after: Measurement) -> dict[str, Any]:
+    seconds = 0.0 if before is None else after.at_s - before.at_s
+    earlier = {} if before is None else before.positions
+    return {
+        "group": after.group.id,
+        "state": after.group.state,
+        "members": len(after.group.members),
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "interval_s": round(seconds, 3) if seconds else None,
+        **_pace_fields(total_pace(earlier, after.positions, seconds)),
+        "unknown_partitions": sum(each.lag is None for each in after.positions.values()),
+        "partitions": [
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "committed": position.committed,
+                "end": position.end,
+                **_pace_fields(pace(earlier.get(partition), position, seconds)),
+                "member": None if position.member is None else position.member.id,
+            }
+            for partition, position in after.positions.items()
+        ],
+    }
+
+
+def _pace_fields(found: Pace) -> dict[str, Any]:
+    return {
+        "lag": found.lag,
+        "read_per_s": _rounded(found.consumed_per_s),
+        "written_per_s": _rounded(found.produced_per_s),
+        "catch_up_s": _rounded(found.catch_up_s),
+        "outlook": found.outlook.value,
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+def _print_entry(entry: dict[str, Any]) -> None:
+    members = counted(entry["members"], "member") if entry["members"] else "no members"
+    print_line(f"{entry['group']}  {entry['state']}, {members}")
+    if not entry["partitions"]:
+        print_line("  no committed offsets")
+        return
+    columns = ("topic", "partition", "committed", "end", "lag", "read/s", "written/s", "caught up")
+    rows = [
+        (
+            *(part[key] for key in ("topic", "partition", "committed", "end", "lag")),
+            part["read_per_s"],
+            part["written_per_s"],
+            _show_outlook(part),
+            part["member"],
+        )
+        for part in entry["partitions"]
+    ]
+    print_table((*columns, "member"), rows)
+    print_line("  " + "  ".join(_totals(entry)))
+    for part in entry["partitions"]:
+        if part["lag"] is not None and part["lag"] < 0:
+            note(
+                f"{part['topic']}-{part['partition']}: the committed offset lies behind the end;"
+                " was the topic deleted and created again?"
+            )
+
+
+def _totals(entry: dict[str, Any]) -> Iterator[str]:
+    yield f"total lag={'unknown' if entry['lag'] is None else entry['lag']}"
+    for key, name in (("read_per_s", "read/s"), ("written_per_s", "written/s")):
+        yield f"{name}={'unknown' if entry[key] is None else entry[key]}"
+    if entry["lag"] is not None:
+        yield f"caught up: {_show_outlook(entry)}"
+    if entry["unknown_partitions"]:
+        yield f"({counted(entry['unknown_partitions'], 'partition')} of unknown lag not counted)"
+
+
+def _show_outlook(entry: dict[str, Any]) -> str:
+    if entry["outlook"] == Outlook.CAUGHT_UP.value:
+        return "now"
+    if entry["catch_up_s"] is not None:
+        return f"in {show_duration(entry['catch_up_s'])}"
+    return str(entry["outlook"])
+
+
+def show_duration(seconds: float) -> str:
+    """`0.5s`, `45s`, `2m 5s`, `3h 20m`, `2d 4h`: two units at most."""
+    if seconds < 10:
+        return f"{seconds:.1f}s".replace(".0s", "s")
+    left = round(seconds)
+    pieces = []
+    for unit, size in _UNITS:
+        count, left = divmod(left, size)
+        pieces.append((count, unit))
+    first = next(place for place, (count, _) in enumerate(pieces) if count)
+    return " ".join(f"{count}{unit}" for count, unit in pieces[first : first + 2] if count)

@@ -1,0 +1,256 @@
+"""`sawlog groups reset`: sets the offsets of a group that nobody runs; without `--execute` it only
+tells what it would do.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sawlog.cli.failures import report_each
+from sawlog.cli.groups_plan import BadPlan, Bounds, Move, bounded, read_plan, write_plan
+from sawlog.cli.options import json_option, with_cluster
+from sawlog.cli.output import counted, note, print_json, print_line, print_table
+from sawlog.cli.partitions import TopicScope, TopicScopeType, partitions_of
+from sawlog.cli.starts import TimePoint
+from sawlog.cli.values import TEXT
+from sawlog.client.cluster import Cluster
+from sawlog.client.group_offsets import Committed
+from sawlog.client.groups import GroupAdmin, GroupDescription
+from sawlog.client.leaders import group_by_topic
+from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import TopicPartition
+
+_OFFSET = click.IntRange(0, 2**63 - 1)
+_SHIFT = click.IntRange(-(2**63), 2**63 - 1)
+_MEMBERS_NAMED = 5
+_TARGETS = {
+    "to_earliest": "--to-earliest",
+    "to_latest": "--to-latest",
+    "to_offset": "--to-offset",
+    "to_time": "--to-time",
+    "shift_by": "--shift-by",
+    "from_file": "--from-file",
+}
+
+Offsets = dict[TopicPartition, int]
+
+
+@click.command()
+@click.argument("name", metavar="GROUP", type=TEXT)
+@click.option(
+    "--topic",
+    "scopes",
+    type=TopicScopeType(),
+    multiple=True,
+    metavar="TOPIC[:0,1]",
+    help="All partitions of it, or these; repeat.",
+)
+@click.option("--all-topics", is_flag=True, help="Whatever the group has committed offsets of.")
+@click.option("--to-earliest", is_flag=True, help="To the first record that is there.")
+@click.option("--to-latest", is_flag=True, help="To the end.")
+@click.option("--to-offset", type=_OFFSET, metavar="OFFSET", help="To this one.")
+@click.option(
+    "--to-time",
+    type=TimePoint(),
+    metavar="TIME",
+    help="To the first record of this time or later (2025-01-31T12:00:00Z, or 15m ago).",
+)
+@click.option("--shift-by", type=_SHIFT, metavar="N", help="Ahead by N records; back where N < 0.")
+@click.option(
+    "--from-file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="CSV",
+    help="As the file says: topic,partition,offset.",
+)
+@click.option(
+    "--execute", is_flag=True, help="Do it; without this only what would be done is told."
+)
+@click.option("--export", is_flag=True, help="Print the new offsets as CSV, for --from-file.")
+@json_option
+@with_cluster
+def reset(
+    name: str,
+    scopes: tuple[TopicScope, ...],
+    all_topics: bool,
+    execute: bool,
+    export: bool,
+    as_json: bool,
+    cluster: Cluster,
+    **targets: Any,
+) -> None:
+    """Set the offsets of GROUP, which may have no members.
+
+    An offset that the log does not reach is taken as the nearest that it does.
+    """
+    kind, value = _target(targets)
+    _check_scope(kind, scopes, all_topics)
+    if export and as_json:
+        raise click.UsageError("give --export or --json, not both")
+    plan = _read_file(value, name) if kind == "from_file" else {}
+    admin = GroupAdmin(cluster)
+    committed = _idle_offsets(admin, name)
+    where = _partitions(cluster, name, scopes, committed if all_topics else plan)
+    moves = _Planner(cluster, committed, where).moves(kind, value, plan)
+    _show(name, moves, execute, export, as_json)
+    for move in moves:
+        if move.note:
+            note(f"{move.partition}: {move.note}")
+    if not execute:
+        note("nothing was changed; give --execute to do it")
+        return
+    refused = admin.commit_offsets(name, {move.partition: move.new for move in moves})
+    note(f"{name}: {counted(len(moves) - len(refused), 'offset')} set")
+    report_each((), {str(partition): error for partition, error in refused.items()}, "")
+
+
+class _Planner:
+    """The offsets of some partitions as they are, from which a plan is made."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        committed: dict[TopicPartition, Committed],
+        where: list[TopicPartition],
+    ) -> None:
+        self._cluster = cluster
+        self._old = {each: committed[each].offset for each in where if each in committed}
+        self._where = where
+        firsts = list_offsets(cluster, dict.fromkeys(where, EARLIEST))
+        ends = list_offsets(cluster, dict.fromkeys(where, LATEST))
+        self._bounds = {each: Bounds(firsts[each].offset, ends[each].offset) for each in where}
+
+    def moves(self, kind: str, value: Any, plan: Offsets) -> list[Move]:
+        if kind == "to_time":
+            return self._to_time(value.timestamp_ms)
+        moves = []
+        for each in self._where:
+            wanted = self._wanted(kind, value, plan, each)
+            moves.append(bounded(each, self._old.get(each), wanted, self._bounds[each]))
+        return moves
+
+    def _wanted(self, kind: str, value: Any, plan: Offsets, partition: TopicPartition) -> int:
+        match kind:
+            case "to_earliest":
+                return self._bounds[partition].first
+            case "to_latest":
+                return self._bounds[partition].end
+            case "to_offset":
+                return int(value)
+            case "shift_by":
+                return self._shifted(partition, value)
+            case _:
+                return plan[partition]
+
+    def _to_time(self, timestamp_ms: int) -> list[Move]:
+        found = list_offsets(self._cluster, dict.fromkeys(self._where, timestamp_ms))
+        moves = []
+        for each in self._where:
+            old, end, offset = self._old.get(each), self._bounds[each].end, found[each].offset
+            if offset < 0:
+                moves.append(Move(each, old, end, end, "no record is that late; the end is taken"))
+            else:
+                moves.append(Move(each, old, offset, end))
+        return moves
+
+    def _shifted(self, partition: TopicPartition, by: int) -> int:
+        if partition not in self._old:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"{partition} has no committed offset to shift; name the partitions that have one,"
+                " or give --to-offset",
+            )
+        return self._old[partition] + by
+
+
+def _target(targets: dict[str, Any]) -> tuple[str, Any]:
+    given = [
+        (kind, value) for kind, value in targets.items() if value is not None and value is not False
+    ]
+    if len(given) != 1:
+        raise click.UsageError(f"give one of {', '.join(_TARGETS.values())}")
+    return given[0]
+
+
+def _check_scope(kind: str, scopes: tuple[TopicScope, ...], all_topics: bool) -> None:
+    if kind == "from_file":
+        if scopes or all_topics:
+            raise click.UsageError("--from-file names its topics itself; leave out --topic")
+    elif bool(scopes) == all_topics:
+        raise click.UsageError("give either --topic or --all-topics")
+
+
+def _read_file(path: str, group: str) -> Offsets:
+    try:
+        return read_plan(Path(path).read_text("utf-8"), group)
+    except UnicodeDecodeError:
+        raise click.UsageError(f"--from-file: {path} is not UTF-8 text") from None
+    except BadPlan as error:
+        raise click.UsageError(f"--from-file: {path}: {error}") from None
+
+
+def _idle_offsets(admin: GroupAdmin, name: str) -> dict[TopicPartition, Committed]:
+    """What the group has committed; KafkaError where somebody runs it."""
+    described, refusals = admin.describe_groups([name])
+    if name in described:
+        _check_idle(described[name])
+    elif refusals[name].code is ErrorCode.GROUP_ID_NOT_FOUND:
+        note(f"{name}: there is no such group yet")
+        return {}
+    else:
+        raise refusals[name]
+    committed, refusals = admin.committed_offsets([name])
+    if refusals:
+        raise refusals[name]
+    return committed[name]
+
+
+def _check_idle(group: GroupDescription) -> None:
+    if group.is_idle:
+        return
+    named = [f"{each.client_id} at {each.host.lstrip('/')}" for each in group.members]
+    more = len(named) - _MEMBERS_NAMED
+    who = ", ".join(named[:_MEMBERS_NAMED]) + (f" and {more} more" if more > 0 else "")
+    members = f"{counted(len(named), 'member')} ({who})" if named else f"the state {group.state}"
+    raise KafkaError(
+        ErrorCode.NON_EMPTY_GROUP,
+        f"the group {group.id!r} has {members}, whose commits would undo a reset; stop them first",
+    )
+
+
+def _partitions(
+    cluster: Cluster,
+    name: str,
+    scopes: tuple[TopicScope, ...],
+    named: dict[TopicPartition, Any],
+) -> list[TopicPartition]:
+    """Those of the scopes, or those named; NoSuchTopic where one is not there."""
+    if not scopes and not named:
+        text = f"the group {name!r} has no committed offsets; name topics with --topic"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+    by_topic = group_by_topic(named)
+    return partitions_of(
+        cluster, scopes or (TopicScope(topic, tuple(each)) for topic, each in by_topic.items())
+    )
+
+
+def _show(name: str, moves: list[Move], execute: bool, export: bool, as_json: bool) -> None:
+    if export:
+        print_line(write_plan(moves).rstrip("\n"))
+    elif as_json:
+        offsets = [
+            {
+                "topic": move.partition.topic,
+                "partition": move.partition.partition,
+                "old": move.old,
+                "new": move.new,
+                "lag": move.end - move.new,
+                "note": move.note or None,
+            }
+            for move in moves
+        ]
+        print_json({"group": name, "execute": execute, "offsets": offsets})
+    else:
+        rows = [(*move.partition, move.old, "->", move.new, move.end - move.new) for move in moves]
+        print_table(("topic", "partition", "old", "", "new", "lag then"), rows)

@@ -1,0 +1,66 @@
+"""Partitions as people write and read them: `orders`, `orders:0,2`."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import click
+
+from sawlog.cli.values import PARTITION, TEXT
+from sawlog.client.cluster import Cluster, NoSuchTopic
+from sawlog.client.leaders import group_by_topic, partition_of
+from sawlog.core.ids import TopicPartition
+
+
+class TopicScope(NamedTuple):
+    """A topic, or the partitions named of it."""
+
+    topic: str
+    indexes: tuple[int, ...] = ()
+
+    def holds(self, partition: TopicPartition) -> bool:
+        return partition.topic == self.topic and (
+            not self.indexes or partition.partition in self.indexes
+        )
+
+
+class TopicScopeType(click.ParamType[TopicScope]):
+    name = "topic[:partition,...]"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> TopicScope:
+        if isinstance(value, TopicScope):
+            return value
+        topic, colon, indexes = TEXT.convert(value, param, ctx).partition(":")
+        if not topic or (colon and not indexes):
+            self.fail(f"{value!r}: expected TOPIC or TOPIC:PARTITION,... (orders:0,2)", param, ctx)
+        if not colon:
+            return TopicScope(topic)
+        pieces = indexes.split(",")
+        numbers = dict.fromkeys(PARTITION(piece, param, ctx) for piece in pieces)
+        return TopicScope(topic, tuple(numbers))
+
+
+def partitions_of(cluster: Cluster, scopes: Iterable[TopicScope]) -> list[TopicPartition]:
+    """All that the scopes name; NoSuchTopic where one is not there."""
+    found: set[TopicPartition] = set()
+    for scope in scopes:
+        there = cluster.topic(scope.topic).partitions
+        for index in scope.indexes:
+            if index not in there:
+                raise NoSuchTopic(
+                    f"the topic {scope.topic!r} has the partitions 0 to {len(there) - 1},"
+                    f" not {index}"
+                )
+        found.update(partition_of(scope.topic, index) for index in scope.indexes or there)
+    return sorted(found)
+
+
+def show_partitions(partitions: Iterable[TopicPartition] | None) -> str:
+    """`orders:0,2;refunds:1`, each as an option takes it; a dash where there are none, and a
+    question mark where they are not known.
+    """
+    if partitions is None:
+        return "?"
+    topics = group_by_topic(partitions)
+    return ";".join(f"{topic}:{','.join(map(str, each))}" for topic, each in topics.items()) or "-"
