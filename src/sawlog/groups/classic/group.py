@@ -268,7 +268,7 @@ class ClassicGroup(Group):
         if member is not None:
             self._count_protocols(member, -1)
             if member.instance_id is not None:
-                del self.statics[member.instance_id]
+                self.statics.pop(member.instance_id, None)
             self.waiting_joins.pop(member_id, None)
             self.waiting_syncs.pop(member_id, None)
             self.newcomers.discard(member_id)

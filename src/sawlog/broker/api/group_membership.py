@@ -1,0 +1,151 @@
+"""JoinGroup 0 to 9, SyncGroup 0 to 5, Heartbeat 0 to 4 and LeaveGroup 0 to 5: the classic protocol.
+
+JoinGroup asks for a second round with an id from version 4 (KIP-394) and knows static members from
+version 5 (KIP-345), SyncGroup and Heartbeat from version 3; JoinGroup 9 can skip the assignment
+(KIP-814); SyncGroup 5 names the protocol (KIP-559); LeaveGroup 3 takes several members, with
+reasons from version 5 (KIP-800).
+"""
+
+from ipaddress import IPv6Address
+from typing import TYPE_CHECKING
+
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.groups.classic.answers import Once, join_error, left, sync_error
+from sawlog.groups.world import Caller
+from sawlog.protocol.messages.heartbeat_response import HeartbeatResponse
+from sawlog.protocol.messages.leave_group_request import MemberIdentity
+from sawlog.protocol.messages.leave_group_response import LeaveGroupResponse
+
+if TYPE_CHECKING:
+    from sawlog.broker.broker import Broker
+    from sawlog.broker.request import Request
+    from sawlog.coordinator.shard import Shard
+    from sawlog.groups.shard import GroupShard
+    from sawlog.protocol.messages.heartbeat_request import HeartbeatRequest
+    from sawlog.protocol.messages.join_group_request import JoinGroupRequest
+    from sawlog.protocol.messages.join_group_response import JoinGroupResponse
+    from sawlog.protocol.messages.leave_group_request import LeaveGroupRequest
+    from sawlog.protocol.messages.sync_group_request import SyncGroupRequest
+
+FIRST_JOIN_WITH_REBALANCE_TIMEOUT = 1
+FIRST_JOIN_WITH_NULL_PROTOCOL = 7
+FIRST_SYNC_WITH_PROTOCOL = 5
+FIRST_LEAVE_OF_SEVERAL = 3
+
+
+def join_group(broker: "Broker", request: "Request", message: "JoinGroupRequest") -> None:
+    def reply(response: "JoinGroupResponse") -> None:
+        if response.protocol_name is None and version < FIRST_JOIN_WITH_NULL_PROTOCOL:
+            response.protocol_name = ""
+        request.reply(response)
+
+    version = request.api_version
+    if version < FIRST_JOIN_WITH_REBALANCE_TIMEOUT:
+        message.rebalance_timeout_ms = message.session_timeout_ms
+    once = Once(reply)
+    config = broker.config
+    shortest, longest = (
+        config["group.min.session.timeout.ms"],
+        config["group.max.session.timeout.ms"],
+    )
+    if not message.group_id:
+        once(join_error(ErrorCode.INVALID_GROUP_ID, message.member_id))
+    elif not shortest <= message.session_timeout_ms <= longest:
+        once(join_error(ErrorCode.INVALID_SESSION_TIMEOUT, message.member_id))
+    else:
+
+        def refuse(error: KafkaError) -> None:
+            once(join_error(error.code))
+
+        try:
+            shard = broker.groups.shard_of(message.group_id)
+        except KafkaError as error:
+            refuse(error)
+            return
+        caller = caller_of(request)
+        shard.run(lambda: shard.machine.classic.join(caller, message, once), once, refuse)
+
+
+def sync_group(broker: "Broker", request: "Request", message: "SyncGroupRequest") -> None:
+    once = Once(request.reply)
+
+    def refuse(error: KafkaError) -> None:
+        once(sync_error(error.code))
+
+    try:
+        if request.api_version >= FIRST_SYNC_WITH_PROTOCOL and (
+            message.protocol_type is None or message.protocol_name is None
+        ):
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        shard = _shard_of(broker, message.group_id)
+    except KafkaError as error:
+        refuse(error)
+        return
+    caller = caller_of(request)
+    shard.run(lambda: shard.machine.classic.sync(caller, message, once), once, refuse)
+
+
+def heartbeat(broker: "Broker", request: "Request", message: "HeartbeatRequest") -> None:
+    def refuse(error: KafkaError) -> None:
+        """While groups are loaded no heartbeat can be late."""
+        code = 0 if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else int(error.code)
+        request.reply(HeartbeatResponse(error_code=code))
+
+    try:
+        shard = _shard_of(broker, message.group_id)
+    except KafkaError as error:
+        refuse(error)
+        return
+    caller = caller_of(request)
+    shard.run(lambda: shard.machine.classic.heartbeat(caller, message), request.reply, refuse)
+
+
+def leave_group(broker: "Broker", request: "Request", message: "LeaveGroupRequest") -> None:
+    is_for_one = request.api_version < FIRST_LEAVE_OF_SEVERAL
+    if is_for_one:
+        message.members = [MemberIdentity(message.member_id)]
+
+    def reply(response: LeaveGroupResponse) -> None:
+        if is_for_one and response.members:
+            response = LeaveGroupResponse(error_code=response.members[0].error_code)
+        request.reply(response)
+
+    def refuse(error: KafkaError) -> None:
+        """Where there is no such group, there are no such members."""
+        if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
+            answers = [left(identity, error.code) for identity in message.members]
+            reply(LeaveGroupResponse(members=answers))
+        else:
+            request.reply(LeaveGroupResponse(error_code=int(error.code)))
+
+    try:
+        shard = _shard_of(broker, message.group_id)
+    except KafkaError as error:
+        refuse(error)
+        return
+    caller = caller_of(request)
+    shard.run(lambda: shard.machine.classic.leave(caller, message), reply, refuse)
+
+
+def _shard_of(broker: "Broker", group_id: str) -> "Shard[GroupShard]":
+    if not group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    return broker.groups.shard_of(group_id)
+
+
+def caller_of(request: "Request") -> Caller:
+    """Who asks; the host in Java's words, with a slash in front."""
+    host = _in_java(request.client.host)
+    return Caller(request.client_id or "", f"/{host}", request.api_version)
+
+
+def _in_java(host: str) -> str:
+    """Java writes all eight groups of an IPv6 address, and IPv4 wherever it is meant."""
+    if ":" not in host:
+        return host
+    number, percent, zone = host.partition("%")
+    address = IPv6Address(number)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    groups = (f"{int(group, 16):x}" for group in address.exploded.split(":"))
+    return ":".join(groups) + percent + zone
