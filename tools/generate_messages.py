@@ -1,6 +1,7 @@
-"""Writes `sawlog/protocol/messages/` from the message definitions inside a kafka-clients jar.
+"""Writes `sawlog/protocol/messages/` from the message definitions inside Kafka's jars.
 
-    python -m tools.generate_messages path/to/kafka-clients-4.3.0.jar [more jars]
+    python -m tools.generate_messages path/to/kafka-clients-4.3.0.jar \\
+        path/to/kafka-group-coordinator-4.3.0.jar
 
 Only facts are taken over: names, types, versions, tags, defaults. The output is a pure function
 of the jars, laid out as `ruff format` would, so a test can tell whether the tree has drifted.
@@ -29,6 +30,7 @@ PYTHON_TYPES = dict.fromkeys(INTEGERS, "int") | {
 }
 SHADOWED = {*PYTHON_TYPES.values(), "list", "field"}
 LINE_LENGTH = 100
+UNSERVED_RECORDS = ("ShareGroup", "StreamsGroup")
 
 
 def snake_case(name: str) -> str:
@@ -53,7 +55,10 @@ def read_definitions(jars: Iterable[Path]) -> Iterator[Definition]:
 
 
 def is_served(definition: Definition) -> bool:
-    """False for a message that lost its last version; its definition has no fields any more."""
+    """False for a message that lost its last version, whose definition has no fields any more, and
+    for the records of groups that there are not here."""
+    if definition["type"].startswith("coordinator-"):
+        return not definition["name"].startswith(UNSERVED_RECORDS)
     return bool(definition["validVersions"] != "none")
 
 
@@ -148,7 +153,7 @@ class Module:
     def default(self, field: Definition) -> str:
         kind: str = field["type"]
         given = field.get("default")
-        if given == "null" or (kind == "records" and is_nullable(field)):
+        if has_null_default(field) or (kind == "records" and is_nullable(field)):
             return "default=None"
         if kind.startswith("[]"):
             return "default_factory=list"
@@ -181,7 +186,12 @@ class Module:
 
 
 def is_nullable(field: Definition) -> bool:
-    return field.get("nullableVersions", "none") != "none" or field.get("default") == "null"
+    return field.get("nullableVersions", "none") != "none" or has_null_default(field)
+
+
+def has_null_default(field: Definition) -> bool:
+    """It is written as a word or as JSON has it."""
+    return field.get("default", "") in {"null", None}
 
 
 def quoted(text: str) -> str:
@@ -246,7 +256,7 @@ def generate(jars: Iterable[Path]) -> dict[str, str]:
 
 def main(arguments: list[str]) -> None:
     if not arguments:
-        sys.exit("usage: python -m tools.generate_messages path/to/kafka-clients.jar [more jars]")
+        sys.exit("usage: python -m tools.generate_messages JAR [more jars]")
     files = generate(map(Path, arguments))
     for old in MESSAGES.glob("*.py"):
         if old.name != "__init__.py" and old.name not in files:

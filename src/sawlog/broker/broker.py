@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING
 from sawlog.broker.api.versions import unsupported_version
 from sawlog.broker.dispatch import error_response, served_apis
 from sawlog.broker.fetch_sessions import FetchSessions
+from sawlog.broker.group_shards import GroupShards
 from sawlog.broker.metrics import BrokerMetrics
 from sawlog.broker.parking import Parking
 from sawlog.broker.request import Api, Request
 from sawlog.broker.settings import log_config
-from sawlog.cluster.image import EMPTY_IMAGE, MetadataImage, TopicImage, changed_topics
+from sawlog.cluster.image import (
+    EMPTY_IMAGE,
+    GROUP_TOPIC,
+    MetadataImage,
+    TopicImage,
+    changed_topics,
+)
 from sawlog.cluster.member import Member
 from sawlog.cluster.producer_ids import ProducerIds
 from sawlog.cluster.topics import Topics
@@ -82,6 +89,7 @@ class Broker:
         )
         self.fetch_max_bytes: int = config["fetch.max.bytes"]
         self.parking = Parking()
+        self.groups = GroupShards(self)
         self._rounds = CommitRounds(timer)
         self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
 
@@ -207,6 +215,7 @@ class Broker:
             except Exception:  # one topic that cannot be must not keep others from their place
                 changed = after or before
                 log.exception("topic not applied", topic=changed and changed.name)
+        self.groups.image_changed(old, new)
         if is_first:
             self._report_missing()
             self._set_aside_strays()
@@ -240,6 +249,8 @@ class Broker:
                 replica.log.reconfigure(config)
             if state.leader == self.node_id:
                 replica.lead(state.leader_epoch, state.isr)
+                if name.topic == GROUP_TOPIC:
+                    self.groups.lead(replica)
 
     def _apply_again(self, topic: TopicImage) -> None:
         """Another try at a topic whose logs could not be opened, if it is still wanted."""
@@ -300,6 +311,8 @@ class Broker:
     def _drop(self, name: TopicPartition) -> None:
         replica = self.partitions.pop(name, None)
         if replica is not None:
+            if name.topic == GROUP_TOPIC:
+                self.groups.resign(name.partition)
             replica.close(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             self.directory.delete(name)
 
@@ -322,6 +335,7 @@ class Broker:
     def stop(self, done: Callable[[], None]) -> None:
         """Answers whoever waits, leaves the cluster, and closes all logs cleanly."""
         self.parking.finish()
+        self.groups.close()
         gone = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
         def left() -> None:

@@ -52,7 +52,8 @@ class TopicImage:
         return self.name in INTERNAL_TOPICS
 
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+GROUP_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({GROUP_TOPIC, "__transaction_state", "__share_group_state"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from sawlog.cluster import znodes
-from sawlog.cluster.image import MetadataImage, TopicImage
+from sawlog.cluster.image import GROUP_TOPIC, MetadataImage, TopicImage
 from sawlog.cluster.member import Condition, Member
 from sawlog.cluster.names import CLUSTER_METADATA_TOPIC, check_collision, check_name
 from sawlog.cluster.on_demand import OnDemand
@@ -182,9 +182,26 @@ class Topics:
         )
 
     def _make(self, name: str, done: Answered) -> int:
-        planned = self.plan(NewTopic(name))
+        planned = self.plan(self._groups_topic() if name == GROUP_TOPIC else NewTopic(name))
         self.create(planned, ON_DEMAND_TIMEOUT_MS, done)
         return len(planned.replicas)
+
+    def _groups_topic(self) -> NewTopic:
+        """The topic that the groups live in. A broker whose store is embedded is alone for ever:
+        asking there for more replicas than there are brokers would only keep groups from working.
+        """
+        config = self._config
+        factor: int = config["offsets.topic.replication.factor"]
+        return NewTopic(
+            GROUP_TOPIC,
+            config["offsets.topic.num.partitions"],
+            min(factor, len(self._image.brokers)),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config["offsets.topic.segment.bytes"]),
+            },
+        )
 
     # Deletion
 

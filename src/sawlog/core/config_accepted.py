@@ -52,28 +52,16 @@ delete.records.purgatory.purge.interval.requests INT 1
 early.start.listeners LIST -
 fetch.purgatory.purge.interval.requests INT 1000
 follower.fetch.last.tiered.offset.enable BOOLEAN false
-group.consumer.assignment.interval.ms INT 1000 >=0
-group.consumer.assignors LIST uniform,range
-group.consumer.heartbeat.interval.ms INT 5000 >=1
 group.consumer.max.assignment.interval.ms INT 15000 >=0
 group.consumer.max.heartbeat.interval.ms INT 15000 >=1
 group.consumer.max.session.timeout.ms INT 60000 >=1
-group.consumer.max.size INT 2147483647 >=1
-group.consumer.migration.policy STRING bidirectional anycase:DISABLED,DOWNGRADE,UPGRADE,BIDIRECTIONAL
 group.consumer.min.assignment.interval.ms INT 0 >=0
 group.consumer.min.heartbeat.interval.ms INT 5000 >=1
 group.consumer.min.session.timeout.ms INT 45000 >=1
-group.consumer.regex.refresh.interval.ms INT 600000 >=10000
-group.consumer.session.timeout.ms INT 45000 >=1
 group.coordinator.append.linger.ms INT -1 >=-1
 group.coordinator.background.threads INT 2 >=1
 group.coordinator.cached.buffer.max.bytes INT 1048588 >=524288
-group.coordinator.rebalance.protocols LIST classic,consumer,streams oneof:consumer,classic,share,streams
 group.coordinator.threads INT 4 >=1
-group.initial.rebalance.delay.ms INT 3000
-group.max.session.timeout.ms INT 1800000
-group.max.size INT 2147483647 >=1
-group.min.session.timeout.ms INT 6000
 group.share.assignment.interval.ms INT 1000 >=0
 group.share.assignors LIST simple
 group.share.delivery.count.limit INT 5 2..10
@@ -159,15 +147,9 @@ num.network.threads INT 3 >=1
 num.recovery.threads.per.data.dir INT 2 >=1
 num.replica.alter.log.dirs.threads INT -
 num.replica.fetchers INT 1 >=1
-offset.metadata.max.bytes INT 4096
 offsets.commit.timeout.ms INT 5000 >=1
 offsets.load.buffer.size INT 5242880 >=1
-offsets.retention.check.interval.ms LONG 600000 >=1
-offsets.retention.minutes INT 10080 >=1
 offsets.topic.compression.codec INT 0
-offsets.topic.num.partitions INT 50 >=1
-offsets.topic.replication.factor SHORT 3 >=1
-offsets.topic.segment.bytes INT 104857600 >=1
 principal.builder.class CLASS org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
 process.roles LIST broker oneof:broker,controller
 producer.id.expiration.check.interval.ms INT 600000 >=1

@@ -65,4 +65,36 @@ log.message.timestamp.after.max.ms LONG 3600000 >=0 :: The default of a topic's 
 message.timestamp.after.max.ms.
 producer.id.expiration.ms INT 86400000 >=1 :: The sequences of a producer that is silent for so \
 long are forgotten.
+group.consumer.assignment.interval.ms INT 1000 >=0 :: A consumer group gets a new target \
+assignment no sooner than this after the last one.
+group.consumer.assignors LIST uniform,range :: The server-side assignors on offer; the first is \
+the default.
+group.consumer.heartbeat.interval.ms INT 5000 >=1 :: How often a member of a consumer group shows \
+that it lives.
+group.consumer.max.size INT 2147483647 >=1 :: The most members of a consumer group.
+group.consumer.migration.policy STRING bidirectional \
+anycase:DISABLED,DOWNGRADE,UPGRADE,BIDIRECTIONAL :: May a group change between the classic and \
+the consumer protocol while members roll?
+group.consumer.regex.refresh.interval.ms INT 600000 >=10000 :: How often a pattern is matched \
+against the topics again, at the most.
+group.consumer.session.timeout.ms INT 45000 >=1 :: A member of a consumer group that is silent \
+for so long is out.
+group.coordinator.rebalance.protocols LIST classic,consumer,streams \
+oneof:consumer,classic,share,streams :: The protocols that groups may use.
+group.initial.rebalance.delay.ms INT 3000 :: How long a new classic group waits for more members \
+before its first rebalance.
+group.max.session.timeout.ms INT 1800000 :: The longest session time-out that a classic member \
+may ask for.
+group.max.size INT 2147483647 >=1 :: The most members of a classic group.
+group.min.session.timeout.ms INT 6000 :: The shortest session time-out that a classic member may \
+ask for.
+offset.metadata.max.bytes INT 4096 :: The longest text that may be committed with an offset.
+offsets.retention.check.interval.ms LONG 600000 >=1 :: How often expired offsets are looked for.
+offsets.retention.minutes INT 10080 >=1 :: Offsets of a group without members, or of a topic that \
+it left, are kept for so long.
+offsets.topic.num.partitions INT 50 >=1 :: Partitions of the topic that groups live in, when it \
+is made.
+offsets.topic.replication.factor SHORT 3 >=1 :: Replicas of that topic; no more than there are \
+brokers.
+offsets.topic.segment.bytes INT 104857600 >=1 :: Segment size of that topic.
 """)

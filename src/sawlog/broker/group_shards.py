@@ -1,0 +1,104 @@
+"""The group coordinator as the broker has it: one shard for each partition of the groups' topic
+that this broker leads."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sawlog.cluster.image import GROUP_TOPIC, NO_NODE
+from sawlog.coordinator.shard import Shard, State
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import TopicName
+from sawlog.core.log import EventLogger
+from sawlog.groups.records import GROUP_RECORDS, partition_for
+from sawlog.groups.shard import GroupShard
+from sawlog.groups.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sawlog.broker.broker import Broker
+    from sawlog.cluster.image import MetadataImage
+    from sawlog.coordinator.plan import Timers
+    from sawlog.core.ids import NodeId
+    from sawlog.replication.partition import Partition
+
+log = EventLogger(__name__)
+
+
+class GroupShards:
+    """Invariant: `by_index` holds exactly the partitions of the groups' topic that are led here."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self.by_index: dict[int, Shard[GroupShard]] = {}
+
+    # Where a group lives
+
+    def coordinator_of(self, group_id: str) -> "NodeId":
+        """The node to ask about this group; the topic is made where there is none yet."""
+        image = self._broker.image
+        topic = image.topics.get(TopicName(GROUP_TOPIC))
+        if topic is None:
+            self._broker.topics.on_demand.make(GROUP_TOPIC)
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        leader = topic.partitions[partition_for(group_id, len(topic.partitions))].leader
+        if leader == NO_NODE or leader not in image.brokers:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return leader
+
+    def shard_of(self, group_id: str) -> Shard[GroupShard]:
+        """The shard of a group, which may still be loading; NOT_COORDINATOR where it is led
+        elsewhere or nowhere."""
+        topic = self._broker.image.topics.get(TopicName(GROUP_TOPIC))
+        if topic is not None:
+            shard = self.by_index.get(partition_for(group_id, len(topic.partitions)))
+            if shard is not None:
+                return shard
+        raise KafkaError(ErrorCode.NOT_COORDINATOR)
+
+    def all(self) -> "Iterable[Shard[GroupShard]]":
+        return self.by_index.values()
+
+    # Coming and going
+
+    def lead(self, partition: "Partition") -> None:
+        """This broker leads the partition; loads it, unless it is here already."""
+        index = partition.name.partition
+        known = self.by_index.get(index)
+        if known is not None and known.partition is partition:
+            return
+        broker = self._broker
+        shard = Shard(
+            partition, GROUP_RECORDS, self._machine, clock=broker.clock, timer=broker.timer
+        )
+        self.by_index[index] = shard
+        shard.load()
+
+    def _machine(self, timers: "Timers") -> GroupShard:
+        broker = self._broker
+        return GroupShard(
+            World(broker.clock, broker.random, timers, broker.config, lambda: broker.image)
+        )
+
+    def resign(self, index: int) -> None:
+        shard = self.by_index.pop(index, None)
+        if shard is not None:
+            shard.close(KafkaError(ErrorCode.NOT_COORDINATOR))
+
+    def close(self) -> None:
+        for index in list(self.by_index):
+            self.resign(index)
+
+    def image_changed(self, old: "MetadataImage", new: "MetadataImage") -> None:
+        """Topics came, grew or went: groups that read them, and offsets in them, hear of it."""
+        for shard in self.by_index.values():
+            if shard.state is State.ACTIVE:
+                shard.run(partial(shard.machine.image_changed, old, new), _ignore, _report)
+
+
+def _ignore(_: object) -> None:
+    """Nobody waits for it."""
+
+
+def _report(error: KafkaError) -> None:
+    log.warning("groups did not hear of a change of topics", reason=str(error))

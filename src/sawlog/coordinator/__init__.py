@@ -1,0 +1,1 @@
+"""The event-sourced runtime of the coordinators: plan records, append, replay, answer."""

@@ -1,0 +1,12 @@
+"""ConsumerGroupRegularExpressionKey: written by tools/generate_messages.py, not by hand."""
+
+from typing import ClassVar
+
+from sawlog.protocol.schema import Message, Schema, field
+
+
+class ConsumerGroupRegularExpressionKey(Message):
+    SCHEMA: ClassVar[Schema] = Schema("coordinator-key", "0", "none", api_key=16)
+
+    group_id: str = field("string", "0", default="")
+    regular_expression: str = field("string", "0", default="")

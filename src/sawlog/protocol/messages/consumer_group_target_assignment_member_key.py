@@ -1,0 +1,12 @@
+"""ConsumerGroupTargetAssignmentMemberKey: written by tools/generate_messages.py, not by hand."""
+
+from typing import ClassVar
+
+from sawlog.protocol.schema import Message, Schema, field
+
+
+class ConsumerGroupTargetAssignmentMemberKey(Message):
+    SCHEMA: ClassVar[Schema] = Schema("coordinator-key", "0", "none", api_key=7)
+
+    group_id: str = field("string", "0", default="")
+    member_id: str = field("string", "0", default="")

@@ -1,0 +1,12 @@
+"""ConsumerGroupTargetAssignmentMetadataValue: written by tools/generate_messages.py, not by hand."""
+
+from typing import ClassVar
+
+from sawlog.protocol.schema import Message, Schema, field
+
+
+class ConsumerGroupTargetAssignmentMetadataValue(Message):
+    SCHEMA: ClassVar[Schema] = Schema("coordinator-value", "0", "0+", api_key=6)
+
+    assignment_epoch: int = field("int32", "0+", default=0)
+    assignment_timestamp: int = field("int64", "0+", default=0, tag=0, tagged="0+", ignorable=True)

@@ -1,0 +1,233 @@
+"""The runtime of coordinators: what is written is applied, what is answered is committed."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sawlog.coordinator.plan import Operation, Plan, Timers
+from sawlog.coordinator.records import Entry
+from sawlog.coordinator.shard import Shard, State
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.groups.records import GROUP_RECORDS
+from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
+from sawlog.protocol.messages.offset_commit_value import OffsetCommitValue
+from sawlog.replication.partition import Partition
+from support.shards import PartitionWorld
+
+
+class Notebook:
+    """A machine that remembers the last number of each name."""
+
+    def __init__(self, timers: Timers) -> None:
+        self.timers = timers
+        self.numbers: dict[str, int] = {}
+        self.is_active = False
+        self.ended: KafkaError | None = None
+
+    def replay(self, entry: Entry) -> None:
+        assert isinstance(entry.key, OffsetCommitKey)
+        if entry.value is None:
+            self.numbers.pop(entry.key.group, None)
+        else:
+            assert isinstance(entry.value, OffsetCommitValue)
+            self.numbers[entry.key.group] = entry.value.offset
+
+    def activate(self) -> None:
+        self.is_active = True
+
+    def deactivate(self, error: KafkaError) -> None:
+        self.ended = error
+
+
+def note(name: str, number: int | None) -> Entry:
+    value = None if number is None else OffsetCommitValue(number)
+    return Entry(OffsetCommitKey(name, "t", 0), value, 3)
+
+
+def write(*entries: Entry) -> Operation:
+    return lambda: Plan("done", entries)
+
+
+class Answers(list[Any]):
+    def refuse(self, error: KafkaError) -> None:
+        self.append(error.code)
+
+
+def open_shard(world: PartitionWorld, partition: Partition | None = None) -> Shard[Notebook]:
+    shard = Shard(
+        partition or world.partition,
+        GROUP_RECORDS,
+        Notebook,
+        clock=world.schedule,
+        timer=world.schedule,
+    )
+    shard.load()
+    world.schedule.run_for(100)
+    assert shard.state is State.ACTIVE
+    return shard
+
+
+def test_a_reply_waits_until_its_records_are_committed() -> None:
+    world = PartitionWorld()
+    shard, answers = open_shard(world), Answers()
+    shard.run(write(note("a", 1), note("b", 2)), answers.append, answers.refuse)
+    assert shard.machine.numbers == {"a": 1, "b": 2}
+    assert answers == []
+    world.schedule.run_for(100)
+    assert answers == ["done"]
+    assert world.partition.high_watermark == 2
+
+
+def test_a_read_waits_for_what_it_saw() -> None:
+    world = PartitionWorld()
+    shard, answers = open_shard(world), Answers()
+    shard.run(write(note("a", 1)), answers.append, answers.refuse)
+    shard.run(lambda: Plan(dict(shard.machine.numbers)), answers.append, answers.refuse)
+    assert answers == []
+    world.schedule.run_for(100)
+    assert answers == ["done", {"a": 1}]
+    shard.run(lambda: Plan("at once"), answers.append, answers.refuse)
+    assert answers[-1] == "at once"
+
+
+def test_an_operation_that_refuses_changes_nothing_and_is_told_at_once() -> None:
+    world = PartitionWorld()
+    shard, answers = open_shard(world), Answers()
+
+    def refuse() -> Plan:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    shard.run(refuse, answers.append, answers.refuse)
+    assert answers == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert world.partition.log.end_offset == 0
+
+
+def test_where_the_append_fails_nothing_has_changed() -> None:
+    world = PartitionWorld()
+    shard, answers = open_shard(world), Answers()
+    shard.run(write(note("a", 1)), answers.append, answers.refuse)
+    world.schedule.run_for(100)
+    heard: list[KafkaError | None] = []
+    world.disk.free_bytes = 0
+    plan = Plan("done", [note("a", 2)], settled=heard.append)
+    shard.run(lambda: plan, answers.append, answers.refuse)
+    assert shard.machine.numbers == {"a": 1}
+    assert answers == ["done", ErrorCode.NOT_COORDINATOR]
+    assert [error and error.code for error in heard] == [ErrorCode.NOT_COORDINATOR]
+    world.disk.free_bytes = None
+    shard.run(write(note("a", 3)), answers.append, answers.refuse)
+    world.schedule.run_for(100)
+    assert answers[-1] == "done"
+
+
+def test_more_than_a_batch_may_hold_is_refused_whole() -> None:
+    world = PartitionWorld()
+    shard, answers = open_shard(world), Answers()
+    many = [note(f"{number:0100}", number) for number in range(10_000)]
+    shard.run(write(*many), answers.append, answers.refuse)
+    assert answers == [ErrorCode.MESSAGE_TOO_LARGE]
+    assert shard.machine.numbers == {}
+
+
+def test_apply_stands_in_for_replay() -> None:
+    world = PartitionWorld()
+    shard, answers = open_shard(world), Answers()
+    plan = Plan("done", [note("a", 1)], apply=lambda: shard.machine.numbers.update(other=9))
+    shard.run(lambda: plan, answers.append, answers.refuse)
+    assert shard.machine.numbers == {"other": 9}
+
+
+def test_an_answer_of_the_machines_own_is_left_to_it() -> None:
+    world = PartitionWorld()
+    shard, answers = open_shard(world), Answers()
+    shard.run(Plan, answers.append, answers.refuse)
+    world.schedule.run_for(100)
+    assert answers == []
+
+
+def test_what_was_written_is_there_after_a_restart() -> None:
+    world = PartitionWorld()
+    shard, answers = open_shard(world), Answers()
+    for number in range(2_500):
+        entry = note(f"n{number % 1_200}", number)
+        shard.run(write(entry), answers.append, answers.refuse)
+    shard.run(write(note("n7", None)), answers.append, answers.refuse)
+    world.schedule.run_for(100)
+    again = open_shard(world, world.reopened())
+    assert again.machine.numbers == shard.machine.numbers
+    assert "n7" not in again.machine.numbers
+    assert again.machine.is_active
+
+
+def test_nothing_is_served_while_it_loads() -> None:
+    world = PartitionWorld()
+    answers = Answers()
+    shard = Shard(
+        world.partition, GROUP_RECORDS, Notebook, clock=world.schedule, timer=world.schedule
+    )
+    shard.load()
+    shard.run(write(note("a", 1)), answers.append, answers.refuse)
+    assert answers == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+
+
+def test_a_load_that_is_given_up_ends() -> None:
+    world = PartitionWorld()
+    shard = Shard(
+        world.partition, GROUP_RECORDS, Notebook, clock=world.schedule, timer=world.schedule
+    )
+    shard.load()
+    shard.close(KafkaError(ErrorCode.NOT_COORDINATOR))
+    world.schedule.run_for(100)
+    assert shard.state is State.CLOSED
+    assert not shard.machine.is_active
+
+
+def test_where_a_commit_fails_the_machine_is_given_up() -> None:
+    world = PartitionWorld()
+    shard, answers = open_shard(world), Answers()
+    shard.run(write(note("a", 1)), answers.append, answers.refuse)
+    world.partition.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert answers == [ErrorCode.NOT_COORDINATOR]
+    assert shard.state is State.CLOSED
+    assert shard.machine.ended is not None
+    shard.run(write(note("a", 2)), answers.append, answers.refuse)
+    assert answers[-1] is ErrorCode.NOT_COORDINATOR
+
+
+def ringing(shard: Shard[Notebook], name: str) -> Callable[[], Plan]:
+    return lambda: Plan(None, [note(name, len(shard.machine.numbers))])
+
+
+def test_a_timer_runs_its_operation_once() -> None:
+    world = PartitionWorld()
+    shard = open_shard(world)
+    shard.set("k", 50, ringing(shard, "late"))
+    shard.set("k", 80, ringing(shard, "later"))
+    shard.set("other", 60, ringing(shard, "never"))
+    assert shard.is_set("other")
+    shard.cancel("other")
+    world.schedule.run_for(79)
+    assert shard.machine.numbers == {}
+    world.schedule.run_for(1)
+    assert shard.machine.numbers == {"later": 0}
+    assert not shard.is_set("k")
+
+
+def test_a_timers_operation_that_cannot_be_written_is_tried_again() -> None:
+    world = PartitionWorld()
+    shard = open_shard(world)
+    world.disk.free_bytes = 0
+    shard.set("k", 10, ringing(shard, "a"))
+    world.schedule.run_for(300)
+    assert shard.machine.numbers == {}
+    world.disk.free_bytes = None
+    world.schedule.run_for(500)
+    assert shard.machine.numbers == {"a": 0}
+
+
+def test_no_timer_rings_after_the_end() -> None:
+    world = PartitionWorld()
+    shard = open_shard(world)
+    shard.set("k", 10, ringing(shard, "a"))
+    shard.close(KafkaError(ErrorCode.NOT_COORDINATOR))
+    world.schedule.run_for(100)
+    assert shard.machine.numbers == {}
