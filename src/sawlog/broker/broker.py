@@ -90,7 +90,7 @@ class Broker:
         self.fetch_max_bytes: int = config["fetch.max.bytes"]
         self.parking = Parking()
         self.groups = GroupShards(self)
-        self._rounds = CommitRounds(timer)
+        self._rounds = CommitRounds()
         self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
 
     def join(self, member: Member) -> None:

@@ -50,7 +50,6 @@ class Partition:
         "_readers",
         "_rounds",
         "_timer",
-        "_unflushed_bytes",
         "_waiting",
         "commits_on_flush",
         "high_watermark",
@@ -81,7 +80,6 @@ class Partition:
         self.high_watermark = log.high_watermark = Offset(max(committed, log.start_offset))
         self._timer = timer
         self._rounds = rounds
-        self._unflushed_bytes = 0
         self._flush_timer: TimerHandle | None = None
         self._flushing = False
         self._is_closed = False
@@ -115,7 +113,6 @@ class Partition:
     def append(self, batch: memoryview, header: BatchHeader) -> Appended:
         """Appends one checked batch; `when_committed` tells when it is safe."""
         appended = self.log.append(batch, header, self.leader_epoch)
-        self._unflushed_bytes += len(batch)
         if not self.commits_on_flush:
             self._advance()
             self._flush_if_due()
@@ -207,19 +204,17 @@ class Partition:
         self._flushing = True
         self._rounds.want(self)
 
-    def start_flush(self) -> int:
+    def start_flush(self) -> None:
         """The round has come: flushes everything that is written by now."""
-        size, self._unflushed_bytes = self._unflushed_bytes, 0
         if self._is_closed:
             self._timer.after(0, self._rounds.settled)
-            return 0
+            return
         try:
             self.log.flush_later(self._flushed)
         except Exception as error:
             log.exception("flush cannot begin", log=str(self.name))
             failure = DiskError(str(self.name), f"flush cannot begin: {error}")
             self._timer.after(0, lambda: self._flushed(failure))
-        return size
 
     def _flushed(self, error: DiskError | None) -> None:
         self._flushing = False

@@ -13,11 +13,16 @@ import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sawlog.core.ports import Buffer, DiskError
+from sawlog.server.data_syncs import DataSyncs
 from sawlog.server.disk_files import RealFile, disk_error
 from sawlog.server.disk_threads import DiskThreads, Done, Notify
 from sawlog.server.limits import file_descriptors, granted_descriptors
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 LOCK_FILE = ".lock"
 TEMPORARY_SUFFIX = ".tmp"
@@ -33,10 +38,19 @@ class DirectoryInUse(DiskError):
 class RealDisk:
     """Files under `root`. One thread calls it, apart from what it does on its own threads."""
 
-    def __init__(self, root: str, notify: Notify, *, max_descriptors: int | None = None) -> None:
-        """`notify` hands a call to the loop's thread: `loop.call_soon_threadsafe`."""
+    def __init__(
+        self,
+        root: str,
+        notify: Notify,
+        *,
+        loop: "AbstractEventLoop | None" = None,
+        max_descriptors: int | None = None,
+    ) -> None:
+        """`notify` hands a call to the loop's thread: `loop.call_soon_threadsafe`. With a loop
+        files are synced by the kernel alone, where it can."""
         self.root = os.path.realpath(root)
         self.threads = DiskThreads(notify)
+        self.syncs = DataSyncs(self.threads, loop)
         self._max_descriptors = max_descriptors or _default_max_descriptors()
         self._open: OrderedDict[RealFile, None] = OrderedDict()
         self._handles: dict[str, dict[str, RealFile]] = {}  # directory, name
@@ -72,6 +86,7 @@ class RealDisk:
 
     def close(self) -> None:
         """Ends the threads, closes all files, gives the lock back."""
+        self.syncs.close()
         self.threads.stop()
         for file in list(self._open):
             file.drop_descriptor()

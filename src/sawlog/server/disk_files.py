@@ -112,17 +112,11 @@ class RealFile:
         self.is_dirty = False
         path = self.path
 
-        def synchronise() -> None:
-            try:
-                os.fdatasync(descriptor)
-            except OSError as error:
-                raise disk_error(path, error) from error
-
-        def finished(error: DiskError | None) -> None:
+        def finished(error: int) -> None:
             self.unpin()
-            done(error)
+            done(disk_error(path, OSError(error, os.strerror(error))) if error else None)
 
-        self._disk.threads.run(synchronise, finished)
+        self._disk.syncs.sync(descriptor, finished)
 
     @contextmanager
     def descriptor(self) -> Iterator[int]:

@@ -108,7 +108,7 @@ class BrokerProcess:
         self._timer = LoopTimer(loop)
         self._random = SystemRandom()
         self._registry = Registry()
-        self._disk = RealDisk(str(options.data), loop.call_soon_threadsafe)
+        self._disk = RealDisk(str(options.data), loop.call_soon_threadsafe, loop=loop)
         self._ready: asyncio.Future[None] = loop.create_future()
         self._stop: asyncio.Future[int] = loop.create_future()
         self.broker = Broker(

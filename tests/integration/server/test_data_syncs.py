@@ -1,0 +1,123 @@
+"""Files synced by the kernel's own workers, and on threads where it has none."""
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sawlog.server import kernel_syncs
+from sawlog.server.data_syncs import DataSyncs
+from sawlog.server.disk import RealDisk
+from sawlog.server.disk_threads import DiskThreads
+from sawlog.server.kernel_syncs import SLOTS, KernelSyncs, NotOffered
+
+GUARD_S = 30
+
+
+async def results_of(count: int, start: Callable[[Callable[[int], None]], None]) -> list[int]:
+    """What `count` syncs, started one by one, came to."""
+    told: list[int] = []
+    over = asyncio.Event()
+
+    def one(error: int) -> None:
+        told.append(error)
+        if len(told) == count:
+            over.set()
+
+    for _ in range(count):
+        start(one)
+    assert told == [], "told from inside the call"
+    await asyncio.wait_for(over.wait(), GUARD_S)
+    return told
+
+
+def never(descriptor: int, told: Callable[[int], None]) -> None:
+    raise AssertionError(f"descriptor {descriptor} was not taken by the kernel")
+
+
+def test_more_files_than_slots_are_synced_each_once(tmp_path: Path) -> None:
+    async def sync_many() -> list[int]:
+        syncs = KernelSyncs(asyncio.get_running_loop(), never)
+        with (tmp_path / "file").open("wb", buffering=0) as file:
+
+            def start(told: Callable[[int], None]) -> None:
+                file.write(b"x" * 1000)
+                syncs.sync(file.fileno(), told)
+
+            try:
+                return await results_of(2 * SLOTS + 10, start)
+            finally:
+                assert syncs.under_way == 0
+                syncs.close()
+
+    assert asyncio.run(sync_many()) == [0] * (2 * SLOTS + 10)
+
+
+def test_what_the_kernel_does_not_take_goes_another_way_and_its_error_is_told() -> None:
+    async def sync_a_pipe() -> list[int]:
+        reader, writer = os.pipe()
+        loop = asyncio.get_running_loop()
+        threads = DiskThreads(loop.call_soon_threadsafe)
+        syncs = DataSyncs(threads, loop)
+        try:
+            return await results_of(2, lambda told: syncs.sync(writer, told))
+        finally:
+            syncs.close()
+            threads.stop()
+            os.close(reader)
+            os.close(writer)
+
+    assert asyncio.run(sync_a_pipe()) == [errno.EINVAL] * 2
+
+
+def test_without_the_kernels_help_threads_do_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_syncs, "_SYSTEM_CALLS", {})
+
+    async def sync() -> list[int]:
+        loop = asyncio.get_running_loop()
+        with pytest.raises(NotOffered, match="no call numbers"):
+            KernelSyncs(loop, never)
+        threads = DiskThreads(loop.call_soon_threadsafe)
+        syncs = DataSyncs(threads, loop)
+        with (tmp_path / "file").open("wb", buffering=0) as file:
+            try:
+                return await results_of(5, lambda told: syncs.sync(file.fileno(), told))
+            finally:
+                syncs.close()
+                threads.stop()
+
+    assert asyncio.run(sync()) == [0] * 5
+
+
+def test_a_disk_with_a_loop_needs_no_thread_to_sync_a_file(tmp_path: Path) -> None:
+    async def sync() -> int:
+        loop = asyncio.get_running_loop()
+        disk = RealDisk(str(tmp_path), loop.call_soon_threadsafe, loop=loop)
+        file = disk.open("file", create=True)
+        file.append((b"bytes",))
+        synced = loop.create_future()
+        file.sync_later(synced.set_result)
+        try:
+            assert await asyncio.wait_for(synced, GUARD_S) is None
+            return len(disk.threads._threads)
+        finally:
+            file.close()
+            disk.close()
+
+    assert asyncio.run(sync()) == 0
+
+
+def test_the_end_waits_for_what_is_under_way(tmp_path: Path) -> None:
+    async def end_early() -> None:
+        syncs = KernelSyncs(asyncio.get_running_loop(), never)
+        with (tmp_path / "file").open("wb", buffering=0) as file:
+            file.write(b"x" * 10_000_000)
+            syncs.sync(file.fileno(), lambda error: None)
+            syncs.close()
+
+    asyncio.run(end_early())
