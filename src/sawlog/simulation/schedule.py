@@ -75,7 +75,10 @@ class Schedule:
         """Lets everything happen that is due within `duration_ms` from now."""
         end_ms = self._elapsed_ms + duration_ms
         while self._queue and self._queue[0][0] <= end_ms:
-            self.step()
+            if self._queue[0][3].action is None:
+                heapq.heappop(self._queue)  # cancelled: what comes behind it may be later
+            else:
+                self.step()
         self._elapsed_ms = max(self._elapsed_ms, end_ms)
 
 
