@@ -31,7 +31,6 @@ from sawlog.groups.consumer.patterns import Patterns
 from sawlog.groups.consumer.replay import Replay
 from sawlog.groups.consumer.round import Round, Rules
 from sawlog.groups.group import GroupType
-from sawlog.protocol.messages.consumer_group_describe_response import DescribedGroup
 from sawlog.protocol.messages.consumer_group_heartbeat_response import (
     Assignment,
     ConsumerGroupHeartbeatResponse,
@@ -224,22 +223,9 @@ class ConsumerMembership:
             raise _not_found(group_id)
         return group
 
-    def describe(self, group_ids: Sequence[str]) -> Plan:
-        """Replies a list of DescribedGroup, one for each id."""
-        image, default = self._world.image, self._rules.default_assignor
-        found = []
-        for group_id in group_ids:
-            try:
-                found.append(describe(self.known(group_id), default, image))
-            except KafkaError as error:
-                found.append(
-                    DescribedGroup(
-                        group_id=group_id,
-                        error_code=int(error.code),
-                        error_message=error.message,
-                    )
-                )
-        return Plan(found)
+    def describe(self, group_id: str) -> Plan:
+        """Replies a DescribedGroup."""
+        return Plan(describe(self.known(group_id), self._rules.default_assignor, self._world.image))
 
 
 def _assignment(member: Member) -> Assignment:

@@ -1,0 +1,158 @@
+"""ConsumerGroupHeartbeat 0 and 1, ConsumerGroupDescribe 0 and 1: groups of the consumer protocol
+(KIP-848). From version 1 on members bring their id (KIP-1082) and may subscribe by pattern.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sawlog.broker.api.group_admin import GROUP_OPERATIONS
+from sawlog.broker.api.group_membership import caller_of
+from sawlog.broker.gathering import gather
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.groups.consumer.member import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    STATIC_LEAVING_EPOCH,
+)
+from sawlog.groups.consumer.requests import UNCHANGED
+from sawlog.protocol.messages.consumer_group_describe_response import (
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from sawlog.protocol.messages.consumer_group_heartbeat_response import (
+    ConsumerGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from sawlog.broker.broker import Broker
+    from sawlog.broker.gathering import Tell
+    from sawlog.broker.request import Request
+    from sawlog.core.config import BrokerConfig
+    from sawlog.protocol.messages.consumer_group_describe_request import (
+        ConsumerGroupDescribeRequest,
+    )
+    from sawlog.protocol.messages.consumer_group_heartbeat_request import (
+        ConsumerGroupHeartbeatRequest,
+    )
+
+FIRST_VERSION_WITH_MEMBER_IDS = 1
+
+
+def _is_enabled(config: "BrokerConfig") -> bool:
+    return "consumer" in config["group.coordinator.rebalance.protocols"]
+
+
+# ConsumerGroupHeartbeat
+
+
+def consumer_group_heartbeat(
+    broker: "Broker", request: "Request", message: "ConsumerGroupHeartbeatRequest"
+) -> ConsumerGroupHeartbeatResponse | None:
+    if not _is_enabled(broker.config):
+        return ConsumerGroupHeartbeatResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION))
+    try:
+        check_heartbeat(message, request.api_version, broker.config)
+        shard = broker.groups.shard_of(message.group_id)
+    except KafkaError as error:
+        return _refusal(error)
+    caller = caller_of(request)
+
+    def refuse(error: KafkaError) -> None:
+        request.reply(_refusal(error))
+
+    shard.run(lambda: shard.machine.consumer.heartbeat(caller, message), request.reply, refuse)
+    return None
+
+
+def _refusal(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
+    code = error.code
+    if code is ErrorCode.MESSAGE_TOO_LARGE:
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
+    return ConsumerGroupHeartbeatResponse(error_code=int(code), error_message=error.message or None)
+
+
+def check_heartbeat(
+    message: "ConsumerGroupHeartbeatRequest", api_version: int, config: "BrokerConfig"
+) -> None:
+    """What can be told without the group; INVALID_REQUEST, most of the time."""
+    epoch = message.member_epoch
+    needs_id = api_version >= FIRST_VERSION_WITH_MEMBER_IDS or epoch > 0 or epoch == LEAVING_EPOCH
+    if needs_id and _is_blank(message.member_id):
+        raise _invalid("MemberId can't be empty.")
+    if _is_blank(message.group_id):
+        raise _invalid("GroupId can't be empty.")
+    if message.instance_id is not None and _is_blank(message.instance_id):
+        raise _invalid("InstanceId can't be empty.")
+    if message.rack_id is not None and _is_blank(message.rack_id):
+        raise _invalid("RackId can't be empty.")
+    if epoch == JOINING_EPOCH:
+        _check_join(message)
+    elif epoch == STATIC_LEAVING_EPOCH:
+        if message.instance_id is None:
+            raise _invalid("InstanceId can't be null.")
+    elif epoch < STATIC_LEAVING_EPOCH:
+        raise _invalid("MemberEpoch is invalid.")
+    offered = config["group.consumer.assignors"]
+    if message.server_assignor is not None and message.server_assignor not in offered:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {message.server_assignor} is not supported. Supported assignors: "
+            f"{', '.join(offered)}.",
+        )
+
+
+def _check_join(message: "ConsumerGroupHeartbeatRequest") -> None:
+    if message.rebalance_timeout_ms == UNCHANGED:
+        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+    if message.topic_partitions is None or message.topic_partitions:
+        raise _invalid("TopicPartitions must be empty when (re-)joining.")
+    if message.subscribed_topic_names is None and message.subscribed_topic_regex is None:
+        raise _invalid(
+            "A member that joins must send SubscribedTopicNames or SubscribedTopicRegex."
+        )
+
+
+def _is_blank(text: str) -> bool:
+    """Empty as Java trims it."""
+    return all(character <= " " for character in text)
+
+
+def _invalid(words: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, words)
+
+
+# ConsumerGroupDescribe
+
+
+def consumer_group_describe(
+    broker: "Broker", request: "Request", message: "ConsumerGroupDescribeRequest"
+) -> None:
+    def ask(group_id: str, tell: "Tell") -> None:
+        def refuse(error: KafkaError) -> None:
+            tell(
+                DescribedGroup(
+                    group_id=group_id,
+                    error_code=int(error.code),
+                    error_message=error.message or None,
+                )
+            )
+
+        try:
+            if not _is_enabled(broker.config):
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+            if not group_id:
+                raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+            shard = broker.groups.shard_of(group_id)
+        except KafkaError as error:
+            refuse(error)
+            return
+        shard.run(lambda: shard.machine.consumer.describe(group_id), tell, refuse)
+
+    def done(groups: list[DescribedGroup]) -> None:
+        if message.include_authorized_operations:
+            for group in groups:
+                if group.error_code == 0:
+                    group.authorized_operations = GROUP_OPERATIONS
+        request.reply(ConsumerGroupDescribeResponse(groups=groups))
+
+    gather([partial(ask, group_id) for group_id in message.group_ids], done)
