@@ -69,7 +69,12 @@ class GroupShards:
             return
         broker = self._broker
         shard = Shard(
-            partition, GROUP_RECORDS, self._machine, clock=broker.clock, timer=broker.timer
+            partition,
+            GROUP_RECORDS,
+            self._machine,
+            clock=broker.clock,
+            timer=broker.timer,
+            broken=partial(self._lead_again, partition),
         )
         self.by_index[index] = shard
         shard.load()
@@ -79,6 +84,11 @@ class GroupShards:
         return GroupShard(
             World(broker.clock, broker.random, timers, broker.config, lambda: broker.image)
         )
+
+    def _lead_again(self, partition: "Partition") -> None:
+        """The machine broke: another one is made of what the log says."""
+        self.by_index.pop(partition.name.partition, None)
+        self.lead(partition)
 
     def resign(self, index: int) -> None:
         shard = self.by_index.pop(index, None)

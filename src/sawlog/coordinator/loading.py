@@ -108,13 +108,13 @@ class Loading:
         some = list(islice(self._survivors, STEP_RECORDS))
         for key, value in some:
             try:
-                entry = self._records.decode(key, value)
+                self._machine.replay(self._records.decode(key, value))
             except UnknownRecord as unknown:
                 log.warning("unknown record", log=str(self._partition.name), record=str(unknown))
             except MalformedFrame as error:
                 log.error("damaged record", log=str(self._partition.name), reason=str(error))
-            else:
-                self._machine.replay(entry)
+            except Exception:  # one record must not keep all groups from being served
+                log.exception("a record cannot be replayed", log=str(self._partition.name))
         if some:
             self._later(self._replay)
         else:

@@ -42,6 +42,11 @@ class Machine(Protocol):
         """
         ...
 
+    def replay_encoded(self, key: bytes, value: bytes) -> bool:
+        """At load, asked first: takes a record as it is written, where it is of a kind that comes
+        by the hundred thousand. False: it is taken apart, and replayed."""
+        ...
+
     def activate(self) -> None:
         """All is loaded: from now on there are operations. Sets the timers that the state needs."""
         ...

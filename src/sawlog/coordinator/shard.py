@@ -1,8 +1,8 @@
 """One partition of a coordinator's topic, led by this broker, and the machine that lives in it.
 
 Promise: the machine has seen exactly the records of the log, each operation runs alone, and nobody
-is answered before all that the answer rests on is committed. Where a commit fails, the machine is
-given up: what it believes is not what the log says.
+is answered before all that the answer rests on is committed. Where a commit fails, or a record that
+is written cannot be applied, the machine is given up: what it believes is not what the log says.
 """
 
 from collections.abc import Callable
@@ -50,12 +50,15 @@ class Shard(Generic[M]):
         *,
         clock: "Clock",
         timer: "Timer",
+        broken: Callable[[], None] | None = None,
     ) -> None:
+        """`broken` is called when the machine broke, after the end: another one may be loaded."""
         self.partition = partition
         self.state = State.LOADING
         self._records = records
         self._clock = clock
         self._timer = timer
+        self._broken = broken
         self._timers: dict[object, TimerHandle] = {}
         self.machine = make_machine(self)
         self._loading = Loading(partition, records, self.machine, timer, self._loaded)
@@ -131,6 +134,17 @@ class Shard(Generic[M]):
             )
         batch = memoryview(builder.finish())
         self.partition.append(batch, read_header(batch))
+        try:
+            self._apply(plan)
+        except Exception as error:
+            log.exception("a coordinator broke", log=str(self.partition.name))
+            gone = KafkaError(ErrorCode.NOT_COORDINATOR)
+            self.close(gone)
+            if self._broken is not None:
+                self._broken()
+            raise gone from error
+
+    def _apply(self, plan: Plan) -> None:
         if plan.apply is not None:
             plan.apply()
         else:
@@ -172,7 +186,11 @@ class Shard(Generic[M]):
             if self.state is State.ACTIVE and key not in self._timers:
                 self.set(key, RETRY_MS, operation)
 
-        self.run(operation, lambda _: None, refused)
+        try:
+            self.run(operation, lambda _: None, refused)
+        except Exception as error:  # a bug: whatever the timer was for must not be forgotten
+            log.exception("a timer's operation broke", timer=str(key))
+            refused(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
 
 
 _TOLD = {

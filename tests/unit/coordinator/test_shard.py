@@ -31,6 +31,9 @@ class Notebook:
             assert isinstance(entry.value, OffsetCommitValue)
             self.numbers[entry.key.group] = entry.value.offset
 
+    def replay_encoded(self, key: bytes, value: bytes) -> bool:  # noqa: ARG002
+        return False
+
     def activate(self) -> None:
         self.is_active = True
 
@@ -53,17 +56,26 @@ class Answers(list[Any]):
 
 
 def open_shard(world: PartitionWorld, partition: Partition | None = None) -> Shard[Notebook]:
-    shard = Shard(
+    shard = new_shard(world, partition)
+    shard.load()
+    world.schedule.run_for(100)
+    assert shard.state is State.ACTIVE
+    return shard
+
+
+def new_shard(
+    world: PartitionWorld,
+    partition: Partition | None = None,
+    broken: Callable[[], None] = lambda: None,
+) -> Shard[Notebook]:
+    return Shard(
         partition or world.partition,
         GROUP_RECORDS,
         Notebook,
         clock=world.schedule,
         timer=world.schedule,
+        broken=broken,
     )
-    shard.load()
-    world.schedule.run_for(100)
-    assert shard.state is State.ACTIVE
-    return shard
 
 
 def test_a_reply_waits_until_its_records_are_committed() -> None:
@@ -124,7 +136,7 @@ def test_more_than_a_batch_may_hold_is_refused_whole() -> None:
     shard, answers = open_shard(world), Answers()
     many = [note(f"{number:0100}", number) for number in range(10_000)]
     shard.run(write(*many), answers.append, answers.refuse)
-    assert answers == [ErrorCode.MESSAGE_TOO_LARGE]
+    assert answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
     assert shard.machine.numbers == {}
 
 
@@ -161,9 +173,7 @@ def test_what_was_written_is_there_after_a_restart() -> None:
 def test_nothing_is_served_while_it_loads() -> None:
     world = PartitionWorld()
     answers = Answers()
-    shard = Shard(
-        world.partition, GROUP_RECORDS, Notebook, clock=world.schedule, timer=world.schedule
-    )
+    shard = new_shard(world)
     shard.load()
     shard.run(write(note("a", 1)), answers.append, answers.refuse)
     assert answers == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
@@ -171,9 +181,7 @@ def test_nothing_is_served_while_it_loads() -> None:
 
 def test_a_load_that_is_given_up_ends() -> None:
     world = PartitionWorld()
-    shard = Shard(
-        world.partition, GROUP_RECORDS, Notebook, clock=world.schedule, timer=world.schedule
-    )
+    shard = new_shard(world)
     shard.load()
     shard.close(KafkaError(ErrorCode.NOT_COORDINATOR))
     world.schedule.run_for(100)
@@ -231,3 +239,38 @@ def test_no_timer_rings_after_the_end() -> None:
     shard.close(KafkaError(ErrorCode.NOT_COORDINATOR))
     world.schedule.run_for(100)
     assert shard.machine.numbers == {}
+
+
+def test_a_machine_that_breaks_over_what_is_written_is_given_up() -> None:
+    world = PartitionWorld()
+    answers: list[Any] = []
+    broken: list[str] = []
+    shard = new_shard(world, broken=lambda: broken.append("another, please"))
+    shard.load()
+    world.schedule.run_for(100)
+
+    def break_down() -> None:
+        raise ZeroDivisionError
+
+    plan = Plan("done", [note("a", 1)], apply=break_down)
+    shard.run(lambda: plan, answers.append, lambda error: answers.append(error.code))
+    assert answers == [ErrorCode.NOT_COORDINATOR]
+    assert broken == ["another, please"]
+    assert shard.state is State.CLOSED
+    assert open_shard(world).machine.numbers == {"a": 1}
+
+
+def test_a_timers_operation_that_breaks_is_tried_again() -> None:
+    world = PartitionWorld()
+    shard = open_shard(world)
+    attempts: list[int] = []
+
+    def break_down_once() -> Plan:
+        attempts.append(1)
+        if len(attempts) == 1:
+            raise ZeroDivisionError
+        return Plan()
+
+    shard.set("k", 10, break_down_once)
+    world.schedule.run_for(1_000)
+    assert len(attempts) == 2
