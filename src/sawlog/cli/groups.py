@@ -22,7 +22,7 @@ from sawlog.client.groups import (
 )
 from sawlog.client.lag import Measurement, measure
 from sawlog.client.leaders import group_by_topic
-from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import TopicPartition
 
 STATES = (
@@ -135,8 +135,9 @@ def delete_offsets(name: str, scopes: tuple[TopicScope, ...], cluster: Cluster) 
     doomed = [each for each in committed[name] if any(scope.holds(each) for scope in scopes)]
     if not doomed:
         topics = ", ".join(repr(scope.topic) for scope in scopes)
-        text = f"the group {name!r} has no committed offsets of {topics}; nothing was deleted"
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+        raise click.ClickException(
+            f"the group {name!r} has no committed offsets of {topics}; nothing was deleted"
+        )
     refused = admin.delete_offsets(name, doomed)
     note(f"{name}: {counted(len(doomed) - len(refused), 'offset')} deleted")
     report_each((), {str(partition): error for partition, error in refused.items()}, "")

@@ -155,7 +155,7 @@ def _pace_fields(found: Pace) -> dict[str, Any]:
         "read_per_s": _rounded(found.consumed_per_s),
         "written_per_s": _rounded(found.produced_per_s),
         "catch_up_s": _rounded(found.catch_up_s),
-        "outlook": found.outlook.value,
+        "outlook": found.outlook.name.lower(),
     }
 
 
@@ -185,7 +185,7 @@ def _print_entry(entry: dict[str, Any]) -> None:
     for part in entry["partitions"]:
         if part["lag"] is not None and part["lag"] < 0:
             note(
-                f"{part['topic']}-{part['partition']}: the committed offset lies behind the end;"
+                f"{part['topic']}-{part['partition']}: the committed offset lies beyond the end;"
                 " was the topic deleted and created again?"
             )
 
@@ -201,11 +201,12 @@ def _totals(entry: dict[str, Any]) -> Iterator[str]:
 
 
 def _show_outlook(entry: dict[str, Any]) -> str:
-    if entry["outlook"] == Outlook.CAUGHT_UP.value:
+    outlook = Outlook[entry["outlook"].upper()]
+    if outlook is Outlook.CAUGHT_UP:
         return "now"
-    if entry["catch_up_s"] is not None:
+    if outlook is Outlook.CATCHING_UP:
         return f"in {show_duration(entry['catch_up_s'])}"
-    return str(entry["outlook"])
+    return outlook.value
 
 
 def show_duration(seconds: float) -> str:

@@ -6,7 +6,7 @@ front where they are about several.
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from sawlog.client.leaders import partition_of
@@ -40,7 +40,7 @@ class BadPlan(ValueError):
 def bounded(partition: TopicPartition, old: int | None, wanted: int, bounds: Bounds) -> Move:
     """To the offset wanted, or as near as the log allows."""
     if wanted > bounds.end:
-        note = f"{wanted} lies behind the end; {bounds.end} is taken"
+        note = f"{wanted} lies beyond the end; {bounds.end} is taken"
         return Move(partition, old, bounds.end, bounds.end, note)
     if wanted < bounds.first:
         note = f"{wanted} lies before the first offset; {bounds.first} is taken"
@@ -51,7 +51,7 @@ def bounded(partition: TopicPartition, old: int | None, wanted: int, bounds: Bou
 def read_plan(text: str, group: str) -> dict[TopicPartition, int]:
     """The offsets that a file has for the group; BadPlan where it is none."""
     found: dict[TopicPartition, int] = {}
-    for number, row in enumerate(csv.reader(io.StringIO(text), skipinitialspace=True), 1):
+    for number, row in enumerate(_rows(text), 1):
         if not row:
             continue
         if len(row) not in (3, 4):
@@ -66,6 +66,13 @@ def read_plan(text: str, group: str) -> dict[TopicPartition, int]:
     if not found:
         raise BadPlan(f"it has no offsets for the group {group!r}")
     return found
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    try:
+        yield from csv.reader(io.StringIO(text), skipinitialspace=True)
+    except csv.Error as error:
+        raise BadPlan(f"no CSV: {error}") from None
 
 
 def write_plan(moves: Iterable[Move]) -> str:

@@ -156,8 +156,7 @@ class _Planner:
 
     def _shifted(self, partition: TopicPartition, by: int) -> int:
         if partition not in self._old:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
+            raise click.ClickException(
                 f"{partition} has no committed offset to shift; name the partitions that have one,"
                 " or give --to-offset",
             )
@@ -227,8 +226,9 @@ def _partitions(
 ) -> list[TopicPartition]:
     """Those of the scopes, or those named; NoSuchTopic where one is not there."""
     if not scopes and not named:
-        text = f"the group {name!r} has no committed offsets; name topics with --topic"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+        raise click.ClickException(
+            f"the group {name!r} has no committed offsets; name topics with --topic"
+        )
     by_topic = group_by_topic(named)
     return partitions_of(
         cluster, scopes or (TopicScope(topic, tuple(each)) for topic, each in by_topic.items())

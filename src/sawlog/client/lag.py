@@ -22,11 +22,11 @@ class Outlook(Enum):
 
     CAUGHT_UP = "caught up"
     CATCHING_UP = "catching up"
-    NEVER = "never: more is written than read"
-    NO_COMMITS = "unknown: no commits meanwhile"
-    ONE_MEASUREMENT = "unknown: measured once"
-    NO_RATE = "unknown: the offset was set meanwhile"
-    NO_LAG = "unknown: no offset"
+    NEVER = "never (more is written than read)"
+    NO_COMMITS = "unknown (no commits meanwhile)"
+    MEASURED_ONCE = "unknown (measured once)"
+    OFFSET_SET = "unknown (the offset was set meanwhile)"
+    NO_OFFSET = "unknown (no offset)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +165,13 @@ def _outlook(
     lag: int | None, consumed: float | None, produced: float | None, is_first: bool
 ) -> Outlook:
     if lag is None:
-        return Outlook.NO_LAG
+        return Outlook.NO_OFFSET
     if lag <= 0:
         return Outlook.CAUGHT_UP
     if is_first:
-        return Outlook.ONE_MEASUREMENT
+        return Outlook.MEASURED_ONCE
     if consumed is None or produced is None:
-        return Outlook.NO_RATE
+        return Outlook.OFFSET_SET
     if consumed == 0:
         return Outlook.NO_COMMITS
     return Outlook.CATCHING_UP if consumed > produced else Outlook.NEVER

@@ -13,7 +13,7 @@ from sawlog.cli.commands import run
 def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out
-    for word in ("broker", "consume", "log", "produce", "topics", "Exit codes"):
+    for word in ("broker", "consume", "groups", "log", "produce", "topics", "Exit codes"):
         assert word in shown
 
 
@@ -22,7 +22,7 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"sawlog {__version__}\n"
 
 
-@pytest.mark.parametrize("command", ["broker", "consume", "log", "produce", "topics"])
+@pytest.mark.parametrize("command", ["broker", "consume", "groups", "log", "produce", "topics"])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([command, "--help"]) == 0
     assert f"sawlog {command}" in capsys.readouterr().out
@@ -86,6 +86,8 @@ NO_TEXT = "a\udcff"
         ["produce", NO_TEXT],
         ["produce", "a", "-H", f"x={NO_TEXT}"],
         ["consume", NO_TEXT],
+        ["groups", "describe", NO_TEXT],
+        ["groups", "reset", "g", "--topic", NO_TEXT, "--to-latest"],
         ["broker", "--data", "x", "--listen", f"{NO_TEXT}:1"],
         ["broker", "--data", "x", "--set", f"x={NO_TEXT}"],
     ],

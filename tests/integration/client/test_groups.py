@@ -1,0 +1,297 @@
+"""Finding coordinators and asking them, with peers that fail on purpose."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sawlog.client.cluster import Cluster
+from sawlog.client.errors import ConnectionLost, NoAnswer, NotServed
+from sawlog.client.groups import GroupAdmin
+from sawlog.client.leaders import partition_of
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.apis import ApiKey, advertised_versions
+from sawlog.protocol.messages import consumer_group_describe_response as consumer_answer
+from sawlog.protocol.messages import describe_groups_response as classic_answer
+from sawlog.protocol.messages.delete_groups_response import (
+    DeletableGroupResult,
+    DeleteGroupsResponse,
+)
+from sawlog.protocol.messages.find_coordinator_response import (
+    Coordinator,
+    FindCoordinatorResponse,
+)
+from sawlog.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
+from sawlog.protocol.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from sawlog.protocol.messages.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from support.scripted_broker import NODE_ID, Act, ScriptedBroker
+
+GROUP_APIS = (
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.LIST_GROUPS,
+    ApiKey.DESCRIBE_GROUPS,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.DELETE_GROUPS,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_DELETE,
+)
+TIMEOUT_MS = 300
+
+
+@pytest.fixture
+def broker() -> Iterator[ScriptedBroker]:
+    with ScriptedBroker(logs=2) as broker:
+        broker.offers |= {api: advertised_versions(api) for api in GROUP_APIS}
+        broker.stand(ApiKey.FIND_COORDINATOR, lambda request: coordinators(broker, request))
+        yield broker
+
+
+@pytest.fixture
+def admin(broker: ScriptedBroker) -> Iterator[GroupAdmin]:
+    with Cluster(broker.bootstrap) as cluster:
+        yield GroupAdmin(cluster)
+
+
+@pytest.fixture
+def hurried(broker: ScriptedBroker) -> Iterator[GroupAdmin]:
+    """One that gives up soon."""
+    limits = {"timeout_ms": TIMEOUT_MS, "request_timeout_ms": TIMEOUT_MS}
+    with Cluster(broker.bootstrap, **limits) as cluster:
+        yield GroupAdmin(cluster)
+
+
+def coordinators(broker: ScriptedBroker, request: Any, code: int = 0) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(
+        coordinators=[
+            Coordinator(key, NODE_ID, broker.host, broker.port, code)
+            for key in request.coordinator_keys
+        ]
+    )
+
+
+def offsets(request: Any, code: int = 0) -> OffsetFetchResponse:
+    told = OffsetFetchResponseTopics("logs", partitions=[OffsetFetchResponsePartitions(1, 17, 3)])
+    return OffsetFetchResponse(
+        groups=[
+            OffsetFetchResponseGroup(group.group_id, [] if code else [told], code)
+            for group in request.groups
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS],
+)
+def test_a_coordinator_is_looked_for_until_there_is_one(
+    broker: ScriptedBroker, admin: GroupAdmin, code: ErrorCode
+) -> None:
+    broker.reply(ApiKey.FIND_COORDINATOR, lambda request: coordinators(broker, request, code))
+    broker.stand(ApiKey.OFFSET_FETCH, offsets)
+    found, refusals = admin.committed_offsets(["g"])
+    assert refusals == {}
+    assert found["g"][partition_of("logs", 1)].offset == 17
+    assert len(broker.asked(ApiKey.FIND_COORDINATOR)) == 2
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+    ],
+)
+def test_a_coordinator_that_cannot_answer_is_looked_for_and_asked_again(
+    broker: ScriptedBroker, admin: GroupAdmin, code: ErrorCode
+) -> None:
+    broker.reply(ApiKey.OFFSET_FETCH, lambda request: offsets(request, code))
+    broker.stand(ApiKey.OFFSET_FETCH, offsets)
+    found, refusals = admin.committed_offsets(["g"])
+    assert (list(found), refusals) == (["g"], {})
+    assert len(broker.asked(ApiKey.FIND_COORDINATOR)) == 2
+
+
+def test_a_lost_answer_is_asked_for_again(broker: ScriptedBroker, admin: GroupAdmin) -> None:
+    broker.reply(ApiKey.OFFSET_FETCH, Act.CLOSE)
+    broker.stand(ApiKey.OFFSET_FETCH, offsets)
+    assert list(admin.committed_offsets(["g"])[0]) == ["g"]
+
+
+def test_a_coordinator_is_asked_for_once_and_kept(
+    broker: ScriptedBroker, admin: GroupAdmin
+) -> None:
+    broker.stand(ApiKey.OFFSET_FETCH, offsets)
+    admin.committed_offsets(["a", "b"])
+    admin.committed_offsets(["b", "a"])
+    assert [each.coordinator_keys for each in broker.asked(ApiKey.FIND_COORDINATOR)] == [["a", "b"]]
+
+
+def test_groups_are_refused_by_name_when_the_time_is_up(
+    broker: ScriptedBroker, hurried: GroupAdmin
+) -> None:
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    broker.stand(ApiKey.FIND_COORDINATOR, lambda request: coordinators(broker, request, code))
+    found, refusals = hurried.describe_groups(["a", "b"])
+    assert found == {}
+    assert {name: error.code for name, error in refusals.items()} == {"a": code, "b": code}
+    assert "'a' had no coordinator" in refusals["a"].message
+
+
+def test_one_group_that_is_refused_spares_the_others(
+    broker: ScriptedBroker, admin: GroupAdmin
+) -> None:
+    def answer(request: Any) -> OffsetFetchResponse:
+        groups = [
+            OffsetFetchResponseGroup(
+                each.group_id, error_code=30 if each.group_id == "secret" else 0
+            )
+            for each in request.groups
+        ]
+        return OffsetFetchResponse(groups=groups)
+
+    broker.stand(ApiKey.OFFSET_FETCH, answer)
+    found, refusals = admin.committed_offsets(["b", "secret", "a"])
+    assert list(found) == ["b", "a"]
+    assert refusals["secret"].code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_many_groups_are_asked_for_in_several_requests(
+    broker: ScriptedBroker, admin: GroupAdmin
+) -> None:
+    broker.stand(ApiKey.OFFSET_FETCH, offsets)
+    names = [f"g{number}" for number in range(250)]
+    assert list(admin.committed_offsets(names)[0]) == names
+    assert [len(each.groups) for each in broker.asked(ApiKey.OFFSET_FETCH)] == [100, 100, 50]
+
+
+@pytest.mark.parametrize(("act", "error"), [(Act.CLOSE, ConnectionLost), (Act.SILENCE, NoAnswer)])
+def test_a_deletion_is_not_sent_twice(
+    broker: ScriptedBroker, hurried: GroupAdmin, act: Act, error: type[Exception]
+) -> None:
+    broker.stand(ApiKey.DELETE_GROUPS, act)
+    with pytest.raises(error):
+        hurried.delete_groups(["g"])
+    assert len(broker.asked(ApiKey.DELETE_GROUPS)) == 1
+
+
+def test_a_deletion_that_did_not_happen_is_sent_again(
+    broker: ScriptedBroker, admin: GroupAdmin
+) -> None:
+    for code in (ErrorCode.NOT_COORDINATOR, ErrorCode.NONE):
+        broker.reply(
+            ApiKey.DELETE_GROUPS, DeleteGroupsResponse(results=[DeletableGroupResult("g", code)])
+        )
+    assert admin.delete_groups(["g"]) == {}
+
+
+def commit_answer(*codes: int) -> OffsetCommitResponse:
+    partitions = [OffsetCommitResponsePartition(index, code) for index, code in enumerate(codes)]
+    return OffsetCommitResponse(topics=[OffsetCommitResponseTopic("logs", partitions=partitions)])
+
+
+def test_a_commit_tells_which_partitions_were_refused(
+    broker: ScriptedBroker, admin: GroupAdmin
+) -> None:
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    broker.reply(ApiKey.OFFSET_COMMIT, commit_answer(loading, loading), commit_answer(0, unknown))
+    refused = admin.commit_offsets("g", {partition_of("logs", 0): 5, partition_of("logs", 1): 6})
+    assert {str(each): error.code for each, error in refused.items()} == {"logs-1": unknown}
+    request = broker.asked(ApiKey.OFFSET_COMMIT)[-1]
+    assert (request.member_id, request.generation_id_or_member_epoch) == ("", -1)
+    assert [each.committed_offset for each in request.topics[0].partitions] == [5, 6]
+
+
+def test_a_commit_of_a_group_that_nobody_keeps_fails_as_a_whole(
+    broker: ScriptedBroker, hurried: GroupAdmin
+) -> None:
+    broker.stand(ApiKey.OFFSET_COMMIT, commit_answer(ErrorCode.NOT_COORDINATOR))
+    with pytest.raises(KafkaError) as raised:
+        hurried.commit_offsets("g", {partition_of("logs", 0): 5})
+    assert raised.value.code is ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x00", b"\xff\xff", b"\x00\x00", b"\x00\x01\x7f\xff\xff\xff", bytes(range(256))]
+)
+def test_an_assignment_that_is_garbage_spoils_no_description(
+    broker: ScriptedBroker, admin: GroupAdmin, data: bytes
+) -> None:
+    describe_classic(broker, protocol_type="consumer", assignment=data)
+    (member,) = admin.describe_groups(["g"])[0]["g"].members
+    assert (member.client_id, member.assigned) == ("client", None)
+
+
+def test_an_assignment_of_a_later_version_can_be_read(
+    broker: ScriptedBroker, admin: GroupAdmin
+) -> None:
+    logs_1 = b"\x00\x00\x00\x01\x00\x04logs\x00\x00\x00\x01\x00\x00\x00\x01"
+    later = b"\x00\x09" + logs_1 + b"\xff\xff\xff\xff" + b"and more"
+    describe_classic(broker, protocol_type="consumer", assignment=later)
+    (member,) = admin.describe_groups(["g"])[0]["g"].members
+    assert member.assigned == (partition_of("logs", 1),)
+
+
+def test_a_group_that_reads_no_topics_keeps_its_assignments_to_itself(
+    broker: ScriptedBroker, admin: GroupAdmin
+) -> None:
+    describe_classic(broker, protocol_type="connect", assignment=b"\x00\x00")
+    described = admin.describe_groups(["g"])[0]["g"]
+    assert (described.protocol_type, described.members[0].assigned) == ("connect", None)
+
+
+def describe_classic(broker: ScriptedBroker, protocol_type: str, assignment: bytes) -> None:
+    no_consumer = consumer_answer.DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, None, "g")
+    broker.stand(
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        consumer_answer.ConsumerGroupDescribeResponse(groups=[no_consumer]),
+    )
+    member = classic_answer.DescribedGroupMember(
+        "m", None, "client", "/127.0.0.1", member_assignment=assignment
+    )
+    described = classic_answer.DescribedGroup(
+        group_id="g", group_state="Stable", protocol_type=protocol_type, members=[member]
+    )
+    broker.stand(ApiKey.DESCRIBE_GROUPS, classic_answer.DescribeGroupsResponse(groups=[described]))
+
+
+def test_an_older_broker_has_classic_groups_only_and_calls_a_missing_one_dead(
+    broker: ScriptedBroker, admin: GroupAdmin
+) -> None:
+    del broker.offers[ApiKey.CONSUMER_GROUP_DESCRIBE]
+    broker.offers[ApiKey.DESCRIBE_GROUPS] = (0, 5)
+    dead = classic_answer.DescribedGroup(group_id="g", group_state="Dead")
+    broker.stand(ApiKey.DESCRIBE_GROUPS, classic_answer.DescribeGroupsResponse(groups=[dead]))
+    found, refusals = admin.describe_groups(["g"])
+    assert (found, refusals["g"].code) == ({}, ErrorCode.GROUP_ID_NOT_FOUND)
+
+
+def test_a_broker_that_is_too_old_is_told_so(broker: ScriptedBroker, admin: GroupAdmin) -> None:
+    broker.offers |= {ApiKey.LIST_GROUPS: (0, 4), ApiKey.FIND_COORDINATOR: (0, 3)}
+    listed = ListGroupsResponse(groups=[ListedGroup("g", "consumer", "Stable")])
+    broker.stand(ApiKey.LIST_GROUPS, listed)
+    assert [(each.id, each.type) for each in admin.list_groups(states=["Stable"])] == [("g", "")]
+    with pytest.raises(NotServed, match="LIST_GROUPS up to version 4, and 5 is needed"):
+        admin.list_groups(types=["classic"])
+    with pytest.raises(NotServed, match="FIND_COORDINATOR up to version 3, and 4 is needed"):
+        admin.describe_groups(["g"])
+
+
+def test_a_broker_that_loads_is_asked_again_for_its_groups(
+    broker: ScriptedBroker, admin: GroupAdmin
+) -> None:
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    broker.reply(ApiKey.LIST_GROUPS, ListGroupsResponse(error_code=code))
+    broker.stand(ApiKey.LIST_GROUPS, ListGroupsResponse(groups=[ListedGroup("g")]))
+    assert [each.id for each in admin.list_groups()] == ["g"]

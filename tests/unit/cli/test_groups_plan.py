@@ -1,0 +1,58 @@
+"""Plans of a reset: kept within the log, read from files and written to them."""
+
+import pytest
+
+from sawlog.cli.groups_plan import BadPlan, Bounds, bounded, read_plan, write_plan
+from sawlog.client.leaders import partition_of
+
+HERE = partition_of("t", 0)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "taken", "words"),
+    [
+        (10, 10, ""),
+        (15, 15, ""),
+        (20, 20, ""),
+        (21, 20, "21 lies beyond the end; 20 is taken"),
+        (9, 10, "9 lies before the first offset; 10 is taken"),
+        (-3, 10, "-3 lies before the first offset; 10 is taken"),
+    ],
+)
+def test_an_offset_is_kept_within_the_log(wanted: int, taken: int, words: str) -> None:
+    move = bounded(HERE, 12, wanted, Bounds(10, 20))
+    assert (move.old, move.new, move.end, move.note) == (12, taken, 20, words)
+
+
+def test_what_is_written_is_read_back() -> None:
+    moves = [bounded(partition_of("a,b", index), None, index, Bounds(0, 9)) for index in range(3)]
+    text = write_plan(moves)
+    assert text == '"a,b",0,0\n"a,b",1,1\n"a,b",2,2\n'
+    assert read_plan(text, "g") == {move.partition: move.new for move in moves}
+
+
+@pytest.mark.parametrize("text", ["t,0,5\n", '"t",0,5', "t, 0, 5\n\n", "g,t,0,5\nother,t,0,7\n"])
+def test_a_plan_may_name_its_group(text: str) -> None:
+    assert read_plan(text, "g") == {HERE: 5}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no offsets for the group 'g'"),
+        ("other,t,0,5", "no offsets for the group 'g'"),
+        ("t,0,1\nt,1", "line 2: expected topic,partition,offset, not 't,1'"),
+        ("topic,partition,offset", "line 1: 'partition' is not a partition"),
+        ("t,0,-1", "line 1: '-1' is not an offset"),
+        ("t,0,1.5", "line 1: '1.5' is not an offset"),
+        ("t,4294967296,1", "is not a partition"),
+        ("t,0,9223372036854775808", "is not an offset"),
+        (f"t,0,{'9' * 5_000}", "is not an offset"),
+        ("t,0," + "9" * 200_000, "no CSV"),
+        ("t,0,1\nt,0,2", "line 2: t-0 has an offset already"),
+    ],
+)
+def test_what_is_no_plan_is_told_with_its_line(text: str, words: str) -> None:
+    with pytest.raises(BadPlan) as raised:
+        read_plan(text, "g")
+    assert words in str(raised.value)
