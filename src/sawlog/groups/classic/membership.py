@@ -4,7 +4,6 @@ read back after a restart."""
 from typing import TYPE_CHECKING
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.groups.classic import foreign
 from sawlog.groups.classic.answers import join_error, sync_error
 from sawlog.groups.classic.change import (
     REBALANCE_IN_PROGRESS,
@@ -19,11 +18,12 @@ from sawlog.groups.classic.rebalancing import Rebalancing
 from sawlog.groups.classic.records import group_of
 from sawlog.groups.classic.states import Event
 from sawlog.groups.classic.syncing import Syncing
+from sawlog.groups.consumer.group import ConsumerGroup
 
 if TYPE_CHECKING:
     from sawlog.coordinator.plan import Plan
     from sawlog.groups.classic.group import Respond
-    from sawlog.groups.group import Group
+    from sawlog.groups.migration.guests import Guests
     from sawlog.groups.shard import GroupShard
     from sawlog.groups.world import Caller
     from sawlog.protocol.messages.group_metadata_key import GroupMetadataKey
@@ -49,33 +49,38 @@ class ClassicMembership:
 
     def join(self, caller: "Caller", message: "JoinGroupRequest", respond: "Respond") -> "Plan":
         group = self._shard.groups.get(message.group_id)
-        if group is None or isinstance(group, ClassicGroup) or group.is_empty:
-            return self._joining.join(caller, message, respond)
-        return foreign.join(self._shard, group, caller, message, respond)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return self._guests.join(caller, group, message, respond)
+        return self._joining.join(caller, message, respond)
 
-    def sync(self, caller: "Caller", message: "SyncGroupRequest", respond: "Respond") -> "Plan":
+    def sync(self, _: "Caller", message: "SyncGroupRequest", respond: "Respond") -> "Plan":
         group = self._group(message.group_id)
-        if isinstance(group, ClassicGroup):
-            return self._syncing.sync(group, message, respond)
-        return foreign.sync(self._shard, group, caller, message, respond)
+        if isinstance(group, ConsumerGroup):
+            return self._guests.sync(group, message)
+        return self._syncing.sync(group, message, respond)
 
-    def heartbeat(self, caller: "Caller", message: "HeartbeatRequest") -> "Plan":
+    def heartbeat(self, _: "Caller", message: "HeartbeatRequest") -> "Plan":
         group = self._group(message.group_id)
-        if isinstance(group, ClassicGroup):
-            return self._syncing.heartbeat(group, message)
-        return foreign.heartbeat(self._shard, group, caller, message)
+        if isinstance(group, ConsumerGroup):
+            return self._guests.heartbeat(group, message)
+        return self._syncing.heartbeat(group, message)
 
-    def leave(self, caller: "Caller", message: "LeaveGroupRequest") -> "Plan":
+    def leave(self, _: "Caller", message: "LeaveGroupRequest") -> "Plan":
         group = self._group(message.group_id)
-        if isinstance(group, ClassicGroup):
-            return self._leaving.leave(group, message)
-        return foreign.leave(self._shard, group, caller, message)
+        if isinstance(group, ConsumerGroup):
+            return self._guests.leave(group, message)
+        return self._leaving.leave(group, message)
 
-    def _group(self, group_id: str) -> "Group":
+    def _group(self, group_id: str) -> ClassicGroup | ConsumerGroup:
         group = self._shard.groups.get(group_id)
-        if group is None:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        return group
+        if isinstance(group, ClassicGroup | ConsumerGroup):
+            return group
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    @property
+    def _guests(self) -> "Guests":
+        """Classic members of consumer groups, on their way from one protocol to the other."""
+        return self._shard.consumer.guests
 
     # What the log says
 

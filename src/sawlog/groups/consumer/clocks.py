@@ -36,6 +36,22 @@ class MemberClocks:
         else:
             self._timers.cancel(key)
 
+    def await_join(self, group_id: str, member: Member) -> None:
+        """A classic member was told to join again, now or before."""
+        key = ("join", group_id, member.id)
+        if not self._timers.is_set(key):
+            operation = partial(self._expired, group_id, member.id, None)
+            self._timers.set(key, member.rebalance_timeout_ms, operation)
+
+    def await_sync(self, group_id: str, member: Member) -> None:
+        """A classic member has joined."""
+        self._timers.cancel(("join", group_id, member.id))
+        operation = partial(self._expired, group_id, member.id, None)
+        self._timers.set(("sync", group_id, member.id), member.rebalance_timeout_ms, operation)
+
+    def synced(self, group_id: str, member_id: str) -> None:
+        self._timers.cancel(("sync", group_id, member_id))
+
     def stop(self, group_id: str, member_id: str) -> None:
-        self._timers.cancel(("session", group_id, member_id))
-        self._timers.cancel(("rebalance", group_id, member_id))
+        for kind in ("session", "rebalance", "join", "sync"):
+            self._timers.cancel((kind, group_id, member_id))

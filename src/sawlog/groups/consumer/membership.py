@@ -14,7 +14,8 @@ from sawlog.coordinator.plan import Plan
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import format_topic_id
 from sawlog.core.log import EventLogger
-from sawlog.groups.consumer import entries, migration, requests
+from sawlog.groups.classic.group import ClassicGroup
+from sawlog.groups.consumer import entries, requests
 from sawlog.groups.consumer.assignors import ASSIGNORS
 from sawlog.groups.consumer.clocks import MemberClocks
 from sawlog.groups.consumer.describe import describe
@@ -30,7 +31,8 @@ from sawlog.groups.consumer.member import (
 from sawlog.groups.consumer.patterns import Patterns
 from sawlog.groups.consumer.replay import Replay
 from sawlog.groups.consumer.round import Round, Rules
-from sawlog.groups.group import GroupType
+from sawlog.groups.migration.crossing import Crossing
+from sawlog.groups.migration.guests import Guests
 from sawlog.protocol.messages.consumer_group_heartbeat_response import (
     Assignment,
     ConsumerGroupHeartbeatResponse,
@@ -58,7 +60,7 @@ class ConsumerMembership:
         offered = [name for name in config["group.consumer.assignors"] if name in ASSIGNORS]
         self._hashes = MetadataHashes()
         self._patterns = Patterns(world, shard.groups, self._hashes)
-        self._rules = Rules(
+        self.rules = Rules(
             world,
             self._hashes,
             self._patterns,
@@ -66,12 +68,14 @@ class ConsumerMembership:
             default_assignor=offered[0] if offered else next(iter(ASSIGNORS)),
             interval_ms=config["group.consumer.assignment.interval.ms"],
         )
-        self._clocks = MemberClocks(
+        self.clocks = MemberClocks(
             world.timers, config["group.consumer.session.timeout.ms"], self._expire
         )
         self._heartbeat_ms: int = config["group.consumer.heartbeat.interval.ms"]
         self._most_members: int = config["group.consumer.max.size"]
         self.replayers = Replay(shard.groups).replayers
+        self._crossing = Crossing(shard, self._hashes, self.clocks)
+        self.guests = Guests(world, self, self._crossing)
 
     def activate(self) -> None:
         """Everybody's session begins when the log is loaded."""
@@ -79,9 +83,9 @@ class ConsumerMembership:
         for group in self._shard.groups.values():
             if isinstance(group, ConsumerGroup):
                 for member in group.members.values():
-                    self._clocks.hear(group.id, member.id)
+                    self.clocks.hear(group.id, member.id)
                     if member.state is UNREVOKED:
-                        self._clocks.watch_revocation(group.id, member)
+                        self.clocks.watch_revocation(group.id, member)
 
     def image_changed(self, old: "MetadataImage", new: "MetadataImage") -> None:
         """New topics may be what a pattern means. Whether a group reads a topic that changed, its
@@ -96,19 +100,15 @@ class ConsumerMembership:
             return self._leave(message)
         is_joining = message.member_epoch == JOINING_EPOCH
         group, planned = self._group(message.group_id, is_joining=is_joining)
-        if len(group.members) >= self._most_members and message.member_id not in group.members:
-            raise KafkaError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The group has {self._most_members} members and takes no more.",
-            )
+        self.check_room(group, message.member_id)
         before, owned = self._sender(group, message, planned)
         member = requests.asked(before, caller, message)
-        round_ = Round(self._rules, group, before, member, planned)
+        round_ = Round(self.rules, group, before, member, planned)
         has_moved = round_.run(owned)
         member = round_.member
         if has_moved:
-            self._clocks.watch_revocation(group.id, member)
-        self._clocks.hear(group.id, member.id)
+            self.clocks.watch_revocation(group.id, member)
+        self.clocks.hear(group.id, member.id)
         reply = ConsumerGroupHeartbeatResponse(
             member_id=member.id,
             member_epoch=member.epoch,
@@ -124,7 +124,7 @@ class ConsumerMembership:
         message: "ConsumerGroupHeartbeatRequest",
         planned: "list[Entry]",
     ) -> "tuple[Member, Owned | None]":
-        member_id = message.member_id or self._new_member_id()
+        member_id = message.member_id or self.new_member_id()
         owned = requests.owned_in(message)
         epoch, instance_id = message.member_epoch, message.instance_id
         if instance_id is None:
@@ -143,11 +143,20 @@ class ConsumerMembership:
             raise _not_found(group_id)
         if group is None:
             return ConsumerGroup(group_id), []
-        if group.type is GroupType.CLASSIC and group.is_empty:
+        if not isinstance(group, ClassicGroup):
+            raise _not_found(group_id)
+        if group.is_empty:
             return ConsumerGroup(group_id), group.tombstones()
-        return migration.upgraded(group)
+        return self._crossing.upgraded(group)
 
-    def _new_member_id(self) -> str:
+    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
+        if len(group.members) >= self._most_members and member_id not in group.members:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The group has {self._most_members} members and takes no more.",
+            )
+
+    def new_member_id(self) -> str:
         """As Kafka makes it for members that have no id of their own (version 0)."""
         while True:
             data = bytearray(self._world.random.bytes(16))
@@ -179,9 +188,11 @@ class ConsumerMembership:
         return Plan(reply, [entries.current(group.id, leaving)])
 
     def fence(self, group: ConsumerGroup, members: Sequence[Member], reply: object = None) -> Plan:
-        """Puts members out; the group goes on in a new epoch without them."""
+        """Puts members out; the group goes on in a new epoch without them, or as a classic one."""
         if not members:
             return Plan(reply)
+        if self._crossing.is_due(group, members):
+            return self._crossing.downgrade(group, members, reply)
         planned: list[Entry] = []
         subscribed, regexes = dict(group.subscribed), dict(group.regexes)
         for member in members:
@@ -201,7 +212,7 @@ class ConsumerMembership:
         for entry in planned:
             self._shard.replay(entry)
         for member_id in gone:
-            self._clocks.stop(group_id, member_id)
+            self.clocks.stop(group_id, member_id)
 
     def _expire(self, group_id: str, member_id: str, epoch: int | None) -> Plan:
         """A member's time is over: its session's, or in `epoch` that for giving partitions up."""
@@ -211,7 +222,7 @@ class ConsumerMembership:
             return Plan()
         if epoch is not None and not (member.state is UNREVOKED and member.epoch == epoch):
             return Plan()
-        reason = "session over" if epoch is None else "did not give up its partitions"
+        reason = "not heard of in time" if epoch is None else "did not give up its partitions"
         log.info("member put out", group=group_id, member=member_id, reason=reason)
         return self.fence(group, [member])
 
@@ -225,7 +236,7 @@ class ConsumerMembership:
 
     def describe(self, group_id: str) -> Plan:
         """Replies a DescribedGroup."""
-        return Plan(describe(self.known(group_id), self._rules.default_assignor, self._world.image))
+        return Plan(describe(self.known(group_id), self.rules.default_assignor, self._world.image))
 
 
 def _assignment(member: Member) -> Assignment:

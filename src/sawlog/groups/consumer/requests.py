@@ -70,6 +70,13 @@ def static_member(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Instance id {instance_id} belongs to member {existing.id}, which has not left.",
         )
+    return heir_of(group, existing, member_id, planned)
+
+
+def heir_of(
+    group: "ConsumerGroup", existing: Member, member_id: str, planned: "list[Entry]"
+) -> Member:
+    """A static member under a new id, with all that it had; the records of that go to `planned`."""
     heir = existing._replace(id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
     planned += entries.no_member(group.id, existing.id)
     planned.append(entries.subscription(group.id, heir))

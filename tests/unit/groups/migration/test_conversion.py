@@ -1,0 +1,238 @@
+"""A group of one kind made into one of the other, as values."""
+
+from dataclasses import replace
+
+import pytest
+
+from sawlog.core.config import BrokerConfig
+from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
+from sawlog.groups.classic.group import ClassicGroup
+from sawlog.groups.classic.member import Protocol
+from sawlog.groups.classic.states import STABLE
+from sawlog.groups.consumer.group import ConsumerGroup
+from sawlog.groups.consumer.member import Member
+from sawlog.groups.migration.downgrade import (
+    classic_group_of,
+    may_downgrade,
+    may_downgrade_by_replacement,
+)
+from sawlog.groups.migration.embedded import (
+    read_assignment,
+    read_subscription,
+    version_of,
+    write_assignment,
+)
+from sawlog.groups.migration.upgrade import check_upgrade, consumer_group_of
+from support.migrating import (
+    ASSIGNORS,
+    assignment,
+    by_id,
+    classic_group,
+    image,
+    subscription,
+    topic_id,
+)
+
+KNOWN = image(t=4, u=2)
+NOW_MS = 5_000
+
+
+def config(**settings: str) -> BrokerConfig:
+    return BrokerConfig({name.replace("_", "."): value for name, value in settings.items()})
+
+
+def refused(group: ClassicGroup, settings: BrokerConfig | None = None) -> ErrorCode:
+    def upgrade() -> None:
+        check_upgrade(group, settings or config())
+        consumer_group_of(group, KNOWN)
+
+    with pytest.raises(KafkaError) as error:
+        upgrade()
+    return error.value.code
+
+
+def upgraded(*consumers: str) -> ConsumerGroup:
+    """Classic members `a` and `b`, and these who are not."""
+    group = consumer_group_of(classic_group(KNOWN, {"a": {"t": {0, 1}}, "b": {"t": {2}}}), KNOWN)
+    for name in consumers:
+        group.put(Member(name, epoch=7, instance_id=f"i-{name}", topics=frozenset({"t"})))
+        group.targets[name] = by_id({"t": {3}})
+    return group
+
+
+# What consumers tell each other
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_a_subscription_is_read_in_every_version(version: int) -> None:
+    read = read_subscription(subscription("t", "u", owned={"t": {1, 2}}, version=version))
+    assert read.topics == ["t", "u"]
+    owned = [(topic.topic, topic.partitions) for topic in read.owned_partitions]
+    assert owned == ([("t", [1, 2])] if version else [])
+
+
+def test_a_version_from_the_future_is_read_as_the_newest() -> None:
+    newest = subscription("t", version=3)
+    assert read_subscription((99).to_bytes(2) + newest[2:]).topics == ["t"]
+    assert version_of((99).to_bytes(2)) == 3
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\0", b"\xff\xff", b"\0\1\0\0\0\x09", subscription("t")[:-9]]
+)
+def test_damaged_words_are_malformed(data: bytes) -> None:
+    with pytest.raises(MalformedFrame):
+        read_subscription(data)
+
+
+def test_topics_that_are_gone_are_left_out_of_an_assignment() -> None:
+    written = write_assignment(by_id({"t": {2, 0}, "gone": {1}, "u": {1}}), 1, KNOWN)
+    assert version_of(written) == 1
+    told = [(part.topic, part.partitions) for part in read_assignment(written).assigned_partitions]
+    assert told == [("t", [0, 2]), ("u", [1])]
+
+
+# Upgrade
+
+
+def test_members_keep_what_their_leader_gave_them() -> None:
+    group = upgraded()
+    assert (group.epoch, group.target_epoch, group.target_ms) == (7, 7, 0)
+    assert group.targets == {"a": by_id({"t": {0, 1}}), "b": by_id({"t": {2}})}
+    assert group.owners == {topic_id("t"): {0: "a", 1: "a", 2: "b"}}
+    assert group.state_name == "Stable"
+
+
+def test_members_stay_classic_with_all_that_they_said() -> None:
+    member = upgraded().members["a"]
+    assert (member.epoch, member.previous_epoch, member.client_id) == (7, 7, "client-a")
+    assert (member.rebalance_timeout_ms, member.topics) == (60_000, frozenset({"t"}))
+    assert member.assigned == {topic_id("t"): {0: 7, 1: 7}}
+    assert member.classic is not None
+    assert member.classic.session_timeout_ms == 10_000
+    assert tuple(offer.name for offer in member.classic.supported_protocols) == ASSIGNORS
+
+
+def test_a_member_that_never_synced_has_nothing() -> None:
+    classic = classic_group(KNOWN, {"a": {}})
+    classic.update(replace(classic.members["a"], assignment=b""))
+    assert consumer_group_of(classic, KNOWN).members["a"].assigned == {}
+
+
+def test_a_group_that_is_still_gathering_can_be_upgraded() -> None:
+    classic = classic_group(KNOWN, {"a": {}}, generation=0)
+    classic.protocol = None
+    assert consumer_group_of(classic, KNOWN).members["a"].topics == frozenset({"t"})
+
+
+@pytest.mark.parametrize("policy", ["disabled", "downgrade", "DISABLED"])
+def test_an_upgrade_needs_a_policy_that_allows_it(policy: str) -> None:
+    group = classic_group(KNOWN, {"a": {}})
+    settings = config(group_consumer_migration_policy=policy)
+    assert refused(group, settings) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_group_that_is_too_large_is_not_upgraded() -> None:
+    group = classic_group(KNOWN, {"a": {}, "b": {}, "c": {}})
+    settings = config(group_consumer_max_size="2")
+    assert refused(group, settings) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_group_of_other_workers_is_not_upgraded() -> None:
+    group = classic_group(KNOWN, {"a": {}})
+    group.protocol_type = "connect"
+    assert refused(group) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("told", [b"\0", b"garbage!", b"\xff\xff\0\0"])
+def test_a_damaged_assignment_stops_an_upgrade(told: bytes) -> None:
+    group = classic_group(KNOWN, {"a": {}})
+    group.update(replace(group.members["a"], assignment=told))
+    assert refused(group) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_damaged_subscription_stops_an_upgrade() -> None:
+    group = classic_group(KNOWN, {"a": {}})
+    protocols = tuple(Protocol(name, b"\0\1\0\0") for name in ASSIGNORS)
+    group.update(replace(group.members["a"], protocols=protocols))
+    assert refused(group) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_an_assignor_that_tells_members_more_stops_an_upgrade() -> None:
+    group = classic_group(KNOWN, {"a": {}})
+    told = assignment({"t": {0}}, KNOWN)[:-4] + b"\0\0\0\4mine"
+    group.update(replace(group.members["a"], assignment=told))
+    assert refused(group) is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+# Downgrade
+
+
+@pytest.mark.parametrize(
+    ("leaving", "expected"),
+    [(["x"], False), (["x", "y"], True), (["a", "x", "y"], True), (["a", "b", "x", "y"], False)],
+)
+def test_a_downgrade_waits_for_the_last_that_is_not_classic(
+    leaving: list[str], expected: bool
+) -> None:
+    group = upgraded("x", "y")
+    assert may_downgrade(group, [group.members[name] for name in leaving], config()) is expected
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        config(group_consumer_migration_policy="upgrade"),
+        config(group_consumer_migration_policy="disabled"),
+        config(group_max_size="1"),
+    ],
+)
+def test_a_downgrade_needs_leave_and_room(settings: BrokerConfig) -> None:
+    group = upgraded("x")
+    assert not may_downgrade(group, [group.members["x"]], settings)
+    assert not may_downgrade_by_replacement(group, group.members["x"], settings)
+
+
+def test_a_replacement_downgrades_only_for_the_last_that_is_not_classic() -> None:
+    group = upgraded("x")
+    assert may_downgrade_by_replacement(group, group.members["x"], config())
+    assert not may_downgrade_by_replacement(group, group.members["a"], config())
+    group = upgraded("x", "y")
+    assert not may_downgrade_by_replacement(group, group.members["x"], config())
+
+
+def test_members_that_stay_are_told_their_target() -> None:
+    group = upgraded("x")
+    group.epoch = 9
+    classic = classic_group_of(group, [group.members["x"]], KNOWN, NOW_MS)
+    assert (classic.state, classic.generation, classic.since_ms) == (STABLE, 9, NOW_MS)
+    assert (classic.protocol_type, classic.protocol) == ("consumer", ASSIGNORS[0])
+    assert classic.leader == "a"
+    assert classic.members["a"].assignment == assignment({"t": {0, 1}}, KNOWN)
+    assert classic.members["b"].assignment == assignment({"t": {2}}, KNOWN)
+    assert classic.members.keys() == {"a", "b"}
+
+
+def test_a_member_is_told_in_the_version_that_it_speaks() -> None:
+    classic = classic_group(KNOWN, {"a": {"t": {0}}})
+    protocols = tuple(Protocol(name, subscription("t", version=1)) for name in ASSIGNORS)
+    classic.update(replace(classic.members["a"], protocols=protocols))
+    back = classic_group_of(consumer_group_of(classic, KNOWN), [], KNOWN, NOW_MS)
+    assert version_of(back.members["a"].assignment) == 1
+
+
+def test_there_and_back_again_is_the_same_group() -> None:
+    classic = classic_group(KNOWN, {"a": {"t": {0, 1}}, "b": {"t": {2}}})
+    back = classic_group_of(consumer_group_of(classic, KNOWN), [], KNOWN, NOW_MS)
+    assert back.members == classic.members
+    assert (back.leader, back.generation, back.protocol) == ("a", 7, ASSIGNORS[0])
+
+
+def test_one_that_takes_a_static_members_place_takes_its_target() -> None:
+    group = upgraded("x")
+    old = group.members["x"]
+    a = group.members["a"]
+    joining = a._replace(id="x2", instance_id="i-x")
+    classic = classic_group_of(group, [old], KNOWN, NOW_MS, joining)
+    assert classic.statics == {"i-x": "x2"}
+    assert classic.members["x2"].assignment == assignment({"t": {3}}, KNOWN)
