@@ -159,7 +159,7 @@ class Log:
         stamp(batch, base_offset, leader_epoch)
         self._write(batch, size, base_offset, last_offset, timestamp)
         if has_producer:
-            self._producers.update(header, base_offset, timestamp)
+            self._producers.update(header, base_offset, timestamp, self.home.clock.now_ms())
         return _new(Appended, (base_offset, append_time_ms, False))
 
     def append_replicated(self, batch: memoryview, header: BatchHeader) -> None:
@@ -174,7 +174,8 @@ class Log:
         size, timestamp = header.size, header.max_timestamp
         self._write(batch, size, header.base_offset, header.last_offset, timestamp)
         if header.producer_id >= 0 and not header.is_control:
-            self._producers.update(header, header.base_offset, timestamp)
+            now_ms = self.home.clock.now_ms()
+            self._producers.update(header, header.base_offset, timestamp, now_ms)
 
     def _write(
         self, batch: memoryview, size: int, base_offset: int, last_offset: int, timestamp: int

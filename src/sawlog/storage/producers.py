@@ -42,11 +42,15 @@ class BatchRange(NamedTuple):
 
 @dataclass(slots=True)
 class ProducerState:
-    """One producer id: its epoch and its last batches, oldest first, all of that epoch."""
+    """One producer id: its epoch and its last batches, oldest first, all of that epoch.
+
+    `seen_ms` is when it was last heard of, by our clock: the timestamps in batches are the
+    producer's, who may be copying records of last year.
+    """
 
     epoch: int
     batches: list[BatchRange] = field(default_factory=list)
-    timestamp: int = -1
+    seen_ms: int = -1
     coordinator_epoch: int = -1
     current_txn_first_offset: int = NO_OFFSET
 
@@ -56,7 +60,8 @@ class ProducerStates:
 
     A snapshot holds one entry per kept batch, a producer's oldest first: Kafka keeps the last batch
     only and takes the last entry of an id, so it reads the same from it as from its own, while we
-    know all five again and recognise every duplicate after a restart.
+    know all five again and recognise every duplicate after a restart. The last entry's time is when
+    the producer was last heard of.
     """
 
     __slots__ = ("_states", "changed")
@@ -110,7 +115,7 @@ class ProducerStates:
             )
         return None
 
-    def update(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
+    def update(self, header: BatchHeader, base_offset: int, timestamp: int, seen_ms: int) -> None:
         """After an append, or while the log is replayed: takes note of the batch."""
         self.changed = True
         producer_id, epoch, first = header[9], header[10], header[11]
@@ -126,22 +131,27 @@ class ProducerStates:
         delta = header[6]
         last = (first + delta) % SEQUENCES if first >= 0 else -1
         batches.append(_new(BatchRange, (first, last, base_offset, base_offset + delta, timestamp)))
-        state.timestamp = timestamp
+        state.seen_ms = seen_ms
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forgets producers whose last batch is that old; returns how many.
+        """Forgets producers who were silent for so long; returns how many.
 
-        By the batch's own timestamp, as Kafka does it, so that a rebuilt state expires alike.
+        Kafka goes by the timestamps of the batches, and so forgets at the next start a producer
+        that writes old records: a retry would be appended twice. Here what is replayed after a
+        crash counts as heard of now.
         """
         expired = [
             producer_id
             for producer_id, state in self._states.items()
-            if state.current_txn_first_offset < 0 and now_ms - state.timestamp >= expiration_ms
+            if state.current_txn_first_offset < 0 and now_ms - state.seen_ms >= expiration_ms
         ]
         for producer_id in expired:
             del self._states[producer_id]
         self.changed = self.changed or bool(expired)
         return len(expired)
+
+    def is_same_but_for_times(self, other: "ProducerStates") -> bool:
+        return _without_times(self._states) == _without_times(other.states)
 
     def clear(self) -> None:
         self._states.clear()
@@ -174,6 +184,19 @@ class ProducerStates:
         self.changed = False
 
 
+def _without_times(states: Mapping[int, ProducerState]) -> list[tuple[object, ...]]:
+    return [
+        (
+            producer_id,
+            state.epoch,
+            state.coordinator_epoch,
+            state.current_txn_first_offset,
+            [batch[:-1] for batch in state.batches],
+        )
+        for producer_id, state in states.items()
+    ]
+
+
 def _pack(producer_id: int, state: ProducerState) -> list[bytes]:
     epoch, coordinator, transaction = (
         state.epoch,
@@ -183,9 +206,10 @@ def _pack(producer_id: int, state: ProducerState) -> list[bytes]:
     if not state.batches:
         return [
             _ENTRY.pack(
-                producer_id, epoch, -1, NO_OFFSET, 0, state.timestamp, coordinator, transaction
+                producer_id, epoch, -1, NO_OFFSET, 0, state.seen_ms, coordinator, transaction
             )
         ]
+    newest = state.batches[-1]
     return [
         _ENTRY.pack(
             producer_id,
@@ -193,7 +217,7 @@ def _pack(producer_id: int, state: ProducerState) -> list[bytes]:
             batch.last_sequence,
             batch.last_offset,
             batch.last_offset - batch.first_offset,
-            batch.timestamp,
+            state.seen_ms if batch is newest else batch.timestamp,
             coordinator,
             transaction,
         )
@@ -215,7 +239,7 @@ def _load_entry(
     state = states.get(producer_id)
     if state is None or state.epoch != epoch:
         state = states[producer_id] = ProducerState(epoch)
-    state.timestamp = timestamp
+    state.seen_ms = timestamp
     state.coordinator_epoch = coordinator_epoch
     state.current_txn_first_offset = transaction
     if last_offset >= 0:

@@ -141,6 +141,7 @@ class _Recovery:
     def __init__(self, log: Log, point: int, *, is_point_known: bool) -> None:
         self.log = log
         self.point = point
+        self.now_ms = log.home.clock.now_ms()
         # Gaps between segments are compaction's where it is on; elsewhere a file is missing.
         self.takes_gaps = not is_point_known or "compact" in log.config.cleanup_policy
         self.next_offset = point
@@ -226,7 +227,7 @@ class _Recovery:
             if header.leader_epoch > log.epochs.latest:
                 log.epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0 and not header.is_control:
-                log.producers.update(header, header.base_offset, header.max_timestamp)
+                log.producers.update(header, header.base_offset, header.max_timestamp, self.now_ms)
 
     def _take(self, segment: Segment, position: int, header: BatchHeader) -> None:
         if header.base_offset < self.next_offset:

@@ -79,10 +79,11 @@ def reload_producers(log: "Log", end_offset: int) -> None:
     log.snapshots.remove_below(log.bases[0])
     loaded = log.snapshots.load(log.producers, end_offset)
     offset = log.bases[0] if loaded is None else loaded
+    now_ms = log.home.clock.now_ms()
     for header in headers_between(log, offset, end_offset):
         if header.producer_id >= 0 and not header.is_control:
-            log.producers.update(header, header.base_offset, header.max_timestamp)
-    log.producers.expire(log.home.clock.now_ms(), log.config.producer_id_expiration_ms)
+            log.producers.update(header, header.base_offset, header.max_timestamp, now_ms)
+    log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
 
 
 def headers_between(log: "Log", offset: int, end_offset: int) -> "Iterator[BatchHeader]":

@@ -252,8 +252,8 @@ class LogMachine(RuleBasedStateMachine):
         rebuilt = ProducerStates()
         for header in headers_in(self.storage.log):
             if header.producer_id >= 0:
-                rebuilt.update(header, header.base_offset, header.max_timestamp)
-        assert dict(self.storage.log.producers.states) == dict(rebuilt.states)
+                rebuilt.update(header, header.base_offset, header.max_timestamp, 0)
+        assert self.storage.log.producers.is_same_but_for_times(rebuilt)
 
 
 @pytest.mark.long

@@ -178,6 +178,21 @@ def test_expired_producers_are_not_loaded() -> None:
     assert len(storage.log.producers) == 0
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_producer_of_old_records_is_not_forgotten_at_a_start(is_clean: bool) -> None:
+    storage = Storage(LogConfig(producer_id_expiration_ms=1_000))
+    last_year_ms = storage.now_ms - 365 * 86_400_000
+    batch = records(1, timestamp=last_year_ms)
+    append(storage.log, batch, producer_id=1, producer_epoch=0, base_sequence=0)
+    storage.schedule.run_for(900)
+    if is_clean:
+        storage.restart()
+    else:
+        storage.recover()
+    again = append(storage.log, batch, producer_id=1, producer_epoch=0, base_sequence=0)
+    assert again.duplicate
+
+
 def test_silent_producers_expire_while_the_broker_runs() -> None:
     storage = Storage(LogConfig(producer_id_expiration_ms=1_000_000))
     storage.append(producer_id=1, producer_epoch=0, base_sequence=0)
