@@ -1,0 +1,212 @@
+"""Groups through a running broker: ours, and Apache Kafka where Java is at hand."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from sawlog.client.admin import Admin, NewTopic
+from sawlog.client.cluster import Cluster
+from sawlog.client.groups import GroupAdmin
+from sawlog.client.lag import Outlook, measure, pace, total_pace
+from sawlog.client.leaders import partition_of
+from sawlog.client.producer import Producer
+from sawlog.core.errors import ErrorCode, KafkaError
+from support.broker import running_sawlog
+from support.kafka import running_kafka
+from support.members import ClassicMember, ConsumerMember
+
+_numbers = itertools.count()
+SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
+
+
+@pytest.fixture(scope="module", params=["sawlog", pytest.param("kafka", marks=pytest.mark.long)])
+def bootstrap(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    run = {"sawlog": running_sawlog, "kafka": running_kafka}[request.param]
+    with run(tmp_path_factory.mktemp("broker"), SETTINGS) as server:
+        yield server.bootstrap
+
+
+@pytest.fixture
+def cluster(bootstrap: str) -> Iterator[Cluster]:
+    with Cluster(bootstrap) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def admin(cluster: Cluster) -> GroupAdmin:
+    return GroupAdmin(cluster)
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    """Three partitions of ten records."""
+    name = f"topic-{next(_numbers)}"
+    assert Admin(cluster).create_topics([NewTopic(name, partitions=3)]) == {}
+    produce(cluster, name, 10)
+    return name
+
+
+@pytest.fixture
+def group() -> str:
+    return f"group-{next(_numbers)}"
+
+
+def produce(cluster: Cluster, topic: str, count: int) -> None:
+    with Producer(cluster) as producer:
+        for number in range(count * 3):
+            producer.send(topic, b"%d" % number, partition=number % 3)
+
+
+def codes(refused: dict[object, KafkaError]) -> dict[str, ErrorCode]:
+    return {str(key): error.code for key, error in refused.items()}
+
+
+def test_offsets_are_set_read_and_deleted(admin: GroupAdmin, topic: str, group: str) -> None:
+    first, second = partition_of(topic, 0), partition_of(topic, 1)
+    assert admin.committed_offsets([group]) == ({group: {}}, {})
+    assert admin.commit_offsets(group, {first: 4, second: 5}) == {}
+    assert admin.commit_offsets(group, {second: 6}) == {}
+    found = admin.committed_offsets([group])[0][group]
+    assert {each: told.offset for each, told in found.items()} == {first: 4, second: 6}
+    assert admin.delete_offsets(group, [first]) == {}
+    assert list(admin.committed_offsets([group])[0][group]) == [second]
+
+
+def test_what_a_commit_cannot_set_is_told_by_partition(
+    admin: GroupAdmin, topic: str, group: str
+) -> None:
+    there, not_there = partition_of(topic, 2), partition_of(topic, 3)
+    refused = admin.commit_offsets(group, {there: 4, not_there: 5})
+    assert codes(refused) == {str(not_there): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert list(admin.committed_offsets([group])[0][group]) == [there]
+
+
+def test_a_group_of_offsets_alone_is_listed_described_and_deleted(
+    admin: GroupAdmin, topic: str, group: str
+) -> None:
+    admin.commit_offsets(group, {partition_of(topic, 0): 4})
+    (listed,) = [each for each in admin.list_groups() if each.id == group]
+    assert (listed.type, listed.state, listed.protocol_type) == ("classic", "Empty", "")
+    described = admin.describe_groups([group])[0][group]
+    assert (described.type, described.state, described.members) == ("classic", "Empty", [])
+    assert described.is_idle
+    missing = f"{group}-not-there"
+    assert codes(admin.describe_groups([missing])[1]) == {missing: ErrorCode.GROUP_ID_NOT_FOUND}
+    assert codes(admin.delete_groups([group, missing])) == {missing: ErrorCode.GROUP_ID_NOT_FOUND}
+    assert group not in [each.id for each in admin.list_groups()]
+    with pytest.raises(KafkaError) as raised:
+        admin.delete_offsets(group, [partition_of(topic, 0)])
+    assert raised.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_classic_group_is_described_with_its_members(
+    admin: GroupAdmin, bootstrap: str, topic: str, group: str
+) -> None:
+    with ClassicMember(bootstrap, group, {topic: [2, 0]}, instance_id="one") as member:
+        described = admin.describe_groups([group])[0][group]
+        assert (described.type, described.state) == ("classic", "Stable")
+        assert (described.protocol_type, described.assignor) == ("consumer", "range")
+        assert str(described.coordinator.address) == bootstrap
+        (found,) = described.members
+        assert (found.id, found.instance_id) == (member.id, "one")
+        assert (found.client_id, found.host) == ("classic-client", "/127.0.0.1")
+        assert found.assigned == (partition_of(topic, 0), partition_of(topic, 2))
+        assert (found.target, found.epoch, described.epoch) == (None, None, None)
+    assert admin.describe_groups([group])[0][group].is_idle
+
+
+def test_a_consumer_group_is_described_with_epochs_and_targets(
+    admin: GroupAdmin, bootstrap: str, topic: str, group: str
+) -> None:
+    with ConsumerMember(bootstrap, group, [topic]) as member:
+        described = admin.describe_groups([group])[0][group]
+        assert (described.type, described.state) == ("consumer", "Stable")
+        assert (described.protocol_type, described.assignor) == ("consumer", "uniform")
+        assert described.epoch == described.target_epoch == member.epoch
+        (found,) = described.members
+        assert (found.id, found.instance_id, found.epoch) == (member.id, None, member.epoch)
+        assert (found.client_id, found.host) == ("consumer-client", "/127.0.0.1")
+        assert found.assigned == found.target == tuple(partition_of(topic, n) for n in range(3))
+        with ConsumerMember(bootstrap, group, [topic], instance_id="two", waits=False):
+            described = admin.describe_groups([group])[0][group]
+            assert sorted(each.instance_id or "" for each in described.members) == ["", "two"]
+            assert described.state in ("Assigning", "Reconciling")
+            assert (described.epoch or 0) > member.epoch
+
+
+def test_groups_are_listed_by_state_and_type(
+    admin: GroupAdmin, bootstrap: str, topic: str, group: str
+) -> None:
+    def listed(**filters: list[str]) -> list[str]:
+        names = [each.id for each in admin.list_groups(**filters)]
+        return [name.removeprefix(group) for name in names if name.startswith(group)]
+
+    admin.commit_offsets(f"{group}-idle", {partition_of(topic, 0): 1})
+    with (
+        ClassicMember(bootstrap, f"{group}-classic", {topic: [0]}),
+        ConsumerMember(bootstrap, f"{group}-consumer", [topic]),
+    ):
+        assert listed() == ["-classic", "-consumer", "-idle"]
+        assert listed(types=["consumer"]) == ["-consumer"]
+        assert listed(types=["classic"]) == ["-classic", "-idle"]
+        assert listed(states=["Stable"]) == ["-classic", "-consumer"]
+        assert listed(states=["Empty", "Stable"], types=["classic"]) == ["-classic", "-idle"]
+        assert listed(states=["Dead"]) == []
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_with_members_is_left_alone(
+    admin: GroupAdmin, bootstrap: str, topic: str, group: str, protocol: str
+) -> None:
+    where = partition_of(topic, 0)
+    admin.commit_offsets(group, {where: 3})
+    member = (
+        ClassicMember(bootstrap, group, {topic: [0]})
+        if protocol == "classic"
+        else ConsumerMember(bootstrap, group, [topic])
+    )
+    with member:
+        assert codes(admin.delete_groups([group])) == {group: ErrorCode.NON_EMPTY_GROUP}
+        refused = admin.commit_offsets(group, {where: 9})
+        assert codes(refused) == {str(where): ErrorCode.UNKNOWN_MEMBER_ID}
+        refused = admin.delete_offsets(group, [where])
+        assert codes(refused) == {str(where): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
+    assert admin.committed_offsets([group])[0][group][where].offset == 3
+    assert admin.delete_groups([group]) == {}
+
+
+def test_lag_is_measured_for_what_is_committed_and_what_is_assigned(
+    cluster: Cluster, admin: GroupAdmin, bootstrap: str, topic: str, group: str
+) -> None:
+    first, second, third = (partition_of(topic, index) for index in range(3))
+    admin.commit_offsets(group, {first: 4, third: 10})
+    with ClassicMember(bootstrap, group, {topic: [0, 1]}) as member:
+        measured = measure(cluster, admin, [group, "not-there"])
+    (before, refusals) = measured
+    positions = before[group].positions
+    assert codes(refusals) == {"not-there": ErrorCode.GROUP_ID_NOT_FOUND}
+    assert {each: at.lag for each, at in positions.items()} == {first: 6, second: None, third: 0}
+    owners = {each: at.member.id if at.member else None for each, at in positions.items()}
+    assert owners == {first: member.id, second: member.id, third: None}
+    produce(cluster, topic, 2)
+    admin.commit_offsets(group, {first: 9})
+    after = measure(cluster, admin, [group])[0][group]
+    found = pace(positions[first], after.positions[first], 10)
+    assert (found.lag, found.consumed_per_s, found.produced_per_s) == (3, 0.5, 0.2)
+    total = total_pace(positions, after.positions, 10)
+    assert (total.lag, total.outlook) == (5, Outlook.CATCHING_UP)
+
+
+def test_offsets_of_a_deleted_topic_do_not_hinder_the_others(
+    cluster: Cluster, admin: GroupAdmin, topic: str, group: str
+) -> None:
+    doomed = f"{topic}-doomed"
+    assert Admin(cluster).create_topics([NewTopic(doomed, partitions=1)]) == {}
+    admin.commit_offsets(group, {partition_of(topic, 0): 1, partition_of(doomed, 0): 0})
+    assert Admin(cluster).delete_topics([doomed]) == {}
+    found, refusals = measure(cluster, admin, [group])
+    assert refusals == {}
+    assert found[group].positions[partition_of(topic, 0)].lag == 9
