@@ -10,15 +10,15 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sawlog.coordinator.records import UnknownRecord
+from sawlog.coordinator.scan import keep_last
 from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
 from sawlog.core.log import EventLogger
 from sawlog.core.ports import DiskError
-from sawlog.protocol.batches import read_header
-from sawlog.protocol.records import iterate
 
 if TYPE_CHECKING:
     from sawlog.coordinator.plan import Machine
     from sawlog.coordinator.records import RecordFormat
+    from sawlog.coordinator.scan import Last
     from sawlog.core.ports import Timer, TimerHandle
     from sawlog.replication.partition import Partition
 
@@ -26,7 +26,6 @@ log = EventLogger(__name__)
 
 STEP_BYTES = 256 * 1024
 STEP_RECORDS = 1_000
-MAX_BATCH_BYTES = 256 * 1024 * 1024
 
 Loaded = Callable[[KafkaError | None], None]
 
@@ -49,8 +48,8 @@ class Loading:
         self._done = done
         self._position = partition.log.start_offset
         self._end = partition.log.end_offset
-        self._last: dict[bytes, bytes | None] = {}
-        self._survivors: Iterator[tuple[bytes, bytes | None]] = iter(())
+        self._last: Last = {}
+        self._survivors: Iterator[tuple[bytes, bytes]] = iter(())
         self._step: TimerHandle | None = None
 
     def begin(self) -> None:
@@ -70,11 +69,12 @@ class Loading:
                 self._position, STEP_BYTES, limit_offset=self._end, whole_first_batch=True
             )
             if found is None:
-                self._survivors = iter([pair for pair in self._last.items() if pair[1] is not None])
+                last = self._last.items()
+                self._survivors = ((key, value) for key, value in last if value is not None)
                 self._last = {}
                 self._later(self._replay)
                 return
-            self._keep(memoryview(found.read()))
+            self._position = keep_last(found.read(), self._position, self._last)
         except KafkaError as error:
             self._done(error)
             return
@@ -83,39 +83,24 @@ class Loading:
             return
         self._later(self._read)
 
-    def _keep(self, batches: memoryview) -> None:
-        """The last value of each key, and the keys in the order in which they were written last."""
-        last = self._last
-        position = 0
-        while position < len(batches):
-            try:
-                header = read_header(batches, position)
-            except KafkaError:
-                break  # the slice ends inside a header
-            end = position + header.size
-            if end > len(batches):
-                break
-            if not header.is_control:
-                batch = batches[position:end]
-                for record in iterate(batch, max_decompressed_bytes=MAX_BATCH_BYTES):
-                    if record.key is not None and record.offset >= self._position:
-                        last.pop(record.key, None)
-                        last[record.key] = record.value
-            self._position = header.next_offset
-            position = end
-
     def _replay(self) -> None:
+        """The next survivors; those of the usual form go to the machine as they are written."""
         some = list(islice(self._survivors, STEP_RECORDS))
+        take = self._machine.replay_encoded
         for key, value in some:
-            try:
-                self._machine.replay(self._records.decode(key, value))
-            except UnknownRecord as unknown:
-                log.warning("unknown record", log=str(self._partition.name), record=str(unknown))
-            except MalformedFrame as error:
-                log.error("damaged record", log=str(self._partition.name), reason=str(error))
-            except Exception:  # one record must not keep all groups from being served
-                log.exception("a record cannot be replayed", log=str(self._partition.name))
+            if not take(key, value):
+                self._replay_one(key, value)
         if some:
             self._later(self._replay)
         else:
             self._partition.when_committed(self._end, self._done)
+
+    def _replay_one(self, key: bytes, value: bytes) -> None:
+        try:
+            entry = self._records.decode(key, value)
+        except UnknownRecord as unknown:
+            log.warning("unknown record", log=str(self._partition.name), record=str(unknown))
+        except MalformedFrame as error:
+            log.error("damaged record", log=str(self._partition.name), reason=str(error))
+        else:
+            self._machine.replay(entry)

@@ -6,60 +6,101 @@ what a restart waits for. Whatever looks different, or wrong, is given to the ge
 
 import struct
 
-from sawlog.protocol.batches import (
-    CODEC_MASK,
-    CONTROL,
-    HEADER_SIZE,
-    MAGIC,
-    read_header,
-)
+from sawlog.protocol.batches import CODEC_MASK, CONTROL, HEADER_SIZE, MAGIC
 from sawlog.protocol.records import iterate
 
 _FRONT = struct.Struct(">qi4xb4xhi30xi")  # base offset, length, magic, attributes, delta, count
-_UNCOUNTED_BYTES = 12
+_UNCOUNTED_BYTES = 12  # base offset and length, which the length field does not count
 MAX_BATCH_BYTES = 256 * 1024 * 1024
 
 Last = dict[bytes, bytes | None]
 """The last value of each key, and the keys in the order in which they were written last."""
 
 
-def keep_last(data: bytes, position: int, from_offset: int, last: Last) -> tuple[int, int]:
-    """Puts the records of the first batch at `position` and of those behind it into `last`, as far as
-    they are whole and at or behind `from_offset`.
-
-    Returns the position and the offset behind the last whole batch. KafkaError where a batch is
-    damaged."""
+def keep_last(data: bytes, from_offset: int, last: Last) -> int:
+    """Puts the records of the whole batches that `data` begins with into `last`, as far as they are
+    not before `from_offset`; returns the offset behind them. KafkaError where one is damaged."""
+    position = 0
     size = len(data)
     while position + HEADER_SIZE <= size:
         base_offset, length, magic, attributes, delta, count = _FRONT.unpack_from(data, position)
         end = position + length + _UNCOUNTED_BYTES
         if end > size:
             break
-        is_plain = magic == MAGIC and not attributes & (CODEC_MASK | CONTROL)
-        if (
-            not is_plain
-            or base_offset < from_offset
-            or not _keep_plain(data, position + HEADER_SIZE, end, count, last)
+        if not attributes & CONTROL and not (
+            magic == MAGIC
+            and not attributes & CODEC_MASK
+            and base_offset >= from_offset
+            and _keep_plain(data, position + HEADER_SIZE, end, count, last)
         ):
             _keep_any(data[position:end], from_offset, last)
         from_offset = base_offset + delta + 1
         position = end
-    return position, from_offset
+    return from_offset
+
+
+def _keep_any(batch: bytes, from_offset: int, last: Last) -> None:
+    for record in iterate(batch, max_decompressed_bytes=MAX_BATCH_BYTES):
+        if record.key is not None and record.offset >= from_offset:
+            last.pop(record.key, None)
+            last[record.key] = record.value
 
 
 def _keep_plain(data: bytes, position: int, end: int, count: int, last: Last) -> bool:
-    """The records between `position` and `end`; False where they do not look as usual."""
+    """The records between `position` and `end`; False where they do not look as usual: a key and
+    maybe a value, no headers, nothing longer than 8 KB. Some may have been kept by then."""
     try:
         for _ in range(count):
-            while data[position] >= 0x80:  # the length of the record
+            number = data[position]
+            position += 1
+            if number >= 0x80:
+                if data[position] >= 0x80:
+                    return False
+                number = number & 0x7F | data[position] << 7
                 position += 1
-            position += 2  # and its attributes
+            record_end = position + (number >> 1)
+            position += 1  # no attributes
             while data[position] >= 0x80:  # the time
                 position += 1
             position += 1
             while data[position] >= 0x80:  # the offset
                 position += 1
-            ...
+            position += 1
+
+            number = data[position]
+            position += 1
+            if number >= 0x80:
+                if data[position] >= 0x80:
+                    return False
+                number = number & 0x7F | data[position] << 7
+                position += 1
+            start = position
+            position += number >> 1
+            if number & 1 or position > end:
+                return False
+            key = data[start:position]
+
+            number = data[position]
+            position += 1
+            if number == 1:
+                value = None
+            else:
+                if number >= 0x80:
+                    if data[position] >= 0x80:
+                        return False
+                    number = number & 0x7F | data[position] << 7
+                    position += 1
+                start = position
+                position += number >> 1
+                if number & 1 or position > end:
+                    return False
+                value = data[start:position]
+
+            if data[position] != 0 or position + 1 != record_end:
+                return False
+            position = record_end
+            last.pop(key, None)
+            last[key] = value
     except IndexError:
         return False
     return position == end

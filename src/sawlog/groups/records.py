@@ -1,6 +1,10 @@
 """The records of `__consumer_offsets`, and which of its partitions a group lives in."""
 
+from functools import lru_cache
+
 from sawlog.coordinator.records import RecordFormat
+from sawlog.core.java import string_hash
+from sawlog.groups.offsets.quick import encode_commit
 from sawlog.protocol.messages.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,
 )
@@ -46,6 +50,9 @@ from sawlog.protocol.messages.legacy_offset_commit_value import LegacyOffsetComm
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
 from sawlog.protocol.messages.offset_commit_value import OffsetCommitValue
 
+MAX_KNOWN_GROUPS = 10_000
+"""So many groups are hashed once, and not for each of their requests."""
+
 GROUP_RECORDS = RecordFormat(
     (LegacyOffsetCommitKey, LegacyOffsetCommitValue),
     (OffsetCommitKey, OffsetCommitValue),
@@ -57,15 +64,14 @@ GROUP_RECORDS = RecordFormat(
     (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
     (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
     (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
+    quick={OffsetCommitKey: encode_commit},
 )
 
 
+@lru_cache(MAX_KNOWN_GROUPS)
 def partition_for(group_id: str, partitions: int) -> int:
     """As Kafka has it: Java's hash of the name, its sign taken off, modulo the partitions."""
-    value = 0
-    units = group_id.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(units), 2):
-        value = (value * 31 + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    value = string_hash(group_id)
     if value >= 0x80000000:
         value = 0x100000000 - value
     return (value & 0x7FFFFFFF) % partitions

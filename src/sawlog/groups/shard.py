@@ -50,6 +50,9 @@ class GroupShard:
     def replay(self, entry: "Entry") -> None:
         self._replayers[type(entry.key)](entry.key, entry.value)
 
+    def replay_encoded(self, key: bytes, value: bytes) -> bool:
+        return self.offsets.replay_encoded(key, value)
+
     def activate(self) -> None:
         self.classic.activate()
         self.consumer.activate()

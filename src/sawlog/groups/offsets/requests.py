@@ -13,7 +13,8 @@ from sawlog.coordinator.records import Entry
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicName
 from sawlog.groups.classic.group import ClassicGroup
-from sawlog.groups.offsets.table import NO_TIME, Committed, tombstone
+from sawlog.groups.offsets.committed import NO_TIME, Committed
+from sawlog.groups.offsets.table import tombstone
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
 from sawlog.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
@@ -114,9 +115,11 @@ class OffsetRequests:
         epoch = message.generation_id_or_member_epoch
         group = self._shard.groups.get(message.group_id)
         if group is not None:
-            return group.check_commit(
-                message.member_id, message.group_instance_id, epoch, api_version
-            )
+            member_id = message.member_id
+            check = group.check_commit(member_id, message.group_instance_id, epoch, api_version)
+            if isinstance(group, ClassicGroup):
+                self._shard.classic.heard_of(group, member_id)
+            return check
         if epoch < 0:
             return None
         if api_version >= FIRST_COMMIT_VERSION_WITH_EPOCHS:
@@ -131,6 +134,7 @@ class OffsetRequests:
 
     def activate(self) -> None:
         """Groups of which the log holds nothing but offsets."""
+        self._offsets.loaded()
         groups = self._shard.groups
         for group_id in self._offsets.by_group:
             if group_id not in groups:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from sawlog.cluster.image import changed_topics
 from sawlog.coordinator.plan import Plan
-from sawlog.groups.offsets.table import NO_TIME, Committed, tombstone
+from sawlog.groups.offsets.committed import NO_TIME, Committed
+from sawlog.groups.offsets.table import tombstone
 from sawlog.protocol.schema import NO_UUID
 
 if TYPE_CHECKING:

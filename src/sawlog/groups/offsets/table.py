@@ -1,40 +1,29 @@
 """Committed offsets: by group, topic and partition, exactly as the records of the log tell them."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from sawlog.coordinator.records import Entry
+from sawlog.groups.offsets.committed import Committed
+from sawlog.groups.offsets.quick import decode_committed, decode_key_head
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
 from sawlog.protocol.messages.offset_commit_value import OffsetCommitValue
-from sawlog.protocol.schema import NO_UUID
 
 if TYPE_CHECKING:
     from sawlog.protocol.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
     from sawlog.protocol.messages.legacy_offset_commit_value import LegacyOffsetCommitValue
 
-NO_TIME = -1
-
-
-class Committed(NamedTuple):
-    """What a group said of one partition: the next offset that it wants to read."""
-
-    offset: int
-    leader_epoch: int  # -1: not told
-    metadata: str
-    commit_ms: int
-    expire_ms: int = NO_TIME  # as an old client wished; else the broker's retention counts
-    topic_id: bytes = NO_UUID  # none: committed before topics had ids
-
-
 Partitions = dict[int, Committed]
 
 
 class Offsets:
-    """Invariant: no mapping inside `by_group` is empty."""
+    """Invariants: no mapping inside `by_group` is empty; `_by_head` holds only mappings that are in
+    it, and is empty but for the time of a load."""
 
-    __slots__ = ("by_group",)
+    __slots__ = ("_by_head", "by_group")
 
     def __init__(self) -> None:
         self.by_group: dict[str, dict[str, Partitions]] = {}
+        self._by_head: dict[bytes, Partitions] = {}  # by the part of keys before the partition
 
     def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
         return self.partitions(group_id, topic).get(partition)
@@ -64,6 +53,7 @@ class Offsets:
             return
         partitions.pop(partition, None)
         if not partitions:
+            self._by_head.clear()
             del topics[topic]
             if not topics:
                 del self.by_group[group_id]
@@ -77,6 +67,24 @@ class Offsets:
             self.remove(key.group, key.topic, key.partition)
         else:
             self.put(key.group, key.topic, key.partition, from_record(value))
+
+    def replay_encoded(self, key: bytes, value: bytes) -> bool:
+        """The same for a record as it is written; False where it is not of the usual form."""
+        head = key[:-4]
+        partitions = self._by_head.get(head)
+        committed = decode_committed(value)
+        if committed is None:
+            return False
+        if partitions is None:
+            names = decode_key_head(head)
+            if names is None:
+                return False
+            partitions = self._by_head[head] = self.made(*names)
+        partitions[int.from_bytes(key[-4:], "big", signed=True)] = committed
+        return True
+
+    def loaded(self) -> None:
+        self._by_head = {}
 
     def tombstones(self, group_id: str) -> list[Entry]:
         """The records that end all offsets of a group."""
