@@ -1,0 +1,235 @@
+"""Who may send a heartbeat, what it must say, and what comes back."""
+
+from typing import Any
+
+import pytest
+
+from sawlog.core.errors import ErrorCode
+from sawlog.core.ids import parse_topic_id
+from sawlog.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
+from support.consumers import REBALANCE_MS, Consumer, Groups, settle
+
+# What it must say
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"member_id": ""},
+        {"member_id": " "},
+        {"group_id": ""},
+        {"group_id": "  "},
+        {"instance_id": ""},
+        {"rack_id": ""},
+        {"rebalance_timeout_ms": -1},
+        {"topic_partitions": None},
+        {"topic_partitions": [TopicPartitions(b"t" * 16, [0])]},
+        {"subscribed_topic_names": None},
+        {"member_epoch": -3},
+        {"member_epoch": -2},
+        {"member_epoch": -1, "member_id": ""},
+        {"member_epoch": 1, "member_id": ""},
+    ],
+    ids=str,
+)
+def test_a_heartbeat_that_says_too_little_is_no_request(fields: dict[str, Any]) -> None:
+    groups = Groups()
+    whole = {
+        "member_id": "m",
+        "member_epoch": 0,
+        "rebalance_timeout_ms": REBALANCE_MS,
+        "subscribed_topic_names": ["t"],
+        "topic_partitions": [],
+    }
+    answer = groups.heartbeat(**{**whole, **fields})
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert answer.error_message
+    assert groups.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_an_assignor_that_is_not_offered_is_refused() -> None:
+    groups = Groups(group_consumer_assignors="uniform")
+    for name in ("range", "sticky"):
+        answer = groups.join("m", "t", server_assignor=name)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
+
+
+def test_the_protocol_can_be_turned_off() -> None:
+    groups = Groups(group_coordinator_rebalance_protocols="classic")
+    assert groups.join("m", "t").error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert groups.describe().error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+# Who it is from
+
+
+def test_a_member_of_version_0_is_given_an_id() -> None:
+    groups = Groups()
+    groups.make(t=1)
+    first = groups.join("", "t", version=0)
+    second = groups.join("", "t", version=0)
+    assert first.error_code == second.error_code == 0
+    assert first.member_id != second.member_id
+    parse_topic_id(first.member_id)  # Kafka's own form of an id
+
+
+def test_a_member_that_nobody_knows_is_told_so() -> None:
+    groups = Groups()
+    assert (
+        groups.heartbeat(member_id="m", member_epoch=1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    )
+    assert (
+        groups.heartbeat(member_id="m", member_epoch=-1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    )
+    groups.join("a")
+    assert groups.heartbeat(member_id="m", member_epoch=1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert (
+        groups.heartbeat(member_id="m", member_epoch=-1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    )
+
+
+def test_an_epoch_from_the_future_is_fenced() -> None:
+    groups = Groups()
+    groups.make(t=1)
+    epoch = groups.join("m", "t").member_epoch
+    answer = groups.heartbeat(member_id="m", member_epoch=epoch + 1)
+    assert answer.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+
+
+def test_one_epoch_behind_is_a_lost_answer_for_a_member_that_has_nothing_more_than_it_should() -> (
+    None
+):
+    groups = Groups()
+    groups.make(t=2)
+    a, b = Consumer(groups, "a", "t"), Consumer(groups, "b", "t")
+    a.join()
+    old = a.epoch
+    b.join()
+    settle([a, b])
+    mine = TopicPartitions(groups.topic_id("t"), [0])
+    both = TopicPartitions(groups.topic_id("t"), [0, 1])
+    for owned, code in (
+        (None, ErrorCode.FENCED_MEMBER_EPOCH),
+        ([both], ErrorCode.FENCED_MEMBER_EPOCH),
+        ([TopicPartitions(b"x" * 16, [0])], ErrorCode.FENCED_MEMBER_EPOCH),
+        ([mine], ErrorCode.NONE),
+        ([], ErrorCode.NONE),
+    ):
+        answer = groups.heartbeat(member_id="a", member_epoch=old, topic_partitions=owned)
+        assert answer.error_code == code, owned
+        if code == ErrorCode.NONE:
+            assert answer.member_epoch == a.epoch
+
+
+def test_two_epochs_behind_is_fenced() -> None:
+    groups = Groups()
+    groups.make(t=1)
+    a = Consumer(groups, "a", "t")
+    a.join()
+    old = a.epoch
+    for name in "bc":
+        groups.join(name, "t")
+        a.beat()
+    answer = groups.heartbeat(member_id="a", member_epoch=old, topic_partitions=[])
+    assert answer.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+
+
+def test_a_member_that_was_put_out_comes_back_with_epoch_0() -> None:
+    groups = Groups()
+    groups.make(t=1)
+    a = Consumer(groups, "a", "t")
+    a.join()
+    groups.pass_time(60_000)
+    assert a.beat() == ErrorCode.UNKNOWN_MEMBER_ID
+    assert a.join() == 0
+    assert a.reads == {("t", 0)}
+
+
+def test_a_member_that_joins_again_keeps_what_it_has() -> None:
+    groups = Groups()
+    groups.make(t=1)
+    first = groups.join("a", "t")
+    again = groups.join("a", "t")
+    assert again == first
+
+
+def test_a_full_group_takes_nobody_new() -> None:
+    groups = Groups(group_consumer_max_size="1")
+    groups.make(t=1)
+    a = Consumer(groups, "a", "t")
+    a.join()
+    assert groups.join("b", "t").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert groups.join("", "t", version=0).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert a.beat() == 0
+    assert a.join() == 0
+    a.leave()
+    assert groups.join("b", "t").error_code == 0
+
+
+# What comes back
+
+
+def test_the_answer_tells_how_often_to_beat() -> None:
+    groups = Groups(group_consumer_heartbeat_interval_ms="7000")
+    assert groups.join("a").heartbeat_interval_ms == 7_000
+
+
+def test_an_assignment_comes_only_when_it_is_new_or_asked_for() -> None:
+    groups = Groups()
+    groups.make(t=1)
+    joined = groups.join("a", "t")
+    assert joined.assignment.topic_partitions[0].partitions == [0]
+    quiet = groups.heartbeat(member_id="a", member_epoch=joined.member_epoch)
+    assert quiet.assignment is None
+    owned = [TopicPartitions(groups.topic_id("t"), [0])]
+    partial = groups.heartbeat(
+        member_id="a", member_epoch=joined.member_epoch, topic_partitions=owned
+    )
+    assert partial.assignment is None
+    full = groups.heartbeat(
+        member_id="a",
+        member_epoch=joined.member_epoch,
+        topic_partitions=owned,
+        rebalance_timeout_ms=REBALANCE_MS,
+        subscribed_topic_names=["t"],
+    )
+    assert full.assignment == joined.assignment
+    groups.grow("t", 2)
+    grown = groups.heartbeat(member_id="a", member_epoch=joined.member_epoch)
+    assert grown.assignment.topic_partitions[0].partitions == [0, 1]
+
+
+def test_an_empty_assignment_is_not_the_same_as_none() -> None:
+    groups = Groups()
+    answer = groups.join("a", "missing")
+    assert answer.assignment is not None
+    assert answer.assignment.topic_partitions == []
+
+
+def test_a_heartbeat_that_changes_nothing_writes_nothing() -> None:
+    groups = Groups()
+    groups.make(t=1)
+    a = Consumer(groups, "a", "t")
+    a.join()
+    a.beat()
+    log = groups.machine.broker.partitions["__consumer_offsets", 0].log
+    end = log.end_offset
+    for _ in range(3):
+        assert a.beat() == 0
+    assert log.end_offset == end
+
+
+def test_where_nothing_can_be_written_nothing_changes() -> None:
+    groups = Groups()
+    groups.make(t=1)
+    a = Consumer(groups, "a", "t")
+    a.join()
+    described = groups.describe()
+    groups.machine.disk.free_bytes = 0
+    assert groups.join("b", "t").error_code == ErrorCode.NOT_COORDINATOR
+    assert a.leave() == ErrorCode.NOT_COORDINATOR
+    groups.machine.disk.free_bytes = None
+    assert groups.describe() == described
+    assert groups.heartbeat(member_id="a", member_epoch=a.epoch).error_code == 0
+    groups.pass_time(60_000)
+    assert groups.state() == "Empty", "its session went on although its leave was lost"

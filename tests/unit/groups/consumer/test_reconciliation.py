@@ -1,0 +1,218 @@
+"""The table of a member's states: every state with every event, and what a step does."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import TopicId
+from sawlog.groups.consumer.member import (
+    STABLE,
+    UNKNOWN,
+    UNRELEASED,
+    UNREVOKED,
+    Member,
+    MemberState,
+)
+from sawlog.groups.consumer.reconciliation import (
+    ARRIVALS,
+    STEPS,
+    Event,
+    Obstacle,
+    Situation,
+    reconcile,
+)
+
+T, U = TopicId(b"t" * 16), TopicId(b"u" * 16)
+EPOCH, TARGET_EPOCH, GIVEN = 5, 7, 3
+
+
+def held(*indexes: int, epoch: int = GIVEN) -> dict[int, int]:
+    return dict.fromkeys(indexes, epoch)
+
+
+def member(state: MemberState = STABLE, **fields: Any) -> Member:
+    fields.setdefault("assigned", {T: held(0, 1)})
+    return Member("m", EPOCH, EPOCH - 1, state, **fields)
+
+
+def situation(
+    target: Mapping[TopicId, set[int]] | None = None,
+    *,
+    epoch: int = TARGET_EPOCH,
+    changed: bool = False,
+    owned: Mapping[TopicId, list[int]] | None = None,
+    others: Mapping[TopicId, set[int]] | None = None,
+    reads: tuple[TopicId, ...] = (T, U),
+) -> Situation:
+    held_by_others = others or {}
+    return Situation(
+        epoch,
+        {topic: frozenset(indexes) for topic, indexes in (target or {T: {0, 1}}).items()},
+        changed,
+        None if owned is None else list(owned.items()),
+        lambda topic: dict.fromkeys(held_by_others.get(topic, ()), "other"),
+        lambda topic: topic in reads,
+    )
+
+
+# The table
+
+
+def test_every_state_knows_what_to_do_with_any_heartbeat() -> None:
+    assert set(STEPS) == set(MemberState)
+    assert all(rows[-1][0] is Event.HEARTBEAT for rows in STEPS.values())
+    assert set(ARRIVALS) == set(Obstacle)
+
+
+STAYS, ADVANCES, TRIMS, FENCED = "stays", "advances", "trims", "fenced"
+
+# (new target, new subscription, what it reports) -> for each state
+NOTHING_SAID, STILL_HAS, HAS_REVOKED, HAS_NOTHING = None, [0, 1, 2], [0, 1], []
+CASES = [
+    # newer, changed, owned: stable, unrevoked, unreleased, unknown
+    (False, False, NOTHING_SAID, STAYS, STAYS, ADVANCES, FENCED),
+    (False, False, STILL_HAS, STAYS, STAYS, ADVANCES, FENCED),
+    (False, False, HAS_REVOKED, STAYS, ADVANCES, ADVANCES, FENCED),
+    (False, False, HAS_NOTHING, STAYS, ADVANCES, ADVANCES, ADVANCES),
+    (False, True, NOTHING_SAID, TRIMS, TRIMS, ADVANCES, FENCED),
+    (False, True, STILL_HAS, TRIMS, TRIMS, ADVANCES, FENCED),
+    (False, True, HAS_REVOKED, TRIMS, ADVANCES, ADVANCES, FENCED),
+    (False, True, HAS_NOTHING, TRIMS, ADVANCES, ADVANCES, ADVANCES),
+    (True, False, NOTHING_SAID, ADVANCES, STAYS, ADVANCES, FENCED),
+    (True, False, STILL_HAS, ADVANCES, STAYS, ADVANCES, FENCED),
+    (True, False, HAS_REVOKED, ADVANCES, ADVANCES, ADVANCES, FENCED),
+    (True, False, HAS_NOTHING, ADVANCES, ADVANCES, ADVANCES, ADVANCES),
+    (True, True, NOTHING_SAID, ADVANCES, TRIMS, ADVANCES, FENCED),
+    (True, True, STILL_HAS, ADVANCES, TRIMS, ADVANCES, FENCED),
+    (True, True, HAS_REVOKED, ADVANCES, ADVANCES, ADVANCES, FENCED),
+    (True, True, HAS_NOTHING, ADVANCES, ADVANCES, ADVANCES, ADVANCES),
+]
+
+
+@pytest.mark.parametrize(
+    ("state", "column"), [(STABLE, 3), (UNREVOKED, 4), (UNRELEASED, 5), (UNKNOWN, 6)]
+)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_each_state_takes_each_heartbeat_as_the_table_says(
+    state: MemberState, column: int, case: tuple[Any, ...]
+) -> None:
+    """The member has 0 and 1, must give 2 up where it is unrevoked; it no longer wants topic u,
+    of which it has partition 9; the target gives it 3 in place of 1."""
+    newer, changed, owned, expected = case[0], case[1], case[2], case[column]
+    revoking = {T: held(2)} if state is UNREVOKED else {}
+    before = member(state, assigned={T: held(0, 1), U: held(9)}, revoking=revoking)
+    now = situation(
+        {T: {0, 3}, U: {9}},
+        epoch=TARGET_EPOCH if newer else EPOCH,
+        changed=changed,
+        owned=None if owned is None else {T: owned},
+        reads=(T,),
+    )
+    if owned == []:
+        now = now._replace(owned=[])
+    if expected == FENCED:
+        with pytest.raises(KafkaError) as refused:
+            reconcile(before, now)
+        assert refused.value.code is ErrorCode.FENCED_MEMBER_EPOCH
+        return
+    after = reconcile(before, now)
+    took = set(after.assigned.get(T, ()))
+    if expected == STAYS:
+        assert after is before
+    elif expected == TRIMS:
+        assert took == {0, 1}
+        assert U not in after.assigned
+        assert after.epoch == EPOCH
+    else:
+        assert took in ({0}, {0, 3})
+        assert U not in after.assigned
+
+
+# Steps
+
+
+def test_a_member_advances_to_what_it_has_already() -> None:
+    after = reconcile(member(), situation())
+    assert (after.epoch, after.previous_epoch, after.state) == (TARGET_EPOCH, EPOCH, STABLE)
+    assert after.assigned == {T: held(0, 1)}
+
+
+def test_a_member_must_give_up_before_it_gets() -> None:
+    after = reconcile(member(), situation({T: {1, 2}}))
+    assert (after.epoch, after.previous_epoch, after.state) == (EPOCH, EPOCH, UNREVOKED)
+    assert after.assigned == {T: held(1)}
+    assert after.revoking == {T: held(0)}
+
+
+def test_what_it_reports_not_to_have_needs_no_giving_up() -> None:
+    after = reconcile(member(), situation({T: {1, 2}}, owned={T: [1]}))
+    assert (after.epoch, after.state) == (TARGET_EPOCH, STABLE)
+    assert after.assigned == {T: {1: GIVEN, 2: TARGET_EPOCH}}
+    assert after.revoking == {}
+
+
+def test_free_partitions_come_at_once_and_held_ones_later() -> None:
+    first = reconcile(member(), situation({T: {0, 1, 2, 3}}, others={T: {3}}))
+    assert (first.epoch, first.state) == (TARGET_EPOCH, UNRELEASED)
+    assert set(first.assigned[T]) == {0, 1, 2}
+    still = reconcile(first, situation({T: {0, 1, 2, 3}}, others={T: {3}}))
+    assert still == first._replace(previous_epoch=TARGET_EPOCH)
+    last = reconcile(still, situation({T: {0, 1, 2, 3}}))
+    assert (last.epoch, last.state) == (TARGET_EPOCH, STABLE)
+    assert set(last.assigned[T]) == {0, 1, 2, 3}
+
+
+def test_a_member_may_have_back_what_it_is_giving_up() -> None:
+    before = member(UNREVOKED, assigned={T: held(0)}, revoking={T: held(1)})
+    after = reconcile(before, situation({T: {0, 1}}, owned={T: [0]}, others={T: {1}}))
+    assert (after.epoch, after.state) == (TARGET_EPOCH, STABLE)
+    assert after.assigned == {T: {0: GIVEN, 1: TARGET_EPOCH}}
+
+
+def test_a_member_that_gave_up_may_have_to_give_up_more() -> None:
+    before = member(UNREVOKED, assigned={T: held(0, 1)}, revoking={T: held(2)})
+    after = reconcile(before, situation({T: {0}}, owned={T: [0, 1]}))
+    assert (after.epoch, after.state) == (EPOCH, UNREVOKED)
+    assert (after.assigned, after.revoking) == ({T: held(0)}, {T: held(1)})
+
+
+def test_a_target_in_a_topic_that_the_member_left_is_none() -> None:
+    after = reconcile(member(), situation({T: {0, 1}, U: {0}}, reads=(T,)))
+    assert after.assigned == {T: held(0, 1)}
+    assert after.state is STABLE
+
+
+def test_partitions_of_a_topic_that_it_left_are_given_up_in_the_same_epoch() -> None:
+    before = member(assigned={T: held(0), U: held(1)})
+    now = situation({T: {0}, U: {1}}, epoch=EPOCH, changed=True, reads=(U,))
+    after = reconcile(before, now)
+    assert (after.epoch, after.state) == (EPOCH, UNREVOKED)
+    assert (after.assigned, after.revoking) == ({U: held(1)}, {T: held(0)})
+
+
+def test_a_member_that_unsubscribes_gives_up_more_than_it_was_told_to() -> None:
+    before = member(UNREVOKED, assigned={T: held(0), U: held(1)}, revoking={T: held(2)})
+    after = reconcile(before, situation(epoch=EPOCH, changed=True, reads=()))
+    assert after.state is UNREVOKED
+    assert (after.assigned, after.revoking) == ({}, {T: held(0, 2), U: held(1)})
+
+
+def test_partitions_of_a_topic_that_it_left_and_no_longer_has_are_just_gone() -> None:
+    before = member(assigned={T: held(0), U: held(1)})
+    after = reconcile(before, situation(epoch=EPOCH, changed=True, reads=(U,), owned={U: [1]}))
+    assert (after.epoch, after.previous_epoch, after.state) == (EPOCH, EPOCH, STABLE)
+    assert (after.assigned, after.revoking) == ({U: held(1)}, {})
+
+
+def test_another_subscription_that_takes_nothing_away_changes_nothing() -> None:
+    before = member()
+    assert reconcile(before, situation(epoch=EPOCH, changed=True)) is before
+
+
+def test_a_member_of_unknown_state_begins_again_when_it_has_nothing() -> None:
+    before = member(UNKNOWN, assigned={T: held(0)})
+    after = reconcile(before, situation({T: {1}})._replace(owned=[]))
+    assert (after.epoch, after.state) == (TARGET_EPOCH, STABLE)
+    assert set(after.assigned[T]) == {1}
