@@ -90,6 +90,7 @@ class SimulatedMachine:
         self._client = SimulatedClient()
         self._correlation_id = 0
         self._is_ready = False
+        self._failure: Exception | None = None
 
     def boot(self) -> None:
         """Starts a broker on whatever the disk holds, up to the point where it takes requests."""
@@ -109,10 +110,16 @@ class SimulatedMachine:
         )
         self.broker.join(member)
         member.start()
-        assert schedule.run(lambda: self._is_ready, most=BOOT_STEPS), "the broker does not start"
+        assert schedule.run(lambda: self._is_ready, most=BOOT_STEPS), (
+            f"the broker does not start: {self._failure!r}"
+        )
 
     def _apply(self, old: Any, new: Any) -> None:
-        self.broker.apply(old, new)
+        try:
+            self.broker.apply(old, new)
+        except Exception as error:  # the cluster's side only logs it
+            self._failure = error
+            raise
         self._is_ready = True
 
     def lose_power(self) -> None:
@@ -150,6 +157,7 @@ class SimulatedMachine:
     def ask(self, message: Message, version: int | None = None) -> Any:
         """Sends a request and lets time pass until it is answered."""
         call = self.send(message, version)
-        assert self.schedule.run(lambda: call.is_done), f"no answer to {message}"
+        assert self.schedule.run(lambda: call.is_done), f"no answer to {message}: {self._failure!r}"
+        assert self._failure is None, f"an image could not be applied: {self._failure!r}"
         assert call.closed is None, f"connection closed: {call.closed}"
         return call.answered

@@ -49,6 +49,12 @@ def test_acks_zero_that_fails_closes_the_connection() -> None:
     assert call.closed is not None
 
 
+def test_no_time_to_wait_is_still_time_for_a_flush() -> None:
+    machine = machine_with_topic()
+    response = machine.ask(produce(batch_of(machine, b"a"), timeout_ms=0), NAMED)
+    assert answers(response) == [(0, 0)]
+
+
 def test_a_request_whose_flush_takes_too_long_times_out_and_is_answered_once() -> None:
     machine = machine_with_topic()
     machine.disk.fails_syncs = False

@@ -35,6 +35,9 @@ ADMIN_CLIENT_ID = "__admin_client"
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_CURRENT_LEADER = 10
 FIRST_VERSION_WITH_TOPIC_IDS = 13
+FLUSH_MS = 1_000
+"""Who has no time to wait for replicas still has the time that a flush takes: Kafka, which waits for
+no flush, would answer such a producer at once."""
 _ZSTD = 4
 _NO_OFFSET = -1
 
@@ -200,7 +203,7 @@ class _Parked:
         self._deadline: TimerHandle | None = None
 
     def park(self, broker: "Broker", timeout_ms: int) -> None:
-        self._deadline = broker.timer.after(max(timeout_ms, 0), self._time_is_up)
+        self._deadline = broker.timer.after(max(timeout_ms, FLUSH_MS), self._time_is_up)
         for pending in self._pending:
             pending.parked = self
             pending.replica.when_committed(pending.required, pending.committed)
