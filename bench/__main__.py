@@ -44,7 +44,7 @@ TOLD = (
 def arguments(given: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     names = ", ".join(BY_NAME)
-    parser.add_argument("--rounds", type=int, default=3, help="alternating rounds (3)")
+    parser.add_argument("--rounds", type=int, default=5, help="alternating rounds (5)")
     parser.add_argument("--only", metavar="A,B", help=f"only these of: {names}")
     parser.add_argument("--skip", metavar="A,B", default="", help="all but these")
     parser.add_argument("--brokers", default="kafka,sawlog", help="one of them, or both")

@@ -41,10 +41,16 @@ class Results:
         return statistics.median(values) if values else None
 
     def ratio(self, workload: str, metric: Metric) -> float | None:
-        """Sawlog's median over Kafka's; None where one is missing or Kafka's is zero."""
-        ours = self.median(workload, Name.SAWLOG, metric)
-        theirs = self.median(workload, Name.KAFKA, metric)
-        return None if ours is None or not theirs else ours / theirs
+        """The median of the rounds' ratios, Sawlog's value over Kafka's.
+
+        The two runs of a round are neighbours in time: a machine that grows slower meanwhile does
+        so for both. None where a value is missing or one of Kafka's is zero.
+        """
+        ours = self.all(workload, Name.SAWLOG, metric)
+        theirs = self.all(workload, Name.KAFKA, metric)
+        if not ours or len(ours) != len(theirs) or not all(theirs):
+            return None
+        return statistics.median(mine / other for mine, other in zip(ours, theirs, strict=True))
 
     def spread(self, workload: str, broker: str, metric: Metric) -> float | None:
         """How far the rounds lie apart, as a share of their median."""
@@ -73,15 +79,16 @@ class Results:
     def verdict(self, name: str, target: Target) -> Verdict:
         workload = BY_NAME[name]
         ours = self.median(name, Name.SAWLOG, target.metric)
-        theirs = 1.0 if target.absolute else self.median(name, Name.KAFKA, target.metric)
         measured = ours if target.absolute else self.ratio(name, target.metric)
-        if ours is None or theirs is None:
-            return Verdict(workload, target, measured, None)
-        # Compared by product: Kafka's median in whole milliseconds may be zero.
-        limit = target.bound * theirs
-        return Verdict(
-            workload, target, measured, ours >= limit if target.at_least else ours <= limit
-        )
+        reached: bool | None = None
+        if measured is not None:
+            reached = measured >= target.bound if target.at_least else measured <= target.bound
+        elif ours is not None:
+            # Kafka's value in whole milliseconds may be zero: there only the medians can be held
+            # against each other.
+            theirs = self.median(name, Name.KAFKA, target.metric)
+            reached = None if theirs is None else ours <= target.bound * theirs
+        return Verdict(workload, target, measured, reached)
 
     def as_json(self) -> dict[str, Any]:
         return {"machine": self.machine, "rounds": self.rounds, "values": self.values}
