@@ -12,8 +12,8 @@ the same file system, on loopback, and only one is loaded at a time. The produce
 `ProducerPerformance`, the consumer is librdkafka with `assign`. Apache Kafka 4.3.0 has its usual
 1 GB heap and G1, and several million records behind it before anything counts. Values are
 medians; `±` is half the distance between the best and the worst round. The two brokers take turns,
-and a ratio is the median of the rounds' ratios, Sawlog's value over Kafka's: a machine that is slower
-for a minute is so for both.
+and a ratio is the median of the rounds' ratios, Sawlog's value over Kafka's: a machine that is
+slower for a minute is so for both.
 
 Under `acks=all` Sawlog answers when the records are on the disk (`fdatasync`, in groups), Kafka
 when they are in the page cache.
