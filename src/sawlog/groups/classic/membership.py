@@ -1,7 +1,6 @@
 """The classic protocol of one shard: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, and what is
 read back after a restart."""
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -76,11 +75,7 @@ class ClassicMembership:
         """A commit that was taken is a sign of life."""
         member = group.members.get(member_id)
         if member is not None:
-            self._shard.world.timers.set(
-                session_key(group.id, member_id),
-                member.session_timeout_ms,
-                partial(self.rebalancing.session_over, group.id, member_id),
-            )
+            self.rebalancing.heard_of(group, member)
 
     def _group(self, group_id: str) -> ClassicGroup | ConsumerGroup:
         group = self._shard.groups.get(group_id)

@@ -112,8 +112,16 @@ class Rebalancing:
             partial(self.sync_time_over, group.id, group.generation),
         )
 
+    def heard_of(self, group: ClassicGroup, member: "Member") -> None:
+        """A sign of life, and nothing else: the session begins anew."""
+        self._world.timers.set(
+            session_key(group.id, member.id),
+            member.session_timeout_ms,
+            partial(self.session_over, group.id, member.id),
+        )
+
     def renew(self, change: Change, member: "Member") -> None:
-        """The member was heard of: its session begins anew."""
+        """The session of the member begins anew with this change."""
         self.expect(change, member.id, member.session_timeout_ms)
 
     def expect(self, change: Change, member_id: str, within_ms: int) -> None:

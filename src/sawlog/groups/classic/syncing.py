@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sawlog.coordinator.plan import Plan
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.groups.classic.answers import heard, synced
-from sawlog.groups.classic.change import session_key, sync_key
+from sawlog.groups.classic.change import sync_key
 from sawlog.groups.classic.member import NO_ASSIGNMENT
 from sawlog.groups.classic.states import COMPLETING, PREPARING, STABLE, Event
 
@@ -87,11 +87,7 @@ class Syncing:
         group.check_alive()
         member = group.check_member(message.member_id, message.group_instance_id)
         group.check_generation(message.generation_id)
-        self._world.timers.set(
-            session_key(group.id, member.id),
-            member.session_timeout_ms,
-            partial(self._rebalancing.session_over, group.id, member.id),
-        )
+        self._rebalancing.heard_of(group, member)
         return Plan(heard(group))
 
 
