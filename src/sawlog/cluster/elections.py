@@ -103,14 +103,15 @@ def _topic_steps(
         old = topic.states.get(index)
         if old is not None and view.is_leading(old):
             continue
-        new = _elect(view, topic, replicas, old, config, controller_epoch)
-        if new is None:
-            continue
-        key = StepKey(topic.assignment.topic_id, index, new.leader_epoch)
+        epoch = LeaderEpoch(0 if old is None else old.leader_epoch + 1)
+        key = StepKey(topic.assignment.topic_id, index, epoch)
         kind = StepKind.CREATION if old is None else StepKind.ELECTION
         if key in taken:
             needs_parent = needs_parent and old is not None
             yield Step(key, [], kind)
+            continue
+        new = _elect(view, topic, replicas, old, epoch, config, controller_epoch)
+        if new is None:
             continue
         path = znodes.state_path(topic.name, index)
         operations: list[Operation] = []
@@ -130,6 +131,7 @@ def _elect(
     topic: TopicView,
     replicas: tuple[NodeId, ...],
     old: PartitionState | None,
+    epoch: LeaderEpoch,
     config: BrokerConfig,
     controller_epoch: int,
 ) -> PartitionState | None:
@@ -137,7 +139,7 @@ def _elect(
     live = [node for node in replicas if node in view.brokers]
     if old is None:
         # Where none is there yet, any of them may be the first: all are equally empty.
-        leader, isr, epoch = (live[0], tuple(live), 0) if live else (NO_NODE, replicas, 0)
+        leader, isr = (live[0], tuple(live)) if live else (NO_NODE, replicas)
     else:
         in_sync = [node for node in live if node in old.isr]
         if in_sync:
@@ -148,9 +150,8 @@ def _elect(
             leader, isr = NO_NODE, old.isr
         else:
             return None
-        epoch = old.leader_epoch + 1
     broker_epoch = view.brokers[leader].epoch if leader != NO_NODE else 0
-    return PartitionState(leader, LeaderEpoch(epoch), isr, controller_epoch, broker_epoch)
+    return PartitionState(leader, epoch, isr, controller_epoch, broker_epoch)
 
 
 def _may_be_unclean(topic: TopicView, config: BrokerConfig) -> bool:
