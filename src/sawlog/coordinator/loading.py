@@ -74,7 +74,10 @@ class Loading:
                 self._last = {}
                 self._later(self._replay)
                 return
-            self._position = keep_last(found.read(), self._position, self._last)
+            position = keep_last(found.read(), self._position, self._last)
+            if position <= self._position:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"no batch at offset {position}")
+            self._position = position
         except KafkaError as error:
             self._done(error)
             return

@@ -6,11 +6,13 @@ what a restart waits for. Whatever looks different, or wrong, is given to the ge
 
 import struct
 
+from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.batches import CODEC_MASK, CONTROL, HEADER_SIZE, MAGIC
 from sawlog.protocol.records import iterate
 
 _FRONT = struct.Struct(">qi4xb4xhi30xi")  # base offset, length, magic, attributes, delta, count
 _UNCOUNTED_BYTES = 12  # base offset and length, which the length field does not count
+_SMALLEST_LENGTH = HEADER_SIZE - _UNCOUNTED_BYTES
 MAX_BATCH_BYTES = 256 * 1024 * 1024
 
 Last = dict[bytes, bytes | None]
@@ -20,6 +22,7 @@ Last = dict[bytes, bytes | None]
 def keep_last(data: bytes, from_offset: int, last: Last) -> int:
     """Puts the records of the whole batches that `data` begins with into `last`, as far as they are
     not before `from_offset`; returns the offset behind them. KafkaError where one is damaged."""
+    end_offset = from_offset
     position = 0
     size = len(data)
     while position + HEADER_SIZE <= size:
@@ -27,6 +30,8 @@ def keep_last(data: bytes, from_offset: int, last: Last) -> int:
         end = position + length + _UNCOUNTED_BYTES
         if end > size:
             break
+        if length < _SMALLEST_LENGTH:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {length} bytes")
         if not attributes & CONTROL and not (
             magic == MAGIC
             and not attributes & CODEC_MASK
@@ -34,9 +39,9 @@ def keep_last(data: bytes, from_offset: int, last: Last) -> int:
             and _keep_plain(data, position + HEADER_SIZE, end, count, last)
         ):
             _keep_any(data[position:end], from_offset, last)
-        from_offset = base_offset + delta + 1
+        end_offset = base_offset + delta + 1
         position = end
-    return from_offset
+    return end_offset
 
 
 def _keep_any(batch: bytes, from_offset: int, last: Last) -> None:

@@ -1,0 +1,73 @@
+"""Reading a coordinator's log quickly gives what reading it plainly does."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sawlog.coordinator.scan import Last, keep_last
+from sawlog.core.errors import KafkaError
+from sawlog.protocol.batches import batches_in
+from sawlog.protocol.compression import Codec
+from sawlog.protocol.records import Record, build_batch, iterate
+
+KEYS = st.sampled_from([b"a", b"b", b"", b"c" * 70, b"d" * 9_000, None])
+VALUES = st.sampled_from([None, b"", b"x", b"y" * 80, b"z" * 9_000])
+HEADERS = st.sampled_from([(), (("h", b"v"),)])
+TIMES = st.integers(0, 10) | st.integers(0, 2**40)
+RECORDS = st.lists(st.tuples(TIMES, KEYS, VALUES, HEADERS), min_size=1, max_size=3)
+CODECS = st.sampled_from([Codec.NONE, Codec.NONE, Codec.NONE, Codec.LZ4, Codec.ZSTD])
+BATCHES = st.lists(st.tuples(RECORDS, CODECS, st.booleans()), max_size=4)
+
+
+def log_of(batches: list[Any]) -> bytes:
+    log = bytearray()
+    offset = 5
+    for records, codec, control in batches:
+        built = [Record(0, *record) for record in records]
+        log += build_batch(built, codec=codec, control=control, base_offset=offset)
+        offset += len(records)
+    return bytes(log)
+
+
+def plainly(log: bytes, from_offset: int) -> tuple[list[Any], int]:
+    last: Last = {}
+    end = from_offset
+    for position, header in batches_in(log):
+        end = header.next_offset
+        if header.is_control:
+            continue
+        batch = log[position : position + header.size]
+        for record in iterate(batch, max_decompressed_bytes=1 << 24):
+            if record.key is not None and record.offset >= from_offset:
+                last.pop(record.key, None)
+                last[record.key] = record.value
+    return list(last.items()), end
+
+
+@settings(deadline=None)
+@given(BATCHES, st.integers(0, 20), st.integers(0, 200))
+def test_the_last_value_of_each_key_is_kept_in_the_order_of_the_log(
+    batches: list[Any], skipped: int, cut: int
+) -> None:
+    log = log_of(batches)
+    log = log[: len(log) - cut]
+    last: Last = {}
+    end = keep_last(log, 5 + skipped, last)
+    assert (list(last.items()), end) == plainly(log, 5 + skipped)
+
+
+@settings(deadline=None)
+@given(BATCHES, st.data())
+def test_damage_is_found_or_does_not_matter(batches: list[Any], data: st.DataObject) -> None:
+    log = bytearray(log_of(batches))
+    if log:
+        place = data.draw(st.integers(0, len(log) - 1))
+        log[place] ^= data.draw(st.integers(1, 255))
+    last: Last = {}
+    try:
+        end = keep_last(bytes(log), 5, last)
+        expected = plainly(bytes(log), 5)
+    except KafkaError:
+        return
+    assert (list(last.items()), end) == expected

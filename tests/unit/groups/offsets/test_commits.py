@@ -1,0 +1,177 @@
+"""Who may commit offsets, what is written for it, and what comes back."""
+
+import pytest
+
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.groups.group import GroupType
+from sawlog.groups.offsets.committed import Committed
+from sawlog.groups.records import GROUP_RECORDS
+from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
+from sawlog.protocol.messages.offset_commit_value import OffsetCommitValue
+from support.group_records import classic_group, consumer_group
+from support.offsets import START_MS, OffsetsWorld, topic_id
+
+T0 = ("t", 0)
+DONE = {T0: 0}
+
+
+def test_a_commit_from_nowhere_makes_a_simple_group() -> None:
+    world = OffsetsWorld()
+    assert world.commit("g", {T0: 5}) == DONE
+    group = world.shard.groups["g"]
+    assert (group.type, group.protocol_type, group.state_name) == (GroupType.CLASSIC, "", "Empty")
+    assert world.fetch("g", T0) == {T0: (5, "")}
+    assert world.rebuilt().groups.keys() == {"g"}
+
+
+def test_the_record_is_the_one_that_kafka_writes() -> None:
+    world = OffsetsWorld()
+    world.commit("g", {("t", 3): 5}, metadata="why", leader_epoch=2)
+    [(key, value)] = world.written
+    entry = GROUP_RECORDS.decode(key, value)
+    assert entry.version == 4
+    assert entry.key == OffsetCommitKey("g", "t", 3)
+    assert entry.value == OffsetCommitValue(5, 2, "why", START_MS, -1, topic_id("t"))
+
+
+def test_a_wish_of_an_old_client_for_its_own_retention_is_kept_in_the_old_form() -> None:
+    world = OffsetsWorld()
+    world.commit("g", {T0: 5}, version=4, retention_ms=1_000)
+    [(key, value)] = world.written
+    entry = GROUP_RECORDS.decode(key, value)
+    assert entry.version == 1
+    assert world.get("g") == Committed(5, -1, "", START_MS, START_MS + 1_000)
+    assert world.rebuilt().offsets.get("g", "t", 0) == world.get("g")
+
+
+def test_all_partitions_of_a_request_are_one_batch() -> None:
+    world = OffsetsWorld({"t": 1, "u": 1})
+    assert world.commit("g", {T0: 1, ("t", 1): 2, ("u", 0): 3}) == {
+        T0: 0,
+        ("t", 1): 0,
+        ("u", 0): 0,
+    }
+    assert (world.batches, len(world.written)) == (1, 3)
+    assert world.fetch("g") == {T0: (1, ""), ("t", 1): (2, ""), ("u", 0): (3, "")}
+
+
+def test_a_failed_write_leaves_everything_as_it_was() -> None:
+    world = OffsetsWorld()
+    world.fails = KafkaError(ErrorCode.NOT_COORDINATOR)
+    assert world.commit("g", {T0: 5}) is ErrorCode.NOT_COORDINATOR
+    assert world.shard.groups == {}
+    assert world.shard.offsets.by_group == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("x" * 10, 0),
+        ("x" * 11, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+        ("ü" * 10, 0),  # letters count, not bytes
+        ("\N{GRINNING FACE}" * 5, 0),  # two for a letter that UTF-16 writes as two
+        ("\N{GRINNING FACE}" * 6, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+    ],
+)
+def test_metadata_has_a_longest_length(text: str, code: int) -> None:
+    world = OffsetsWorld(offset_metadata_max_bytes="10")
+    assert world.commit("g", {T0: 5}, metadata=text) == {T0: code}
+    assert (world.get("g") is None) == bool(code)
+
+
+def test_nothing_is_written_where_every_metadata_is_too_long() -> None:
+    world = OffsetsWorld(offset_metadata_max_bytes="1")
+    world.commit("g", {T0: 5}, metadata="xx")
+    assert world.written == []
+    assert world.shard.groups == {}
+
+
+def test_no_metadata_is_an_empty_one() -> None:
+    world = OffsetsWorld()
+    world.commit("g", {T0: 5}, metadata=None)
+    assert world.fetch("g", T0) == {T0: (5, "")}
+
+
+def test_a_group_id_that_records_cannot_hold_is_refused() -> None:
+    world = OffsetsWorld()
+    assert world.commit("g" * 40_000, {T0: 5}) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert world.shard.groups == {}
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)],
+)
+def test_a_member_of_a_group_that_is_not_there_is_told_so(version: int, code: int) -> None:
+    world = OffsetsWorld()
+    assert world.commit("g", {T0: 5}, member="m", epoch=1, version=version) is code
+    assert world.written == []
+
+
+@pytest.mark.parametrize(
+    ("member", "epoch", "instance", "expected"),
+    [
+        ("m", 3, None, DONE),
+        ("m", 2, None, ErrorCode.ILLEGAL_GENERATION),
+        ("m", 4, None, ErrorCode.ILLEGAL_GENERATION),
+        ("nobody", 3, None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", -1, None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("m", 3, "stranger", ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_a_classic_group_takes_commits_of_its_members_in_their_generation(
+    member: str, epoch: int, instance: str | None, expected: object
+) -> None:
+    world = OffsetsWorld()
+    world.write(classic_group("g", {"m": ["t"]}, generation=3))
+    answer = world.commit("g", {T0: 5}, member=member, epoch=epoch, instance=instance)
+    assert answer == expected
+
+
+def test_a_classic_group_without_members_takes_commits_of_anybody() -> None:
+    world = OffsetsWorld()
+    world.write(classic_group("g", {}, generation=3))
+    assert world.commit("g", {T0: 5}) == DONE
+    assert world.shard.groups["g"].protocol_type == "consumer"
+
+
+def test_a_commit_is_a_sign_of_life_of_a_classic_member() -> None:
+    world = OffsetsWorld()
+    world.write(classic_group("g", {"m": ["t"]}, generation=3, session_ms=10_000))
+    world.restart()
+    for offset in range(3):
+        world.pass_ms(9_999)
+        assert world.commit("g", {T0: offset}, member="m", epoch=3) == DONE
+    world.pass_ms(10_000)
+    assert world.commit("g", {T0: 9}, member="m", epoch=3) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(
+    ("member", "epoch", "version", "expected"),
+    [
+        ("m", 5, 9, DONE),
+        ("m", 5, 8, ErrorCode.UNSUPPORTED_VERSION),
+        ("m", 6, 9, ErrorCode.STALE_MEMBER_EPOCH),
+        ("m", 4, 9, DONE),  # the partition has been the member's since then
+        ("m", 3, 9, DONE),
+        ("m", 2, 9, ErrorCode.STALE_MEMBER_EPOCH),
+        ("nobody", 5, 9, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", -1, 9, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_a_consumer_group_takes_commits_of_its_members_for_what_they_hold(
+    member: str, epoch: int, version: int, expected: object
+) -> None:
+    world = OffsetsWorld()
+    held = {"m": (topic_id("t"), 0, 3)}
+    world.write(*consumer_group("g", {"m": ["t"]}, epoch=5, assigned=held))
+    assert world.commit("g", {T0: 5}, member=member, epoch=epoch, version=version) == expected
+
+
+def test_a_late_member_commits_all_or_nothing() -> None:
+    world = OffsetsWorld()
+    held = {"m": (topic_id("t"), 0, 3)}
+    world.write(*consumer_group("g", {"m": ["t"]}, epoch=5, assigned=held))
+    answer = world.commit("g", {T0: 5, ("t", 1): 5}, member="m", epoch=4)
+    assert answer is ErrorCode.STALE_MEMBER_EPOCH
+    assert world.get("g") is None
