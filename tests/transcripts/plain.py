@@ -4,6 +4,7 @@ Only what cannot be the same twice is replaced: ids that a broker chose, address
 day, and words that are meant for people.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,14 +13,19 @@ from sawlog.protocol.batches import BatchHeader, batches_in
 from sawlog.protocol.layout import FieldLayout, StructLayout, lay_out
 from sawlog.protocol.records import iterate
 from sawlog.protocol.schema import NO_UUID, Message
+from transcripts.payloads import PAYLOADS, plain_payload
 
 TODAY_MS = 1_750_000_000_000
 """The script's own timestamps all lie before this; what lies after it is the time of day."""
 
 WORDS = frozenset({"error_message", "batch_index_error_message", "documentation"})
 IDENTITY = ("name", "topic", "topic_id", "resource_name", "api_key", "broker_id", "node_id")
+MEMBERSHIP = ("group_id", "member_id", "group_instance_id", "key")
+SETS = frozenset({"subscribed_topic_names"})
 NUMBERS = ("partition_index", "partition", "index")
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$|^[A-Za-z0-9_-]{22}$")
 MOST_BYTES = 1 << 20
+LONGEST = 300
 
 
 def build(cls: type[Message], fields: Mapping[str, Any]) -> Any:
@@ -43,6 +49,7 @@ class Names:
     def __init__(self, host: str, port: int) -> None:
         self._address = {"host": host, "port": port}
         self._topics: dict[bytes, str] = {}
+        self._members: dict[str, str] = {}
         self._chosen: dict[str, dict[int, str]] = {"producer_id": {}, "session_id": {}}
 
     def learn_topic(self, topic_id: bytes, name: str) -> None:
@@ -52,9 +59,21 @@ class Names:
         names = self._chosen[kind]
         names.setdefault(value, f"<{kind.removesuffix('_id')} {len(names) + 1}>")
 
+    def learn_member(self, member_id: str, speaker: str) -> None:
+        """Calls an id that a broker made after the one who got it; only its UUID is hidden."""
+        if member_id in self._members or not UUID.search(member_id):
+            return
+        known = sum(each.endswith(f" of {speaker}>") for each in self._members.values())
+        number = f" {known + 1}" if known else ""
+        self._members[member_id] = f"<{UUID.sub('UUID', member_id)}{number} of {speaker}>"
+
     def scalar(self, name: str, value: Any) -> Any:
         if isinstance(value, bytes):
+            if name in PAYLOADS:
+                return plain_payload(name, value)
             return "<none>" if value == NO_UUID else self._topics.get(value, value.hex())
+        if isinstance(value, str) and value in self._members:
+            return self._members[value]
         if name == "cluster_id" and value is not None:
             return "<cluster>"
         if name == "rack":
@@ -67,13 +86,17 @@ class Names:
             return ErrorCode(value).name
         if isinstance(value, int) and not isinstance(value, bool):
             return self._number(name, value)
-        return value
+        return f"<{len(value)} letters>" if _is_long(value) else value
 
     def _number(self, name: str, value: int) -> int | str:
         chosen = self._chosen.get(name, {}).get(value)
         if chosen is not None:
             return chosen
         return "<now>" if TODAY_MS < value < 2 * TODAY_MS else value
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, str) and len(value) > LONGEST
 
 
 def plain_response(message: Message, version: int, names: Names) -> dict[str, Any]:
@@ -95,7 +118,8 @@ def _value(field: FieldLayout, value: Any, names: Names) -> Any:
     if value is None:
         return None
     if field.is_array:
-        return _sorted([_value(field.element, each, names) for each in value])
+        values = [_value(field.element, each, names) for each in value]
+        return sorted(values) if field.name in SETS else _sorted(values)
     if field.kind == "records":
         return plain_batches(value, names)
     if field.struct is not None:
@@ -110,7 +134,7 @@ def _sorted(values: list[Any]) -> list[Any]:
 
 
 def _identity(value: dict[str, Any]) -> tuple[Any, ...]:
-    texts = tuple(str(value.get(key)) for key in IDENTITY)
+    texts = tuple(str(value.get(key)) for key in (*IDENTITY, *MEMBERSHIP))
     return (*texts, *(value.get(key, 0) for key in NUMBERS))
 
 

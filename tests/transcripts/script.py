@@ -1,12 +1,23 @@
 """The script: its chapters by name. Each works on topics of its own and can run alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from transcripts.chapters import (
     cluster,
     configs,
     deleting,
     fetching,
+    groups_admin,
+    groups_consumer,
+    groups_consumer_odd,
+    groups_cooperative,
+    groups_coordinators,
+    groups_eager,
+    groups_limits,
+    groups_migration,
+    groups_offsets,
+    groups_refusals,
+    groups_static,
     metadata,
     offsets,
     producing,
@@ -31,7 +42,31 @@ CHAPTERS: dict[str, Callable[[Dialogue], None]] = {
     "fetching": fetching.chapter,
     "sessions": sessions.chapter,
     "offsets": offsets.chapter,
+    "groups_coordinators": groups_coordinators.chapter,
+    "groups_eager": groups_eager.chapter,
+    "groups_cooperative": groups_cooperative.chapter,
+    "groups_static": groups_static.chapter,
+    "groups_consumer": groups_consumer.chapter,
+    "groups_consumer_odd": groups_consumer_odd.chapter,
+    "groups_migration": groups_migration.chapter,
+    "groups_offsets": groups_offsets.chapter,
+    "groups_admin": groups_admin.chapter,
+    "groups_refusals": groups_refusals.chapter,
+    "groups_limits": groups_limits.chapter,
 }
+SETTINGS: Mapping[str, str] = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "10",
+    "group.consumer.assignment.interval.ms": "0",
+}
+"""How the broker is set up that the script talks to: groups need not wait."""
+
+SETTINGS_OF = {"groups_limits": groups_limits.SETTINGS}
+"""Chapters that need a broker of their own."""
+
+
+def settings_of(chapter: str) -> Mapping[str, str]:
+    return SETTINGS_OF.get(chapter, SETTINGS)
 
 
 def perform(chapter: str, host: str, port: int) -> list[Step]:
@@ -40,5 +75,5 @@ def perform(chapter: str, host: str, port: int) -> list[Step]:
     try:
         CHAPTERS[chapter](talk)
     finally:
-        talk.hang_up()
+        talk.end()
     return talk.steps

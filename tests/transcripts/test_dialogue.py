@@ -5,29 +5,52 @@ with a real Kafka and checks that the recordings are what it says; `SAWLOG_RECOR
 write them instead.
 """
 
+import contextlib
 import json
 import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.broker import running_sawlog
-from support.kafka import running_kafka
+from support.broker import SawlogServer, running_sawlog
+from support.kafka import KafkaServer, running_kafka
 from transcripts.chapters.versions import SERVED_KEYS
 from transcripts.dialogue import RECORDINGS, Dialogue, as_text
-from transcripts.script import CHAPTERS, perform
+from transcripts.script import CHAPTERS, perform, settings_of
+
+Server = SawlogServer | KafkaServer
+ServerFor = Callable[[str], Server]
+
+
+@contextlib.contextmanager
+def servers(start: Callable[..., Any], directory: Path) -> Iterator[ServerFor]:
+    """A running broker for a chapter; those that want the same settings share one."""
+    running: dict[str, Server] = {}
+    with contextlib.ExitStack() as stack:
+
+        def server_for(chapter: str) -> Server:
+            settings = settings_of(chapter)
+            key = json.dumps(settings)
+            if key not in running:
+                place = directory / str(len(running))
+                running[key] = stack.enter_context(start(place, settings))
+            return running[key]
+
+        yield server_for
 
 
 @pytest.fixture(scope="module")
-def sawlog(tmp_path_factory: pytest.TempPathFactory):
-    with running_sawlog(tmp_path_factory.mktemp("sawlog")) as server:
-        yield server
+def sawlog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerFor]:
+    with servers(running_sawlog, tmp_path_factory.mktemp("sawlog")) as server_for:
+        yield server_for
 
 
 @pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory):
-    with running_kafka(tmp_path_factory.mktemp("kafka")) as server:
-        yield server
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerFor]:
+    with servers(running_kafka, tmp_path_factory.mktemp("kafka")) as server_for:
+        yield server_for
 
 
 def recorded(chapter: str) -> list[dict[str, Any]]:
@@ -53,7 +76,8 @@ def differences(expected: Any, found: Any, path: str = "") -> list[str]:
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_sawlog_answers_as_kafka_does(sawlog, chapter: str) -> None:
-    steps = perform(chapter, sawlog.host, sawlog.port)
+    server = sawlog(chapter)
+    steps = perform(chapter, server.host, server.port)
     recording = recorded(chapter)
     assert [step.title for step in steps] == [entry["step"] for entry in recording]
     wrong: list[str] = []
@@ -69,16 +93,18 @@ def test_sawlog_answers_as_kafka_does(sawlog, chapter: str) -> None:
 
 
 def test_sawlog_advertises_what_the_script_takes_for_served_and_nothing_else(sawlog) -> None:
-    talk = Dialogue(sawlog.host, sawlog.port)
+    server = sawlog("versions")
+    talk = Dialogue(server.host, server.port)
     answer = talk.quietly("ApiVersions", 0, {})
-    talk.hang_up()
+    talk.end()
     assert {entry.api_key for entry in answer.api_keys} == SERVED_KEYS
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_the_recording_is_what_kafka_says(kafka, chapter: str) -> None:
-    said = as_text(perform(chapter, kafka.host, kafka.port))
+    server = kafka(chapter)
+    said = as_text(perform(chapter, server.host, server.port))
     recording = RECORDINGS / f"{chapter}.json"
     if os.environ.get("SAWLOG_RECORD") == "1":
         recording.write_text(said)

@@ -9,6 +9,9 @@ SERVED = (
     "Produce Fetch ListOffsets Metadata ApiVersions CreateTopics DeleteTopics DeleteRecords"
     " InitProducerId OffsetForLeaderEpoch DescribeConfigs AlterConfigs CreatePartitions"
     " IncrementalAlterConfigs DescribeCluster DescribeTopicPartitions"
+    " FindCoordinator JoinGroup SyncGroup Heartbeat LeaveGroup OffsetCommit OffsetFetch"
+    " OffsetDelete ListGroups DescribeGroups DeleteGroups ConsumerGroupHeartbeat"
+    " ConsumerGroupDescribe"
 )
 SERVED_KEYS = {int(api_named(name)) for name in SERVED.split(" ")}
 SOFTWARE = {"client_software_name": "script", "client_software_version": "1.0"}
