@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sawlog.cluster.image import EMPTY_IMAGE
-from sawlog.coordinator.loading import Loading
 from sawlog.coordinator.plan import Plan
 from sawlog.coordinator.shard import Shard, State
 from sawlog.core.config import BrokerConfig
@@ -14,12 +13,15 @@ from sawlog.groups.classic.group import ClassicGroup
 from sawlog.groups.records import GROUP_RECORDS
 from sawlog.groups.shard import GroupShard
 from sawlog.groups.world import Caller, World
+from sawlog.protocol.batches import batches_in
 from sawlog.protocol.messages.heartbeat_request import HeartbeatRequest
 from sawlog.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from sawlog.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from sawlog.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from sawlog.protocol.records import iterate
 from sawlog.simulation.schedule import SeededRandom
 from support.shards import PartitionWorld
+from support.storage import read
 
 GROUP = "g"
 SESSION_MS = 10_000
@@ -32,10 +34,25 @@ Protocols = Sequence[tuple[str, bytes]]
 
 
 class Asked:
-    """A request; `answers` holds its response, and only one, once there is any."""
+    """A request; `answers` holds its response, and only one, once there is any.
+
+    A machine that parked it answers at most once, and so does the shard; both may only where a
+    commit failed.
+    """
 
     def __init__(self) -> None:
         self.answers: list[Any] = []
+        self.by_machine: list[Any] = []
+        self.by_shard: list[Any] = []
+        self._once = Once(self.answers.append)
+
+    def respond(self, response: Any) -> None:
+        self.by_machine.append(response)
+        self._once(response)
+
+    def reply(self, response: Any) -> None:
+        self.by_shard.append(response)
+        self._once(response)
 
     @property
     def is_answered(self) -> bool:
@@ -117,12 +134,23 @@ class ClassicWorld:
         return group
 
     def rebuilt(self) -> GroupShard:
-        """The machine as a restart would find it now; this one goes on."""
+        """The machine as a restart would find it now, committed or not; this one goes on."""
         machine = self._machine(NoTimers())
-        done: list[KafkaError | None] = []
-        Loading(self.partition, GROUP_RECORDS, machine, self.schedule, done.append).begin()
-        assert self.schedule.run(lambda: bool(done))
-        assert done == [None]
+        last: dict[bytes, bytes | None] = {}
+        log = self.partition.log
+        position = log.start_offset
+        while (piece := read(log, position)) is not None:
+            batches = memoryview(piece.read())
+            for start, header in batches_in(batches):
+                batch = batches[start : start + header.size]
+                for record in iterate(batch, max_decompressed_bytes=1 << 24):
+                    assert record.key is not None
+                    last.pop(record.key, None)
+                    last[record.key] = record.value
+                position = header.next_offset
+        for key, value in last.items():
+            if value is not None:
+                machine.replay(GROUP_RECORDS.decode(key, value))
         return machine
 
     # Requests
@@ -130,8 +158,7 @@ class ClassicWorld:
     def ask(self, operation: Callable[[Callable[[Any], None]], Plan]) -> Asked:
         """`operation` gets the way to answer later."""
         asked = Asked()
-        once = Once(asked.answers.append)
-        self.shard.run(lambda: operation(once), once, once)
+        self.shard.run(lambda: operation(asked.respond), asked.reply, asked.reply)
         return asked
 
     def join(

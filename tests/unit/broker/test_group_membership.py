@@ -1,0 +1,231 @@
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup as frames, in every version."""
+
+from typing import Any
+
+import pytest
+
+from sawlog.broker.api.group_membership import caller_of
+from sawlog.broker.request import Api, Request
+from sawlog.core.errors import ErrorCode
+from sawlog.protocol.apis import ApiKey
+from sawlog.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from sawlog.protocol.messages.heartbeat_request import HeartbeatRequest
+from sawlog.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from sawlog.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from sawlog.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from sawlog.simulation.machine import Call, SimulatedClient, SimulatedMachine
+
+GROUP = "readers"
+
+
+def started(**settings: str) -> SimulatedMachine:
+    """A broker that coordinates the group."""
+    machine = SimulatedMachine(
+        1,
+        **{
+            "group_initial_rebalance_delay_ms": "0",
+            "offsets_topic_num_partitions": "2",
+            **settings,
+        },
+    )
+    machine.boot()
+    for _ in range(100):
+        found = machine.ask(FindCoordinatorRequest(coordinator_keys=[GROUP])).coordinators[0]
+        if found.error_code == 0:
+            machine.schedule.run_for(100)
+            return machine
+        machine.schedule.run_for(10)
+    raise AssertionError("no coordinator")
+
+
+def join(member_id: str = "", **fields: Any) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        **{
+            "group_id": GROUP,
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 30_000,
+            "member_id": member_id,
+            "protocol_type": "consumer",
+            "protocols": [JoinGroupRequestProtocol("range", b"topics")],
+            **fields,
+        }
+    )
+
+
+def joined(machine: SimulatedMachine, version: int = 9) -> Any:
+    answer = machine.ask(join(), version)
+    if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        answer = machine.ask(join(answer.member_id), version)
+    assert answer.error_code == 0, answer
+    return answer
+
+
+@pytest.mark.parametrize("version", range(10))
+def test_every_version_of_join_group_ends_in_membership(version: int) -> None:
+    machine = started()
+    first = machine.ask(join(), version)
+    if version >= 4:
+        assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        assert (first.leader, first.protocol_name) == ("", None if version >= 7 else "")
+        first = machine.ask(join(first.member_id), version)
+    assert first.error_code == 0
+    assert first.generation_id == 1
+    assert first.member_id.startswith("simulation-")
+    assert first.leader == first.member_id
+    assert first.protocol_name == "range"
+    assert first.protocol_type == ("consumer" if version >= 7 else None)
+    assert [(one.member_id, one.metadata) for one in first.members] == [
+        (first.member_id, b"topics")
+    ]
+    shard = machine.broker.groups.shard_of(GROUP)
+    member = shard.machine.groups[GROUP].describe().members[0]  # type: ignore[union-attr]
+    assert (member.client_id, member.client_host) == ("simulation", "/client")
+
+
+def test_in_version_0_a_rebalance_may_take_a_session() -> None:
+    machine = started()
+    joined(machine, 0)
+    group = machine.broker.groups.shard_of(GROUP).machine.groups[GROUP]
+    assert [one.rebalance_timeout_ms for one in group.members.values()] == [10_000]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_every_version_of_sync_group_gives_the_assignment(version: int) -> None:
+    machine = started()
+    member = joined(machine)
+    given = [SyncGroupRequestAssignment(member.member_id, b"mine")]
+    named = {"protocol_type": "consumer", "protocol_name": "range"} if version >= 5 else {}
+    request = SyncGroupRequest(GROUP, 1, member.member_id, assignments=given, **named)  # type: ignore[arg-type]
+    answer = machine.ask(request, version)
+    assert (answer.error_code, answer.assignment) == (0, b"mine")
+    assert (answer.protocol_type, answer.protocol_name) == (
+        ("consumer", "range") if version >= 5 else (None, None)
+    )
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "protocol_name"),
+    [(None, None), (None, "range"), ("consumer", None), ("consumer", "other"), ("x", "range")],
+)
+def test_from_version_5_on_a_sync_names_the_right_protocol(
+    protocol_type: str | None, protocol_name: str | None
+) -> None:
+    machine = started()
+    member = joined(machine)
+    request = SyncGroupRequest(GROUP, 1, member.member_id, None, protocol_type, protocol_name)
+    assert machine.ask(request, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_of_heartbeat(version: int) -> None:
+    machine = started()
+    member = joined(machine)
+    assert machine.ask(HeartbeatRequest(GROUP, 1, member.member_id), version).error_code == 0
+    late = machine.ask(HeartbeatRequest(GROUP, 0, member.member_id), version)
+    assert late.error_code == ErrorCode.ILLEGAL_GENERATION
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_before_version_3_one_member_leaves(version: int) -> None:
+    machine = started()
+    member_id = joined(machine).member_id
+    assert machine.ask(LeaveGroupRequest(GROUP, member_id), version).error_code == 0
+    again = machine.ask(LeaveGroupRequest(GROUP, member_id), version)
+    assert again.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    nowhere = machine.ask(LeaveGroupRequest("other", member_id), version)
+    assert nowhere.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_from_version_3_on_several_leave_each_with_its_answer(version: int) -> None:
+    machine = started()
+    member_id = joined(machine).member_id
+    reason = "done" if version >= 5 else None
+    leaving = [MemberIdentity(member_id, None, reason), MemberIdentity("nobody", "i")]
+    answer = machine.ask(LeaveGroupRequest(GROUP, members=leaving), version)
+    assert answer.error_code == 0
+    assert [(one.member_id, one.group_instance_id, one.error_code) for one in answer.members] == [
+        (member_id, None, 0),
+        ("nobody", "i", ErrorCode.UNKNOWN_MEMBER_ID),
+    ]
+    nowhere = machine.ask(LeaveGroupRequest("other", members=leaving), version)
+    assert nowhere.error_code == 0
+    assert {one.error_code for one in nowhere.members} == {ErrorCode.UNKNOWN_MEMBER_ID}
+
+
+def test_a_group_has_a_name() -> None:
+    machine = started()
+    refused = machine.ask(join("me", group_id=""))
+    assert (refused.error_code, refused.member_id) == (ErrorCode.INVALID_GROUP_ID, "me")
+    for request in (
+        SyncGroupRequest("", 1, "me", None, "consumer", "range"),
+        HeartbeatRequest("", 1, "me"),
+        LeaveGroupRequest("", members=[MemberIdentity("me")]),
+    ):
+        assert machine.ask(request).error_code == ErrorCode.INVALID_GROUP_ID
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "code"),
+    [
+        (5_999, ErrorCode.INVALID_SESSION_TIMEOUT),
+        (6_000, ErrorCode.MEMBER_ID_REQUIRED),
+        (1_800_000, ErrorCode.MEMBER_ID_REQUIRED),
+        (1_800_001, ErrorCode.INVALID_SESSION_TIMEOUT),
+    ],
+)
+def test_a_session_has_its_limits(session_ms: int, code: ErrorCode) -> None:
+    machine = started()
+    assert machine.ask(join(session_timeout_ms=session_ms)).error_code == code
+
+
+@pytest.mark.parametrize("version", [0, 6, 9])
+def test_who_asks_the_wrong_broker_is_told(version: int) -> None:
+    machine = SimulatedMachine(1)
+    machine.boot()
+    refused = machine.ask(join(), version)
+    assert refused.error_code == ErrorCode.NOT_COORDINATOR
+    assert refused.protocol_name == (None if version >= 7 else "")
+    for request in (
+        SyncGroupRequest(GROUP, 1, "me", None, "consumer", "range"),
+        HeartbeatRequest(GROUP, 1, "me"),
+        LeaveGroupRequest(GROUP, members=[MemberIdentity("me")]),
+    ):
+        assert machine.ask(request).error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_while_groups_are_loaded_a_heartbeat_is_well_and_all_else_comes_again() -> None:
+    machine = started()
+    member = joined(machine)
+    machine.kill()
+    machine.boot()
+    assert machine.send(HeartbeatRequest(GROUP, 1, member.member_id)).answered.error_code == 0
+    assert machine.send(join()).answered.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+def test_whoever_waits_when_the_broker_stops_is_answered() -> None:
+    machine = started()
+    first = joined(machine)
+    newcomer = machine.send(join(), 3)
+    assert not newcomer.is_done
+    machine.stop()
+    assert newcomer.answered.error_code == ErrorCode.NOT_COORDINATOR
+    assert newcomer.answered.member_id not in ("", first.member_id)
+
+
+@pytest.mark.parametrize(
+    ("host", "written"),
+    [
+        ("127.0.0.1", "/127.0.0.1"),
+        ("::1", "/0:0:0:0:0:0:0:1"),
+        ("::ffff:10.0.0.7", "/10.0.0.7"),
+        ("fe80::a%eth0", "/fe80:0:0:0:0:0:0:a%eth0"),
+    ],
+)
+def test_a_host_is_written_as_java_does(host: str, written: str) -> None:
+    client = SimulatedClient()
+    client.host = host
+    api = Api(ApiKey.HEARTBEAT, lambda *_: None)
+    request = Request(Call(client, ApiKey.HEARTBEAT, 4), api, 4, 1, None)
+    caller = caller_of(request)
+    assert (caller.host, caller.client_id, caller.api_version) == (written, "", 4)
