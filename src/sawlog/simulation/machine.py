@@ -139,7 +139,9 @@ class SimulatedMachine:
         assert self.schedule.run(lambda: bool(stopped)), "the broker does not stop"
         self.kill()
 
-    def send(self, message: Message, version: int | None = None) -> Call:
+    def send(
+        self, message: Message, version: int | None = None, *, client_id: str = "simulation"
+    ) -> Call:
         """Hands a request to the broker; what comes of it is in the call."""
         key = message.SCHEMA.api_key
         assert key is not None
@@ -147,7 +149,7 @@ class SimulatedMachine:
         if version is None:
             version = valid_versions(api)[1]
         self._correlation_id += 1
-        header = RequestHeader(int(api), version, self._correlation_id, "simulation")
+        header = RequestHeader(int(api), version, self._correlation_id, client_id)
         frame = bytearray(write_request_header(header, request_header_version(api, version)))
         frame += encode(message, version)
         call = Call(self._client, api, version)

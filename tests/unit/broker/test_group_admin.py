@@ -1,0 +1,170 @@
+"""ListGroups, DescribeGroups and DeleteGroups, as an admin sees them."""
+
+import pytest
+
+from sawlog.core.errors import ErrorCode
+from sawlog.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from sawlog.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from sawlog.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from sawlog.protocol.messages.list_groups_request import ListGroupsRequest
+from sawlog.simulation.machine import SimulatedMachine
+from support.groups import commit, fetch, machine_with_groups, reboot
+from support.requests import machine_with_topic
+
+T0 = ("t", 0)
+NAMES = [f"group-{number}" for number in range(10)]
+"""Enough to live in all shards."""
+
+GROUP_OPERATIONS = 3400
+NOT_ASKED = -(1 << 31)
+LOADING, NOT_COORDINATOR = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR
+
+
+@pytest.fixture(scope="module")
+def machine() -> SimulatedMachine:
+    """Groups that have offsets, and one that has a member."""
+    machine = machine_with_groups(group_initial_rebalance_delay_ms="0")
+    for name in NAMES:
+        commit(machine, name, {T0: 1})
+    join(machine, "inhabited")
+    return machine
+
+
+def join(machine: SimulatedMachine, group: str) -> None:
+    protocols = [JoinGroupRequestProtocol("range", b"")]
+    request = JoinGroupRequest(group, 60_000, 60_000, "", None, "consumer", protocols)
+    assert machine.ask(request, 3).error_code == 0
+
+
+def listed(machine: SimulatedMachine, version: int = 5, **filters: list[str]) -> list[str]:
+    response = machine.ask(ListGroupsRequest(**filters), version)
+    assert response.error_code == 0
+    return sorted(group.group_id for group in response.groups)
+
+
+# ListGroups
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_all_groups_of_all_shards_are_listed(machine: SimulatedMachine, version: int) -> None:
+    assert listed(machine, version) == [*NAMES, "inhabited"]
+
+
+def test_states_and_types_are_told_where_there_is_room_for_them(machine: SimulatedMachine) -> None:
+    for version, expected in ((3, ("", "")), (4, ("Empty", "")), (5, ("Empty", "Classic"))):
+        groups = machine.ask(ListGroupsRequest(), version).groups
+        [group] = [group for group in groups if group.group_id == NAMES[0]]
+        assert (group.group_state, group.group_type) == expected
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"states_filter": ["Empty"]}, NAMES),
+        ({"states_filter": [" eMPTY "]}, NAMES),
+        ({"states_filter": ["Stable", "CompletingRebalance"]}, ["inhabited"]),
+        ({"states_filter": ["NoSuchState"]}, []),
+        ({"types_filter": ["cLASSIC"]}, [*NAMES, "inhabited"]),
+        ({"types_filter": ["consumer"]}, []),
+        ({"types_filter": ["nothing known"]}, []),
+        ({"types_filter": ["classic"], "states_filter": ["completingrebalance"]}, ["inhabited"]),
+    ],
+)
+def test_groups_are_chosen_by_state_and_type(
+    machine: SimulatedMachine, filters: dict[str, list[str]], expected: list[str]
+) -> None:
+    assert listed(machine, **filters) == expected
+
+
+def test_no_list_is_given_while_a_shard_loads() -> None:
+    machine = machine_with_groups()
+    commit(machine, "g", {T0: 1})
+    machine.kill()
+    machine.boot()
+    response = machine.ask(ListGroupsRequest())
+    assert (response.error_code, response.groups) == (LOADING, [])
+    machine.schedule.run_for(1_000)
+    assert listed(machine) == ["g"]
+
+
+def test_without_a_coordinator_there_are_no_groups() -> None:
+    assert listed(machine_with_topic(1)) == []
+
+
+# DescribeGroups
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_groups_are_described_in_the_order_asked_for(
+    machine: SimulatedMachine, version: int
+) -> None:
+    names = [*reversed(NAMES), "nobody", "inhabited"]
+    response = machine.ask(DescribeGroupsRequest(names), version)
+    assert [group.group_id for group in response.groups] == names
+    *simple, nobody, inhabited = response.groups
+    assert {(group.error_code, group.group_state) for group in simple} == {(0, "Empty")}
+    assert nobody.group_state == "Dead"
+    assert nobody.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else 0)
+    assert (inhabited.group_state, inhabited.protocol_type) == ("CompletingRebalance", "consumer")
+    assert [member.client_id for member in inhabited.members] == ["simulation"]
+    assert {group.authorized_operations for group in response.groups} == {NOT_ASKED}
+
+
+def test_operations_are_told_when_asked_for(machine: SimulatedMachine) -> None:
+    request = DescribeGroupsRequest([NAMES[0], "nobody"], include_authorized_operations=True)
+    known, unknown = machine.ask(request, 6).groups
+    assert (known.authorized_operations, unknown.authorized_operations) == (
+        GROUP_OPERATIONS,
+        NOT_ASKED,
+    )
+    assert [group.authorized_operations for group in machine.ask(request, 5).groups] == [
+        GROUP_OPERATIONS,
+        GROUP_OPERATIONS,
+    ]
+
+
+def test_a_group_that_loads_is_not_described() -> None:
+    machine = machine_with_groups()
+    commit(machine, "g", {T0: 1})
+    machine.kill()
+    machine.boot()
+    [group] = machine.ask(DescribeGroupsRequest(["g"])).groups
+    assert (group.group_id, group.error_code, group.group_state) == ("g", LOADING, "")
+    [result] = machine.ask(DeleteGroupsRequest(["g"])).results
+    assert (result.group_id, result.error_code) == ("g", LOADING)
+
+
+def test_a_group_that_lives_elsewhere_is_not_described() -> None:
+    machine = machine_with_topic(1)
+    [group] = machine.ask(DescribeGroupsRequest(["g"])).groups
+    assert group.error_code == NOT_COORDINATOR
+    [result] = machine.ask(DeleteGroupsRequest(["g"])).results
+    assert result.error_code == NOT_COORDINATOR
+
+
+def test_nothing_asked_is_nothing_answered(machine: SimulatedMachine) -> None:
+    assert machine.ask(DescribeGroupsRequest([])).groups == []
+    assert machine.ask(DeleteGroupsRequest([])).results == []
+
+
+# DeleteGroups
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_groups_are_deleted_with_their_offsets(version: int) -> None:
+    machine = machine_with_groups(group_initial_rebalance_delay_ms="0")
+    for name in NAMES:
+        commit(machine, name, {T0: 1})
+    join(machine, "inhabited")
+    names = [*NAMES[:5], "nobody", "inhabited", NAMES[0]]
+    response = machine.ask(DeleteGroupsRequest(names), version)
+    assert {result.group_id: result.error_code for result in response.results} == {
+        **dict.fromkeys(NAMES[:5], 0),
+        "nobody": ErrorCode.GROUP_ID_NOT_FOUND,
+        "inhabited": ErrorCode.NON_EMPTY_GROUP,
+    }
+    assert len(response.results) == len(set(names))
+    reboot(machine)
+    assert set(listed(machine)) - {"inhabited"} == set(NAMES[5:])
+    assert fetch(machine, NAMES[0]) == {}
+    assert fetch(machine, NAMES[5]) == {T0: (1, "", 0)}
