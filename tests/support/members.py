@@ -134,11 +134,12 @@ class ConsumerMember(Member):
         topics: Sequence[str],
         *,
         client_id: str = "consumer-client",
+        member_id: str = "",
         instance_id: str | None = None,
         waits: bool = True,
     ) -> None:
         super().__init__(bootstrap, group, client_id)
-        self.id = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
+        self.id = member_id or base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
         self.epoch = 0
         self._instance_id = instance_id
         answer = self._beat(

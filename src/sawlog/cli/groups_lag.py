@@ -206,7 +206,7 @@ def _show_outlook(entry: dict[str, Any]) -> str:
         return "now"
     if outlook is Outlook.CATCHING_UP:
         return f"in {show_duration(entry['catch_up_s'])}"
-    return outlook.value
+    return str(outlook.value)
 
 
 def show_duration(seconds: float) -> str:

@@ -5,8 +5,9 @@ A rate needs two measurements. What cannot be known is None, and an `Outlook` sa
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from sawlog.client.admin import Admin
@@ -56,23 +57,13 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Records a second, and where that leads."""
+    """Records a second, and where that leads; `catch_up_s` is known of those that get there."""
 
     lag: int | None
     consumed_per_s: float | None
     produced_per_s: float | None
     outlook: Outlook
-
-    @property
-    def catch_up_s(self) -> float | None:
-        if self.outlook is Outlook.CAUGHT_UP:
-            return 0.0
-        if self.outlook is not Outlook.CATCHING_UP:
-            return None
-        assert self.lag is not None
-        assert self.consumed_per_s is not None
-        assert self.produced_per_s is not None
-        return self.lag / (self.consumed_per_s - self.produced_per_s)
+    catch_up_s: float | None
 
 
 def measure(
@@ -142,23 +133,44 @@ def total_pace(
     after: Mapping[TopicPartition, Position],
     seconds: float,
 ) -> Pace:
-    """Of all partitions together whose lag is known: a member reads one after the other, so the
-    sum tells better than the slowest of them when the group has caught up.
+    """Of all partitions whose lag is known. The group is there when its last member is, and a
+    member reads its partitions in turns, so that its sums tell better than each of them.
     """
-    known = {partition: now for partition, now in after.items() if now.lag is not None}
-    paces = [pace(before.get(partition), now, seconds) for partition, now in known.items()]
+    by_member: dict[str, list[Pace]] = defaultdict(list)
+    for partition, now in after.items():
+        if now.lag is not None:
+            owner = "" if now.member is None else now.member.id
+            by_member[owner].append(pace(before.get(partition), now, seconds))
+    is_first = seconds <= 0 or not before.keys() & after.keys()
+    members = [_sum(paces, is_first) for paces in by_member.values()]
+    total = _sum([each for paces in by_member.values() for each in paces], is_first)
+    last = max(members, key=_distance, default=total)
+    return replace(total, outlook=last.outlook, catch_up_s=last.catch_up_s)
+
+
+def _sum(paces: list[Pace], is_first: bool) -> Pace:
     lag = sum(max(0, each.lag or 0) for each in paces) if paces else None
     measured = [each for each in paces if each.consumed_per_s is not None]
     consumed = sum(each.consumed_per_s or 0.0 for each in measured) if measured else None
     produced = sum(each.produced_per_s or 0.0 for each in measured) if measured else None
-    is_first = not any(partition in before for partition in known) or seconds <= 0
     return _pace(lag, consumed, produced, is_first=is_first)
+
+
+def _distance(found: Pace) -> tuple[int, float]:
+    """The further, the worse: never before unknown, unknown before late, late before soon."""
+    if found.catch_up_s is not None:
+        return 0, found.catch_up_s
+    return (2 if found.outlook is Outlook.NEVER else 1), 0.0
 
 
 def _pace(
     lag: int | None, consumed: float | None, produced: float | None, *, is_first: bool
 ) -> Pace:
-    return Pace(lag, consumed, produced, _outlook(lag, consumed, produced, is_first))
+    outlook = _outlook(lag, consumed, produced, is_first)
+    catch_up_s = 0.0 if outlook is Outlook.CAUGHT_UP else None
+    if lag and consumed and produced is not None and outlook is Outlook.CATCHING_UP:
+        catch_up_s = lag / (consumed - produced)
+    return Pace(lag, consumed, produced, outlook, catch_up_s)
 
 
 def _outlook(

@@ -2,12 +2,14 @@
 
 import pytest
 
+from sawlog.client.groups import GroupMember
 from sawlog.client.lag import Outlook, Position, pace, total_pace
 from sawlog.client.leaders import partition_of
 
 
-def at(committed: int | None, end: int | None) -> Position:
-    return Position(committed, end, None)
+def at(committed: int | None, end: int | None, member: str = "") -> Position:
+    owner = GroupMember(member, None, "client", "/127.0.0.1", ()) if member else None
+    return Position(committed, end, owner)
 
 
 def test_a_group_that_reads_faster_than_is_written_gets_there() -> None:
@@ -53,6 +55,20 @@ def test_partitions_are_read_one_after_the_other_so_sums_tell_of_the_group() -> 
     found = total_pace(before, after, 10)
     assert (found.lag, found.consumed_per_s, found.produced_per_s) == (160, 5.0, 1.0)
     assert found.catch_up_s == 40.0
+
+
+def test_a_group_is_there_when_its_last_member_is() -> None:
+    first, second = partition_of("t", 0), partition_of("t", 1)
+    before = {first: at(0, 100, "a"), second: at(0, 100, "b")}
+    after = {first: at(50, 100, "a"), second: at(10, 100, "b")}
+    found = total_pace(before, after, 10)
+    assert (found.lag, found.consumed_per_s, found.catch_up_s) == (140, 6.0, 90.0)
+    after[first] = at(0, 100, "a")
+    assert total_pace(before, after, 10).outlook is Outlook.NO_COMMITS
+    after[second] = at(10, 120, "b")
+    assert total_pace(before, after, 10).outlook is Outlook.NEVER
+    after = {first: at(100, 100, "a"), second: at(100, 100, "b")}
+    assert total_pace(before, after, 10).outlook is Outlook.CAUGHT_UP
 
 
 def test_an_offset_beyond_the_end_hides_no_lag_of_others() -> None:
