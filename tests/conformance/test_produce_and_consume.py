@@ -36,14 +36,12 @@ ROWS = [
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_records_come_back_as_they_were_sent(
-    library: Library, broker, target, create_topic, topic, codec
+    library: Library, broker, create_topic, topic, codec
 ) -> None:
     create_topic(topic)
     placed = library.produce(topic, ROWS, codec=codec)
     assert placed == [Placed(0, offset) for offset in range(len(ROWS))]
     assert library.consume(topic, len(ROWS)) == ROWS
-    if isinstance(library, Confluent) and codec == "lz4" and target == "sawlog":
-        codec = "none"  # librdkafka takes a broker without groups for one too old for lz4
     assert codec in codecs_stored(broker, topic)  # a small batch may have gone as it was
 
 
