@@ -22,6 +22,7 @@ from sawlog.protocol.messages.find_coordinator_response import (
     FindCoordinatorResponse,
 )
 from sawlog.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
+from sawlog.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
 from sawlog.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -295,3 +296,27 @@ def test_a_broker_that_loads_is_asked_again_for_its_groups(
     broker.reply(ApiKey.LIST_GROUPS, ListGroupsResponse(error_code=code))
     broker.stand(ApiKey.LIST_GROUPS, ListGroupsResponse(groups=[ListedGroup("g")]))
     assert [each.id for each in admin.list_groups()] == ["g"]
+
+
+def test_every_broker_is_asked_for_its_own_groups(broker: ScriptedBroker) -> None:
+    with ScriptedBroker() as second:
+        second.offers = broker.offers
+        nodes = {NODE_ID: broker, NODE_ID + 1: second}
+        metadata = MetadataResponse(
+            brokers=[MetadataResponseBroker(node, at.host, at.port) for node, at in nodes.items()]
+        )
+        places = [Coordinator(f"of-{node}", node, at.host, at.port) for node, at in nodes.items()]
+        for node, at in nodes.items():
+            at.stand(ApiKey.METADATA, metadata)
+            at.stand(ApiKey.FIND_COORDINATOR, FindCoordinatorResponse(coordinators=places))
+            at.stand(ApiKey.OFFSET_FETCH, offsets)
+            listed = [ListedGroup("moving"), ListedGroup(f"of-{node}")]
+            at.stand(ApiKey.LIST_GROUPS, ListGroupsResponse(groups=listed))
+        with Cluster(broker.bootstrap) as cluster:
+            admin = GroupAdmin(cluster)
+            names = ["moving", f"of-{NODE_ID}", f"of-{NODE_ID + 1}"]
+            assert [each.id for each in admin.list_groups()] == names
+            assert list(admin.committed_offsets(names[1:])[0]) == names[1:]
+        for node, at in nodes.items():
+            (asked,) = at.asked(ApiKey.OFFSET_FETCH)
+            assert [each.group_id for each in asked.groups] == [f"of-{node}"]
