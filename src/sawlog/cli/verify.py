@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from crc32c import crc32c
-
 from sawlog.cli.output import counted
 from sawlog.cli.promises import Promises, missing_logs, read_promises
 from sawlog.cli.segments import (
@@ -20,6 +18,7 @@ from sawlog.cli.segments import (
     walk,
 )
 from sawlog.core.errors import KafkaError
+from sawlog.protocol.checksum import crc32c
 from sawlog.protocol.records import iterate
 
 _MAX_DECOMPRESSED_BYTES = 1024 * 1024 * 1024

@@ -13,11 +13,10 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from crc32c import crc32c
-
 from sawlog.cluster.tree import Change, Tree
 from sawlog.core.log import EventLogger
 from sawlog.core.ports import Disk, DiskError, File
+from sawlog.protocol.checksum import crc32c
 
 SNAPSHOT = "store.snapshot"
 JOURNAL_PREFIX = "store.journal."

@@ -9,10 +9,9 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ports import Buffer
+from sawlog.protocol.checksum import crc32c
 
 _LAYOUT = struct.Struct(">qiibIhiqqqhii")
 _LENGTH = struct.Struct(">8xi")

@@ -9,8 +9,6 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ports import Buffer
 from sawlog.protocol.batches import (
@@ -22,6 +20,7 @@ from sawlog.protocol.batches import (
     BatchHeader,
     read_header,
 )
+from sawlog.protocol.checksum import crc32c
 from sawlog.protocol.compression import Codec, compress, decompress
 from sawlog.protocol.varint import encode_varint, read_varint
 

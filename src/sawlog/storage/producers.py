@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.batches import BatchHeader
+from sawlog.protocol.checksum import crc32c
 from sawlog.storage.files import CorruptFile
 
 BATCHES_KEPT = 5
