@@ -235,3 +235,38 @@ def test_groups_do_not_disturb_each_other() -> None:
     world.pass_ms(COMMIT_MS)
     assert other.code is ErrorCode.NONE
     assert (world.group().state_name, world.group().generation) == ("Stable", 1)
+
+
+def test_after_a_long_wait_in_a_join_a_silent_member_has_a_session_and_no_more() -> None:
+    world = ClassicWorld()
+    first, second = world.stable(2)
+    waiting = world.join(first)
+    keep_alive(world, 2 * SESSION_MS, second)
+    world.join(second)
+    assert waiting.code is ErrorCode.NONE
+    keep_alive(world, SESSION_MS, second)
+    assert set(world.group().members) == {second}
+
+
+def test_after_a_long_wait_in_a_sync_a_silent_member_has_a_session_and_no_more() -> None:
+    world = ClassicWorld()
+    leader, follower, _ = joined_twice(world)
+    waiting = world.sync(follower, 2)
+    keep_alive(world, 2 * SESSION_MS, leader)
+    again = world.join(leader, protocols=(("range", b"new"),))
+    assert waiting.code is ErrorCode.REBALANCE_IN_PROGRESS
+    world.pass_ms(SESSION_MS - 1)
+    assert not again.is_answered
+    world.pass_ms(1)
+    assert again.response.generation_id == 3
+    assert set(world.group().members) == {leader}
+
+
+def test_an_assignment_is_a_sign_of_life_of_the_leader() -> None:
+    world = ClassicWorld()
+    leader, follower, _ = joined_twice(world)
+    world.pass_ms(SESSION_MS - 1)
+    world.heartbeat(follower, 2)
+    world.sync(leader, 2, {})
+    world.pass_ms(SESSION_MS - 1)
+    assert set(world.group().members) == {leader, follower}

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from sawlog.core.errors import ErrorCode
+from sawlog.protocol.codec import encode
+from sawlog.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from support.classic import COMMIT_MS, REBALANCE_MS, SESSION_MS, Asked, ClassicWorld
 
 
@@ -197,3 +199,31 @@ def test_the_new_id_is_still_known_after_a_restart() -> None:
     world.restart()
     assert world.heartbeat(back, 1, instance="b").code is ErrorCode.NONE
     assert world.heartbeat(second, 1, instance="b").code is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_member_that_comes_back_and_does_not_sync_is_out() -> None:
+    world = ClassicWorld()
+    joins = [world.join(instance=name) for name in "ab"]
+    world.pass_ms(COMMIT_MS)
+    leader = joins[0].response
+    world.sync(leader.member_id, 1, {})
+    world.pass_ms(COMMIT_MS)
+    back = come_back(world, "b").response.member_id
+    for _ in range(2 * REBALANCE_MS // SESSION_MS):
+        world.heartbeat(leader.member_id, 1)
+        world.heartbeat(back, 1)
+        world.pass_ms(SESSION_MS // 2)
+    assert set(world.group().members) == {leader.member_id}
+
+
+def test_a_member_that_comes_back_may_read_other_topics() -> None:
+    def reads(topic: str) -> tuple[tuple[str, bytes], ...]:
+        said = b"\0\0" + encode(ConsumerProtocolSubscription([topic]), 0)
+        return (("range", said),)
+
+    world = ClassicWorld()
+    static_pair(world, protocols=reads("old"))
+    come_back(world, "b", protocols=reads("new"))
+    assert world.group().state_name == "Stable"
+    assert [world.group().is_subscribed_to(topic) for topic in ("old", "new")] == [True, True]
+    assert not world.group().is_subscribed_to("other")
