@@ -18,6 +18,7 @@ from rich.table import Table
 from bench import chart, document
 from bench.brokers import Name
 from bench.process import ChildFailed
+from bench.raw import BadAnswer
 from bench.restarts import NEEDED_BYTES
 from bench.results import Results
 from bench.runs import GIGABYTE, ROOT, Measured
@@ -30,13 +31,15 @@ DOCUMENTS = ROOT / "docs"
 QUICK_FACTOR = 0.25
 LEAST_DISK_BYTES = 6_000_000_000
 TOLD = (
-    (Metric.RATE, "records/s"),
+    (Metric.RATE, "a second"),
     (Metric.BROKER_CPU, "s broker CPU"),
     (Metric.P99, "ms p99"),
+    (Metric.REBALANCE, "ms to rebalance"),
     (Metric.FIRST_ANSWER, "s to first answer"),
     (Metric.RESIDENT_IDLE, "MB resident"),
     (Metric.OPEN_5000, "s to open"),
     (Metric.RECOVER_10GB, "s to recover"),
+    (Metric.LOAD_OFFSETS, "s to load"),
     (Metric.OTHERS, "cores used by others"),
 )
 
@@ -181,7 +184,7 @@ def main(given: list[str]) -> int:
         results.machine["shared with others"] = "the calmest of up to three runs counts"
     try:
         measure(plan, results, console)
-    except (ChildFailed, KafkaException) as failure:
+    except (ChildFailed, BadAnswer, KafkaException) as failure:
         console.print(f"[red]failed:[/] {failure}", highlight=False)
         return 1
     finally:

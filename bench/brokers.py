@@ -20,11 +20,16 @@ BYTECODE = Path(__file__).resolve().parent.parent / ".cache" / "bytecode"
 START_TIMEOUT_S = 120.0
 CONNECT_AGAIN_S = 0.002
 API_VERSIONS, VERSION, CORRELATION = 18, 0, 7
+# A group of the benchmark is complete when its members are there: nobody is waited for, and a new
+# target is made for every one that joins.
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+}
 # Kafka keeps a deleted topic's files for a minute; the next run should not find them in its way.
 KAFKA_SETTINGS = {
     "log.segment.delete.delay.ms": "1000",
     "log.initial.task.delay.ms": "1000",
-    "offsets.topic.num.partitions": "1",
 }
 
 
@@ -55,8 +60,9 @@ def start(
 ) -> Broker:
     """Starts a broker on the data under `directory` and returns at its first answer."""
     directory.mkdir(parents=True, exist_ok=True)
+    settings = {**SETTINGS, **(settings or {})}
     if name is Name.KAFKA:
-        node = KafkaNode(directory, {**KAFKA_SETTINGS, **(settings or {})})
+        node = KafkaNode(directory, {**KAFKA_SETTINGS, **settings})
         if not node.data.exists():
             node.format()
         return _launch(name, node.command(), node.data, directory, node.port)
@@ -64,7 +70,7 @@ def start(
     data = directory / "data"
     command = [*python, "-m", "sawlog.cli.main", "broker"]
     command += ["--data", os.fspath(data), "--listen", f"{HOST}:{port}"]
-    for key, value in (settings or {}).items():
+    for key, value in settings.items():
         command += ["--set", f"{key}={value}"]
     return _launch(name, command, data, directory, port)
 

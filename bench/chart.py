@@ -29,6 +29,13 @@ LABELS = {
     "produce-all": "produce 1 KB, acks=all, flushed",
     "single": "one record a request",
     "consume": "consume, 6 partitions",
+    "consume-java": "consume, ConsumerPerformance",
+    "commits": "offset commits, flushed",
+    **{
+        f"rebalance-{protocol}-{members}": f"{members} members, {protocol} protocol"
+        for protocol in ("classic", "consumer")
+        for members in (2, 20, 200)
+    },
     "latency-1": "p99 at 2,000/s, acks=1",
     "latency-all": "p99 at 2,000/s, acks=all, flushed",
 }
@@ -73,8 +80,9 @@ class Group:
 
 def groups(results: Results) -> list[Group]:
     """What is worth a picture: throughput, CPU, and the small numbers."""
-    loads = [work.name for work in results.measured() if work.kind in (Kind.PRODUCE, Kind.CONSUME)]
-    paced = [work.name for work in results.measured() if work.kind is Kind.PACE_LIBRDKAFKA]
+    loads = _names(results, Kind.PRODUCE, Kind.CONSUME, Kind.CONSUME_JAVA, Kind.COMMIT)
+    paced = _names(results, Kind.PACE_LIBRDKAFKA)
+    rebalances = _names(results, Kind.REBALANCE)
     small = [
         ("start", Metric.FIRST_ANSWER, "start to first answer"),
         ("start", Metric.RESIDENT_IDLE, "resident memory, idle"),
@@ -86,9 +94,17 @@ def groups(results: Results) -> list[Group]:
         Group(
             "CPU of the broker (less is better)", _bars(results, _named(loads, Metric.BROKER_CPU))
         ),
+        Group(
+            "Rebalance of a group (less is better)",
+            _bars(results, _named(rebalances, Metric.REBALANCE)),
+        ),
         Group("Start, memory, latency (less is better)", _bars(results, small)),
     ]
     return [group for group in made if group.bars]
+
+
+def _names(results: Results, *kinds: Kind) -> list[str]:
+    return [work.name for work in results.of(*kinds)]
 
 
 def _named(names: Iterable[str], metric: Metric) -> list[tuple[str, Metric, str]]:

@@ -9,14 +9,20 @@ INTRODUCTION = """\
 
 Written by `make bench`; change it by running that again. Both brokers run on the same machine and
 the same file system, on loopback, and only one is loaded at a time. The producer is Kafka's own
-`ProducerPerformance`, the consumer is librdkafka with `assign`. Apache Kafka 4.3.0 has its usual
-1 GB heap and G1, and several million records behind it before anything counts. Values are
-medians; `±` is half the distance between the best and the worst round. The two brokers take turns,
-and a ratio is the median of the rounds' ratios, Sawlog's value over Kafka's: a machine that is
-slower for a minute is so for both.
+`ProducerPerformance`, the consumer is librdkafka with `assign`, and Kafka's `ConsumerPerformance`
+in a group. Apache Kafka 4.3.0 has its usual 1 GB heap and G1, and several million records behind it
+before anything counts. Values are medians; `±` is half the distance between the best and the worst
+round. The two brokers take turns, and a ratio is the median of the rounds' ratios, Sawlog's value
+over Kafka's: a machine that is slower for a minute is so for both.
 
 Under `acks=all` Sawlog answers when the records are on the disk (`fdatasync`, in groups), Kafka
-when they are in the page cache.
+when they are in the page cache. So it is with offset commits, and with whatever else a group must
+remember.
+
+A rebalance takes from the last JoinGroup sent (in the consumer protocol: from the last heartbeat
+that joins) to the last assignment received, with two partitions a member and no initial delay.
+Members of the classic protocol join again, those of the consumer protocol are new every time and
+get a new target with each that joins. All members are one driver that answers at once.
 
 ![Sawlog's values as ratios to Apache Kafka's](benchmarks.svg)
 """
@@ -32,6 +38,7 @@ SHORT = {
     Metric.RATE: "throughput",
     Metric.BROKER_CPU: "broker CPU",
     Metric.P99: "99th percentile",
+    Metric.REBALANCE: "time to rebalance",
     **{metric: title.rpartition(",")[0] for metric, title in START_TITLES.items()},
 }
 

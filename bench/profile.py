@@ -40,7 +40,8 @@ def perf_report(recording: Path) -> str:
 
 def main(given: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.profile", description=__doc__)
-    parser.add_argument("workload", choices=[w.name for w in BY_NAME.values() if w.records])
+    loads = [workload.name for workload in BY_NAME.values() if workload.kind in runs.LOADS]
+    parser.add_argument("workload", choices=loads)
     parser.add_argument("--tool", choices=["pyinstrument", "perf"], default="pyinstrument")
     parser.add_argument("--factor", type=float, default=1.0, help="share of the records (1.0)")
     options = parser.parse_args(given)

@@ -1,7 +1,8 @@
-"""How fast Sawlog comes back: with thousands of partitions, and with much log after kill -9.
+"""How fast a broker comes back: with thousands of partitions, with much log after kill -9, and
+with many committed offsets.
 
-Neither needs Kafka beside it: the targets are seconds. The partitions hold a record each, so that
-nothing is gained by opening an empty one; the recovery tells what it read, too.
+The first two need no Kafka beside them: the targets are seconds. The partitions hold a record each,
+so that nothing is gained by opening an empty one; the recovery tells what it read, too.
 """
 
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from bench import brokers, topics
+from bench import brokers, commits, topics
 from bench.brokers import Broker, Name
 from bench.process import ChildFailed
 from bench.producer_performance import CLASS, OPTIONS
@@ -24,12 +25,13 @@ LOG_BYTES = 10_000_000_000
 # Beside the log itself, what the producer still has under way when the broker is killed.
 NEEDED_BYTES = 12_000_000_000
 FILL_TIMEOUT_S = 900.0
+COMMITTED_GROUPS, COMMITTED_PARTITIONS = 1_000, 100
 TIMEOUT_S = 60.0
 
 
-def open_partitions(directory: Path) -> Measured:
+def open_partitions(directory: Path, name: Name) -> Measured:
     """Start to first answer, and to the end offset of the last partition, after a clean stop."""
-    broker = brokers.start(Name.SAWLOG, directory)
+    broker = brokers.start(name, directory)
     try:
         for number in range(TOPICS):
             topics.create(broker.bootstrap, f"many-{number}", PARTITIONS)
@@ -37,7 +39,7 @@ def open_partitions(directory: Path) -> Measured:
     finally:
         broker.server.stop()
     began = time.monotonic()
-    broker = brokers.start(Name.SAWLOG, directory)
+    broker = brokers.start(name, directory)
     try:
         end = _end_offset(broker, f"many-{TOPICS - 1}", PARTITIONS - 1)
         opened_s = time.monotonic() - began
@@ -69,15 +71,15 @@ def _end_offset(broker: Broker, topic: str, partition: int) -> int:
         consumer.close()
 
 
-def recover_log(directory: Path) -> Measured:
+def recover_log(directory: Path, name: Name) -> Measured:
     """kill -9 in the middle of the writing, then start to first answer and the bytes read."""
-    broker = brokers.start(Name.SAWLOG, directory)
+    broker = brokers.start(name, directory)
     try:
         topics.create(broker.bootstrap, "large", 6)
         _fill(broker)
     finally:
         broker.server.kill()
-    broker = brokers.start(Name.SAWLOG, directory)
+    broker = brokers.start(name, directory)
     try:
         return {
             Metric.RECOVER_10GB: broker.first_answer_s,
@@ -116,7 +118,27 @@ def _log_bytes(data: Path) -> int:
     return sum(path.stat().st_size for path in data.glob("large-*/*.log"))
 
 
-MEASURES: dict[str, Callable[[Path], Measured]] = {
+def load_offsets(directory: Path, name: Name) -> Measured:
+    """From the start of the process to the answer about the last of all groups."""
+    broker = brokers.start(name, directory)
+    try:
+        topics.create(broker.bootstrap, "committed", COMMITTED_PARTITIONS)
+        commits.fill(broker.bootstrap, "committed", COMMITTED_GROUPS, COMMITTED_PARTITIONS)
+    finally:
+        broker.server.stop()
+    began = time.monotonic()
+    broker = brokers.start(name, directory)
+    try:
+        commits.wait_for_all(broker.bootstrap, "committed", COMMITTED_GROUPS)
+        loaded_s = time.monotonic() - began
+        commits.check_all(broker.bootstrap, COMMITTED_GROUPS, COMMITTED_PARTITIONS)
+        return {Metric.LOAD_OFFSETS: loaded_s, Metric.FIRST_ANSWER: broker.first_answer_s}
+    finally:
+        broker.server.stop()
+
+
+MEASURES: dict[str, Callable[[Path, Name], Measured]] = {
     "partitions": open_partitions,
     "recovery": recover_log,
+    "offsets": load_offsets,
 }

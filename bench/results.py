@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.brokers import Name
-from bench.workloads import BY_NAME, WORKLOADS, Metric, Target, Workload
+from bench.workloads import BY_NAME, WORKLOADS, Kind, Metric, Target, Workload
 
 Values = dict[str, dict[str, dict[str, list[float]]]]
 
@@ -70,6 +70,9 @@ class Results:
 
     def measured(self) -> list[Workload]:
         return [workload for workload in WORKLOADS if workload.name in self.values]
+
+    def of(self, *kinds: Kind) -> list[Workload]:
+        return [workload for workload in self.measured() if workload.kind in kinds]
 
     def verdicts(self) -> Iterator[Verdict]:
         for workload in self.measured():

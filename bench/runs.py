@@ -8,16 +8,16 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import topics
+from bench import consumer_performance, topics
 from bench.brokers import Broker
 from bench.process import Finished, machine_busy_s, run_to_end
 from bench.producer_performance import Summary, produce
-from bench.workloads import PACE_PER_S, Kind, Metric, Workload
+from bench.workloads import COMMIT_CONNECTIONS, PACE_PER_S, Kind, Metric, Workload
 
 ROOT = Path(__file__).resolve().parent.parent
 GIGABYTE = 1e9
@@ -47,22 +47,17 @@ def metered(broker: Broker) -> Iterator[Meter]:
     broker.server.check_running()
     broker_s = broker.server.cpu_s() - cpu_s
     client_s = meter.client.cpu_s if meter.client else 0.0
-    others_s = machine_busy_s() - busy_s - broker_s - client_s
+    others_s = max(0.0, machine_busy_s() - busy_s - broker_s - client_s)
     meter.measured[Metric.BROKER_CPU] = broker_s
     meter.measured[Metric.CLIENT_CPU] = client_s
-    meter.measured[Metric.OTHERS] = max(0.0, others_s) / (time.monotonic() - began)
+    meter.measured[Metric.OTHERS_CPU] = others_s
+    meter.measured[Metric.OTHERS] = others_s / (time.monotonic() - began)
 
 
 def run(workload: Workload, broker: Broker, topic: str) -> Measured:
     """One run on a fresh topic, which is gone again when this returns."""
-    carry_out = {
-        Kind.PRODUCE: _produce,
-        Kind.CONSUME: _consume,
-        Kind.PACE_JAVA: _pace_java,
-        Kind.PACE_LIBRDKAFKA: _pace_librdkafka,
-    }[workload.kind]
     with topics.fresh(broker, topic, workload.partitions):
-        return carry_out(workload, broker, topic)
+        return LOADS[workload.kind](workload, broker, topic)
 
 
 def _produce(workload: Workload, broker: Broker, topic: str) -> Measured:
@@ -87,9 +82,19 @@ def _consume(workload: Workload, broker: Broker, topic: str) -> Measured:
     with metered(broker) as meter:
         arguments = ["consume", broker.bootstrap, topic]
         arguments += [str(workload.partitions), str(workload.records)]
-        meter.client = _librdkafka(arguments)
-        told = json.loads(meter.client.output.splitlines()[-1])
+        meter.client = _client("librdkafka", arguments)
+        told = _told(meter.client)
     return _with_rates(meter.measured, workload, told["records"] / told["elapsed_s"])
+
+
+def _consume_java(workload: Workload, broker: Broker, topic: str) -> Measured:
+    _send(workload, broker, topic)
+    os.sync()
+    with metered(broker) as meter:
+        summary, meter.client = consumer_performance.consume(
+            broker.bootstrap, topic, records=workload.records
+        )
+    return _with_rates(meter.measured, workload, summary.records_per_s)
 
 
 def _with_rates(measured: Measured, workload: Workload, records_per_s: float) -> Measured:
@@ -118,11 +123,45 @@ def _pace_librdkafka(workload: Workload, broker: Broker, topic: str) -> Measured
     with metered(broker) as meter:
         arguments = ["pace", broker.bootstrap, topic, str(PACE_PER_S), str(LIBRDKAFKA_WARMUP_S)]
         arguments += [str(workload.records / PACE_PER_S), workload.properties["acks"]]
-        meter.client = _librdkafka(arguments)
-        told = json.loads(meter.client.output.splitlines()[-1])
+        meter.client = _client("librdkafka", arguments)
+        told = _told(meter.client)
     return {**meter.measured, Metric.P50: told["p50_ms"], Metric.P99: told["p99_ms"]}
 
 
-def _librdkafka(arguments: list[str]) -> Finished:
-    command = [sys.executable, "-m", "bench.librdkafka", *arguments]
+def _rebalance(workload: Workload, broker: Broker, topic: str) -> Measured:
+    with metered(broker) as meter:
+        numbers = (workload.members, workload.partitions, workload.rebalances)
+        arguments = [workload.protocol, broker.bootstrap, topic, *map(str, numbers)]
+        meter.client = _client("members", arguments)
+    return {**meter.measured, Metric.REBALANCE: _told(meter.client)["median_ms"]}
+
+
+def _commit(workload: Workload, broker: Broker, topic: str) -> Measured:
+    with metered(broker) as meter:
+        numbers = (COMMIT_CONNECTIONS, workload.records)
+        meter.client = _client("commits", [broker.bootstrap, topic, *map(str, numbers)])
+    told = _told(meter.client)
+    return {**meter.measured, Metric.RATE: told["commits"] / told["elapsed_s"]}
+
+
+def _client(module: str, arguments: list[str]) -> Finished:
+    """One of our own clients, run to its end."""
+    command = [sys.executable, "-m", f"bench.{module}", *arguments]
     return run_to_end(command, CLIENT_TIMEOUT_S, cwd=ROOT)
+
+
+def _told(client: Finished) -> dict[str, float]:
+    found: dict[str, float] = json.loads(client.output.splitlines()[-1])
+    return found
+
+
+LOADS: dict[Kind, Callable[[Workload, Broker, str], Measured]] = {
+    Kind.PRODUCE: _produce,
+    Kind.CONSUME: _consume,
+    Kind.CONSUME_JAVA: _consume_java,
+    Kind.PACE_JAVA: _pace_java,
+    Kind.PACE_LIBRDKAFKA: _pace_librdkafka,
+    Kind.REBALANCE: _rebalance,
+    Kind.COMMIT: _commit,
+}
+"""What a running broker can be loaded with."""

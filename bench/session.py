@@ -27,6 +27,9 @@ WARMUP_SHARE = {
     "produce-all": 0.4,
     "single": 0.3,
     "consume": 0.5,
+    "rebalance-classic-200": 1.0,
+    "rebalance-consumer-200": 1.0,
+    "commits": 1.0,
 }
 
 
@@ -47,15 +50,18 @@ class Plan:
 
     @property
     def loads(self) -> list[Workload]:
-        chosen = self.of(Kind.PRODUCE, Kind.CONSUME, Kind.PACE_JAVA, Kind.PACE_LIBRDKAFKA)
-        return [workload.scaled(self.factor) for workload in chosen]
+        return [workload.scaled(self.factor) for workload in self.of(*runs.LOADS)]
+
+    def restarted(self, workload: Workload) -> list[Name]:
+        """Those whose restart is measured."""
+        return [name for name in self.names if workload.beside_kafka or name is Name.SAWLOG]
 
     def steps(self) -> int:
         starts = (1 + self.rounds) * len(self.of(Kind.START))
         warmups = len(WARMUP_SHARE) if self.loads and self.warmup_factor else 0
         per_broker = starts + warmups + self.rounds * len(self.loads)
-        restarted = len(self.of(Kind.RESTART)) if Name.SAWLOG in self.names else 0
-        return per_broker * len(self.names) + restarted
+        restarts = sum(len(self.restarted(workload)) for workload in self.of(Kind.RESTART))
+        return per_broker * len(self.names) + restarts
 
 
 # Called when a step begins (no values) and when it has ended (with them).
@@ -77,9 +83,9 @@ def compare(plan: Plan, results: Results, listener: Listener) -> None:
             with _running(plan) as started:
                 _warm_up(plan, started, listener)
                 _measure_rounds(plan, started, results, listener)
-        if Name.SAWLOG in plan.names:
-            for workload in plan.of(Kind.RESTART):
-                _measure_restart(plan, workload, results, listener)
+        for workload in plan.of(Kind.RESTART):
+            for name in plan.restarted(workload):
+                _measure_restart(plan, workload, name, results, listener)
     finally:
         shutil.rmtree(plan.directory, ignore_errors=True)
 
@@ -159,13 +165,16 @@ def _calmest(plan: Plan, workload: Workload, broker: Broker, topic: str) -> runs
     return min(tries, key=lambda measured: measured[Metric.OTHERS])
 
 
-def _measure_restart(plan: Plan, workload: Workload, results: Results, listener: Listener) -> None:
-    listener(workload.name, None)
+def _measure_restart(
+    plan: Plan, workload: Workload, name: Name, results: Results, listener: Listener
+) -> None:
+    step = f"restart {name}: {workload.name}"
+    listener(step, None)
     directory = plan.directory / workload.name
     try:
-        measured = restarts.MEASURES[workload.name](directory)
-        _keep(results, workload.name, Name.SAWLOG, measured)
-        listener(workload.name, measured)
+        measured = restarts.MEASURES[workload.name](directory, name)
+        _keep(results, workload.name, name, measured)
+        listener(step, measured)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -18,15 +18,15 @@ class Section:
     rows: tuple[tuple[str, ...], ...]
 
 
+OTHERS_TITLE = "CPU of neither broker nor client, s (kernel workers that flush among them)"
 COMPARED = ("Apache Kafka", "Sawlog", "ratio", "target", "reached")
 
 
 def sections(results: Results) -> list[Section]:
     """Only those that hold anything."""
-    loads = [work for work in results.measured() if work.kind in (Kind.PRODUCE, Kind.CONSUME)]
-    paced = [
-        work for work in results.measured() if work.kind in (Kind.PACE_JAVA, Kind.PACE_LIBRDKAFKA)
-    ]
+    loads = results.of(Kind.PRODUCE, Kind.CONSUME, Kind.CONSUME_JAVA)
+    paced = results.of(Kind.PACE_JAVA, Kind.PACE_LIBRDKAFKA)
+    rebalances, commits = results.of(Kind.REBALANCE), results.of(Kind.COMMIT)
     made = [
         _section(results, "Throughput, records/s", loads, Metric.RATE),
         _section(results, "CPU of the broker, s", loads, Metric.BROKER_CPU),
@@ -34,9 +34,15 @@ def sections(results: Results) -> list[Section]:
             results, "CPU of the broker per GB of records, s", loads, Metric.BROKER_CPU_PER_GB
         ),
         _section(results, "CPU of the client, s (information only)", loads, Metric.CLIENT_CPU),
+        _section(results, "Rebalance of a group, ms", rebalances, Metric.REBALANCE),
+        _section(results, "Offset commits/s", commits, Metric.RATE),
+        _section(
+            results, "CPU of the broker for groups, s", [*rebalances, *commits], Metric.BROKER_CPU
+        ),
         _section(results, "Latency at a fixed rate, median, ms", paced, Metric.P50),
         _section(results, "Latency at a fixed rate, 99th percentile, ms", paced, Metric.P99),
         _section(results, "CPU of the broker at a fixed rate, s", paced, Metric.BROKER_CPU),
+        _section(results, OTHERS_TITLE, [*loads, *rebalances, *commits, *paced], Metric.OTHERS_CPU),
         _starts(results),
         _restarts(results),
     ]
@@ -59,8 +65,11 @@ START_TITLES = {
 }
 
 
+RESTART_METRICS = (Metric.OPEN_5000, Metric.RECOVER_10GB, Metric.LOAD_OFFSETS)
+
+
 def _starts(results: Results) -> Section:
-    works = [work for work in results.measured() if work.kind is Kind.START]
+    works = results.of(Kind.START)
     rows = tuple(
         _compared(results, work, title, metric)
         for work in works
@@ -75,16 +84,26 @@ def _any(results: Results, work: Workload, metric: Metric) -> bool:
 
 
 def _restarts(results: Results) -> Section:
-    rows = []
-    for work in results.measured():
-        if work.kind is not Kind.RESTART:
-            continue
-        for target in work.targets:
-            verdict = results.verdict(work.name, target)
-            title = f"{work.title}{_read(results, work)}"
-            value = number(results.median(work.name, Name.SAWLOG, target.metric))
-            rows.append((title, f"{value} s", f"<= {target.bound:g} s", word(verdict.reached)))
-    return Section("Restart", ("", "Sawlog", "target", "reached"), tuple(rows))
+    rows = tuple(
+        _restart(results, work, metric)
+        for work in results.of(Kind.RESTART)
+        for metric in RESTART_METRICS
+        if _any(results, work, metric)
+    )
+    return Section("Restart", ("", "Apache Kafka", "Sawlog", "target", "reached"), rows)
+
+
+def _restart(results: Results, work: Workload, metric: Metric) -> tuple[str, ...]:
+    target = next((target for target in work.targets if target.metric is metric), None)
+    kafka, sawlog = (
+        NONE if value is None else f"{number(value)} s"
+        for value in (results.median(work.name, name, metric) for name in Name)
+    )
+    title = f"{work.title}{_read(results, work)}"
+    if target is None:
+        return (title, kafka, sawlog, "", "")
+    verdict = results.verdict(work.name, target)
+    return (title, kafka, sawlog, f"{bound(target)} s", word(verdict.reached))
 
 
 def _read(results: Results, work: Workload) -> str:

@@ -23,13 +23,19 @@ class Metric(StrEnum):
     OPEN_5000 = "open_5000_s"
     RECOVER_10GB = "recover_10gb_s"
     RECOVERY_READ = "recovery_read_mb"
+    OTHERS_CPU = "others_cpu_s"
+    REBALANCE = "rebalance_ms"
+    LOAD_OFFSETS = "load_offsets_s"
 
 
 class Kind(StrEnum):
     PRODUCE = "produce"
     CONSUME = "consume"
+    CONSUME_JAVA = "consume with ConsumerPerformance"
     PACE_JAVA = "pace with ProducerPerformance"
     PACE_LIBRDKAFKA = "pace with librdkafka"
+    REBALANCE = "rebalance"
+    COMMIT = "commit"
     START = "start"
     RESTART = "restart"
 
@@ -54,9 +60,17 @@ class Workload:
     partitions: int = 6
     properties: Mapping[str, str] = field(default_factory=dict)
     targets: tuple[Target, ...] = ()
+    protocol: str = ""
+    members: int = 0
+    rebalances: int = 0
+    beside_kafka: bool = True
 
     def scaled(self, factor: float) -> "Workload":
-        return replace(self, records=max(1, int(self.records * factor)))
+        return replace(
+            self,
+            records=max(1, int(self.records * factor)),
+            rebalances=max(1, int(self.rebalances * factor)),
+        )
 
 
 def _targets(rate: float, cpu: float) -> tuple[Target, ...]:
@@ -67,6 +81,22 @@ LARGE_BATCHES = {"batch.size": "65536", "linger.ms": "5"}
 AT_ONCE = {"linger.ms": "0"}
 P99_NOT_ABOVE = (Target(Metric.P99, 1.0),)
 PACE_PER_S = 2_000
+COMMIT_CONNECTIONS = 20
+PARTITIONS_A_MEMBER = 2
+
+
+def _rebalance(protocol: str, members: int, rebalances: int) -> Workload:
+    return Workload(
+        f"rebalance-{protocol}-{members}",
+        f"{members} members, {protocol} protocol",
+        Kind.REBALANCE,
+        partitions=members * PARTITIONS_A_MEMBER,
+        targets=(Target(Metric.REBALANCE, 1.0),),
+        protocol=protocol,
+        members=members,
+        rebalances=rebalances,
+    )
+
 
 WORKLOADS = (
     Workload(
@@ -123,6 +153,27 @@ WORKLOADS = (
         targets=_targets(1.2, 0.8),
     ),
     Workload(
+        "consume-java",
+        "consume 100 B, 6 partitions, ConsumerPerformance, a group of one",
+        Kind.CONSUME_JAVA,
+        records=4_000_000,
+        properties={"acks": "1", **LARGE_BATCHES},
+    ),
+    _rebalance("classic", 2, 40),
+    _rebalance("classic", 20, 20),
+    _rebalance("classic", 200, 10),
+    _rebalance("consumer", 2, 40),
+    _rebalance("consumer", 20, 20),
+    _rebalance("consumer", 200, 5),
+    Workload(
+        "commits",
+        f"offset commits, {COMMIT_CONNECTIONS} connections and groups, Sawlog flushing",
+        Kind.COMMIT,
+        records=40_000,
+        partitions=1,
+        targets=(Target(Metric.RATE, 1.0, at_least=True),),
+    ),
+    Workload(
         "latency-1",
         "2,000 records/s, acks=1, librdkafka",
         Kind.PACE_LIBRDKAFKA,
@@ -157,12 +208,19 @@ WORKLOADS = (
         "open 5,000 partitions after a clean stop",
         Kind.RESTART,
         targets=(Target(Metric.OPEN_5000, 2.0, absolute=True),),
+        beside_kafka=False,
     ),
     Workload(
         "recovery",
         "recover 10 GB of log after kill -9",
         Kind.RESTART,
         targets=(Target(Metric.RECOVER_10GB, 5.0, absolute=True),),
+        beside_kafka=False,
+    ),
+    Workload(
+        "offsets",
+        "load 100,000 committed offsets of 1,000 groups after a clean stop",
+        Kind.RESTART,
     ),
 )
 BY_NAME = {workload.name: workload for workload in WORKLOADS}

@@ -1,0 +1,161 @@
+"""Offset commits without members: `python -m bench.commits BOOTSTRAP TOPIC CONNECTIONS COMMITS`.
+
+Prints one line of JSON. Every connection commits for a group of its own, one partition a request
+and one request under way, with frames of which only the offset changes. `fill` and `wait_for_all`
+put many offsets into a broker and find out when it has them again.
+"""
+
+import argparse
+import json
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from bench.raw import BadAnswer, Wire, Wires, check, frame, not_answered, read, wait_for_groups
+from sawlog.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from sawlog.protocol.messages.offset_commit_response import OffsetCommitResponse
+from sawlog.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from sawlog.protocol.messages.offset_fetch_response import OffsetFetchResponse
+
+_MARK = 0x0102030405060708  # an offset that is looked for and replaced
+_OFFSET = struct.Struct(">q")
+FILL_CONNECTIONS = 10
+GROUPS_A_REQUEST = 100
+ASK_AGAIN_S = 0.002
+
+
+def commit(group: str, topic: str, offsets: dict[int, int]) -> OffsetCommitRequest:
+    partitions = [
+        OffsetCommitRequestPartition(partition, offset) for partition, offset in offsets.items()
+    ]
+    return OffsetCommitRequest(
+        group_id=group, topics=[OffsetCommitRequestTopic(topic, partitions=partitions)]
+    )
+
+
+def commits(group: str, topic: str, count: int) -> Iterator[bytes]:
+    """The frames that commit the offsets from 1 to `count`."""
+    before, _, after = frame(commit(group, topic, {0: _MARK})).partition(_OFFSET.pack(_MARK))
+    for offset in range(1, count + 1):
+        yield b"".join((before, _OFFSET.pack(offset), after))
+
+
+def check_commit(received: bytes) -> None:
+    for topic in read(received, OffsetCommitResponse).topics:
+        for partition in topic.partitions:
+            check(partition)
+
+
+def checker() -> Callable[[int, bytes], None]:
+    """Looks into an answer only where it differs from those that were found to be good."""
+    good: set[bytes] = set()
+
+    def checked(_number: int, received: bytes) -> None:
+        if received not in good:
+            check_commit(received)
+            good.add(received)
+
+    return checked
+
+
+def rate(bootstrap: str, topic: str, connections: int, commits_in_all: int) -> dict[str, float]:
+    """Seconds from the first commit sent to the last one answered."""
+    wires = Wires(bootstrap, connections)
+    groups = [f"{topic}-commits-{number}" for number in range(connections)]
+    each = max(1, commits_in_all // connections)
+    wait_for_groups(wires.all[0], groups)
+    frames = [commits(group, topic, each) for group in groups]
+    began, cpu_s = time.perf_counter(), time.process_time()
+    wires.pump(frames, checker())
+    elapsed_s = time.perf_counter() - began
+    driver_s = time.process_time() - cpu_s
+    last = _committed(wires.all[0], groups)
+    wires.close()
+    if any(offsets != [each] for offsets in last.values()):
+        raise BadAnswer("a group does not have the offset that was committed last")
+    return {"commits": each * connections, "elapsed_s": elapsed_s, "driver_cpu_s": driver_s}
+
+
+def _committed(wire: Wire, groups: list[str]) -> dict[str, list[int]]:
+    """All offsets of these groups."""
+    found: dict[str, list[int]] = {}
+    remaining = iter(groups)
+    while some := list(islice(remaining, GROUPS_A_REQUEST)):
+        asked = [OffsetFetchRequestGroup(group, topics=None) for group in some]
+        for group in wire.ask(OffsetFetchRequest(groups=asked), OffsetFetchResponse).groups:
+            check(group)
+            found[group.group_id] = [
+                partition.committed_offset
+                for topic in group.topics
+                for partition in topic.partitions
+            ]
+    return found
+
+
+# Many offsets, and a restart
+
+
+def group_names(count: int) -> list[str]:
+    return [f"offsets-{number}" for number in range(count)]
+
+
+def fill(bootstrap: str, topic: str, groups: int, partitions: int) -> None:
+    """Commits for every group and partition; the offset is the partition's number."""
+    wires = Wires(bootstrap, FILL_CONNECTIONS)
+    names = group_names(groups)
+    wait_for_groups(wires.all[0], names)
+    offsets = {partition: partition for partition in range(partitions)}
+    frames = [
+        (frame(commit(name, topic, offsets)) for name in names[number::FILL_CONNECTIONS])
+        for number in range(FILL_CONNECTIONS)
+    ]
+    wires.pump(frames, lambda _number, received: check_commit(received))
+    wires.close()
+
+
+def wait_for_all(bootstrap: str, topic: str, groups: int) -> None:
+    """Returns when OffsetFetch is answered for every group. Until one is loaded only that is asked
+    for, so that asking costs the broker nothing."""
+    wire = Wire(bootstrap)
+    topics = [OffsetFetchRequestTopics(topic, partition_indexes=[0])]
+    waiting = group_names(groups)
+    while waiting:
+        while not_answered(wire, [OffsetFetchRequestGroup(waiting[0], topics=topics)]):
+            time.sleep(ASK_AGAIN_S)
+        asked = [OffsetFetchRequestGroup(name, topics=topics) for name in waiting]
+        waiting = not_answered(wire, asked)
+    wire.close()
+
+
+def check_all(bootstrap: str, groups: int, partitions: int) -> None:
+    """BadAnswer where an offset that `fill` committed is missing or another one."""
+    wire = Wire(bootstrap)
+    for group, offsets in _committed(wire, group_names(groups)).items():
+        if sorted(offsets) != list(range(partitions)):
+            raise BadAnswer(f"{group} has {len(offsets)} offsets, not those that it committed")
+    wire.close()
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench.commits")
+    parser.add_argument("bootstrap")
+    parser.add_argument("topic")
+    parser.add_argument("connections", type=int)
+    parser.add_argument("commits", type=int)
+    given = parser.parse_args(arguments)
+    print(json.dumps(rate(given.bootstrap, given.topic, given.connections, given.commits)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,153 @@
+"""The members of one group of the consumer protocol (KIP-848), all in one thread.
+
+They behave as real ones do: what a heartbeat is answered is what a member owns from then on, and
+the next one says so. A real one that has nothing to say waits for some seconds; these wait only
+when they have all that the last epoch gives them.
+"""
+
+import struct
+import time
+from base64 import urlsafe_b64encode
+
+from bench.raw import BadAnswer, Wires, check, frame, read
+from sawlog.protocol.messages.consumer_group_heartbeat_request import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from sawlog.protocol.messages.consumer_group_heartbeat_response import (
+    ConsumerGroupHeartbeatResponse,
+)
+
+REBALANCE_MS = 60_000
+JOINING, LEAVING = 0, -1
+_MARK = 0x01020304  # an epoch that is looked for and replaced
+_EPOCH = struct.Struct(">i")
+
+
+def member_id(group_id: str, number: int) -> str:
+    """As long as one of a real client."""
+    return urlsafe_b64encode(f"{group_id}/{number}".encode().rjust(16)[-16:]).decode().rstrip("=")
+
+
+class Member:
+    """What one member knows: its epoch and its partitions, told and not yet told."""
+
+    __slots__ = ("_after", "_before", "_group_id", "_has_news", "_id", "epoch", "owned")
+
+    def __init__(self, group_id: str, number: int) -> None:
+        self._group_id = group_id
+        self._id = member_id(group_id, number)
+        self.epoch = JOINING
+        self.owned: dict[bytes, tuple[int, ...]] = {}
+        self._has_news = False
+        quiet = frame(ConsumerGroupHeartbeatRequest(group_id, self._id, _MARK))
+        self._before, _, self._after = quiet.partition(_EPOCH.pack(_MARK))
+
+    @property
+    def partitions(self) -> int:
+        return sum(map(len, self.owned.values()))
+
+    def join(self, topic: str) -> bytes:
+        return frame(
+            ConsumerGroupHeartbeatRequest(
+                group_id=self._group_id,
+                member_id=self._id,
+                member_epoch=JOINING,
+                rebalance_timeout_ms=REBALANCE_MS,
+                subscribed_topic_names=[topic],
+                topic_partitions=[],
+            )
+        )
+
+    def leave(self) -> bytes:
+        return self._quiet(LEAVING)
+
+    def heartbeat(self) -> bytes:
+        """Tells what the member owns where the last answer changed that."""
+        if not self._has_news:
+            return self._quiet(self.epoch)
+        self._has_news = False
+        return frame(
+            ConsumerGroupHeartbeatRequest(
+                group_id=self._group_id,
+                member_id=self._id,
+                member_epoch=self.epoch,
+                topic_partitions=[
+                    TopicPartitions(topic_id, list(owned)) for topic_id, owned in self.owned.items()
+                ],
+            )
+        )
+
+    def _quiet(self, epoch: int) -> bytes:
+        return b"".join((self._before, _EPOCH.pack(epoch), self._after))
+
+    def heard(self, answer: ConsumerGroupHeartbeatResponse) -> bool:
+        """Whether it was told an assignment."""
+        check(answer)
+        self.epoch = answer.member_epoch
+        if answer.assignment is None:
+            return False
+        told = {one.topic_id: tuple(one.partitions) for one in answer.assignment.topic_partitions}
+        self._has_news = told != self.owned
+        self.owned = told
+        return True
+
+
+class ConsumerGroup:
+    """A group that nobody has used before."""
+
+    def __init__(self, wires: Wires, group_id: str, topic: str, partitions: int) -> None:
+        self.id = group_id
+        self._wires = wires
+        self._topic = topic
+        self._partitions = partitions
+        self.members = [Member(group_id, number) for number in range(len(wires.all))]
+
+    def rebalance(self) -> float:
+        """All join; seconds from the last of them sent to the last assignment received."""
+        wires, members = self._wires.all, self.members
+        joins = [member.join(self._topic) for member in members]
+        for wire, join in zip(wires[:-1], joins[:-1], strict=True):
+            wire.send(join)
+        began = last_told = time.perf_counter()
+        wires[-1].send(joins[-1])
+        joined: set[int] = set()
+        done: set[int] = set()
+        last_epoch = 0
+        while len(done) < len(members):
+            for number, received in self._wires.answers():
+                member = members[number]
+                if member.heard(read(received, ConsumerGroupHeartbeatResponse)):
+                    last_told = time.perf_counter()
+                if len(joined) < len(members):
+                    joined.add(number)
+                    last_epoch = max(last_epoch, member.epoch)
+                if len(joined) == len(members) and self._has_all(member, last_epoch):
+                    done.add(number)
+                else:
+                    wires[number].send(member.heartbeat())
+        check_assignment(members, self._partitions)
+        return last_told - began
+
+    def _has_all(self, member: Member, last_epoch: int) -> bool:
+        least, more = divmod(self._partitions, len(self.members))
+        return member.epoch == last_epoch and member.partitions in (least, least + bool(more))
+
+    def leave(self) -> None:
+        frames = [iter([member.leave()]) for member in self.members]
+        self._wires.pump(frames, lambda _, answer: check(read(answer, _HEARTBEAT_RESPONSE)))
+
+
+_HEARTBEAT_RESPONSE = ConsumerGroupHeartbeatResponse
+
+
+def check_assignment(members: list[Member], partitions: int) -> None:
+    """BadAnswer unless every partition belongs to exactly one member."""
+    held = [
+        (topic_id, partition)
+        for member in members
+        for topic_id, owned in member.owned.items()
+        for partition in owned
+    ]
+    if len(held) != partitions or len(set(held)) != partitions:
+        raise BadAnswer(f"{len(held)} of {partitions} assigned, {len(set(held))} different ones")
