@@ -1,6 +1,7 @@
 """The group coordinator as the broker has it: one shard for each partition of the groups' topic
 that this broker leads."""
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,14 @@ class GroupShards:
 
     def all(self) -> "Iterable[Shard[GroupShard]]":
         return self.by_index.values()
+
+    def count(self) -> Counter[tuple[str, str]]:
+        """Groups by type and state."""
+        return Counter(
+            (str(group.type), group.state_name)
+            for shard in self.by_index.values()
+            for group in shard.machine.groups.values()
+        )
 
     # Coming and going
 

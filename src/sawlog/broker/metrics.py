@@ -60,6 +60,12 @@ class BrokerMetrics:
             "Log directories that failed and are out of use.",
             lambda: int(broker.directory.offline is not None),
         )
+        registry.read_gauges(
+            "sawlog_groups",
+            "Groups that this broker coordinates.",
+            ["type", "state"],
+            lambda: list(broker.groups.count().items()),
+        )
         registry.read_counters(
             "sawlog_requests_total",
             "Requests received.",

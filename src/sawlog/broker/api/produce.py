@@ -36,8 +36,8 @@ FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_CURRENT_LEADER = 10
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FLUSH_MS = 1_000
-"""Who has no time to wait for replicas still has the time that a flush takes: Kafka, which waits for
-no flush, would answer such a producer at once."""
+"""Who has no time to wait for replicas still has the time that a flush takes: Kafka, which waits
+for no flush, would answer such a producer at once."""
 _ZSTD = 4
 _NO_OFFSET = -1
 

@@ -1,0 +1,27 @@
+"""What a broker tells Prometheus of itself."""
+
+from sawlog.core.errors import ErrorCode
+from sawlog.core.metrics import Registry
+from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from sawlog.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from sawlog.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from sawlog.simulation.machine import SimulatedMachine
+
+
+def test_groups_are_counted_by_type_and_state() -> None:
+    machine = SimulatedMachine(1, offsets_topic_num_partitions="2")
+    machine.boot()
+    registry = Registry()
+    machine.broker.metrics.declare(registry)
+    machine.ask(CreateTopicsRequest([CreatableTopic("t", 1, 1)], timeout_ms=10_000))
+    machine.ask(FindCoordinatorRequest(coordinator_keys=["a"]))
+    machine.schedule.run_for(10_000)
+    for group in ("a", "b", "c"):
+        topic = OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 5)])
+        answer = machine.ask(OffsetCommitRequest(group, topics=[topic]), 9)
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+    assert 'sawlog_groups{type="Classic",state="Empty"} 3' in registry.render()
