@@ -2,6 +2,7 @@
 
 import pytest
 
+from bench import consumer_performance
 from bench.librdkafka import percentile
 from bench.process import ChildFailed, run_to_end
 from bench.producer_performance import Summary, parse_summary
@@ -31,6 +32,31 @@ def test_the_steady_state_counts_where_there_was_a_warmup() -> None:
 def test_output_without_a_summary_is_a_failure() -> None:
     with pytest.raises(ChildFailed, match="no summary"):
         parse_summary(PROGRESS)
+
+
+CONSUMED_HEAD = (
+    "start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, "
+    "rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec\n"
+)
+CONSUMED = (
+    "2025-11-16 00:10:01:500, 2025-11-16 00:10:05:500, 381.4697, 95.3674, 4000000, 1000000.0000, "
+    "312, 3688, 103.4353, 1084598.6985\n"
+)
+
+
+def test_a_consumer_is_told_by_its_records_its_rate_and_its_time_to_join() -> None:
+    summary = consumer_performance.parse_summary(CONSUMED_HEAD + CONSUMED, 4_000_000)
+    assert summary == consumer_performance.Summary(4_000_000, 1_000_000.0, 312.0)
+
+
+def test_a_consumer_that_misses_records_is_a_failure() -> None:
+    with pytest.raises(ChildFailed, match="4000000 of 4000001"):
+        consumer_performance.parse_summary(CONSUMED_HEAD + CONSUMED, 4_000_001)
+
+
+def test_a_consumer_without_a_summary_is_a_failure() -> None:
+    with pytest.raises(ChildFailed, match="no summary"):
+        consumer_performance.parse_summary(CONSUMED_HEAD, 1)
 
 
 @pytest.mark.parametrize(

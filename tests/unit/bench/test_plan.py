@@ -47,3 +47,4 @@ def test_steps_count_every_run_of_every_broker() -> None:
     assert plan("--only", "single", "--no-warmup", "--rounds", "3").steps() == 6
     assert plan("--only", "recovery", "--brokers", "sawlog").steps() == 1
     assert plan("--only", "recovery", "--brokers", "kafka").steps() == 0
+    assert plan("--only", "offsets").steps() == 2

@@ -7,7 +7,8 @@ import pytest
 from bench import chart, document, tables
 from bench.brokers import Name
 from bench.results import Results
-from bench.workloads import Metric
+from bench.runs import LOADS
+from bench.workloads import WORKLOADS, Kind, Metric
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -62,7 +63,41 @@ def test_the_document_names_what_was_not_reached() -> None:
 def test_the_document_tells_the_machine_and_the_restart() -> None:
     text = document.render(measured())
     assert "- Python: 3.11.7" in text
-    assert "(64.0 MB were read) | 1.25 s | <= 5 s | yes |" in text
+    assert "(64.0 MB were read) | – | 1.25 s | <= 5 s | yes |" in text
+
+
+def test_a_restart_without_a_target_is_told_beside_kafkas() -> None:
+    results = measured()
+    results.add("offsets", Name.KAFKA, Metric.LOAD_OFFSETS, 4.0)
+    results.add("offsets", Name.SAWLOG, Metric.LOAD_OFFSETS, 0.5)
+    restarts = next(s for s in tables.sections(results) if s.title == "Restart")
+    assert restarts.rows[-1][1:] == ("4.00 s", "0.50 s", "", "")
+
+
+def test_what_is_charged_to_nobody_has_a_table_of_its_own() -> None:
+    results = measured()
+    results.add("produce-6", Name.SAWLOG, Metric.OTHERS_CPU, 0.7)
+    others = next(s for s in tables.sections(results) if s.title.startswith("CPU of neither"))
+    assert others.rows[0][1:] == ("–", "0.70", "–")
+
+
+def test_every_load_has_a_label_in_the_chart() -> None:
+    drawn = {work.name for work in WORKLOADS if work.kind in LOADS and work.kind != Kind.PACE_JAVA}
+    assert drawn <= chart.LABELS.keys()
+
+
+def test_rebalances_and_commits_are_told_with_their_targets() -> None:
+    results = measured()
+    for broker, ms, rate in ((Name.KAFKA, 80.0, 9_000.0), (Name.SAWLOG, 60.0, 8_100.0)):
+        results.add("rebalance-classic-200", broker, Metric.REBALANCE, ms)
+        results.add("commits", broker, Metric.RATE, rate)
+    by_title = {section.title: section for section in tables.sections(results)}
+    assert by_title["Rebalance of a group, ms"].rows == (
+        ("200 members, classic protocol", "80.0", "60.0", "0.75", "<= 1", "yes"),
+    )
+    assert by_title["Offset commits/s"].rows[0][1:] == ("9,000", "8,100", "0.90", ">= 1", "no")
+    text = document.render(results)
+    assert "| 200 members, classic protocol | time to rebalance | 0.75 | <= 1 | yes |" in text
 
 
 def test_the_chart_is_xml_with_a_bar_for_every_ratio() -> None:

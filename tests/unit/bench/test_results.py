@@ -85,3 +85,12 @@ def test_others_is_the_median_over_all_runs() -> None:
 def test_a_scaled_workload_sends_at_least_one_record() -> None:
     assert BY_NAME["single"].scaled(1e-9).records == 1
     assert BY_NAME["single"].scaled(0.5).records == 50_000
+
+
+def test_a_scaled_group_rebalances_at_least_once() -> None:
+    assert BY_NAME["rebalance-consumer-200"].scaled(1e-9).rebalances == 1
+    assert BY_NAME["rebalance-classic-200"].scaled(0.5).rebalances == 5
+
+
+def test_the_topic_of_a_group_has_partitions_for_every_member() -> None:
+    assert BY_NAME["rebalance-consumer-200"].partitions == 400
