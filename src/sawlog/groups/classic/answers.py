@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sawlog.core.errors import ErrorCode
+from sawlog.core.log import EventLogger
 from sawlog.groups.classic.states import PREPARING
 from sawlog.protocol.messages.heartbeat_response import HeartbeatResponse
 from sawlog.protocol.messages.join_group_response import (
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from sawlog.groups.classic.group import ClassicGroup
     from sawlog.groups.classic.member import Member
     from sawlog.protocol.messages.leave_group_request import MemberIdentity
+
+log = EventLogger(__name__)
 
 NO_MEMBER = ""
 """The member id of somebody who has none."""
@@ -38,6 +41,14 @@ class Once:
         respond, self._respond = self._respond, None
         if respond is not None:
             respond(response)
+
+
+def tell(respond: Callable[[Any], None], response: Any) -> None:
+    """One who cannot be told must not keep the others from being told."""
+    try:
+        respond(response)
+    except Exception:
+        log.exception("a waiting member cannot be answered")
 
 
 def join_error(code: int, member_id: str = NO_MEMBER) -> JoinGroupResponse:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sawlog.coordinator.plan import Plan
 from sawlog.core.errors import ErrorCode
-from sawlog.groups.classic.answers import join_error, sync_error
+from sawlog.groups.classic.answers import join_error, sync_error, tell
 from sawlog.groups.classic.member import NO_ASSIGNMENT
 from sawlog.groups.classic.records import entry_of
 
@@ -67,7 +67,7 @@ class Change:
             else:
                 self._timers.set(key, *change)
         for respond, response in self._answers:
-            respond(response)
+            tell(respond, response)
 
     # What belongs to it
 

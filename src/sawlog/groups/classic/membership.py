@@ -4,7 +4,7 @@ read back after a restart."""
 from typing import TYPE_CHECKING
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.groups.classic.answers import join_error, sync_error
+from sawlog.groups.classic.answers import join_error, sync_error, tell
 from sawlog.groups.classic.change import (
     REBALANCE_IN_PROGRESS,
     join_key,
@@ -129,6 +129,6 @@ class ClassicMembership:
         joins, group.waiting_joins = group.waiting_joins, {}
         syncs, group.waiting_syncs = group.waiting_syncs, {}
         for member_id, respond in joins.items():
-            respond(join_error(code, member_id))
+            tell(respond, join_error(code, member_id))
         for respond in syncs.values():
-            respond(sync_error(code))
+            tell(respond, sync_error(code))

@@ -270,3 +270,16 @@ def test_an_assignment_is_a_sign_of_life_of_the_leader() -> None:
     world.sync(leader, 2, {})
     world.pass_ms(SESSION_MS - 1)
     assert set(world.group().members) == {leader, follower}
+
+
+def test_one_who_cannot_be_answered_does_not_keep_the_others_waiting() -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("the connection is no more")
+
+    world = ClassicWorld()
+    first, second, third = world.stable(3)
+    world.join(first)
+    waiting = world.join(second)
+    world.group().waiting_joins[first] = broken
+    world.join(third)
+    assert waiting.code is ErrorCode.NONE
