@@ -164,10 +164,13 @@ class ClassicGroups(RuleBasedStateMachine):
         for number in range(newcomers):
             named = instance if number == 0 else None
             self._send(self.world.join(instance=named, version=3, protocols=offers))
+            self._remember()
         if self.group is not None and self.group.state_name != "Stable":
             self.all_join_again()
         self.world.pass_ms(3_001)
+        self._remember()
         self.all_sync(leader_first)
+        self._remember()
         self.world.pass_ms(COMMIT_MS)
 
     # What the world does
@@ -205,12 +208,17 @@ class ClassicGroups(RuleBasedStateMachine):
         check_whole(group)
         assert group.generation >= self.generation
         self.generation = group.generation
-        if self.durable is None:
-            self.durable = NOTHING
-        if group.state_name in ("Stable", "Empty"):
-            self.durable = durable(group)
+        self._remember()
         assert isinstance(rebuilt, ClassicGroup)
         assert durable(rebuilt) == self.durable
+
+    def _remember(self) -> None:
+        """What was written last: what a group is whenever it is stable or empty."""
+        group = self.group
+        if self.durable is None:
+            self.durable = NOTHING
+        if group is not None and group.state_name in ("Stable", "Empty"):
+            self.durable = durable(group)
 
     def _hear(self) -> None:
         for sent in self.sent:
