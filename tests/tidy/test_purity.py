@@ -10,7 +10,17 @@ import pytest
 
 from support.sources import SOURCE, modules_of, name_of, parse
 
-PURE_LAYERS = ("core", "protocol", "storage", "cluster", "replication", "broker", "simulation")
+PURE_LAYERS = (
+    "core",
+    "protocol",
+    "storage",
+    "cluster",
+    "replication",
+    "coordinator",
+    "groups",
+    "broker",
+    "simulation",
+)
 FORBIDDEN = frozenset(
     {
         "asyncio",
