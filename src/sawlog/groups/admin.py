@@ -27,10 +27,10 @@ class Admin:
         states in any state, without types of any type."""
         return Plan(
             [
-                ListedGroup(group.id, group.protocol_type, group.state_name, group.type)
+                ListedGroup(group.id, group.protocol_type, group.state_name, kind)
                 for group in self._shard.groups.values()
-                if (not states or group.state_name.lower() in states)
-                and (not types or group.type.lower() in types)
+                if ((kind := group.type.lower()) in types or not types)
+                and (not states or group.state_name.lower() in states)
             ]
         )
 

@@ -14,7 +14,7 @@ PartitionCheck = Callable[[bytes, int], None]
 
 
 class GroupType(StrEnum):
-    """The words are those of ListGroups."""
+    """As tools print them; on the wire they are in lower case."""
 
     CLASSIC = "Classic"
     CONSUMER = "Consumer"

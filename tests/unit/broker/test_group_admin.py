@@ -51,7 +51,7 @@ def test_all_groups_of_all_shards_are_listed(machine: SimulatedMachine, version:
 
 
 def test_states_and_types_are_told_where_there_is_room_for_them(machine: SimulatedMachine) -> None:
-    for version, expected in ((3, ("", "")), (4, ("Empty", "")), (5, ("Empty", "Classic"))):
+    for version, expected in ((3, ("", "")), (4, ("Empty", "")), (5, ("Empty", "classic"))):
         groups = machine.ask(ListGroupsRequest(), version).groups
         [group] = [group for group in groups if group.group_id == NAMES[0]]
         assert (group.group_state, group.group_type) == expected

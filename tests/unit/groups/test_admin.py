@@ -26,11 +26,11 @@ def listed(world: OffsetsWorld, states: set[str], types: set[str]) -> set[str]:
 def test_groups_are_listed_with_state_and_type(world: OffsetsWorld) -> None:
     groups = world.do(lambda: world.shard.admin.list((), ()))
     assert sorted((g.group_id, g.protocol_type, g.group_state, g.group_type) for g in groups) == [
-        ("left", "consumer", "Empty", "Classic"),
-        ("modern", "consumer", "Stable", "Consumer"),
-        ("modern left", "consumer", "Empty", "Consumer"),
-        ("simple", "", "Empty", "Classic"),
-        ("stable", "consumer", "Stable", "Classic"),
+        ("left", "consumer", "Empty", "classic"),
+        ("modern", "consumer", "Stable", "consumer"),
+        ("modern left", "consumer", "Empty", "consumer"),
+        ("simple", "", "Empty", "classic"),
+        ("stable", "consumer", "Stable", "classic"),
     ]
 
 
