@@ -88,8 +88,13 @@ class ConsumerMembership:
                         self.clocks.watch_revocation(group.id, member)
 
     def image_changed(self, old: "MetadataImage", new: "MetadataImage") -> None:
-        """New topics may be what a pattern means. Whether a group reads a topic that changed, its
-        next heartbeat finds out."""
+        """Whether a group reads a topic that changed, its next heartbeat finds out. New topics may
+        be what a pattern means."""
+        if old.topics is new.topics:
+            return
+        for group in self._shard.groups.values():
+            if isinstance(group, ConsumerGroup):
+                group.checked_topics = None  # which would keep the old image alive
         if any(before is None for before, _ in changed_topics(old, new)):
             self._patterns.topics_version += 1
 

@@ -2,8 +2,8 @@
 
 A partition changes hands in two heartbeats. First its holder is told to do without it; when that
 one reports partitions and this is not among them, it is free, and whoever should have it gets it
-with its next heartbeat. So no two members ever hold a partition. With each heartbeat STEPS tells, by
-the member's state, what to do; the first event that holds decides. After ADVANCE, ARRIVALS tells by
+with its next heartbeat. So no two members ever hold a partition. STEPS tells, by the member's
+state, what a heartbeat does; the first event that holds decides. After ADVANCE, ARRIVALS tells by
 what is still in the way in which state the member comes out, and in which epoch.
 """
 
