@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 
 CHECK = "offsets retention"
 FORGET = "offsets of deleted topics"
-STEP_TOMBSTONES = 500
+STEP_BYTES = 200_000
+"""Of tombstones in one batch: some hundreds, and never more than the log takes at once."""
+
 STEP_GROUPS = 1_000
+OTHER_BYTES = 300
+"""Of a tombstone, besides the group id."""
+
 MS_PER_MINUTE = 60_000
 
 Gone = tuple[str, str, int, Committed]
@@ -58,37 +63,47 @@ class Retention:
         self._check_later()
         now_ms = self._shard.world.clock.now_ms()
         entries: list[Entry] = []
+        left = STEP_BYTES
         for _ in range(STEP_GROUPS):
-            if not self._unchecked or len(entries) >= STEP_TOMBSTONES:
+            if not self._unchecked:
                 break
-            group = self._shard.groups.get(self._unchecked[-1])
-            room = STEP_TOMBSTONES - len(entries)
-            expired, is_all = ([], True) if group is None else self._expired(group, now_ms, room)
+            group_id = self._unchecked[-1]
+            most = left // _tombstone_bytes(group_id)
+            if most < 1 and entries:
+                break
+            expired, is_checked = self._checked(group_id, now_ms, max(most, 1))
             entries += expired
-            if len(expired) < room:
-                self._unchecked.pop()
-            if group is not None and is_all and group.is_empty:
-                entries += group.tombstones()
+            left -= len(expired) * _tombstone_bytes(group_id)
+            if not is_checked:
+                break
+            self._unchecked.pop()
         return Plan(entries=entries, settled=self._go_on_checking)
 
-    def _go_on_checking(self, error: "KafkaError | None") -> None:
-        if error is None and self._unchecked:
-            self._shard.world.timers.set(CHECK, 0, self._check_some)
-
-    def _expired(self, group: "Group", now_ms: int, most: int) -> "tuple[list[Entry], bool]":
-        """Tombstones for what expires now, and whether nothing stays."""
+    def _checked(self, group_id: str, now_ms: int, most: int) -> "tuple[list[Entry], bool]":
+        """Tombstones for what expires now, and whether they are all."""
+        group = self._shard.groups.get(group_id)
+        if group is None:
+            return [], True
         entries: list[Entry] = []
         stays = False
-        for topic, partitions in self._shard.offsets.by_group.get(group.id, {}).items():
+        for topic, partitions in self._shard.offsets.by_group.get(group_id, {}).items():
             if group.is_subscribed_to(topic):
                 stays = True
                 continue
             for partition, committed in partitions.items():
-                if len(entries) == most or not self._is_expired(group, committed, now_ms):
+                if not self._is_expired(group, committed, now_ms):
                     stays = True
+                elif len(entries) == most:
+                    return entries, False
                 else:
-                    entries.append(tombstone(group.id, topic, partition))
-        return entries, not stays
+                    entries.append(tombstone(group_id, topic, partition))
+        if not stays and group.is_empty:
+            entries += group.tombstones()
+        return entries, True
+
+    def _go_on_checking(self, error: "KafkaError | None") -> None:
+        if error is None and self._unchecked:
+            self._shard.world.timers.set(CHECK, 0, self._check_some)
 
     def _is_expired(self, group: "Group", committed: Committed, now_ms: int) -> bool:
         unused_since_ms = group.offsets_unused_since(committed.commit_ms)
@@ -124,16 +139,21 @@ class Retention:
 
     def _forget_some(self) -> Plan:
         """The next ones, but for those that have been committed anew since."""
-        some = self._unforgotten[:STEP_TOMBSTONES]
-        del self._unforgotten[:STEP_TOMBSTONES]
         offsets = self._shard.offsets
-        entries = [
-            tombstone(group_id, topic, partition)
-            for group_id, topic, partition, committed in some
-            if offsets.get(group_id, topic, partition) is committed
-        ]
+        entries: list[Entry] = []
+        left = STEP_BYTES
+        while self._unforgotten and left > 0:
+            group_id, topic, partition, committed = self._unforgotten.pop()
+            if offsets.get(group_id, topic, partition) is committed:
+                entries.append(tombstone(group_id, topic, partition))
+                left -= _tombstone_bytes(group_id)
         return Plan(entries=entries, settled=self._go_on_forgetting)
 
     def _go_on_forgetting(self, error: "KafkaError | None") -> None:
         if error is None and self._unforgotten:
             self._shard.world.timers.set(FORGET, 0, self._forget_some)
+
+
+def _tombstone_bytes(group_id: str) -> int:
+    """As many as one can take: up to four for a letter, and names of topics are short."""
+    return 4 * len(group_id) + OTHER_BYTES
