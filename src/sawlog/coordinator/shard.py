@@ -151,9 +151,7 @@ class Shard(Generic[M]):
             for entry in plan.entries:
                 self.machine.replay(entry)
 
-    def _settle(
-        self, plan: Plan, answer: Answer, refuse: Refuse, error: KafkaError | None
-    ) -> None:
+    def _settle(self, plan: Plan, answer: Answer, refuse: Refuse, error: KafkaError | None) -> None:
         told = None if error is None else coordinator_error(error)
         if told is not None:
             self.close(told)

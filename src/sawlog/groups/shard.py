@@ -4,7 +4,6 @@ It holds all groups and their offsets, and gives every record to whom it belongs
 is in `classic/`, `consumer/`, `offsets/` and `admin.py`: each of them plans, none of them writes.
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sawlog.coordinator.plan import Plan
@@ -19,6 +18,8 @@ from sawlog.protocol.messages.legacy_offset_commit_key import LegacyOffsetCommit
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sawlog.cluster.image import MetadataImage
     from sawlog.coordinator.records import Entry
     from sawlog.core.errors import KafkaError

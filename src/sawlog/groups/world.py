@@ -1,10 +1,11 @@
 """What the group machines know of the world around them."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sawlog.cluster.image import MetadataImage
     from sawlog.coordinator.plan import Timers
     from sawlog.core.config import BrokerConfig

@@ -31,7 +31,7 @@ class Notebook:
             assert isinstance(entry.value, OffsetCommitValue)
             self.numbers[entry.key.group] = entry.value.offset
 
-    def replay_encoded(self, key: bytes, value: bytes) -> bool:  # noqa: ARG002
+    def replay_encoded(self, key: bytes, value: bytes) -> bool:
         return False
 
     def activate(self) -> None:
