@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sawlog.core.ids import TopicId
@@ -16,6 +16,9 @@ CLAIMS = st.dictionaries(st.sampled_from(TOPICS), st.frozensets(st.integers(0, 1
 SUBSCRIPTIONS = st.frozensets(st.sampled_from(TOPICS))
 
 Members = Mapping[str, MemberSpec]
+
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine is no failure."""
 
 
 def specs(topics: st.SearchStrategy[frozenset[TopicId]]) -> st.SearchStrategy[MemberSpec]:
@@ -48,6 +51,7 @@ def loads(answer: Mapping[str, Assignment]) -> dict[str, int]:
     return {name: sum(map(len, share.values())) for name, share in answer.items()}
 
 
+@unhurried
 @given(st.sampled_from(sorted(ASSIGNORS)), ALIKE | UNLIKE, COUNTS)
 def test_every_partition_has_one_owner_who_subscribes_to_it(
     assignor: str, members: Members, counts: dict[TopicId, int]
@@ -66,6 +70,7 @@ def test_every_partition_has_one_owner_who_subscribes_to_it(
         assert all(share.values())
 
 
+@unhurried
 @given(st.sampled_from(sorted(ASSIGNORS)), ALIKE | UNLIKE, COUNTS)
 def test_an_answer_does_not_depend_on_who_is_named_first(
     assignor: str, members: Members, counts: dict[TopicId, int]
@@ -75,6 +80,7 @@ def test_an_answer_does_not_depend_on_who_is_named_first(
     assert ASSIGNORS[assignor](fresh, counts) == ASSIGNORS[assignor](backwards, counts)
 
 
+@unhurried
 @given(st.sampled_from(sorted(ASSIGNORS)), ALIKE | UNLIKE, COUNTS)
 def test_asking_again_changes_nothing(
     assignor: str, members: Members, counts: dict[TopicId, int]
@@ -83,6 +89,7 @@ def test_asking_again_changes_nothing(
     assert ASSIGNORS[assignor](continued(members, answer), counts) == answer
 
 
+@unhurried
 @given(ALIKE, COUNTS)
 def test_uniform_shares_of_the_same_topics_differ_by_one_at_most(
     members: Members, counts: dict[TopicId, int]
@@ -91,6 +98,7 @@ def test_uniform_shares_of_the_same_topics_differ_by_one_at_most(
     assert max(sizes, default=0) - min(sizes, default=0) <= 1
 
 
+@unhurried
 @given(ALIKE, COUNTS, NAMES)
 def test_a_newcomer_moves_nothing_between_the_others(
     members: Members, counts: dict[TopicId, int], newcomer: str
@@ -106,6 +114,7 @@ def test_a_newcomer_moves_nothing_between_the_others(
         assert owner in (was.get(partition), newcomer)
 
 
+@unhurried
 @given(ALIKE.filter(bool), COUNTS, st.data())
 def test_one_that_leaves_takes_nothing_from_the_others(
     members: Members, counts: dict[TopicId, int], data: st.DataObject
@@ -120,6 +129,7 @@ def test_one_that_leaves_takes_nothing_from_the_others(
             assert indexes <= share[topic]
 
 
+@unhurried
 @given(UNLIKE, COUNTS)
 def test_no_partition_could_go_to_somebody_with_two_fewer(
     members: Members, counts: dict[TopicId, int]
@@ -132,6 +142,7 @@ def test_no_partition_could_go_to_somebody_with_two_fewer(
             assert sizes[name] - min(others) <= 1
 
 
+@unhurried
 @given(ALIKE | UNLIKE, COUNTS)
 def test_a_range_is_a_run_of_each_topic(members: Members, counts: dict[TopicId, int]) -> None:
     for share in ASSIGNORS["range"](members, counts).values():

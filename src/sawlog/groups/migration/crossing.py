@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sawlog.core.log import EventLogger
 from sawlog.groups.classic.group import ClassicGroup
-from sawlog.groups.classic.records import entry_of
+from sawlog.groups.classic.states import STABLE
 from sawlog.groups.migration.downgrade import (
     classic_group_of,
     may_downgrade,
@@ -50,7 +50,10 @@ class Crossing:
         check_upgrade(group, self._world.config)
         image = self._world.image
         upgraded = consumer_group_of(group, image)
-        upgraded.metadata_hash = self._hashes.of(upgraded.subscribed, image)
+        if group.state is STABLE:
+            upgraded.metadata_hash = self._hashes.of(upgraded.subscribed, image)
+        # Else not everybody was told what it has. A hash that does not fit makes a new target,
+        # also where a static member takes its old place and changes nothing.
         for member in group.members.values():
             # If nothing comes of it, these clocks find no member when they ring.
             self._clocks.hear(group.id, member.id, member.session_timeout_ms)
@@ -66,7 +69,7 @@ class Crossing:
     def downgrade(self, group: "ConsumerGroup", leaving: "Sequence[Member]", reply: Any) -> "Plan":
         """These leave; those who stay share among themselves what is free now."""
         change = self._downgraded(group, leaving)
-        self._shard.classic.rebalancing.begin(change, "members of the consumer protocol left")
+        self._rebalance(change, "members of the consumer protocol left")
         return self._plan(group, change, reply)
 
     def is_due_for(self, group: "ConsumerGroup", replaced: "Member") -> bool:
@@ -82,8 +85,9 @@ class Crossing:
         classic = change.group
         if not _is_settled(group, replaced, joining):
             change.park_join(joining.id, respond)
-            self._shard.classic.rebalancing.begin(change, "members were still on the move")
+            self._rebalance(change, "members were still on the move")
             return self._plan(group, change, None)
+        change.write()
         reply = JoinGroupResponse(
             generation_id=classic.generation,
             protocol_type=classic.protocol_type,
@@ -101,11 +105,19 @@ class Crossing:
         world, rebalancing = self._world, self._shard.classic.rebalancing
         classic = classic_group_of(group, leaving, world.image, world.clock.now_ms(), joining)
         change = rebalancing.change(classic)
-        change.entries += [*group.tombstones(), entry_of(classic)]
+        change.entries += group.tombstones()
         for member in classic.members.values():
             rebalancing.renew(change, member)
         log.info("consumer group becomes a classic group", group=group.id)
         return change
+
+    def _rebalance(self, change: "Change", reason: str) -> None:
+        """What is written is already the next generation: if the rebalance is lost in a restart,
+        nobody takes the target, which it may never have been told, for what it has."""
+        change.group.generation += 1
+        change.write()
+        change.group.generation -= 1
+        self._shard.classic.rebalancing.begin(change, reason)
 
     def _plan(self, group: "ConsumerGroup", change: "Change", reply: Any) -> "Plan":
         plan = change.plan(reply)

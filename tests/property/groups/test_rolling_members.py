@@ -1,0 +1,149 @@
+"""Members of both protocols come, go, die and change over, in any order: nobody ever reads what
+another reads, and in the end everything is read."""
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.consumers import Groups
+from support.rolling import AnyMember, NewMember, OldMember, check_apart, group_type, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PARTITIONS = 5
+MOST_MEMBERS = 4
+MISSED_MS = 135_000
+"""A session of 45 s ends, and then maybe another, after the group became another one."""
+BEAT_MS = 3_000
+
+KINDS = st.sampled_from(("eager", "cooperative", "new"))
+PLACES = st.integers(0, MOST_MEMBERS - 1)
+EVENTS = st.one_of(
+    st.tuples(st.just("start"), PLACES, KINDS),
+    st.tuples(st.just("leave"), PLACES, KINDS),
+    st.tuples(st.just("die"), PLACES, KINDS),
+    st.tuples(st.just("step"), PLACES, st.integers(1, 4)),
+    st.tuples(st.just("all step"), PLACES, st.integers(1, 4)),
+    st.tuples(st.just("wait"), PLACES, st.sampled_from((10, 500, 4_000, 20_000))),
+    st.tuples(st.just("restart"), PLACES, KINDS),
+)
+
+
+class Rolling:
+    """Places for members; a static member's name is that of its place."""
+
+    def __init__(self, *, is_static: bool) -> None:
+        self.groups = Groups(group_initial_rebalance_delay_ms="0")
+        self.groups.make(t=PARTITIONS)
+        self.members: dict[int, AnyMember] = {}
+        self._is_static = is_static
+        self._started = 0
+
+    def start(self, place: int, kind: str) -> None:
+        """A member comes; one that was there before has died."""
+        self._started += 1
+        instance = f"place-{place}" if self._is_static else None
+        if kind == "new":
+            static = {} if instance is None else {"instance_id": instance}
+            self.members[place] = NewMember(self.groups, f"n{self._started}", "t", **static)
+        else:
+            is_eager = kind == "eager"
+            self.members[place] = OldMember(self.groups, "t", instance=instance, is_eager=is_eager)
+
+    def leave(self, place: int, _: str) -> None:
+        """For good, or a static member of the new protocol for a while."""
+        member = self.members.pop(place, None)
+        if isinstance(member, NewMember):
+            member.leave(-2 if self._is_static else -1)
+        elif member is not None:
+            member.leave()
+
+    def die(self, place: int, _: str) -> None:
+        self.members.pop(place, None)
+
+    def step(self, place: int, times: int) -> None:
+        for _ in range(times):
+            if place in self.members:
+                self.members[place].step()
+                check_apart(self.members.values())
+
+    def all_step(self, _: int, times: int) -> None:
+        for _ in range(times):
+            for place in list(self.members):
+                self.step(place, 1)
+            self.groups.pass_time(5)
+
+    def wait(self, _: int, duration_ms: int) -> None:
+        """Nobody sleeps through its session."""
+        for _ in range(0, duration_ms, BEAT_MS):
+            self.all_step(0, 1)
+            self.groups.pass_time(min(duration_ms, BEAT_MS))
+
+    def restart(self, _: int, __: str) -> None:
+        self.groups.restart()
+        for member in self.members.values():
+            member.disconnect()
+
+    def run(self, event: tuple[str, int, str | int]) -> None:
+        name, place, argument = event
+        act: Callable[[int, str | int], None] = getattr(self, name.replace(" ", "_"))
+        act(place, argument)
+        check_apart(self.members.values())
+
+    def come_to_rest(self) -> None:
+        """Long enough for those who died to be missed."""
+        for _ in range(MISSED_MS // BEAT_MS):
+            settle(self.groups, self.members.values(), rounds=1)
+            self.groups.pass_time(BEAT_MS)
+        settle(self.groups, self.members.values(), rounds=30)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(is_static=st.booleans(), events=st.lists(EVENTS, max_size=25))
+def test_nobody_reads_what_another_reads_and_all_is_read(
+    is_static: bool, events: list[tuple[str, int, str | int]]
+) -> None:
+    rolling = Rolling(is_static=is_static)
+    for event in events:
+        rolling.run(event)
+    rolling.come_to_rest()
+    members = list(rolling.members.values())
+    if not members:
+        return
+    assert {partition for member in members for partition in member.reads} == {
+        ("t", index) for index in range(PARTITIONS)
+    }
+    has_new = any(isinstance(member, NewMember) for member in members)
+    assert group_type(rolling.groups) == ("Consumer" if has_new else "Classic")
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(count=st.integers(1, MOST_MEMBERS), order=st.randoms(use_true_random=False))
+def test_static_members_roll_up_and_down_without_a_rebalance_of_the_others(
+    count: int, order: Random
+) -> None:
+    rolling = Rolling(is_static=True)
+    for place in range(count):
+        rolling.start(place, "cooperative")
+    settle(rolling.groups, rolling.members.values())
+    shares = {place: set(member.reads) for place, member in rolling.members.items()}
+    for kind in ("new", "cooperative"):
+        places = list(range(count))
+        order.shuffle(places)
+        for place in places:
+            others = {p: member for p, member in rolling.members.items() if p != place}
+            joins = {p: m.joins for p, m in others.items() if isinstance(m, OldMember)}
+            if kind == "cooperative":
+                rolling.leave(place, kind)
+            rolling.start(place, kind)
+            for _ in range(6):
+                settle(rolling.groups, rolling.members.values(), rounds=1)
+                assert {p: member.reads for p, member in others.items()} == {
+                    p: shares[p] for p in others
+                }
+            assert rolling.members[place].reads == shares[place]
+            assert joins == {p: m.joins for p, m in others.items() if isinstance(m, OldMember)}
+        assert group_type(rolling.groups) == ("Consumer" if kind == "new" else "Classic")
