@@ -38,6 +38,9 @@ class State(Enum):
     CLOSED = "closed"
 
 
+_ACTIVE = State.ACTIVE  # asked for by every operation
+
+
 class Shard(Generic[M]):
     """Invariants: `machine` is asked only while ACTIVE; all that was appended here has been applied
     to it; at most one timer is set for a key."""
@@ -93,10 +96,11 @@ class Shard(Generic[M]):
 
     def check(self) -> None:
         """KafkaError where no operation can run now."""
+        if self.state is _ACTIVE:
+            return
         if self.state is State.LOADING:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        if self.state is State.CLOSED:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
     def run(self, operation: Operation, answer: Answer, refuse: Refuse) -> None:
         """Calls `answer` with the plan's reply, unless that is None, when all is committed that the

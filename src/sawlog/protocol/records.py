@@ -31,6 +31,9 @@ _FRONT = struct.Struct(">qiibI")
 _COVERED = struct.Struct(">hiqqqhii")
 _UNCOUNTED_BYTES = 12  # base offset and length, which the length field does not count
 _NULL = encode_varint(-1)
+_FIRST = b"\x00\x00\x00"  # attributes, and both deltas, of the first record of a batch
+_NO_HEADERS = b"\x00"
+_NOT_COMPRESSED = int(Codec.NONE)
 _SMALLEST_HEADER_BYTES = 2
 _new = tuple.__new__
 
@@ -135,6 +138,15 @@ def _read_headers(body: bytes, position: int) -> tuple[Headers, int]:
     return tuple(headers), position
 
 
+def _encode_headers(headers: Headers) -> bytes:
+    pieces = [encode_varint(len(headers))]
+    for name, content in headers:
+        encoded_name = name.encode()
+        pieces.append(encode_varint(len(encoded_name)) + encoded_name)
+        pieces.append(_NULL if content is None else encode_varint(len(content)) + content)
+    return b"".join(pieces)
+
+
 class BatchBuilder:
     """Grows a batch record by record; its size before compression is known at any time."""
 
@@ -150,32 +162,31 @@ class BatchBuilder:
     def append(
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers = ()
     ) -> None:
-        if self.count == 0:
-            self._base_timestamp = timestamp
-        self._max_timestamp = max(self._max_timestamp, timestamp)
-        pieces = [
-            b"\x00",
-            encode_varint(timestamp - self._base_timestamp),
-            encode_varint(self.count),
-            _NULL if key is None else encode_varint(len(key)) + key,
-            _NULL if value is None else encode_varint(len(value)) + value,
-            encode_varint(len(headers)),
-        ]
-        for name, content in headers:
-            encoded_name = name.encode()
-            pieces.append(encode_varint(len(encoded_name)) + encoded_name)
-            pieces.append(_NULL if content is None else encode_varint(len(content)) + content)
-        record = b"".join(pieces)
+        count = self.count
+        if count == 0:
+            self._base_timestamp = self._max_timestamp = timestamp
+            start = _FIRST
+        else:
+            if timestamp > self._max_timestamp:
+                self._max_timestamp = timestamp
+            start = b"\x00" + encode_varint(timestamp - self._base_timestamp) + encode_varint(count)
+        record = b"".join(
+            (
+                start,
+                _NULL if key is None else encode_varint(len(key)) + key,
+                _NULL if value is None else encode_varint(len(value)) + value,
+                _encode_headers(headers) if headers else _NO_HEADERS,
+            )
+        )
         length = encode_varint(len(record))
-        self._pieces.append(length)
-        self._pieces.append(record)
+        self._pieces += (length, record)
         self.size += len(length) + len(record)
-        self.count += 1
+        self.count = count + 1
 
     def finish(
         self,
         *,
-        codec: int = Codec.NONE,
+        codec: int = _NOT_COMPRESSED,
         base_offset: int = 0,
         leader_epoch: int = -1,
         producer_id: int = -1,
@@ -187,7 +198,7 @@ class BatchBuilder:
     ) -> bytearray:
         """The whole batch, its CRC included."""
         body = b"".join(self._pieces)
-        if codec != Codec.NONE:
+        if codec != _NOT_COMPRESSED:
             body = compress(codec, body)
         attributes = (
             codec
