@@ -269,3 +269,54 @@ def settle(groups: Groups, members: Iterable[AnyMember], *, rounds: int = 40) ->
 
 def group_type(groups: Groups) -> str:
     return str(groups.shard.groups[GROUP].type)
+
+
+# Small worlds and single requests
+
+
+def world(partitions: int = 4, **settings: str) -> Groups:
+    groups = Groups(group_initial_rebalance_delay_ms="0", **settings)
+    groups.make(t=partitions)
+    return groups
+
+
+def mixed(groups: Groups, *, is_eager: bool = False) -> tuple[OldMember, NewMember]:
+    """One member of each protocol, in a consumer group that has come to rest."""
+    old, new = OldMember(groups, "t", is_eager=is_eager), NewMember(groups, "new", "t")
+    settle(groups, [old])
+    settle(groups, [old, new])
+    assert group_type(groups) == "Consumer"
+    return old, new
+
+
+def join(groups: Groups, *, version: int = 9, **fields: Any) -> Any:
+    given = {
+        "group_id": "g",
+        "session_timeout_ms": SESSION_MS,
+        "rebalance_timeout_ms": REBALANCE_MS,
+        "protocol_type": "consumer",
+        "protocols": [JoinGroupRequestProtocol("mine", subscription("t", ()))],
+        **fields,
+    }
+    return groups.ask(JoinGroupRequest(**given), version)
+
+
+def sync(groups: Groups, member: OldMember, **fields: Any) -> Any:
+    given = {
+        "group_id": "g",
+        "generation_id": member.generation,
+        "member_id": member.id,
+        "protocol_type": "consumer",
+        "protocol_name": "mine",
+        **fields,
+    }
+    return groups.ask(SyncGroupRequest(**given))
+
+
+def leave(groups: Groups, *members: tuple[str, str | None]) -> list[int]:
+    message = LeaveGroupRequest("g", members=[MemberIdentity(*member) for member in members])
+    return [answer.error_code for answer in groups.ask(message).members]
+
+
+def read_by(*members: AnyMember) -> list[int]:
+    return sorted(index for member in members for _, index in member.reads)
