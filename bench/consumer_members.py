@@ -19,6 +19,7 @@ from sawlog.protocol.messages.consumer_group_heartbeat_response import (
 )
 
 REBALANCE_MS = 60_000
+MOST_S = 60.0
 JOINING, LEAVING = 0, -1
 _MARK = 0x01020304  # an epoch that is looked for and replaced
 _EPOCH = struct.Struct(">i")
@@ -117,15 +118,20 @@ class ConsumerGroup:
         while len(done) < len(members):
             for number, received in self._wires.answers():
                 member = members[number]
+                joined.add(number)
                 if member.heard(read(received, ConsumerGroupHeartbeatResponse)):
                     last_told = time.perf_counter()
-                if len(joined) < len(members):
-                    joined.add(number)
-                    last_epoch = max(last_epoch, member.epoch)
+                if member.epoch > last_epoch:  # whoever had all may have to give some of it up
+                    last_epoch = member.epoch
+                    for quiet in done:
+                        wires[quiet].send(members[quiet].heartbeat())
+                    done.clear()
                 if len(joined) == len(members) and self._has_all(member, last_epoch):
                     done.add(number)
                 else:
                     wires[number].send(member.heartbeat())
+            if last_told - began > MOST_S or time.perf_counter() - last_told > MOST_S:
+                raise BadAnswer(f"{len(done)} of {len(members)} members got what they should have")
         check_assignment(members, self._partitions)
         return last_told - began
 
@@ -135,10 +141,11 @@ class ConsumerGroup:
 
     def leave(self) -> None:
         frames = [iter([member.leave()]) for member in self.members]
-        self._wires.pump(frames, lambda _, answer: check(read(answer, _HEARTBEAT_RESPONSE)))
+        self._wires.pump(frames, _check_answer)
 
 
-_HEARTBEAT_RESPONSE = ConsumerGroupHeartbeatResponse
+def _check_answer(_number: int, received: bytes) -> None:
+    check(read(received, ConsumerGroupHeartbeatResponse))
 
 
 def check_assignment(members: list[Member], partitions: int) -> None:

@@ -87,14 +87,16 @@ def check(answer: Any) -> None:
         raise BadAnswer(f"{type(answer).__name__}: {ErrorCode(answer.error_code).name}")
 
 
-def split(received: bytearray) -> Iterator[bytes]:
-    """Takes the whole answers, without their lengths, from the front of what was received."""
-    while len(received) >= _LENGTH.size:
-        end = _LENGTH.size + _LENGTH.unpack_from(received)[0]
-        if len(received) < end:
-            return
-        yield bytes(received[_LENGTH.size : end])
-        del received[:end]
+def take(received: bytearray) -> bytes | None:
+    """Takes an answer, without its length, from the front of what was received, if it is whole."""
+    if len(received) < _LENGTH.size:
+        return None
+    end = _LENGTH.size + _LENGTH.unpack_from(received)[0]
+    if len(received) < end:
+        return None
+    answer = bytes(received[_LENGTH.size : end])
+    del received[:end]
+    return answer
 
 
 class Wire:
@@ -115,10 +117,8 @@ class Wire:
         data = self._socket.recv(RECEIVE_BYTES)
         if not data:
             raise BadAnswer("the broker closed a connection")
-        if not self._received and _LENGTH.unpack_from(data)[0] == len(data) - _LENGTH.size:
-            return data[_LENGTH.size :]
         self._received += data
-        return next(split(self._received), None)
+        return take(self._received)
 
     def ask(self, request: Message, response_class: type[Answer]) -> Answer:
         """Sends a request and waits for its answer."""

@@ -71,7 +71,7 @@ def test_an_answer_to_somebody_else_is_not_taken() -> None:
 
 def test_whole_answers_are_taken_and_the_rest_is_kept() -> None:
     received = bytearray(b"\0\0\0\x02ab\0\0\0\x01c\0\0\0\x05de")
-    assert list(raw.split(received)) == [b"ab", b"c"]
+    assert [raw.take(received) for _ in range(3)] == [b"ab", b"c", None]
     assert received == b"\0\0\0\x05de"
 
 
@@ -81,6 +81,8 @@ def test_an_answer_may_come_in_pieces() -> None:
         assert wire.receive() is None
         other.sendall(b"bc")
         assert wire.receive() == b"abc"
+        other.sendall(b"\0\0\0\x01d")
+        assert wire.receive() == b"d"
 
 
 def test_a_closed_connection_is_an_error() -> None:
