@@ -184,10 +184,17 @@ RETRIABLE = frozenset(
 """Codes after which a client may send the same request again and hope."""
 
 
+LONGEST_MESSAGE = 1_000
+"""In letters. What is refused is often named in the message, and a name may be so long that with
+words around it no answer could hold it."""
+
+
 class KafkaError(Exception):
     """A refusal with a code for the wire; `message` is for people and may be empty."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
+        if len(message) > LONGEST_MESSAGE:
+            message = f"{message[:LONGEST_MESSAGE]}..."
         super().__init__(message or code.name)
         self.code = code
         self.message = message

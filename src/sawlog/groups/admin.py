@@ -41,12 +41,10 @@ class Admin:
         if described is None:
             described = DescribedGroup(group_id=group_id, group_state=DEAD)
             if api_version >= FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND:
-                described.error_code = int(ErrorCode.GROUP_ID_NOT_FOUND)
-                described.error_message = (
-                    f"Group {group_id} not found."
-                    if group is None
-                    else f"Group {group_id} is not a classic group."
-                )
+                what = "not found" if group is None else "is not a classic group"
+                error = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}.")
+                described.error_code = int(error.code)
+                described.error_message = error.message
         return Plan(described)
 
     def delete(self, group_id: str) -> Plan:

@@ -3,6 +3,7 @@
 import pytest
 
 from sawlog.core.errors import ErrorCode
+from sawlog.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from sawlog.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from sawlog.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from sawlog.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
@@ -168,3 +169,11 @@ def test_groups_are_deleted_with_their_offsets(version: int) -> None:
     assert set(listed(machine)) - {"inhabited"} == set(NAMES[5:])
     assert fetch(machine, NAMES[0]) == {}
     assert fetch(machine, NAMES[5]) == {T0: (1, "", 0)}
+
+
+def test_a_group_with_the_longest_name_is_described_as_missing(machine: SimulatedMachine) -> None:
+    name = "g" * 0x7FFF
+    answer = machine.ask(DescribeGroupsRequest([name])).groups[0]
+    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    answer = machine.ask(ConsumerGroupDescribeRequest([name])).groups[0]
+    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND

@@ -23,3 +23,9 @@ def test_an_error_knows_whether_trying_again_may_help() -> None:
     assert KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER).is_retriable
     assert not KafkaError(ErrorCode.MESSAGE_TOO_LARGE).is_retriable
     assert ErrorCode.NONE not in RETRIABLE
+
+
+def test_a_message_always_fits_into_an_answer() -> None:
+    error = KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"There is no member {'日' * 32_000}.")
+    assert error.message.startswith("There is no member 日")
+    assert len(error.message.encode()) < 0x7FFF
