@@ -33,6 +33,10 @@ NEWCOMER_TIMEOUT_MS = 300_000
 up and came back under another id must not stay for ever."""
 
 
+LEAST_PATIENCE_MS = 1_000
+"""Between two looks whether any of the static members joined again that nobody waits for."""
+
+
 class Rebalancing:
     """Steps take a change that is under way; what time does is an operation of its own."""
 
@@ -91,7 +95,7 @@ class Rebalancing:
                 change.remove(member.id)
         if group.members and not _has_leader_joined(group):
             log.warning("nobody joined again", group=group.id, members=len(group.members))
-            self._wait_for_joins(change)
+            self._wait_for_joins(change, LEAST_PATIENCE_MS)
             return
         group.begin_generation(self._world.clock.now_ms())
         log.info(
@@ -141,11 +145,11 @@ class Rebalancing:
             change.answer_sync(member_id, sync_error(code))
             self.renew(change, group.members[member_id])
 
-    def _wait_for_joins(self, change: Change) -> None:
+    def _wait_for_joins(self, change: Change, least_ms: int = 0) -> None:
         group = change.group
         change.set_timer(
             join_key(group.id),
-            group.rebalance_timeout_ms,
+            max(group.rebalance_timeout_ms, least_ms),
             partial(self.join_time_over, group.id),
         )
 

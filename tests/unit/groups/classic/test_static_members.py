@@ -227,3 +227,14 @@ def test_a_member_that_comes_back_may_read_other_topics() -> None:
     assert world.group().state_name == "Stable"
     assert [world.group().is_subscribed_to(topic) for topic in ("old", "new")] == [True, True]
     assert not world.group().is_subscribed_to("other")
+
+
+def test_nobody_is_waited_for_in_a_hurry() -> None:
+    """Static members that leave no time to join again, and do not, cost next to nothing."""
+    world = ClassicWorld()
+    static_pair(world)
+    for instance in "ab":
+        come_back(world, instance, rebalance_ms=0)
+    world.leave(("", "a"))
+    assert world.group().state_name == "PreparingRebalance"
+    assert world.schedule.run(lambda: world.group().state_name == "Empty", most=100)
