@@ -53,6 +53,9 @@ from sawlog.protocol.messages.offset_commit_value import OffsetCommitValue
 MAX_KNOWN_GROUPS = 10_000
 """So many groups are hashed once, and not for each of their requests."""
 
+LONGEST_KNOWN_ID = 300
+"""Anybody can ask for groups that are not there, under names of 32 KB."""
+
 GROUP_RECORDS = RecordFormat(
     (LegacyOffsetCommitKey, LegacyOffsetCommitValue),
     (OffsetCommitKey, OffsetCommitValue),
@@ -68,10 +71,18 @@ GROUP_RECORDS = RecordFormat(
 )
 
 
-@lru_cache(MAX_KNOWN_GROUPS)
 def partition_for(group_id: str, partitions: int) -> int:
     """As Kafka has it: Java's hash of the name, its sign taken off, modulo the partitions."""
+    if len(group_id) <= LONGEST_KNOWN_ID:
+        return _known_partition_for(group_id, partitions)
+    return _partition_for(group_id, partitions)
+
+
+def _partition_for(group_id: str, partitions: int) -> int:
     value = string_hash(group_id)
     if value >= 0x80000000:
         value = 0x100000000 - value
     return (value & 0x7FFFFFFF) % partitions
+
+
+_known_partition_for = lru_cache(MAX_KNOWN_GROUPS)(_partition_for)
