@@ -215,7 +215,11 @@ class ClassicGroup(Group):
 
     def _count_protocols(self, member: Member, by: int) -> None:
         for name in member.protocol_names:
-            self.support[name] = self.support.get(name, 0) + by
+            count = self.support.get(name, 0) + by
+            if count:
+                self.support[name] = count
+            else:
+                del self.support[name]
 
     def read_subscriptions(self) -> None:
         """What the generation's members subscribed to; unknown but for groups of consumers."""

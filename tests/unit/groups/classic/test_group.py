@@ -8,7 +8,7 @@ from sawlog.groups.classic.states import Event, State
 from sawlog.groups.group import GroupType
 from sawlog.protocol.codec import encode
 from sawlog.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
-from support.classic import COMMIT_MS, ClassicWorld
+from support.classic import COMMIT_MS, RANGE, ClassicWorld
 
 
 def subscription(*topics: str, version: int = 3) -> bytes:
@@ -182,3 +182,11 @@ def test_a_group_is_described_with_metadata_only_while_it_is_stable() -> None:
     assert (told.group_state, told.protocol_data) == ("PreparingRebalance", "")
     assert told.members[0].member_metadata == b""
     assert told.members[0].member_assignment == member.encode()
+
+
+def test_protocols_that_nobody_offers_any_more_are_forgotten() -> None:
+    world = ClassicWorld()
+    (member,) = world.stable()
+    for number in range(5):
+        world.synchronise([world.join(member, protocols=[*RANGE, (f"p{number}", b"")])])
+    assert world.group().support == {"range": 1, "p4": 1}
