@@ -243,6 +243,12 @@ class Topics:
         """The replicas of all partitions, old and new."""
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if topic.name == GROUP_TOPIC:
+            raise KafkaError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"{GROUP_TOPIC} cannot grow: groups would be looked for in other partitions than "
+                "those that hold their offsets.",
+            )
         old = tuple(partition.replicas for partition in topic.partitions)
         if count == len(old):
             raise KafkaError(

@@ -2,7 +2,17 @@
 
 import pytest
 
+from sawlog.cluster.image import GROUP_TOPIC
 from sawlog.core.errors import ErrorCode
+from sawlog.protocol.messages.create_partitions_request import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from sawlog.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from sawlog.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from sawlog.protocol.messages.offset_delete_request import (
     OffsetDeleteRequest,
@@ -12,6 +22,7 @@ from sawlog.protocol.messages.offset_delete_request import (
 from sawlog.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from sawlog.simulation.machine import SimulatedMachine
 from support.groups import (
+    SHARDS,
     commit,
     commit_request,
     committed,
@@ -270,3 +281,22 @@ def test_offsets_expire_by_themselves() -> None:
     assert fetch(machine, "g") == {T0: (5, "", 0)}
     machine.schedule.run_for(600_000)
     assert fetch(machine, "g") == {}
+
+
+def test_an_offset_may_be_kept_for_ever(shared: SimulatedMachine) -> None:
+    """As clients before version 5 may wish."""
+    answer = commit(shared, "for ever", {T0: 1}, version=4, retention_time_ms=2**63 - 1)
+    assert answer == {T0: 0}
+    assert fetch(shared, "for ever") == {T0: (1, "", 0)}
+
+
+def test_the_topic_of_groups_keeps_its_partitions_and_its_records(
+    shared: SimulatedMachine,
+) -> None:
+    """Groups are found by the number of its partitions, and are what its records say."""
+    growth = CreatePartitionsTopic(GROUP_TOPIC, SHARDS + 1, None)
+    answer = shared.ask(CreatePartitionsRequest([growth], timeout_ms=1_000))
+    assert answer.results[0].error_code == ErrorCode.INVALID_PARTITIONS
+    start = DeleteRecordsTopic(GROUP_TOPIC, [DeleteRecordsPartition(0, -1)])
+    answer = shared.ask(DeleteRecordsRequest([start], timeout_ms=1_000))
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from sawlog.cluster.image import INTERNAL_TOPICS
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
@@ -44,6 +45,8 @@ def _answer(broker: "Broker", message: "DeleteRecordsRequest") -> DeleteRecordsR
 def _delete(broker: "Broker", topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(index, low_watermark=-1)
     try:
+        if topic in INTERNAL_TOPICS:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         replica = broker.leading(topic, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if "delete" not in replica.log.config.cleanup_policy:
             raise KafkaError(ErrorCode.POLICY_VIOLATION)

@@ -49,6 +49,7 @@ VALUE_VERSION = 4
 VALUE_VERSION_WITH_EXPIRY = 1
 """The only one that holds a time of expiry; it has neither leader epoch nor topic id."""
 
+FOR_EVER = 2**63 - 1
 NO_OFFSET = -1
 _TOO_LARGE = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
 _SUBSCRIBED = int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
@@ -72,7 +73,8 @@ class OffsetRequests:
         now_ms = self._shard.world.clock.now_ms()
         expire_ms, version = NO_TIME, VALUE_VERSION
         if message.retention_time_ms != NO_TIME:
-            expire_ms, version = now_ms + message.retention_time_ms, VALUE_VERSION_WITH_EXPIRY
+            expire_ms = min(now_ms + message.retention_time_ms, FOR_EVER)
+            version = VALUE_VERSION_WITH_EXPIRY
         limit = self._max_metadata
         entries: list[Entry] = []
         taken: list[tuple[str, int, Committed]] = []
