@@ -6,6 +6,7 @@ Whoever waited for an answer under the old protocol is told to come again; nobod
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sawlog.core.errors import KafkaError
 from sawlog.core.log import EventLogger
 from sawlog.groups.classic.group import ClassicGroup
 from sawlog.groups.classic.states import STABLE
@@ -47,9 +48,13 @@ class Crossing:
     def upgraded(self, group: ClassicGroup) -> "tuple[ConsumerGroup, list[Entry]]":
         """The group that takes the place of a classic one with members, and the records of that;
         GROUP_ID_NOT_FOUND where it may not."""
-        check_upgrade(group, self._world.config)
         image = self._world.image
-        upgraded = consumer_group_of(group, image)
+        try:
+            check_upgrade(group, self._world.config)
+            upgraded = consumer_group_of(group, image)
+        except KafkaError as error:
+            log.info("classic group stays one", group=group.id, reason=error.message)
+            raise
         if group.state is STABLE:
             upgraded.metadata_hash = self._hashes.of(upgraded.subscribed, image)
         # Else not everybody was told what it has. A hash that does not fit makes a new target,
