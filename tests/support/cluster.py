@@ -3,7 +3,8 @@
 from sawlog.cluster.embedded import EmbeddedStore
 from sawlog.cluster.image import MetadataImage
 from sawlog.cluster.member import Member, Registration
-from sawlog.cluster.topics import NewTopic, Topics
+from sawlog.cluster.new_topics import NewTopic
+from sawlog.cluster.topics import Topics
 from sawlog.core.config import BrokerConfig
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import NodeId

@@ -5,13 +5,14 @@ Checks raise KafkaError with Kafka's own codes and words, because clients print 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from sawlog.cluster import znodes
 from sawlog.cluster.image import GROUP_TOPIC, MetadataImage, TopicImage
 from sawlog.cluster.member import Condition, Member
 from sawlog.cluster.names import CLUSTER_METADATA_TOPIC, check_collision, check_name
+from sawlog.cluster.new_topics import NewTopic, groups_topic
 from sawlog.cluster.on_demand import OnDemand
 from sawlog.cluster.placement import place
 from sawlog.core.config import BrokerConfig, check_topic_configs
@@ -40,17 +41,6 @@ ON_DEMAND_TIMEOUT_MS = 30_000
 MAX_PARTITIONS = 10_000
 """Of a topic, and of all topics in one request, as in Kafka: a topic's node in the store stays
 within ZooKeeper's limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewTopic:
-    """What CreateTopics asks for; -1 means the broker's default."""
-
-    name: str
-    partitions: int = -1
-    replication_factor: int = -1
-    assignments: Sequence[tuple[int, Sequence[int]]] = ()
-    configs: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,26 +172,12 @@ class Topics:
         )
 
     def _make(self, name: str, done: Answered) -> int:
-        planned = self.plan(self._groups_topic() if name == GROUP_TOPIC else NewTopic(name))
+        new = NewTopic(name)
+        if name == GROUP_TOPIC:
+            new = groups_topic(self._config, len(self._image.brokers))
+        planned = self.plan(new)
         self.create(planned, ON_DEMAND_TIMEOUT_MS, done)
         return len(planned.replicas)
-
-    def _groups_topic(self) -> NewTopic:
-        """The topic that the groups live in. A broker whose store is embedded is alone for ever:
-        asking there for more replicas than there are brokers would only keep groups from working.
-        """
-        config = self._config
-        factor: int = config["offsets.topic.replication.factor"]
-        return NewTopic(
-            GROUP_TOPIC,
-            config["offsets.topic.num.partitions"],
-            min(factor, len(self._image.brokers)),
-            configs={
-                "cleanup.policy": "compact",
-                "compression.type": "producer",
-                "segment.bytes": str(config["offsets.topic.segment.bytes"]),
-            },
-        )
 
     # Deletion
 

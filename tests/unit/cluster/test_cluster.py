@@ -6,7 +6,7 @@ import pytest
 
 from sawlog.cluster import znodes
 from sawlog.cluster.image import NO_NODE
-from sawlog.cluster.topics import NewTopic
+from sawlog.cluster.new_topics import NewTopic
 from sawlog.core.ids import NodeId, TopicName
 from sawlog.core.store import Create, Delete, SessionState, SetData
 from sawlog.simulation.schedule import Schedule, SeededRandom

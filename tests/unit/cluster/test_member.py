@@ -3,7 +3,7 @@
 import pytest
 
 from sawlog.cluster.image import EMPTY_IMAGE, NO_NODE, MetadataImage, TopicImage, changed_topics
-from sawlog.cluster.topics import NewTopic
+from sawlog.cluster.new_topics import NewTopic
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NodeId, PartitionIndex, TopicName, TopicPartition
 from sawlog.core.store import Node, StoreError

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from sawlog.broker.api.describe import creation_sources, describe_topic
 from sawlog.cluster.image import TopicImage
-from sawlog.cluster.topics import MAX_PARTITIONS, Answered, NewTopic, PlannedTopic
+from sawlog.cluster.new_topics import NewTopic
+from sawlog.cluster.topics import MAX_PARTITIONS, Answered, PlannedTopic
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NO_TOPIC_ID, TopicName
 from sawlog.protocol.messages.create_partitions_response import (
