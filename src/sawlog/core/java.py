@@ -2,10 +2,10 @@
 walked. Both show where Kafka places a group and whom it serves first."""
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Hashable)
 
 _MASK = 0xFFFFFFFF
 _SMALLEST_TABLE = 16
@@ -41,8 +41,9 @@ def table_order(keys: Iterable[T], hash_of: Callable[[T], int], *, copied: bool 
     while filled * 4 > size * 3:
         size *= 2
 
-    def place(key: T) -> int:
-        value = hash_of(key)
-        return (value ^ value >> 16) & (size - 1)
-
-    return sorted(keys, key=place)
+    mask = size - 1
+    places = {
+        key: (value ^ value >> 16) & mask
+        for key, value in zip(keys, map(hash_of, keys), strict=True)
+    }
+    return sorted(keys, key=places.__getitem__)

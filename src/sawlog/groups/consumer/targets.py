@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from sawlog.groups.consumer.member import Assignment, Member
 
 
+_new = tuple.__new__
+
+
 def names_of(member: "Member", resolved: "Mapping[str, Resolved]") -> frozenset[str]:
     """The topics that a member asks for, by name or by pattern; an unmatched pattern means none."""
     matched = resolved.get(member.regex) if member.regex else None
@@ -36,12 +39,15 @@ def compute(
     partitions: dict[TopicId, int] = {}
     topics: dict[tuple[frozenset[str], str | None], frozenset[TopicId]] = {}
     specs: dict[str, MemberSpec] = {}
+    targets = group.targets
     for member_id, other in members.items():
         wish = (other.topics, other.regex)
-        if wish not in topics:
-            topics[wish] = _topic_ids(names_of(other, group.resolved), image, partitions)
-        target = current if other is member else group.targets.get(member_id, NO_TARGET)
-        specs[member_id] = MemberSpec(topics[wish], target, other.instance_id, other.rack_id)
+        wanted = topics.get(wish)
+        if wanted is None:
+            wanted = topics[wish] = _topic_ids(names_of(other, group.resolved), image, partitions)
+        target = targets.get(member_id, NO_TARGET)
+        specs[member_id] = _new(MemberSpec, (wanted, target, other.instance_id, other.rack_id))
+    specs[member.id] = specs[member.id]._replace(current=current)
     assigned = assign(specs, partitions)
     return {member_id: assigned.get(member_id, NO_TARGET) for member_id in specs}
 

@@ -6,6 +6,7 @@ evens out topic by topic.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,21 @@ ROUNDS = 16
 """How often `spread_unlike` goes over all topics; each round halves what is uneven, or better."""
 
 
+MAX_KNOWN_MEMBERS = 10_000
+"""So many ids are hashed once, and not for each that joins after them."""
+
+LONGEST_KNOWN_ID = 300
+"""An id is what a client likes it to be."""
+
+_known_hash = lru_cache(MAX_KNOWN_MEMBERS)(string_hash)
+
+
+def _member_hash(member: str) -> int:
+    return _known_hash(member) if len(member) <= LONGEST_KNOWN_ID else string_hash(member)
+
+
 def in_table_order(members: Mapping[str, "MemberSpec"]) -> list[str]:
-    return table_order(sorted(members), string_hash)
+    return table_order(sorted(members), _member_hash)
 
 
 # All members subscribe to the same topics
@@ -32,16 +46,20 @@ def spread(
     topics = next((spec.topics for spec in members.values()), frozenset())
     if not topics:
         return {member: {} for member in members}
-    held = kept_claims(members, partitions)
+    held, taken = kept_claims(members, partitions)
     free: list[tuple[TopicId, int]] = []
     for topic in table_order(sorted(topics), uuid_hash, copied=True):
-        taken = set[int]().union(*(claims.get(topic, ()) for claims in held.values()))
-        free.extend((topic, index) for index in range(partitions[topic]) if index not in taken)
+        not_free = taken.get(topic, ())
+        if len(not_free) < partitions[topic]:
+            free += [(topic, index) for index in range(partitions[topic]) if index not in not_free]
     share, extras = divmod(sum(partitions[topic] for topic in topics), len(members))
     wanting: list[tuple[str, int]] = []
     for position, member in enumerate(in_table_order(members)):
         limit = share + 1 if extras else share
-        room = limit - trim(held[member], limit, free)
+        room = limit - sum(map(len, held[member].values()))
+        if room < 0:
+            trim(held[member], limit, free)
+            room = 0
         if extras:
             if room and len(members) - position > extras:
                 room -= 1  # somebody after this one may have the extra partition already
@@ -56,11 +74,8 @@ def spread(
     return held
 
 
-def trim(held: "Assignment", limit: int, free: list[tuple["TopicId", int]]) -> int:
-    """Moves what a member holds beyond the limit to `free`; returns how much it keeps."""
-    count = sum(map(len, held.values()))
-    if count <= limit:
-        return count
+def trim(held: "Assignment", limit: int, free: list[tuple["TopicId", int]]) -> None:
+    """Moves what a member holds beyond the limit to `free`."""
     room = limit
     for topic in table_order(sorted(held), uuid_hash):
         claims = held[topic]
@@ -74,7 +89,6 @@ def trim(held: "Assignment", limit: int, free: list[tuple["TopicId", int]]) -> i
             del held[topic]
         free.extend((topic, index) for index in ordered[room:])
         room = 0
-    return limit
 
 
 def add(held: "Assignment", more: Sequence[tuple["TopicId", int]]) -> None:
@@ -87,39 +101,49 @@ def add(held: "Assignment", more: Sequence[tuple["TopicId", int]]) -> None:
 
 def kept_claims(
     members: Mapping[str, "MemberSpec"], partitions: Mapping["TopicId", int]
-) -> dict[str, "Assignment"]:
-    """What each member had and still subscribes to.
+) -> tuple[dict[str, "Assignment"], "Assignment"]:
+    """What each member had and still subscribes to, and all of that together.
 
     Of two that claim a partition the first by name keeps it, and nobody keeps one that the topic
     does not have: an assignment that clients worked out themselves, before the group came to this
     protocol, may hold such.
     """
     kept: dict[str, Assignment] = {}
-    counts: dict[TopicId, int] = {}
-    for member, spec in members.items():
-        kept[member] = {
-            topic: claims
-            for topic, claims in spec.current.items()
-            if topic in spec.topics and claims
-        }
-        for topic, claims in kept[member].items():
-            counts[topic] = counts.get(topic, 0) + len(claims)
-    for topic, count in counts.items():
-        everything = frozenset[int]().union(*(held.get(topic, ()) for held in kept.values()))
+    by_topic: dict[TopicId, list[frozenset[int]]] = {}
+    for member, (topics, current, *_) in members.items():
+        held = kept[member] = {}
+        for topic, claims in current.items():
+            if claims and topic in topics:
+                held[topic] = claims
+                known = by_topic.get(topic)
+                if known is None:
+                    by_topic[topic] = [claims]
+                else:
+                    known.append(claims)
+    taken: Assignment = {}
+    for topic, claimed in by_topic.items():
+        everything = frozenset[int]().union(*claimed)
         size = partitions[topic]
-        if len(everything) < count or max(everything) >= size or min(everything) < 0:
-            _settle_claims(topic, [kept[member] for member in sorted(kept)], size)
-    return kept
+        if (
+            len(everything) < sum(map(len, claimed))
+            or max(everything) >= size
+            or min(everything) < 0
+        ):
+            everything = _settle_claims(topic, [kept[member] for member in sorted(kept)], size)
+        taken[topic] = everything
+    return kept, taken
 
 
-def _settle_claims(topic: "TopicId", assignments: "list[Assignment]", count: int) -> None:
-    free = set(range(count))
+def _settle_claims(topic: "TopicId", assignments: "list[Assignment]", count: int) -> frozenset[int]:
+    """Returns what is taken then."""
+    free = everything = frozenset(range(count))
     for held in assignments:
         if topic in held:
             held[topic] &= free
             free -= held[topic]
             if not held[topic]:
                 del held[topic]
+    return everything - free
 
 
 # Members subscribe to different topics
@@ -151,7 +175,7 @@ class _Unlike:
             topic: [None] * partitions[topic] for topic in self._topics
         }
         self._load = [0] * len(self._ids)
-        self._kept = kept_claims(members, partitions)
+        self._kept, _ = kept_claims(members, partitions)
 
     def _urgency(
         self, topic: "TopicId", partitions: Mapping["TopicId", int]
