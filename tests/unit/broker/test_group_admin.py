@@ -8,6 +8,10 @@ from sawlog.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from sawlog.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from sawlog.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from sawlog.protocol.messages.list_groups_request import ListGroupsRequest
+from sawlog.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
 from sawlog.simulation.machine import SimulatedMachine
 from support.groups import commit, fetch, machine_with_groups, reboot
 from support.requests import machine_with_topic
@@ -177,3 +181,21 @@ def test_a_group_with_the_longest_name_is_described_as_missing(machine: Simulate
     assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     answer = machine.ask(ConsumerGroupDescribeRequest([name])).groups[0]
     assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_many_groups_are_dealt_with_in_steps(machine: SimulatedMachine) -> None:
+    """Others are served in between."""
+    names = [f"one of many {number}" for number in range(250)]
+    deletion = machine.send(DeleteGroupsRequest(names))
+    fetching = machine.send(fetch_of(*names))
+    other = machine.send(DeleteGroupsRequest(["nobody"]))
+    assert machine.schedule.run(lambda: other.is_done)
+    assert not deletion.is_done
+    assert not fetching.is_done
+    assert machine.schedule.run(lambda: deletion.is_done and fetching.is_done)
+    assert [result.group_id for result in deletion.answered.results] == names
+    assert [group.group_id for group in fetching.answered.groups] == names
+
+
+def fetch_of(*names: str) -> OffsetFetchRequest:
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(name) for name in names])

@@ -155,4 +155,4 @@ def consumer_group_describe(
                     group.authorized_operations = GROUP_OPERATIONS
         request.reply(ConsumerGroupDescribeResponse(groups=groups))
 
-    gather([partial(ask, group_id) for group_id in message.group_ids], done)
+    gather([partial(ask, group_id) for group_id in message.group_ids], done, broker.timer)

@@ -54,7 +54,7 @@ def list_groups(broker: "Broker", request: "Request", message: "ListGroupsReques
                 return
         request.reply(ListGroupsResponse(groups=groups))
 
-    gather([partial(ask, shard) for shard in broker.groups.all()], done)
+    gather([partial(ask, shard) for shard in broker.groups.all()], done, broker.timer)
 
 
 # DescribeGroups
@@ -81,7 +81,7 @@ def describe_groups(broker: "Broker", request: "Request", message: "DescribeGrou
                     group.authorized_operations = GROUP_OPERATIONS
         request.reply(DescribeGroupsResponse(groups=groups))
 
-    gather(_one_by_one(ask, message.groups), done)
+    gather(_one_by_one(ask, message.groups), done, broker.timer)
 
 
 # DeleteGroups
@@ -102,7 +102,7 @@ def delete_groups(broker: "Broker", request: "Request", message: "DeleteGroupsRe
     def done(results: list[DeletableGroupResult]) -> None:
         request.reply(DeleteGroupsResponse(results=results))
 
-    gather(_one_by_one(ask, list(dict.fromkeys(message.groups_names))), done)
+    gather(_one_by_one(ask, list(dict.fromkeys(message.groups_names))), done, broker.timer)
 
 
 def _one_by_one(ask: Any, group_ids: list[str]) -> "list[Ask]":

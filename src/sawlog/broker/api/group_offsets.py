@@ -163,6 +163,7 @@ def offset_fetch(
         gather(
             [partial(_fetch_group, broker, version, group) for group in message.groups],
             lambda groups: request.reply(OffsetFetchResponse(groups=groups)),
+            broker.timer,
         )
         return None
     group = OffsetFetchRequestGroup(message.group_id, topics=None)
