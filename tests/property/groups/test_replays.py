@@ -1,0 +1,160 @@
+"""The last record of each key tells as much as all of them: whatever is asked of groups, honest or
+hostile, both ways of replaying the log end in the same state, and that is the live one.
+
+At load only the last record of each key is replayed, in the order in which those were written, and
+no tombstones. That is right as long as no record changes what belongs to another key for good.
+"""
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sawlog.coordinator.records import Entry
+from sawlog.coordinator.scan import Last, keep_last
+from sawlog.groups.classic.group import ClassicGroup
+from sawlog.groups.classic.records import entry_of
+from sawlog.groups.classic.states import EMPTY, STABLE
+from sawlog.groups.consumer.group import ConsumerGroup
+from sawlog.groups.records import GROUP_RECORDS
+from sawlog.groups.shard import GroupShard
+from sawlog.groups.world import World
+from sawlog.protocol.batches import batches_in
+from sawlog.protocol.records import iterate
+from support.consumers import Groups
+from support.hostile_groups import GroupAttacker
+from support.storage import read
+
+Rows = list[tuple[bytes, bytes | None]]
+SETTINGS = {
+    "group_initial_rebalance_delay_ms": "0",
+    "group_min_session_timeout_ms": "100",
+    "offsets_retention_minutes": "1",
+    "offsets_retention_check_interval_ms": "20000",
+}
+
+
+class NoTimers:
+    """For machines that are only replayed into."""
+
+    def set(self, *_: object) -> None: ...
+
+    def cancel(self, *_: object) -> None: ...
+
+    def is_set(self, *_: object) -> bool:
+        return False
+
+
+class History:
+    """Groups, and what somebody without manners did to them."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self._attacker = GroupAttacker(self._random)
+        self.groups = Groups(seed=seed % 1_000, **SETTINGS)
+        self.groups.make(t=3, u=2)
+
+    def go_on(self, requests: int) -> None:
+        machine = self.groups.machine
+        for _ in range(requests):
+            match self._random.randrange(40):
+                case 0:
+                    self.groups.pass_time(self._random.choice((50, 500, 50_000)))
+                case 1:
+                    self._make_or_delete("u")
+                case _:
+                    call = machine.send(*self._attacker.request())
+                    self.groups.pass_time(self._random.choice((0, 1, 1, 60)))
+                    if call.is_done:
+                        self._attacker.learn(call.answered)
+
+    def _make_or_delete(self, topic: str) -> None:
+        if topic in self.groups.machine.broker.image.topics:
+            self.groups.delete(topic)
+        else:
+            self.groups.make(**{topic: 2})
+
+    def log(self) -> bytes:
+        """All batches of it."""
+        log = self.groups.machine.broker.partitions["__consumer_offsets", 0].log
+        found, position = b"", log.start_offset
+        while (part := read(log, position)) is not None:
+            batches = part.read()
+            for start, header in batches_in(batches):
+                found += batches[start : start + header.size]
+                position = header.next_offset
+        return found
+
+    def replayed(self, rows: Rows) -> GroupShard:
+        broker = self.groups.machine.broker
+        world = World(broker.clock, broker.random, NoTimers(), broker.config, lambda: broker.image)
+        shard = GroupShard(world)
+        for key, value in rows:
+            shard.replay(GROUP_RECORDS.decode(key, value))
+        shard.offset_requests.activate()
+        return shard
+
+
+def all_rows(data: bytes) -> Rows:
+    return [
+        (record.key, record.value)
+        for start, header in batches_in(data)
+        for record in iterate(data[start : start + header.size], max_decompressed_bytes=1 << 30)
+        if record.key is not None
+    ]
+
+
+def last_rows(data: bytes) -> Rows:
+    last: Last = {}
+    keep_last(data, 0, last)
+    return [(key, value) for key, value in last.items() if value is not None]
+
+
+def classic(group: ClassicGroup) -> Entry | None:
+    """What is written of it, where it is at rest."""
+    return entry_of(group) if group.state in (STABLE, EMPTY) else None
+
+
+def consumer(group: ConsumerGroup) -> dict[str, Any]:
+    return {name: value for name, value in vars(group).items() if name != "checked_topics"}
+
+
+def state(shard: GroupShard) -> dict[str, Any]:
+    """A group that was there for its offsets alone and has lost them is as good as gone; time will
+    see to it."""
+    found: dict[str, Any] = {"offsets": shard.offsets.by_group}
+    for group in shard.groups.values():
+        if isinstance(group, ConsumerGroup):
+            found[f"consumer {group.id}"] = consumer(group)
+        elif isinstance(group, ClassicGroup) and (
+            group.since_ms is not None or group.id in shard.offsets.by_group
+        ):
+            found[f"classic {group.id}"] = classic(group)
+    return found
+
+
+def check(history: History) -> None:
+    data = history.log()
+    every, last = history.replayed(all_rows(data)), history.replayed(last_rows(data))
+    assert state(last) == state(every)
+    live, loaded = state(history.groups.shard), state(last)
+    assert loaded.keys() <= live.keys()
+    for name, told in live.items():
+        assert told is None or told == loaded.get(name), name
+
+
+@pytest.mark.parametrize("requests", [150, pytest.param(3_000, marks=pytest.mark.long, id="long")])
+def test_the_last_record_of_each_key_tells_all(requests: int) -> None:
+    @settings(max_examples=25, deadline=None)
+    @given(seed=st.integers(0, 2**32))
+    def histories(seed: int) -> None:
+        history = History(seed)
+        for _ in range(3):
+            history.go_on(requests // 3)
+            check(history)
+        history.groups.restart()
+        check(history)
+
+    histories()
