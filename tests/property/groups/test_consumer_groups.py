@@ -345,5 +345,5 @@ TestConsumerGroups.settings = settings(
 def test_consumer_groups_for_long() -> None:
     run_state_machine_as_test(
         ConsumerGroupMachine,
-        settings=settings(TestConsumerGroups.settings, max_examples=400, stateful_step_count=80),
+        settings=settings(TestConsumerGroups.settings, max_examples=120, stateful_step_count=60),
     )

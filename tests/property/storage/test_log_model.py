@@ -260,7 +260,7 @@ class LogMachine(RuleBasedStateMachine):
 def test_log_against_model_for_long() -> None:
     run_state_machine_as_test(
         LogMachine,
-        settings=settings(TestLogAgainstModel.settings, max_examples=1_000, stateful_step_count=60),
+        settings=settings(TestLogAgainstModel.settings, max_examples=400, stateful_step_count=60),
     )
 
 
