@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -55,7 +55,16 @@ def library(server) -> Confluent:
     return Confluent(server.bootstrap)
 
 
-@pytest.fixture(params=KINDS)
+def kinds(names: Iterable[str]) -> list[Any]:
+    """kafka-python needs a process of its own and is slow to leave: it runs in the long tests."""
+    long = pytest.mark.long
+    return [
+        pytest.param(name, marks=long) if name.startswith("kafka-python") else name
+        for name in names
+    ]
+
+
+@pytest.fixture(params=kinds(KINDS))
 def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -295,7 +304,7 @@ def test_adding_and_removing_members_never_doubles_ownership(
     group.check()
 
 
-@pytest.mark.parametrize("kind", COOPERATIVE)
+@pytest.mark.parametrize("kind", kinds(COOPERATIVE))
 def test_who_keeps_a_partition_does_not_stop_reading_it(library, group_of, topic, kind) -> None:
     library.create_topic(topic, PARTITIONS)
     group = group_of(kind)

@@ -5,23 +5,24 @@ It takes commands as lines of JSON and tells events in the same way:
 `{"leave": name}`; it ends when its input does.
 """
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from support.readers.journal import Event, Journal
+from support.readers.journal import DIED, PAUSED, RESUMED, Event, Journal
 from support.readers.kinds import make_member
 
 if TYPE_CHECKING:
     from support.readers.member import Member
 
-DIED, PAUSED, RESUMED = "died", "paused", "resumed"
 END_S = 60
 TESTS = Path(__file__).parents[2]
 
@@ -33,12 +34,14 @@ class Host:
         self._journal = journal
         self._bootstrap = bootstrap
         self.members: list[str] = []
+        self._everybody: list[str] = []  # with those who are about to leave
+        self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the process
         path = os.pathsep.join([str(TESTS), str(TESTS.parent)])
         self._process = subprocess.Popen(
             [sys.executable, "-m", "support.readers.host"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._complaints,
             text=True,
             cwd=TESTS,
             env={**os.environ, "PYTHONPATH": path},
@@ -54,6 +57,7 @@ class Host:
 
     def join(self, kind: str, group: str, topic: str, name: str, **more: Any) -> None:
         self.members.append(name)
+        self._everybody.append(name)
         place = {"bootstrap": self._bootstrap, "group": group, "topic": topic}
         self._command({"join": name, "kind": kind, **place, "more": more})
 
@@ -63,8 +67,15 @@ class Host:
 
     def _command(self, command: dict[str, Any]) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(command) + "\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise AssertionError(f"a host of members died of itself: {self._said()}") from None
+
+    def _said(self) -> str:
+        self._complaints.seek(0)
+        return self._complaints.read()[-2_000:]
 
     def kill(self) -> None:
         """kill -9: its members do nothing after this returns."""
@@ -72,7 +83,7 @@ class Host:
         self._process.wait(END_S)
         self._reader.join(END_S)
         self._tell_all(DIED)
-        self.members = []
+        self.members, self._everybody = [], []
         self._close()
 
     def pause(self) -> None:
@@ -93,16 +104,18 @@ class Host:
         self._process.stdin.close()
         code = self._process.wait(END_S)
         self._reader.join(END_S)
+        said = self._said()
         self._close()
-        assert code == 0, f"a host of members ended with {code}"
+        assert code == 0, f"a host of members ended with {code}: {said}"
 
     def _close(self) -> None:
-        for stream in (self._process.stdin, self._process.stdout):
+        for stream in (self._process.stdin, self._process.stdout, self._complaints):
             if stream is not None:
-                stream.close()
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
 
     def _tell_all(self, what: str) -> None:
-        for name in self.members:
+        for name in self._everybody:
             self._journal.tell(Event(time.monotonic(), name, what, {}))
 
 

@@ -13,6 +13,7 @@ GUARD_S = 60
 ASSIGNED, REVOKED, LOST = "assigned", "revoked", "lost"
 READ, COMMITTED, REFUSED = "read", "committed", "refused"
 JOINED, CLOSED, FAILED = "joined", "closed", "failed"
+DIED, PAUSED, RESUMED = "died", "paused", "resumed"
 
 
 class Event(NamedTuple):
@@ -69,7 +70,7 @@ def holdings(events: list[Event]) -> dict[str, set[int]]:
             have.setdefault(event.member, set()).update(event.partitions)
         elif event.what in (REVOKED, LOST):
             have.setdefault(event.member, set()).difference_update(event.partitions)
-        elif event.what == CLOSED:
+        elif event.what in (CLOSED, DIED):
             have.pop(event.member, None)
     return have
 

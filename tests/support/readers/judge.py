@@ -11,13 +11,14 @@ from typing import NamedTuple
 from sawlog.groups.records import GROUP_RECORDS, partition_for
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
 from support.clients.confluent import Confluent
-from support.readers.host import DIED, PAUSED
 from support.readers.journal import (
     ASSIGNED,
     CLOSED,
     COMMITTED,
+    DIED,
     FAILED,
     LOST,
+    PAUSED,
     REVOKED,
     Event,
     read_offsets,

@@ -1,20 +1,18 @@
 """The kinds of members: a library and the way in which it shares."""
 
+from importlib import import_module
 from typing import Any
 
 from support.readers.journal import Tell
-from support.readers.library_aio import AioMember
-from support.readers.library_confluent import ConfluentMember
-from support.readers.library_kafka_python import KafkaPythonMember
 from support.readers.member import Member
 
-KINDS: dict[str, tuple[type[Member], str]] = {
-    "confluent-range": (ConfluentMember, "range"),
-    "confluent-cooperative": (ConfluentMember, "cooperative"),
-    "confluent-consumer": (ConfluentMember, "consumer"),
-    "aiokafka-range": (AioMember, "range"),
-    "kafka-python-range": (KafkaPythonMember, "range"),
-    "kafka-python-cooperative": (KafkaPythonMember, "cooperative"),
+KINDS = {
+    "confluent-range": ("library_confluent", "ConfluentMember"),
+    "confluent-cooperative": ("library_confluent", "ConfluentMember"),
+    "confluent-consumer": ("library_confluent", "ConfluentMember"),
+    "aiokafka-range": ("library_aio", "AioMember"),
+    "kafka-python-range": ("library_kafka_python", "KafkaPythonMember"),
+    "kafka-python-cooperative": ("library_kafka_python", "KafkaPythonMember"),
 }
 COOPERATIVE = ("confluent-cooperative", "confluent-consumer", "kafka-python-cooperative")
 """Those in which members keep what they keep while others come and go."""
@@ -23,8 +21,10 @@ COOPERATIVE = ("confluent-cooperative", "confluent-consumer", "kafka-python-coop
 def make_member(
     kind: str, bootstrap: str, group: str, topic: str, name: str, tell: Tell, **more: Any
 ) -> Member:
-    """Begins at once to join."""
-    cls, protocol = KINDS[kind]
-    member = cls(bootstrap, group, topic, name, tell, protocol, **more)  # type: ignore[call-arg]
+    """Begins at once to join. A library is loaded when it is first used."""
+    module, cls = KINDS[kind]
+    protocol = kind.rpartition("-")[2]
+    library = import_module(f"support.readers.{module}")
+    member: Member = getattr(library, cls)(bootstrap, group, topic, name, tell, protocol, **more)
     member.begin()
     return member

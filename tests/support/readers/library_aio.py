@@ -6,7 +6,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from support.readers.journal import CLOSED, JOINED, LOST, REFUSED, REVOKED, Tell
 from support.readers.member import MOST_AT_ONCE, POLL_MS, Member
@@ -52,10 +52,8 @@ class AioMember(Member, ConsumerRebalanceListener):
         asyncio.run(self._read())
 
     async def _read(self) -> None:
-        self._consumer = consumer = AIOKafkaConsumer(**self._settings)
-        consumer.subscribe([self._topic], listener=self)
         self.teller.say(JOINED)
-        await consumer.start()
+        self._consumer = consumer = await self._start()
         while not self.leaving.is_set():
             # While the group changes the library gives nothing; so this waits outside the lock.
             found = await consumer.getmany(timeout_ms=POLL_MS, max_records=MOST_AT_ONCE)
@@ -65,6 +63,17 @@ class AioMember(Member, ConsumerRebalanceListener):
         await consumer.stop()
         self._consumer = None
         self.teller.say(CLOSED)
+
+    async def _start(self) -> AIOKafkaConsumer:
+        while True:
+            self._consumer = consumer = AIOKafkaConsumer(**self._settings)
+            consumer.subscribe([self._topic], listener=self)
+            try:
+                await consumer.start()
+            except KafkaConnectionError:  # while the broker is away, its user has to be patient
+                await consumer.stop()
+            else:
+                return consumer
 
     async def _process(self, found: dict[TopicPartition, list[Any]]) -> None:
         for tp, records in found.items():
@@ -86,6 +95,10 @@ class AioMember(Member, ConsumerRebalanceListener):
 
     async def _commit(self, positions: dict[int, int]) -> None:
         if not positions or self._consumer is None:
+            return
+        if not self.stamp()[0]:
+            # It was put out and forgot its id; the library would commit as if from outside, and
+            # a group that is empty by then takes that.
             return
         since = time.monotonic()
         offsets = {TopicPartition(self._topic, each): at for each, at in positions.items()}

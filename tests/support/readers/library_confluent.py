@@ -66,7 +66,11 @@ class ConfluentMember(Member):
         )
         while not self.leaving.is_set():
             self._read_some(consumer)
-        consumer.close()  # gives up what it has, which calls back
+        # It can hang where it is closed while it is given something: confluentinc/librdkafka#4527.
+        consumer.unsubscribe()
+        while consumer.assignment():
+            consumer.poll(POLL_MS / 1_000)
+        consumer.close()
         self._consumer = None
         self.teller.say(CLOSED)
 

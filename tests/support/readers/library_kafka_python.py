@@ -8,7 +8,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.errors import KafkaConnectionError, KafkaError
+from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafka.structs import OffsetAndMetadata
 
 from support.readers.journal import CLOSED, JOINED, LOST, REFUSED, REVOKED, Tell
@@ -54,13 +54,16 @@ class KafkaPythonMember(Member, ConsumerRebalanceListener):
         return generation.member_id, generation.generation_id
 
     def read(self) -> None:
-        self._consumer = KafkaConsumer(**self._settings)
         self.teller.say(JOINED)
-        self._consumer.subscribe([self._topic], listener=self)
         while not self.leaving.is_set():
-            with contextlib.suppress(KafkaConnectionError):  # the broker is away; it comes back
+            # While the broker is away, its user has to be patient.
+            with contextlib.suppress(KafkaConnectionError, KafkaTimeoutError):
+                if self._consumer is None:
+                    self._consumer = KafkaConsumer(**self._settings)
+                    self._consumer.subscribe([self._topic], listener=self)
                 self._read_some(self._consumer)
-        self._consumer.close()
+        if self._consumer is not None:
+            self._consumer.close()
         self._consumer = None
         self.teller.say(CLOSED)
 
