@@ -27,6 +27,9 @@ from sawlog.core.store import (
 )
 
 BLOCK_SIZE = 1000
+FIRST_ID = 1 << 40
+"""Far above what a Kafka cluster comes to, which begins with 0: a log that came from one knows its
+producers by these numbers, and a new producer here must not be taken for one of them."""
 MAX_PRODUCER_ID = (1 << 63) - 1
 Allocated = Callable[[ProducerId | KafkaError], None]
 log = EventLogger("sawlog.cluster.producer_ids")
@@ -56,7 +59,7 @@ class ProducerIds:
 
     def _got_block(self, node: Node | StoreError) -> None:
         if isinstance(node, NoNode):
-            self._take(0, None)
+            self._take(FIRST_ID, None)
         elif isinstance(node, StoreError):
             self._refuse(node)
         else:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sawlog.cluster.producer_ids import BLOCK_SIZE, ProducerIds
+from sawlog.cluster.producer_ids import BLOCK_SIZE, FIRST_ID, ProducerIds
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import NodeId
 from sawlog.core.store import Create
@@ -21,19 +21,21 @@ def ask(ids: ProducerIds, count: int, given: Given) -> None:
         ids.next(given.append)
 
 
-def test_ids_count_up_from_zero_in_blocks() -> None:
+def test_ids_count_up_in_blocks_far_from_those_of_kafka() -> None:
     harness = EmbeddedOnSimulatedDisk()
     store = harness.connect()
     ids, given = ProducerIds(store, NodeId(3)), Given()
     ask(ids, BLOCK_SIZE + 5, given)
     assert given == [], "nothing is handed out before the block is durable"
     harness.drive(lambda: len(given) == BLOCK_SIZE + 5)
-    assert given == list(range(BLOCK_SIZE + 5))
+    assert given == list(range(FIRST_ID, FIRST_ID + BLOCK_SIZE + 5))
     blocks: list[object] = []
     store.get("/latest_producer_id_block", blocks.append)
     harness.drive(lambda: bool(blocks))
     fields = json.loads(getattr(blocks[0], "data", b""))
-    assert fields == {"version": 1, "broker": 3, "block_start": "1000", "block_end": "1999"}
+    start = FIRST_ID + BLOCK_SIZE
+    block = {"block_start": str(start), "block_end": str(start + BLOCK_SIZE - 1)}
+    assert fields == {"version": 1, "broker": 3, **block}
 
 
 def test_an_id_from_a_block_at_hand_comes_at_once() -> None:
@@ -42,7 +44,7 @@ def test_an_id_from_a_block_at_hand_comes_at_once() -> None:
     ask(ids, 1, given)
     harness.drive(lambda: bool(given))
     ask(ids, 1, given)
-    assert given == [0, 1]
+    assert given == [FIRST_ID, FIRST_ID + 1]
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
