@@ -137,7 +137,7 @@ class Shard(Generic[M]):
                 f"{len(plan.entries)} records take {builder.size} bytes; {limit} are allowed",
             )
         batch = memoryview(builder.finish())
-        self.partition.append(batch, read_header(batch))
+        self.partition.append(batch, read_header(batch), is_awaited=True)
         try:
             self._apply(plan)
         except Exception as error:

@@ -110,14 +110,17 @@ class Partition:
 
     # Appending and committing
 
-    def append(self, batch: memoryview, header: BatchHeader) -> Appended:
-        """Appends one checked batch; `when_committed` tells when it is safe."""
+    def append(
+        self, batch: memoryview, header: BatchHeader, *, is_awaited: bool = False
+    ) -> Appended:
+        """Appends one checked batch; `when_committed` tells when it is safe. With `is_awaited` it
+        will be asked in a moment: the flush need not wait for that."""
         appended = self.log.append(batch, header, self.leader_epoch)
         if not self.commits_on_flush:
             self._advance()
             self._flush_if_due()
         elif not self._flushing:
-            if self._readers:
+            if is_awaited or self._readers:
                 self._flush()
             elif self._flush_timer is None:
                 self._flush_timer = self._timer.after(QUIET_FLUSH_MS, self._quiet_flush)

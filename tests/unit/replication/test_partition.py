@@ -27,11 +27,13 @@ def replica(machine: SimulatedMachine, **configs: str) -> Partition:
     return machine.broker.partitions["t", 0]
 
 
-def append(partition: Partition, machine: SimulatedMachine, count: int = 1) -> int:
+def append(
+    partition: Partition, machine: SimulatedMachine, count: int = 1, *, is_awaited: bool = False
+) -> int:
     now_ms = machine.schedule.now_ms()
     batch = memoryview(build_batch([Record(0, now_ms, b"k", b"v", ())] * count))
     header = check_produced(batch, max_batch_bytes=1 << 20)
-    return partition.append(batch, header).base_offset
+    return partition.append(batch, header, is_awaited=is_awaited).base_offset
 
 
 class Told:
@@ -92,6 +94,14 @@ def test_with_the_os_policy_the_flush_interval_in_time_acts() -> None:
     assert partition.log.flushed_offset == 0
     machine.schedule.run_for(2)
     assert partition.log.flushed_offset == 4
+
+
+def test_records_that_somebody_will_wait_for_are_flushed_at_once() -> None:
+    machine = SimulatedMachine(1)
+    partition = replica(machine)
+    append(partition, machine, is_awaited=True)
+    machine.schedule.run_for(QUIET_FLUSH_MS - 1)
+    assert partition.high_watermark == 1
 
 
 def test_records_that_nobody_waits_for_are_flushed_after_a_quiet_moment() -> None:

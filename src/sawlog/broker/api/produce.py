@@ -108,7 +108,7 @@ def _append(
     config = log.config
     if config.compression_type != "producer" or "compact" in config.cleanup_policy:
         batch, header = prepare(batch, header, config)
-    appended = replica.append(batch, header)
+    appended = replica.append(batch, header, is_awaited=acks == ACKS_ALL)
     broker.metrics.appended(header.count, len(batch))
     return (
         PartitionProduceResponse(
