@@ -9,6 +9,7 @@ from transcripts.chapters.groups_requests import (
     share,
     wishes,
 )
+from transcripts.chapters.versions import header
 from transcripts.dialogue import Dialogue, Differs
 
 GROUP = "refusals"
@@ -34,6 +35,7 @@ def chapter(talk: Dialogue) -> None:
     described(talk, "the group is unharmed", GROUP)
     bad_leaves(talk, anna)
     garbage(talk)
+    nulls(talk)
 
 
 def versions(talk: Dialogue) -> None:
@@ -174,6 +176,27 @@ def garbage(talk: Dialogue) -> None:
     twice = [{"member_id": ben.id, "assignment": each} for each in (b"one", b"two")]
     fields = ben.syncing() | {"assignments": twice}
     ben.voice.ask("ben gives himself something twice", "SyncGroup", 5, fields)
+
+
+def nulls(talk: Dialogue) -> None:
+    """Null where it may not be: these frames are no requests."""
+    null, one, empty = b"\xff\xff", b"\0\1", b"\0\0"
+    many = b"\xff\xff\xff\xff"
+    talk.frame("null for a group, in a heartbeat", header(12, 0) + null + bytes(4) + empty)
+    talk.frame("null for a member, in a heartbeat", header(12, 0) + one + b"g" + bytes(4) + null)
+    talk.frame("null for a member that leaves", header(13, 0) + one + b"g" + null)
+    joining = header(11, 0) + one + b"g" + bytes(4) + empty + one + b"t"
+    talk.frame("null for protocols", joining + many)
+    talk.frame("null for wishes", joining + bytes(3) + b"\1" + one + b"p" + many)
+    syncing = header(14, 0) + one + b"g" + bytes(4) + one + b"m"
+    talk.frame("null for assignments", syncing + many)
+    talk.frame("null for topics to commit", header(8, 2) + one + b"g" + bytes(6) + bytes(8) + many)
+    talk.frame("null for topics to fetch", header(9, 1) + one + b"g" + many)
+    talk.frame("null for groups to describe", header(15, 0) + many)
+    talk.frame("null for one of them", header(15, 0) + bytes(3) + b"\1" + null)
+    talk.frame("null for groups to delete", header(42, 0) + many)
+    talk.frame("null for a group to find", header(10, 0) + null)
+    talk.frame("a heartbeat of the new kind that ends too early", header(68, 1, tags=True) + b"\2")
 
 
 def worse_garbage(talk: Dialogue) -> None:
