@@ -15,6 +15,8 @@ from transcripts.dialogue import KAFKA_FAILS, Dialogue, Differs
 
 UP, DOWN, STATIC, EMPTY = "rolling-up", "rolling-down", "rolling-static", "rolling-empty"
 TOPIC = "rolling-topic"
+IDLE = "Kafka gives her nothing until something else changes; Sawlog assigns when a group crosses"
+TWICE = "Kafka makes up a generation and has her join again; Sawlog answers when the round is over"
 
 
 def chapter(talk: Dialogue) -> None:
@@ -26,6 +28,8 @@ def chapter(talk: Dialogue) -> None:
     empty(talk)
     refused(talk)
     garbage(talk)
+    early(talk)
+    other_wishes(talk)
 
 
 def both(talk: Dialogue, group: str) -> None:
@@ -179,3 +183,46 @@ def garbage(talk: Dialogue) -> None:
     ben = Modern(talk, "ben", group, [TOPIC])
     ben.joins("ben would lose it")
     both(talk, group)
+
+
+def early(talk: Dialogue) -> None:
+    group = "rolling-early"
+    coordinator_is_ready(talk, group)
+    anna = Classic(talk, "anna, early", group, wishes(TOPIC), instance="desk-a")
+    anna.joins("anna joins in the old way, under the name of her desk, and assigns nothing")
+    again = Modern(talk, "anna, early and anew", group, [TOPIC], instance="desk-a")
+    everything = {
+        "topic_partitions": [{"topic_id": f"<id of {TOPIC}>", "partitions": [0, 1, 2, 3]}]
+    }
+    at_once = Differs(IDLE, {"member_epoch": 2, "assignment": everything})
+    fields = again.entering()
+    answer = again.voice.ask(
+        "anna restarts in the new way", "ConsumerGroupHeartbeat", 1, fields, differs=at_once
+    )
+    fields = again.beating(member_epoch=answer.member_epoch)
+    later = Differs(IDLE, {"member_epoch": 2})
+    again.voice.ask("and a heartbeat later", "ConsumerGroupHeartbeat", 1, fields, differs=later)
+
+
+def other_wishes(talk: Dialogue) -> None:
+    group = "rolling-back"
+    coordinator_is_ready(talk, group)
+    anna = Modern(talk, "anna, at first", group, [TOPIC], instance="desk-a")
+    anna.joins("anna joins in the new way")
+    anna.takes("anna has taken everything")
+    anna.leaves("anna goes away for a while", -2)
+    back = Classic(talk, "anna, in the end", group, wishes(TOPIC, "rolling-2"), instance="desk-a")
+    name = f"<UUID of {back.name}>"
+    herself = {
+        "member_id": name,
+        "group_instance_id": "desk-a",
+        "metadata": {"version": 0, "topics": sorted([TOPIC, "rolling-2"])},
+    }
+    leads = {"generation_id": 3, "leader": name, "members": [herself]}
+    back.voice.ask(
+        "anna restarts in the old way, with other wishes",
+        "JoinGroup",
+        9,
+        back.joining(),
+        differs=Differs(TWICE, leads),
+    )
