@@ -76,7 +76,8 @@ def _missed(results: Results) -> str:
         f"- {work}{', ' if what else ''}{what}: {measured}, where {target} was asked."
         for work, what, measured, target, _ in missed
     ]
-    return "Not reached in this run:\n\n" + "\n".join(lines) + "\n"
+    found = "[What was found](benchmarks-notes.md) behind these."
+    return "Not reached in this run:\n\n" + "\n".join(lines) + f"\n\n{found}\n"
 
 
 def _table(section: Section) -> str:
