@@ -1,6 +1,7 @@
 """A raw connection: frames out, frames in, nothing retried and nothing made right on the way."""
 
 import contextlib
+import select
 import socket
 import struct
 from typing import Any, Self
@@ -52,6 +53,10 @@ class Wire:
         """No more bytes from this side; the peer can still answer."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
+
+    def has_bytes(self, within_s: float) -> bool:
+        """Is there something to receive, or does it come in time?"""
+        return bool(select.select([self._socket], [], [], within_s)[0])
 
     def receive_frame(self) -> bytes | None:
         """The next frame; None where the peer closed the connection instead."""

@@ -112,13 +112,22 @@ class Speaker:
 
     def hear(self, title: str, *, keep: Keep = everything, differs: Differs | None = None) -> Any:
         """The answer to what was begun."""
+        api, version, response = self.take()
+        self._note(title, f"{api} v{version}, answered", version, response, keep, differs)
+        return response
+
+    def take(self) -> tuple[str, int, Any]:
+        """The answer to what was begun, which the recording does not keep."""
         assert self._begun is not None
         api, version = self._begun
         self._begun = None
         response = self.wire.receive(api_named(api), version)
         self._heard(api_named(api), response)
-        self._note(title, f"{api} v{version}, answered", version, response, keep, differs)
-        return response
+        return api, version, response
+
+    def has_news(self, within_s: float) -> bool:
+        """Is an answer there, or does one come in time?"""
+        return self.wire.has_bytes(within_s)
 
     def quietly(self, api: str, version: int, fields: Mapping[str, Any]) -> Any:
         """Asks without keeping; ids in the answer are learnt."""

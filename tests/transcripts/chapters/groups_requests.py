@@ -3,15 +3,20 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sawlog.protocol.messages.consumer_group_heartbeat_response import (
+    ConsumerGroupHeartbeatResponse,
+)
 from sawlog.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from sawlog.protocol.messages.consumer_protocol_assignment import TopicPartition as Assigned
 from sawlog.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from sawlog.protocol.messages.consumer_protocol_subscription import TopicPartition as Owned
+from sawlog.protocol.messages.join_group_response import JoinGroupResponse
 from transcripts.dialogue import Dialogue
 from transcripts.payloads import payload
 
 LONG_MS = 60_000
 MEMBER_ID_REQUIRED = 79
+FORGOTTEN = (25, 82)  # UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID
 CONSUMER = "consumer"
 Partitions = Mapping[str, Sequence[int]]
 
@@ -53,6 +58,7 @@ class Classic:
         self.id = ""
         self.generation = -1
         self.protocol = ""
+        self.others: list[str] = []
         self.voice = talk.speaker(name)
 
     def again(self, talk: Dialogue, name: str) -> "Classic":
@@ -106,7 +112,15 @@ class Classic:
         if answer is not None and answer.error_code == 0:
             self.generation = answer.generation_id
             self.protocol = answer.protocol_name
+            self.others = [each.member_id for each in answer.members]
         return answer
+
+    def heard(self, answer: Any) -> None:
+        """Any answer: as real clients do, it forgets its id where nobody knows that any more."""
+        if isinstance(answer, JoinGroupResponse):
+            self._joined(answer)
+            if answer.error_code in FORGOTTEN:
+                self.id, self.generation = "", -1
 
     # Everything after that
 
@@ -263,6 +277,10 @@ class Modern:
     def commits(self, title: str, topic: str, offsets: Mapping[int, int], **more: Any) -> Any:
         fields = commit(self.group, topic, offsets, self.id, self.epoch)
         return self.voice.ask(title, "OffsetCommit", 9, {**fields, **more})
+
+    def heard(self, answer: Any) -> None:
+        if isinstance(answer, ConsumerGroupHeartbeatResponse):
+            self._told(answer)
 
     def _told(self, answer: Any) -> Any:
         if answer is None or answer.error_code:
