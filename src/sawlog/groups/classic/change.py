@@ -5,7 +5,6 @@ Everything is done to a copy. If a record is refused by the log, the copy is dro
 changed.
 """
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sawlog.coordinator.plan import Plan
@@ -118,4 +117,4 @@ class Change:
         members = self.group.members
         for member in tuple(members.values()):
             if member.assignment:
-                members[member.id] = replace(member, assignment=NO_ASSIGNMENT)
+                members[member.id] = member._replace(assignment=NO_ASSIGNMENT)

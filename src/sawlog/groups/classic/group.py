@@ -251,8 +251,10 @@ class ClassicGroup(Group):
 
     def update(self, member: Member) -> None:
         """The same member with other properties."""
-        self._count_protocols(self.members[member.id], -1)
-        self._count_protocols(member, 1)
+        old = self.members[member.id]
+        if member.protocols != old.protocols:
+            self._count_protocols(old, -1)
+            self._count_protocols(member, 1)
         self.members[member.id] = member
 
     def replace(self, old_id: str, member: Member) -> None:

@@ -5,7 +5,6 @@ client which retries is one member and not many. A static member (KIP-345) that 
 an id takes the place that it had; a stable group goes on as it was where the protocol stays.
 """
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sawlog.coordinator.plan import Plan
@@ -145,8 +144,7 @@ class Joining:
         group = change.group
         old_leader = group.leader
         old = group.members[old_id]
-        member = replace(
-            old,
+        member = old._replace(
             id=member_id,
             rebalance_timeout_ms=join.message.rebalance_timeout_ms,
             session_timeout_ms=join.message.session_timeout_ms,
@@ -194,8 +192,7 @@ class Joining:
         """Also where a leader says nothing new: it wants a rebalance, because topics changed."""
         message, change = join.message, join.change
         change.group.update(
-            replace(
-                member,
+            member._replace(
                 rebalance_timeout_ms=message.rebalance_timeout_ms,
                 session_timeout_ms=message.session_timeout_ms,
                 protocols=join.protocols,

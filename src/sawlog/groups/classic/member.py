@@ -5,7 +5,6 @@ an assignor and the bytes are the subscription.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from sawlog.core.errors import MalformedFrame
@@ -25,8 +24,7 @@ class Protocol(NamedTuple):
     metadata: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """`protocols` are in the member's order of preference; `instance_id` is that of a static member
     (KIP-345)."""
 

@@ -4,7 +4,6 @@ The leader's SyncGroup carries the assignments of all. The group is stable as so
 written, and everybody who waits is answered when they are committed.
 """
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -57,7 +56,7 @@ class Syncing:
         given = {one.member_id: one.assignment for one in message.assignments}
         for member in tuple(group.members.values()):
             assignment = given.get(member.id, NO_ASSIGNMENT)
-            group.members[member.id] = replace(member, assignment=assignment)
+            group.members[member.id] = member._replace(assignment=assignment)
         group.move(Event.ASSIGNED, self._world.clock.now_ms())
         change.write()
         self._rebalancing.renew(change, leader)

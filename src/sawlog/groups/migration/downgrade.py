@@ -3,7 +3,6 @@
 Its members stay, with the target as their assignment, in a generation that is the group's epoch.
 """
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
@@ -101,4 +100,4 @@ def _assigned(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"Consumer group {group.id} cannot become a classic group: {error}.",
         ) from error
-    return replace(member, assignment=write_assignment(target, version, image))
+    return member._replace(assignment=write_assignment(target, version, image))

@@ -1,7 +1,5 @@
 """A group of one kind made into one of the other, as values."""
 
-from dataclasses import replace
-
 import pytest
 
 from sawlog.core.config import BrokerConfig
@@ -115,7 +113,7 @@ def test_members_stay_classic_with_all_that_they_said() -> None:
 
 def test_a_member_that_never_synced_has_nothing() -> None:
     classic = classic_group(KNOWN, {"a": {}})
-    classic.update(replace(classic.members["a"], assignment=b""))
+    classic.update(classic.members["a"]._replace(assignment=b""))
     assert consumer_group_of(classic, KNOWN).members["a"].assigned == {}
 
 
@@ -147,21 +145,21 @@ def test_a_group_of_other_workers_is_not_upgraded() -> None:
 @pytest.mark.parametrize("told", [b"\0", b"garbage!", b"\xff\xff\0\0"])
 def test_a_damaged_assignment_stops_an_upgrade(told: bytes) -> None:
     group = classic_group(KNOWN, {"a": {}})
-    group.update(replace(group.members["a"], assignment=told))
+    group.update(group.members["a"]._replace(assignment=told))
     assert refused(group) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_damaged_subscription_stops_an_upgrade() -> None:
     group = classic_group(KNOWN, {"a": {}})
     protocols = tuple(Protocol(name, b"\0\1\0\0") for name in ASSIGNORS)
-    group.update(replace(group.members["a"], protocols=protocols))
+    group.update(group.members["a"]._replace(protocols=protocols))
     assert refused(group) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_an_assignor_that_tells_members_more_stops_an_upgrade() -> None:
     group = classic_group(KNOWN, {"a": {}})
     told = assignment({"t": {0}}, KNOWN)[:-4] + b"\0\0\0\4mine"
-    group.update(replace(group.members["a"], assignment=told))
+    group.update(group.members["a"]._replace(assignment=told))
     assert refused(group) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
@@ -216,7 +214,7 @@ def test_members_that_stay_are_told_their_target() -> None:
 def test_a_member_is_told_in_the_version_that_it_speaks() -> None:
     classic = classic_group(KNOWN, {"a": {"t": {0}}})
     protocols = tuple(Protocol(name, subscription("t", version=1)) for name in ASSIGNORS)
-    classic.update(replace(classic.members["a"], protocols=protocols))
+    classic.update(classic.members["a"]._replace(protocols=protocols))
     back = classic_group_of(consumer_group_of(classic, KNOWN), [], KNOWN, NOW_MS)
     assert version_of(back.members["a"].assignment) == 1
 
