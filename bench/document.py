@@ -29,7 +29,7 @@ get a new target with each that joins. All members are one driver that answers a
 REPEAT = """\
 ## How to repeat it
 
-`make bench` takes about twenty minutes and 15 GB of disk; nothing else should run on the machine.
+`make bench` takes about forty minutes and 15 GB of disk; nothing else should run on the machine.
 It installs Java where it can and fetches Kafka with Maven. `python -m bench --help` tells how to
 run fewer rounds (`--rounds 1`), some of the work (`--only produce-6,consume`) or everything with a
 quarter of the records (`--quick`, which writes no document).
