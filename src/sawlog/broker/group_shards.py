@@ -15,11 +15,12 @@ from sawlog.groups.shard import GroupShard
 from sawlog.groups.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from sawlog.broker.broker import Broker
     from sawlog.cluster.image import MetadataImage
-    from sawlog.coordinator.plan import Timers
+    from sawlog.coordinator.plan import Plan, Timers
+    from sawlog.coordinator.shard import Answer, Refuse
     from sawlog.core.ids import NodeId
     from sawlog.replication.partition import Partition
 
@@ -56,6 +57,21 @@ class GroupShards:
             if shard is not None:
                 return shard
         raise KafkaError(ErrorCode.NOT_COORDINATOR)
+
+    def ask(
+        self,
+        group_id: str,
+        operation: "Callable[[GroupShard], Plan]",
+        answer: "Answer",
+        refuse: "Refuse",
+    ) -> None:
+        """Runs an operation where the group lives; `refuse` hears, too, that this is not here."""
+        try:
+            shard = self.shard_of(group_id)
+        except KafkaError as error:
+            refuse(error)
+            return
+        shard.run(partial(operation, shard.machine), answer, refuse)
 
     def all(self) -> "Iterable[Shard[GroupShard]]":
         return self.by_index.values()

@@ -5,7 +5,7 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sawlog.broker.api.group_admin import GROUP_OPERATIONS
+from sawlog.broker.api.group_admin import allow_all
 from sawlog.broker.api.group_membership import caller_of
 from sawlog.broker.gathering import gather
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -50,25 +50,27 @@ def consumer_group_heartbeat(
 ) -> ConsumerGroupHeartbeatResponse | None:
     if not _is_enabled(broker.config):
         return ConsumerGroupHeartbeatResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION))
-    try:
-        check_heartbeat(message, request.api_version, broker.config)
-        shard = broker.groups.shard_of(message.group_id)
-    except KafkaError as error:
-        return _refusal(error)
-    caller = caller_of(request)
 
     def refuse(error: KafkaError) -> None:
-        request.reply(_refusal(error))
+        request.reply(
+            ConsumerGroupHeartbeatResponse(
+                error_code=int(error.code), error_message=error.message or None
+            )
+        )
 
-    shard.run(lambda: shard.machine.consumer.heartbeat(caller, message), request.reply, refuse)
+    try:
+        check_heartbeat(message, request.api_version, broker.config)
+    except KafkaError as error:
+        refuse(error)
+        return None
+    caller = caller_of(request)
+    broker.groups.ask(
+        message.group_id,
+        lambda groups: groups.consumer.heartbeat(caller, message),
+        request.reply,
+        refuse,
+    )
     return None
-
-
-def _refusal(error: KafkaError) -> ConsumerGroupHeartbeatResponse:
-    code = error.code
-    if code is ErrorCode.MESSAGE_TOO_LARGE:
-        code = ErrorCode.UNKNOWN_SERVER_ERROR
-    return ConsumerGroupHeartbeatResponse(error_code=int(code), error_message=error.message or None)
 
 
 def check_heartbeat(
@@ -137,22 +139,18 @@ def consumer_group_describe(
                 )
             )
 
-        try:
-            if not _is_enabled(broker.config):
-                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-            if not group_id:
-                raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-            shard = broker.groups.shard_of(group_id)
-        except KafkaError as error:
-            refuse(error)
-            return
-        shard.run(lambda: shard.machine.consumer.describe(group_id), tell, refuse)
+        if not _is_enabled(broker.config):
+            refuse(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
+        elif not group_id:
+            refuse(KafkaError(ErrorCode.INVALID_GROUP_ID))
+        else:
+            broker.groups.ask(
+                group_id, lambda groups: groups.consumer.describe(group_id), tell, refuse
+            )
 
     def done(groups: list[DescribedGroup]) -> None:
         if message.include_authorized_operations:
-            for group in groups:
-                if group.error_code == 0:
-                    group.authorized_operations = GROUP_OPERATIONS
+            allow_all(groups)
         request.reply(ConsumerGroupDescribeResponse(groups=groups))
 
     gather([partial(ask, group_id) for group_id in message.group_ids], done, broker.timer)

@@ -21,6 +21,8 @@ from sawlog.protocol.messages.describe_groups_response import (
 from sawlog.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sawlog.broker.broker import Broker
     from sawlog.broker.gathering import Ask, Tell
     from sawlog.broker.request import Request
@@ -67,21 +69,23 @@ def describe_groups(broker: "Broker", request: "Request", message: "DescribeGrou
         def refuse(error: KafkaError) -> None:
             tell(DescribedGroup(group_id=group_id, error_code=int(error.code)))
 
-        try:
-            shard = broker.groups.shard_of(group_id)
-        except KafkaError as error:
-            refuse(error)
-            return
-        shard.run(lambda: shard.machine.admin.describe(group_id, version), tell, refuse)
+        broker.groups.ask(
+            group_id, lambda groups: groups.admin.describe(group_id, version), tell, refuse
+        )
 
     def done(groups: list[DescribedGroup]) -> None:
         if message.include_authorized_operations:
-            for group in groups:
-                if group.error_code == 0:
-                    group.authorized_operations = GROUP_OPERATIONS
+            allow_all(groups)
         request.reply(DescribeGroupsResponse(groups=groups))
 
     gather(_one_by_one(ask, message.groups), done, broker.timer)
+
+
+def allow_all(groups: "Iterable[Any]") -> None:
+    """Tells in the descriptions of groups what may be done to those that are there."""
+    for group in groups:
+        if group.error_code == 0:
+            group.authorized_operations = GROUP_OPERATIONS
 
 
 # DeleteGroups
@@ -92,12 +96,7 @@ def delete_groups(broker: "Broker", request: "Request", message: "DeleteGroupsRe
         def refuse(error: KafkaError) -> None:
             tell(DeletableGroupResult(group_id, int(error.code)))
 
-        try:
-            shard = broker.groups.shard_of(group_id)
-        except KafkaError as error:
-            refuse(error)
-            return
-        shard.run(lambda: shard.machine.admin.delete(group_id), tell, refuse)
+        broker.groups.ask(group_id, lambda groups: groups.admin.delete(group_id), tell, refuse)
 
     def done(results: list[DeletableGroupResult]) -> None:
         request.reply(DeleteGroupsResponse(results=results))

@@ -17,9 +17,12 @@ from sawlog.protocol.messages.leave_group_request import MemberIdentity
 from sawlog.protocol.messages.leave_group_response import LeaveGroupResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sawlog.broker.broker import Broker
     from sawlog.broker.request import Request
-    from sawlog.coordinator.shard import Shard
+    from sawlog.coordinator.plan import Plan
+    from sawlog.coordinator.shard import Answer, Refuse
     from sawlog.groups.shard import GroupShard
     from sawlog.protocol.messages.heartbeat_request import HeartbeatRequest
     from sawlog.protocol.messages.join_group_request import JoinGroupRequest
@@ -57,13 +60,13 @@ def join_group(broker: "Broker", request: "Request", message: "JoinGroupRequest"
         def refuse(error: KafkaError) -> None:
             once(join_error(error.code))
 
-        try:
-            shard = broker.groups.shard_of(message.group_id)
-        except KafkaError as error:
-            refuse(error)
-            return
         caller = caller_of(request)
-        shard.run(lambda: shard.machine.classic.join(caller, message, once), once, refuse)
+        broker.groups.ask(
+            message.group_id,
+            lambda groups: groups.classic.join(caller, message, once),
+            once,
+            refuse,
+        )
 
 
 def sync_group(broker: "Broker", request: "Request", message: "SyncGroupRequest") -> None:
@@ -72,17 +75,19 @@ def sync_group(broker: "Broker", request: "Request", message: "SyncGroupRequest"
     def refuse(error: KafkaError) -> None:
         once(sync_error(error.code))
 
-    try:
-        if request.api_version >= FIRST_SYNC_WITH_PROTOCOL and (
-            message.protocol_type is None or message.protocol_name is None
-        ):
-            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        shard = _shard_of(broker, message.group_id)
-    except KafkaError as error:
-        refuse(error)
+    if request.api_version >= FIRST_SYNC_WITH_PROTOCOL and (
+        message.protocol_type is None or message.protocol_name is None
+    ):
+        refuse(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         return
     caller = caller_of(request)
-    shard.run(lambda: shard.machine.classic.sync(caller, message, once), once, refuse)
+    _ask_named(
+        broker,
+        message.group_id,
+        lambda groups: groups.classic.sync(caller, message, once),
+        once,
+        refuse,
+    )
 
 
 def heartbeat(broker: "Broker", request: "Request", message: "HeartbeatRequest") -> None:
@@ -91,13 +96,14 @@ def heartbeat(broker: "Broker", request: "Request", message: "HeartbeatRequest")
         code = 0 if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else int(error.code)
         request.reply(HeartbeatResponse(error_code=code))
 
-    try:
-        shard = _shard_of(broker, message.group_id)
-    except KafkaError as error:
-        refuse(error)
-        return
     caller = caller_of(request)
-    shard.run(lambda: shard.machine.classic.heartbeat(caller, message), request.reply, refuse)
+    _ask_named(
+        broker,
+        message.group_id,
+        lambda groups: groups.classic.heartbeat(caller, message),
+        request.reply,
+        refuse,
+    )
 
 
 def leave_group(broker: "Broker", request: "Request", message: "LeaveGroupRequest") -> None:
@@ -118,19 +124,27 @@ def leave_group(broker: "Broker", request: "Request", message: "LeaveGroupReques
         else:
             request.reply(LeaveGroupResponse(error_code=int(error.code)))
 
-    try:
-        shard = _shard_of(broker, message.group_id)
-    except KafkaError as error:
-        refuse(error)
-        return
     caller = caller_of(request)
-    shard.run(lambda: shard.machine.classic.leave(caller, message), reply, refuse)
+    _ask_named(
+        broker,
+        message.group_id,
+        lambda groups: groups.classic.leave(caller, message),
+        reply,
+        refuse,
+    )
 
 
-def _shard_of(broker: "Broker", group_id: str) -> "Shard[GroupShard]":
-    if not group_id:
-        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-    return broker.groups.shard_of(group_id)
+def _ask_named(
+    broker: "Broker",
+    group_id: str,
+    operation: "Callable[[GroupShard], Plan]",
+    answer: "Answer",
+    refuse: "Refuse",
+) -> None:
+    if group_id:
+        broker.groups.ask(group_id, operation, answer, refuse)
+    else:
+        refuse(KafkaError(ErrorCode.INVALID_GROUP_ID))
 
 
 def caller_of(request: "Request") -> Caller:

@@ -75,13 +75,12 @@ def offset_commit(
         code = int(error.code)
         answer(OffsetCommitResponse(0, [_uncommitted(topic, code) for topic in message.topics]))
 
-    try:
-        shard = broker.groups.shard_of(message.group_id)
-    except KafkaError as error:
-        refuse(error)
-        return None
-    operation = partial(shard.machine.offset_requests.commit, message, request.api_version)
-    shard.run(operation, answer if refused else request.reply, refuse)
+    broker.groups.ask(
+        message.group_id,
+        lambda groups: groups.offset_requests.commit(message, request.api_version),
+        answer if refused else request.reply,
+        refuse,
+    )
     return None
 
 
@@ -228,12 +227,9 @@ def _fetch_group(
             told.topics = [_unfetched(topic, code) for topic in asked or ()]
         tell(told)
 
-    try:
-        shard = broker.groups.shard_of(group.group_id)
-    except KafkaError as error:
-        refuse(error)
-        return
-    shard.run(partial(shard.machine.offset_requests.fetch, group), answer, refuse)
+    broker.groups.ask(
+        group.group_id, lambda groups: groups.offset_requests.fetch(group), answer, refuse
+    )
 
 
 def _unfetched(topic: OffsetFetchRequestTopics, code: int) -> OffsetFetchResponseTopics:
@@ -284,11 +280,8 @@ def offset_delete(
     def refuse(error: KafkaError) -> None:
         request.reply(OffsetDeleteResponse(int(error.code)))
 
-    try:
-        shard = broker.groups.shard_of(message.group_id)
-    except KafkaError as error:
-        refuse(error)
-        return None
     wanted = OffsetDeleteRequest(message.group_id, known)
-    shard.run(partial(shard.machine.offset_requests.delete, wanted), answer, refuse)
+    broker.groups.ask(
+        message.group_id, lambda groups: groups.offset_requests.delete(wanted), answer, refuse
+    )
     return None
