@@ -9,7 +9,7 @@ from sawlog.cli.groups_lag import lag
 from sawlog.cli.groups_reset import reset
 from sawlog.cli.options import json_option, with_cluster
 from sawlog.cli.output import counted, note, print_json, print_line, print_table
-from sawlog.cli.partitions import TopicScope, TopicScopeType, show_partitions
+from sawlog.cli.partitions import TopicScope, show_partitions, topic_option
 from sawlog.cli.values import TEXT
 from sawlog.client.cluster import Cluster
 from sawlog.client.groups import (
@@ -116,15 +116,7 @@ def delete(names: tuple[str, ...], if_exists: bool, cluster: Cluster) -> None:
 
 @groups.command("delete-offsets")
 @click.argument("name", metavar="GROUP", type=TEXT)
-@click.option(
-    "--topic",
-    "scopes",
-    type=TopicScopeType(),
-    multiple=True,
-    required=True,
-    metavar="TOPIC[:0,1]",
-    help="All partitions of it, or these; repeat.",
-)
+@topic_option(is_required=True)
 @with_cluster
 def delete_offsets(name: str, scopes: tuple[TopicScope, ...], cluster: Cluster) -> None:
     """Forget offsets of a group, of topics that it does not read any more."""

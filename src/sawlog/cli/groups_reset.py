@@ -11,7 +11,7 @@ from sawlog.cli.failures import report_each
 from sawlog.cli.groups_plan import BadPlan, Bounds, Move, bounded, read_plan, write_plan
 from sawlog.cli.options import json_option, with_cluster
 from sawlog.cli.output import counted, note, print_json, print_line, print_table
-from sawlog.cli.partitions import TopicScope, TopicScopeType, partitions_of
+from sawlog.cli.partitions import TopicScope, partitions_of, topic_option
 from sawlog.cli.starts import TimePoint
 from sawlog.cli.values import TEXT
 from sawlog.client.cluster import Cluster
@@ -39,14 +39,7 @@ Offsets = dict[TopicPartition, int]
 
 @click.command()
 @click.argument("name", metavar="GROUP", type=TEXT)
-@click.option(
-    "--topic",
-    "scopes",
-    type=TopicScopeType(),
-    multiple=True,
-    metavar="TOPIC[:0,1]",
-    help="All partitions of it, or these; repeat.",
-)
+@topic_option()
 @click.option("--all-topics", is_flag=True, help="Whatever the group has committed offsets of.")
 @click.option("--to-earliest", is_flag=True, help="To the first record that is there.")
 @click.option("--to-latest", is_flag=True, help="To the end.")

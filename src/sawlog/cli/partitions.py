@@ -1,7 +1,7 @@
 """Partitions as people write and read them: `orders`, `orders:0,2`."""
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -9,6 +9,8 @@ from sawlog.cli.values import PARTITION, TEXT
 from sawlog.client.cluster import Cluster, NoSuchTopic
 from sawlog.client.leaders import group_by_topic, partition_of
 from sawlog.core.ids import TopicPartition
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class TopicScope(NamedTuple):
@@ -39,6 +41,19 @@ class TopicScopeType(click.ParamType[TopicScope]):
         pieces = indexes.split(",")
         numbers = dict.fromkeys(PARTITION(piece, param, ctx) for piece in pieces)
         return TopicScope(topic, tuple(numbers))
+
+
+def topic_option(*, is_required: bool = False) -> Callable[[F], F]:
+    """`--topic`, as often as wanted: the function gets them all as `scopes`."""
+    return click.option(
+        "--topic",
+        "scopes",
+        type=TopicScopeType(),
+        multiple=True,
+        required=is_required,
+        metavar="TOPIC[:0,1]",
+        help="All partitions of it, or these; repeat.",
+    )
 
 
 def partitions_of(cluster: Cluster, scopes: Iterable[TopicScope]) -> list[TopicPartition]:
