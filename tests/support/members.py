@@ -5,6 +5,7 @@ They send no heartbeats by themselves, which is enough for as long as a session 
 
 import base64
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -44,7 +45,7 @@ _TRIES = 100
 Assignment = Mapping[str, Sequence[int]]
 
 
-class Member:
+class Member(ABC):
     """Speaks with the coordinator of one group."""
 
     def __init__(self, bootstrap: str, group: str, client_id: str) -> None:
@@ -65,8 +66,8 @@ class Member:
             raise error
         return found[self.group]
 
-    def leave(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def leave(self) -> None: ...
 
     def __enter__(self) -> Self:
         return self
