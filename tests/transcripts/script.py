@@ -1,5 +1,6 @@
 """The script: its chapters by name. Each works on topics of its own and can run alone."""
 
+import json
 from collections.abc import Callable, Mapping
 
 from transcripts.chapters import (
@@ -62,11 +63,20 @@ SETTINGS: Mapping[str, str] = {
 """How the broker is set up that the script talks to: groups need not wait."""
 
 SETTINGS_OF = {"groups_limits": groups_limits.SETTINGS}
-"""Chapters that need a broker of their own."""
+"""Chapters that need a broker set up in another way."""
+
+ALONE = frozenset({"groups_coordinators"})
+"""Chapters after which a broker answers others in another way: asking Kafka for the coordinator
+of a transaction creates the topic of transactions."""
 
 
 def settings_of(chapter: str) -> Mapping[str, str]:
     return SETTINGS_OF.get(chapter, SETTINGS)
+
+
+def broker_of(chapter: str) -> str:
+    """A name of the broker that the chapter runs on: chapters with the same name share it."""
+    return chapter if chapter in ALONE else json.dumps(settings_of(chapter))
 
 
 def perform(chapter: str, host: str, port: int) -> list[Step]:

@@ -18,7 +18,7 @@ from support.broker import SawlogServer, running_sawlog
 from support.kafka import KafkaServer, running_kafka
 from transcripts.chapters.versions import SERVED_KEYS
 from transcripts.dialogue import RECORDINGS, Dialogue, as_text
-from transcripts.script import CHAPTERS, perform, settings_of
+from transcripts.script import CHAPTERS, broker_of, perform, settings_of
 
 Server = SawlogServer | KafkaServer
 ServerFor = Callable[[str], Server]
@@ -26,17 +26,16 @@ ServerFor = Callable[[str], Server]
 
 @contextlib.contextmanager
 def servers(start: Callable[..., Any], directory: Path) -> Iterator[ServerFor]:
-    """A running broker for a chapter; those that want the same settings share one."""
+    """A running broker for a chapter; those that can share one."""
     running: dict[str, Server] = {}
     with contextlib.ExitStack() as stack:
 
         def server_for(chapter: str) -> Server:
-            settings = settings_of(chapter)
-            key = json.dumps(settings)
-            if key not in running:
+            name = broker_of(chapter)
+            if name not in running:
                 place = directory / str(len(running))
-                running[key] = stack.enter_context(start(place, settings))
-            return running[key]
+                running[name] = stack.enter_context(start(place, settings_of(chapter)))
+            return running[name]
 
         yield server_for
 
