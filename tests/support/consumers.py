@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
+from sawlog.coordinator.placing import partition_for
 from sawlog.core.ids import TopicId
 from sawlog.groups.consumer.group import ConsumerGroup
-from sawlog.groups.records import partition_for
 from sawlog.groups.shard import GroupShard
 from sawlog.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from sawlog.protocol.messages.consumer_group_heartbeat_request import (

@@ -6,13 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sawlog.cluster.image import GROUP_TOPIC, NO_NODE
+from sawlog.coordinator.placing import partition_for
 from sawlog.coordinator.shard import Shard, State
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicName
 from sawlog.core.log import EventLogger
-from sawlog.groups.records import GROUP_RECORDS, partition_for
-from sawlog.groups.shard import GroupShard
-from sawlog.groups.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from sawlog.coordinator.plan import Plan, Timers
     from sawlog.coordinator.shard import Answer, Refuse
     from sawlog.core.ids import NodeId
+    from sawlog.groups.shard import GroupShard
     from sawlog.replication.partition import Partition
 
 log = EventLogger(__name__)
@@ -48,7 +47,7 @@ class GroupShards:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return leader
 
-    def shard_of(self, group_id: str) -> Shard[GroupShard]:
+    def shard_of(self, group_id: str) -> "Shard[GroupShard]":
         """The shard of a group, which may still be loading; NOT_COORDINATOR where it is led
         elsewhere or nowhere."""
         topic = self._broker.image.topics.get(TopicName(GROUP_TOPIC))
@@ -92,6 +91,8 @@ class GroupShards:
         known = self.by_index.get(index)
         if known is not None and known.partition is partition:
             return
+        from sawlog.groups.records import GROUP_RECORDS  # not before there are groups
+
         broker = self._broker
         shard = Shard(
             partition,
@@ -104,7 +105,10 @@ class GroupShards:
         self.by_index[index] = shard
         shard.load()
 
-    def _machine(self, timers: "Timers") -> GroupShard:
+    def _machine(self, timers: "Timers") -> "GroupShard":
+        from sawlog.groups.shard import GroupShard
+        from sawlog.groups.world import World
+
         broker = self._broker
         return GroupShard(
             World(broker.clock, broker.random, timers, broker.config, lambda: broker.image)

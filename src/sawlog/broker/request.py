@@ -29,6 +29,7 @@ class Api:
         "_decoders",
         "_encoders",
         "_has_records",
+        "_load",
         "handle",
         "key",
         "max_version",
@@ -38,14 +39,20 @@ class Api:
     def __init__(
         self,
         key: ApiKey,
-        handle: Handler,
+        load: Callable[[], Handler],
     ) -> None:
         self.key = key
-        self.handle = handle
+        self.handle: Handler = self._first
+        self._load = load
         self.min_version, self.max_version = valid_versions(key)
         self._has_records = key is ApiKey.FETCH
         self._decoders: dict[int, Callable[[memoryview, int], tuple[Any, int]]] = {}
         self._encoders: dict[int, tuple[Callable[[Any], Any], int]] = {}
+
+    def _first(self, broker: Any, request: "Request", message: Any) -> Any:
+        """The first request loads its handler; those after it meet that handler itself."""
+        self.handle = self._load()
+        return self.handle(broker, request, message)
 
     def decode(self, version: int, frame: memoryview, position: int) -> Any:
         try:

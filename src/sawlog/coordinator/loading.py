@@ -91,8 +91,11 @@ class Loading:
         some = list(islice(self._survivors, STEP_RECORDS))
         take = self._machine.replay_encoded
         for key, value in some:
-            if not take(key, value):
-                self._replay_one(key, value)
+            try:
+                if not take(key, value):
+                    self._replay_one(key, value)
+            except Exception:  # one record that we cannot bear must not close all groups beside it
+                log.exception("record not replayed", log=str(self._partition.name), key=key.hex())
         if some:
             self._later(self._replay)
         else:

@@ -8,7 +8,8 @@ has been given since: but what it commits then has to be refused.
 
 from typing import NamedTuple
 
-from sawlog.groups.records import GROUP_RECORDS, partition_for
+from sawlog.coordinator.placing import partition_for
+from sawlog.groups.records import GROUP_RECORDS
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
 from support.clients.confluent import Confluent
 from support.readers.journal import (

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from sawlog.coordinator.plan import Operation, Plan, Timers
 from sawlog.coordinator.records import Entry
 from sawlog.coordinator.shard import Shard, State
@@ -168,6 +170,23 @@ def test_what_was_written_is_there_after_a_restart() -> None:
     assert again.machine.numbers == shard.machine.numbers
     assert "n7" not in again.machine.numbers
     assert again.machine.is_active
+
+
+def test_a_record_that_breaks_the_machine_is_left_out_of_the_load() -> None:
+    world = PartitionWorld()
+    shard = open_shard(world)
+    answers = Answers()
+    shard.run(write(note("a", 1), note("b", 2), note("c", 3)), answers.append, answers.refuse)
+    world.schedule.run_for(100)
+
+    def replay(self: Notebook, entry: Entry) -> None:
+        if entry.key.group == "b":
+            raise ZeroDivisionError
+        self.numbers[entry.key.group] = entry.value.offset
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Notebook, "replay", replay)
+        assert open_shard(world).machine.numbers == {"a": 1, "c": 3}
 
 
 def test_nothing_is_served_while_it_loads() -> None:
