@@ -18,13 +18,15 @@ class Plan(NamedTuple):
 
     `apply` makes the change that the entries tell, for a machine that holds more than its records
     do; without it the entries are replayed. `settled` hears how it ended, once: None when all is
-    committed, else the error that callers are told.
+    committed, else the error that callers are told. `again`: the operation is run once more when
+    those that came with it have been, and only that answers.
     """
 
     reply: Any = None
     entries: Sequence[Entry] = ()
     apply: Callable[[], None] | None = None
     settled: Callable[[KafkaError | None], None] | None = None
+    again: bool = False
 
 
 Operation = Callable[[], Plan]

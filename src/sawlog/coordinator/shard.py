@@ -120,7 +120,9 @@ class Shard(Generic[M]):
                     plan.settled(told)
                 refuse(told)
                 return
-        if plan.reply is not None or plan.settled is not None:
+        if plan.again:
+            self._timer.after(0, partial(self.run, operation, answer, refuse))
+        elif plan.reply is not None or plan.settled is not None:
             end = self.partition.log.end_offset
             self.partition.when_committed(end, partial(self._settle, plan, answer, refuse))
 
@@ -137,7 +139,7 @@ class Shard(Generic[M]):
                 f"{len(plan.entries)} records take {builder.size} bytes; {limit} are allowed",
             )
         batch = memoryview(builder.finish())
-        self.partition.append(batch, read_header(batch), is_awaited=True)
+        self.partition.append(batch, read_header(batch), is_awaited=not plan.again)
         try:
             self._apply(plan)
         except Exception as error:

@@ -109,6 +109,9 @@ class ConsumerMembership:
         before, owned = self._sender(group, message, planned)
         member = requests.asked(before, caller, message)
         round_ = Round(self.rules, group, before, member, planned)
+        if requests.is_new(group, message):
+            round_.subscribe()
+            return Plan(entries=planned, again=True)
         has_moved = round_.run(owned)
         member = round_.member
         if has_moved:

@@ -37,6 +37,19 @@ def is_full(message: "ConsumerGroupHeartbeatRequest") -> bool:
     )
 
 
+def is_new(group: "ConsumerGroup", message: "ConsumerGroupHeartbeatRequest") -> bool:
+    """A member that the others do not know yet, and that is no heir: it is put down first, so that
+    many who come at once get one target, and not one target each. (One without an id would get
+    another when it is looked at again; a pattern is looked up once.)"""
+    return (
+        message.member_epoch == JOINING_EPOCH
+        and message.instance_id is None
+        and not message.subscribed_topic_regex
+        and message.member_id != ""
+        and message.member_id not in group.members
+    )
+
+
 def dynamic_member(
     group: "ConsumerGroup", member_id: str, epoch: int, owned: "Owned | None"
 ) -> Member:

@@ -59,6 +59,17 @@ class Round:
 
     def run(self, owned: Owned | None) -> bool:
         """Whether the member's own epoch, state or partitions change."""
+        member, group = self.member, self._group
+        epoch, changed = self.subscribe()
+        target_epoch, target = group.target_epoch, group.target_of(member)
+        if target_epoch < epoch and self._may_compute():
+            target_epoch, target = epoch, self._compute(epoch)
+        if not changed and member.is_at(target_epoch):
+            return False
+        return self._reconcile(target_epoch, target, owned, changed=changed)
+
+    def subscribe(self) -> tuple[int, bool]:
+        """The group's epoch then, and whether what the member reads has changed."""
         before, member, group = self._before, self.member, self._group
         names_changed, pattern = False, NO_CHANGE
         if member is not before:
@@ -70,13 +81,7 @@ class Round:
         bump = names_changed or pattern.is_resolved
         if bump or group.checked_topics is not self._image.topics:
             epoch = self._refresh(bump=bump)
-        target_epoch, target = group.target_epoch, group.target_of(member)
-        if target_epoch < epoch and self._may_compute():
-            target_epoch, target = epoch, self._compute(epoch)
-        changed = names_changed or pattern.changed
-        if not changed and member.is_at(target_epoch):
-            return False
-        return self._reconcile(target_epoch, target, owned, changed=changed)
+        return epoch, names_changed or pattern.changed
 
     def _refresh(self, *, bump: bool) -> int:
         """The group's epoch after a look at the topics that it reads now."""

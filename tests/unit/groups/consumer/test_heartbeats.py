@@ -6,7 +6,10 @@ import pytest
 
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import parse_topic_id
-from sawlog.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
+from sawlog.protocol.messages.consumer_group_heartbeat_request import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
 from support.consumers import REBALANCE_MS, Consumer, Groups, settle
 
 # What it must say
@@ -233,3 +236,57 @@ def test_where_nothing_can_be_written_nothing_changes() -> None:
     assert groups.heartbeat(member_id="a", member_epoch=a.epoch).error_code == 0
     groups.pass_time(60_000)
     assert groups.state() == "Empty", "its session went on although its leave was lost"
+
+
+def test_members_that_come_at_once_get_one_target() -> None:
+    groups = Groups()
+    groups.make(t=40)
+    calls = [
+        groups.machine.send(
+            ConsumerGroupHeartbeatRequest(
+                group_id="g",
+                member_id=f"m{number}",
+                member_epoch=0,
+                rebalance_timeout_ms=REBALANCE_MS,
+                subscribed_topic_names=["t"],
+                topic_partitions=[],
+            )
+        )
+        for number in range(20)
+    ]
+    assert groups.machine.schedule.run(lambda: all(call.is_done for call in calls))
+    answers = [call.answered for call in calls]
+    assert [answer.error_code for answer in answers] == [0] * 20
+    assert {answer.member_epoch for answer in answers} == {21}  # a group begins in epoch 1
+    assert sorted(
+        index
+        for answer in answers
+        for topic in answer.assignment.topic_partitions
+        for index in topic.partitions
+    ) == list(range(40))
+    assert groups.group().epoch == groups.group().target_epoch == 21
+
+
+def test_what_is_put_down_of_a_member_that_comes_is_enough_after_a_kill() -> None:
+    groups = Groups()
+    groups.make(t=2)
+    Consumer(groups, "a", "t").join()
+    groups.machine.send(
+        ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id="b",
+            member_epoch=0,
+            rebalance_timeout_ms=REBALANCE_MS,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        )
+    )
+    assert groups.group().target_epoch < groups.group().epoch
+    groups.restart()
+    assert set(groups.group().members) == {"a", "b"}
+    a, b = Consumer(groups, "a", "t"), Consumer(groups, "b", "t")
+    a.join()
+    b.join()
+    settle([a, b])
+    assert a.reads | b.reads == {("t", 0), ("t", 1)}
+    assert len(a.reads) == len(b.reads) == 1
