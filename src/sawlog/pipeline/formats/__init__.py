@@ -1,0 +1,48 @@
+"""Bytes to columns: raw, JSON, CSV and Avro, and every value that does not fit with its reason."""
+
+import pyarrow as pa
+
+from sawlog.pipeline.formats.outcome import (
+    KINDS,
+    BadRow,
+    Format,
+    FormatError,
+    Parsed,
+    Parser,
+    check_options,
+)
+
+__all__ = ["KINDS", "BadRow", "Format", "FormatError", "Parsed", "Parser", "parser"]
+
+RAW = pa.schema([pa.field("value", pa.binary())])
+
+
+def parser(format_: Format, known: pa.Schema | None, *, widen: bool) -> Parser:
+    """Parses values of that format. The columns of `known` bind: a value that does not fit them is
+    a bad row. With `widen` new fields become columns behind them, with types that are inferred.
+
+    FormatError says what is wrong with the format or its schema, before any value is seen.
+    """
+    match format_.kind:
+        case "raw":
+            check_options(format_, {})
+            return _raw
+        case "json":
+            from sawlog.pipeline.formats.json_format import JsonParser
+
+            if not widen and (known is None or not len(known)):
+                raise FormatError("format json needs a schema, or `infer`")
+            return JsonParser(format_, known, widen=widen)
+        case "csv":
+            from sawlog.pipeline.formats.csv_format import CsvParser
+
+            return CsvParser(format_, known)
+        case "avro":
+            from sawlog.pipeline.formats.avro_format import AvroParser
+
+            return AvroParser(format_, known, widen=widen)
+
+
+def _raw(values: pa.Array) -> Parsed:
+    """Every value as it is; none is bad."""
+    return Parsed(pa.RecordBatch.from_arrays([values.cast(pa.binary())], schema=RAW), None, ())

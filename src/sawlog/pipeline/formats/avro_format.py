@@ -1,0 +1,180 @@
+"""Avro records to columns, by fastavro. The schema comes from a file; it does not change by itself.
+
+Options: `schema`, the text of the .avsc file, and `encoding`: `plain` (a record's bytes alone),
+`single-object` (Avro's own header, whose fingerprint must be the schema's), `confluent` (five bytes
+that name a schema in a registry are skipped: whether it is this one is not known), or `auto`, the
+usual one: single-object where the header is there, plain elsewhere.
+"""
+
+import datetime as dt
+import io
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+from sawlog.pipeline.formats.avro_schemas import from_avro, parsed
+from sawlog.pipeline.formats.outcome import BadRow, Format, FormatError, Parsed, check_options
+from sawlog.pipeline.formats.schemas import merge
+from sawlog.pipeline.formats.types import field_column, plain_schema, word
+
+_MARK = b"\xc3\x01"
+_HEADER = 10
+_REGISTRY_HEADER = 5
+_ENCODINGS = ("auto", "plain", "single-object", "confluent")
+
+
+class _Bad(Exception):
+    """A value that is no record; its text is the reason."""
+
+
+class AvroParser:
+    def __init__(self, format_: Format, known: pa.Schema | None, *, widen: bool) -> None:
+        check_options(format_, {"schema": None, "encoding": _ENCODINGS})
+        if "schema" not in format_.options:
+            raise FormatError("format avro needs a schema: the text of an .avsc file")
+        text = format_.options["schema"]
+        self._schema = parsed(text)
+        fields = from_avro(text)
+        self._field_of = {field_column(part.name): part.name for part in fields}
+        own = pa.schema([pa.field(field_column(part.name), part.type) for part in fields])
+        merged = merge(known, own)
+        if known is not None and merged.clashes:
+            raise FormatError(
+                f"the Avro schema does not fit the table's columns {', '.join(merged.clashes)}"
+            )
+        self._known = merged.schema if widen or not known else plain_schema(known)
+        self._encoding = format_.options.get("encoding", "auto")
+        mark = fingerprint(to_parsing_canonical_form(self._schema), "CRC-64-AVRO")
+        self._header = _MARK + bytes.fromhex(mark)
+
+    def __call__(self, values: pa.Array) -> Parsed:
+        records: list[dict[str, Any]] = []
+        kept: list[int] = []
+        bad: dict[int, str] = {}
+        for row, value in enumerate(values.to_pylist()):
+            try:
+                records.append(self._record(value))
+                kept.append(row)
+            except _Bad as refused:
+                bad[row] = str(refused)
+        batch, wrong = self._batch(records)
+        for at, reason in wrong.items():
+            bad[kept[at]] = reason
+        if wrong:
+            kept = [row for at, row in enumerate(kept) if at not in wrong]
+        found = [BadRow(row, bad[row]) for row in sorted(bad)]
+        return Parsed(batch, pa.array(kept, pa.int64()) if found else None, found)
+
+    def _record(self, value: bytes | None) -> dict[str, Any]:
+        if value is None:
+            raise _Bad("no value")
+        start = self._start(value)
+        body = io.BytesIO(value)
+        body.seek(start)
+        try:
+            record = fastavro.schemaless_reader(body, self._schema, None)
+        except Exception as error:
+            # fastavro meets strange bytes with whatever error its code runs into.
+            text = f"{type(error).__name__}: {error}".rstrip(": ")
+            raise _Bad(f"not such an Avro record: {text}{_hint(value, start)}") from error
+        if left := len(value) - body.tell():
+            raise _Bad(f"not such an Avro record: {left} bytes are left{_hint(value, start)}")
+        if not isinstance(record, dict):
+            raise _Bad("not such an Avro record")
+        return record
+
+    def _start(self, value: bytes) -> int:
+        if self._encoding == "confluent":
+            if len(value) < _REGISTRY_HEADER or value[0] != 0:
+                raise _Bad("no Confluent header: expected a zero byte and four of a schema id")
+            return _REGISTRY_HEADER
+        if self._encoding != "plain":
+            if value.startswith(self._header):
+                return _HEADER
+            if self._encoding == "single-object":
+                if value.startswith(_MARK) and len(value) >= _HEADER:
+                    raise _Bad(
+                        f"written with another Avro schema: fingerprint {value[2:10].hex()},"
+                        f" expected {self._header[2:].hex()}"
+                    )
+                raise _Bad("no single-object header: expected the bytes c3 01")
+        return 0
+
+    def _batch(self, records: list[dict[str, Any]]) -> tuple[pa.RecordBatch, dict[int, str]]:
+        """Columns of what fits, and what does not with its reason."""
+        arrays: list[pa.Array] = []
+        wrong: dict[int, str] = {}
+        for part in self._known:
+            field = self._field_of.get(part.name, "")
+            column = [record.get(field) for record in records]
+            array, misfits = _array(column, part.type)
+            for at in misfits:
+                reason = f"field {part.name}: expected {word(part.type)}, found {column[at]!r:.60}"
+                wrong.setdefault(at, reason)
+            arrays.append(array)
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._known)
+        if wrong:
+            fits = [at not in wrong for at in range(len(records))]
+            batch = batch.filter(pa.array(fits, pa.bool_()))
+        return batch, wrong
+
+
+def _hint(value: bytes, start: int) -> str:
+    if start == 0 and len(value) > _REGISTRY_HEADER and value[0] == 0:
+        number = int.from_bytes(value[1:_REGISTRY_HEADER], "big")
+        return (
+            f"; it begins as Confluent's wire format does (magic byte 0, schema id {number}):"
+            " if it is that, set encoding: confluent"
+        )
+    return ""
+
+
+def _array(column: Sequence[Any], type_: pa.DataType) -> tuple[pa.Array, list[int]]:
+    """The values as that type, null where they do not fit, and where those are."""
+    column = _converted(column, type_)
+    try:
+        return pa.array(column, type_), []
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        pass
+    misfits: list[int] = []
+    values: list[Any] = []
+    for at, value in enumerate(column):
+        try:
+            pa.array([value], type_)
+            values.append(value)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError):
+            values.append(None)
+            misfits.append(at)
+    return pa.array(values, type_), misfits
+
+
+def _converted(column: Sequence[Any], type_: pa.DataType) -> Sequence[Any]:
+    """Times of a day and UUIDs as text, times without a zone as UTC: all that pyarrow would not
+    take as it is. Only where the type can hold such.
+    """
+    if pa.types.is_string(type_):
+        odd = (dt.time, uuid.UUID)
+        return [str(value) if isinstance(value, odd) else value for value in column]
+    if pa.types.is_list(type_):
+        inner = type_.value_type
+        return [None if value is None else _converted(value, inner) for value in column]
+    if pa.types.is_map(type_):
+        inner = type_.item_type
+        return [
+            None
+            if value is None
+            else list(zip(value, _converted(list(value.values()), inner), strict=True))
+            for value in column
+        ]
+    if pa.types.is_struct(type_):
+        return [
+            None
+            if value is None
+            else {part.name: _converted([value.get(part.name)], part.type)[0] for part in type_}
+            for value in column
+        ]
+    return column

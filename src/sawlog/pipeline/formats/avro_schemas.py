@@ -1,0 +1,153 @@
+"""The table's schema for an Avro schema, and what makes an Avro schema unusable for a table.
+
+Refused is what no table can hold (a type inside of itself, a union of unlike types) and what a few
+bytes could blow up to any size (arrays of something that takes no bytes).
+"""
+
+import json
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+from fastavro.schema import SchemaParseException, UnknownType
+
+from sawlog.pipeline.formats.outcome import FormatError
+from sawlog.pipeline.formats.types import MOST_DIGITS, TIMESTAMP
+
+_SIMPLE = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+    "fixed": pa.binary(),
+    "enum": pa.string(),
+}
+_LOGICAL = {
+    ("int", "date"): pa.date32(),
+    ("long", "timestamp-millis"): TIMESTAMP,
+    ("long", "timestamp-micros"): TIMESTAMP,
+    ("long", "local-timestamp-millis"): TIMESTAMP,
+    ("long", "local-timestamp-micros"): TIMESTAMP,
+    ("int", "time-millis"): pa.string(),
+    ("long", "time-micros"): pa.string(),
+    ("string", "uuid"): pa.string(),
+}
+
+
+def parsed(text: str) -> Any:
+    """The schema as fastavro wants it; FormatError where it is none, or not a record's."""
+    try:
+        schema = fastavro.parse_schema(json.loads(text))
+    except (ValueError, TypeError, KeyError, SchemaParseException, UnknownType) as error:
+        raise FormatError(f"not an Avro schema: {type(error).__name__}: {error}") from error
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise FormatError("the Avro schema must be that of a record: its fields become columns")
+    return schema
+
+
+def from_avro(text: str) -> pa.Schema:
+    """The columns for the record that the schema (the text of an .avsc file) describes."""
+    struct = _Types().of(parsed(text), "", ())
+    if not struct.num_fields:
+        raise FormatError("the Avro schema is that of a record without fields")
+    return pa.schema(list(struct))
+
+
+class _Types:
+    """Types by their place in a schema; a named type may be used again by its name."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, Any] = {}
+
+    def of(self, schema: Any, path: str, inside: tuple[str, ...]) -> pa.DataType:
+        if isinstance(schema, str) and schema in self._named:
+            schema = self._named[schema]
+        if isinstance(schema, str):
+            schema = {"type": schema}
+        if isinstance(schema, list):
+            return self._union(schema, path, inside)
+        kind = schema["type"]
+        if isinstance(kind, dict | list):
+            return self.of(kind, path, inside)
+        if name := schema.get("name"):
+            if name in inside:
+                raise FormatError(f"Avro field {path}: {name} holds itself; a table cannot")
+            self._named[name] = schema
+        if kind == "record":
+            return self._record(schema, path, inside)
+        if kind == "array":
+            items = self.of(schema["items"], f"{path}[]", inside)
+            self._check_bytes(schema["items"], path)
+            return pa.list_(items)
+        if kind == "map":
+            return pa.map_(pa.string(), self.of(schema["values"], f"{path}{{}}", inside))
+        return self._simple(schema, kind, path)
+
+    def _record(self, schema: Any, path: str, inside: tuple[str, ...]) -> pa.DataType:
+        within = (*inside, schema["name"])
+        prefix = f"{path}." if path else ""
+        return pa.struct(
+            [
+                pa.field(part["name"], self.of(part["type"], f"{prefix}{part['name']}", within))
+                for part in schema["fields"]
+            ]
+        )
+
+    def _simple(self, schema: Any, kind: str, path: str) -> pa.DataType:
+        logical = schema.get("logicalType")
+        if logical == "decimal" and kind in ("bytes", "fixed"):
+            precision, scale = int(schema["precision"]), int(schema.get("scale", 0))
+            if not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= precision:
+                raise FormatError(
+                    f"Avro field {path}: decimal({precision},{scale}); a table has up to"
+                    f" {MOST_DIGITS} digits"
+                )
+            return pa.decimal128(precision, scale)
+        if (kind, logical) in _LOGICAL:
+            return _LOGICAL[kind, logical]
+        if kind not in _SIMPLE:
+            raise FormatError(f"Avro field {path}: a table has no type for {kind}")
+        return _SIMPLE[kind]
+
+    def _union(self, schemas: list[Any], path: str, inside: tuple[str, ...]) -> pa.DataType:
+        types: list[pa.DataType] = []
+        for one in schemas:
+            if one != "null" and one != {"type": "null"}:
+                type_ = self.of(one, path, inside)
+                if type_ not in types:
+                    types.append(type_)
+        if len(types) == 1:
+            return types[0]
+        if types and all(type_ in (pa.int32(), pa.int64()) for type_ in types):
+            return pa.int64()
+        numbers = (pa.int32(), pa.float32(), pa.float64())
+        if types and all(type_ in numbers for type_ in types):
+            return pa.float64()
+        raise FormatError(
+            f"Avro field {path}: a union of {len(types)} unlike types; a column has one"
+        )
+
+    def _check_bytes(self, items: Any, path: str) -> None:
+        if not self._takes_bytes(items):
+            raise FormatError(
+                f"Avro field {path}: an array of something that takes no bytes, so that a short"
+                " value could claim any length"
+            )
+
+    def _takes_bytes(self, schema: Any) -> bool:
+        if isinstance(schema, str) and schema in self._named:
+            schema = self._named[schema]
+        if isinstance(schema, str):
+            return schema != "null"
+        if isinstance(schema, list):
+            return True
+        if isinstance(schema["type"], dict | list):
+            return self._takes_bytes(schema["type"])
+        if schema["type"] == "record":
+            return any(self._takes_bytes(part["type"]) for part in schema["fields"])
+        if schema["type"] == "fixed":
+            return bool(schema["size"])
+        return bool(schema["type"] != "null")

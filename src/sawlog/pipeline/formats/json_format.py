@@ -1,0 +1,145 @@
+"""JSON objects to columns: one value is one object, and one object is one row.
+
+Values are taken apart by compiled loops that give every value its own verdict, so that a broken one
+costs no more than a good one and can never shift, swallow or invent its neighbours' rows. A key
+that occurs twice has its last value. Options: none.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from sawlog.pipeline.formats import json_grammar as grammar
+from sawlog.pipeline.formats import json_kernels
+from sawlog.pipeline.formats.buffers import Values, joined, values_of
+from sawlog.pipeline.formats.columns import Builder, Levels
+from sawlog.pipeline.formats.outcome import BadRow, Format, Parsed, check_options
+from sawlog.pipeline.formats.schemas import merge
+from sawlog.pipeline.formats.slots import empty_slots, no_unknown, texts_of
+from sawlog.pipeline.formats.spellings import MOST_NEW_FIELDS, Spellings
+from sawlog.pipeline.formats.types import plain_schema
+
+_SLOT_BYTES = 9
+_MOST_SLOT_BYTES = 64 << 20
+"""More slots than that are not held at once: a wide table is parsed in several goes."""
+_FEWEST_ROWS = 256
+_REASONS = {
+    grammar.NO_VALUE: "no value",
+    grammar.EMPTY: "an empty value",
+    grammar.CUT_OFF: "not JSON: it ends too early",
+    grammar.UNEXPECTED: "not JSON: unexpected character",
+    grammar.BAD_ESCAPE: "not JSON: unknown escape in a string",
+    grammar.BAD_SURROGATE: "not JSON: half of a surrogate pair in a string",
+    grammar.CONTROL: "not JSON: control character in a string",
+    grammar.BAD_NUMBER: "not JSON: not a number",
+    grammar.TOO_DEEP: f"nested deeper than {grammar.MOST_LEVELS} levels",
+    grammar.NOT_UTF8: "not JSON: not UTF-8",
+    grammar.TRAILING: "not JSON: something behind the object",
+    grammar.TOO_MANY_FIELDS: f"more than {MOST_NEW_FIELDS} new fields; give the table a schema",
+}
+_KINDS = {
+    grammar.NULL: "null",
+    grammar.FALSE: "a boolean",
+    grammar.TRUE: "a boolean",
+    grammar.INTEGER: "a number",
+    grammar.BIG_INTEGER: "a number",
+    grammar.FLOAT: "a number",
+    grammar.STRING: "a string",
+    grammar.ESCAPED: "a string",
+    grammar.ARRAY: "an array",
+}
+_WITHOUT_PLACE = (grammar.NO_VALUE, grammar.EMPTY)
+
+
+class JsonParser:
+    """Fields of values that were met are remembered from call to call; their types are not."""
+
+    def __init__(self, format_: Format, known: pa.Schema | None, *, widen: bool) -> None:
+        check_options(format_, {})
+        self._known = plain_schema(known or pa.schema([]))
+        self._widen = widen
+        self._bind(self._known)
+
+    def _bind(self, known: pa.Schema) -> None:
+        self._levels = Levels(self._widen)
+        self._spellings = self._levels.at("", pa.struct(list(known)))
+
+    def __call__(self, values: pa.Array) -> Parsed:
+        parts = list(self._parts(values_of(values)))
+        if len(parts) > 1:
+            merged = merge(self._known, *(part.rows.schema for part in parts)).schema
+            if any(merged.field(part.name) != part for one in parts for part in one.rows.schema):
+                # The parts disagree about a new field: all again, with a type that holds both.
+                self._bind(merged)
+                parts = list(self._parts(values_of(values)))
+                self._bind(self._known)
+        return joined(parts, len(values))
+
+    def _parts(self, values: Values) -> Iterator[Parsed]:
+        start = 0
+        while True:
+            part, taken = self._part(values, start)
+            yield part
+            start += taken
+            if start >= len(values.begins):
+                return
+
+    def _part(self, values: Values, start: int) -> tuple[Parsed, int]:
+        """As many values as fit into the bound, and how many they are."""
+        spellings = self._spellings
+        while True:
+            most = _MOST_SLOT_BYTES // (_SLOT_BYTES * max(1, spellings.slots))
+            begins = values.begins[start : start + max(_FEWEST_ROWS, most)]
+            ends = values.ends[start : start + len(begins)]
+            slots, unknown = empty_slots(spellings.slots, len(begins)), no_unknown()
+            kept = np.empty(len(begins), np.int32)
+            codes = np.zeros(len(begins), np.uint8)
+            places = np.zeros(len(begins), np.int32)
+            good = json_kernels.take_apart(
+                values.data, begins, ends, spellings.names(), spellings.mode, slots, unknown,
+                kept, codes, places,
+            )  # fmt: skip
+            if not unknown[2][0]:
+                break
+            spellings.learn(texts_of(values.data, unknown))
+        builder = Builder(values.data, self._levels)
+        batch = _batch(builder, spellings, slots, good)
+        rows = start + kept[:good].astype(np.int64)
+        bad = {
+            start + int(at): _reason(-int(codes[at]), int(places[at]))
+            for at in np.flatnonzero(codes)
+        }
+        if builder.misfits:
+            fits = np.ones(good, np.bool_)
+            fits[list(builder.misfits)] = False
+            bad |= {int(rows[at]): reason for at, reason in builder.misfits.items()}
+            batch, rows = batch.filter(pa.array(fits)), rows[fits]
+        found = [BadRow(row, bad[row]) for row in sorted(bad)]
+        return Parsed(batch, pa.array(rows) if found else None, found), len(begins)
+
+
+def _batch(
+    builder: Builder, spellings: Spellings, slots: json_kernels.Slots, good: int
+) -> pa.RecordBatch:
+    fields: list[pa.Field] = []
+    arrays: list[pa.Array] = []
+    slots = (slots[0][:, :good], slots[1][:, :good], slots[2][:, :good])
+    for column in spellings.columns:
+        chosen = builder.choose(spellings, column, slots, None, "")
+        array = builder.column(chosen, column.type, column.name, 1)
+        if array is not None:
+            arrays.append(array)
+            fields.append(pa.field(column.name, array.type))
+    if not fields:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * good, pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _reason(code: int, place: int) -> str:
+    if code <= grammar.NOT_AN_OBJECT:
+        kind = _KINDS[grammar.NOT_AN_OBJECT - code]
+        return f"{kind} where an object was expected"
+    if code in _WITHOUT_PLACE:
+        return _REASONS[code]
+    return f"{_REASONS[code]}, at byte {place}"

@@ -1,0 +1,308 @@
+"""Takes JSON objects apart into slots, one for each member that is asked for: no Python object is
+made for a value.
+
+A slot is a kind, a begin and an end in the buffer. Objects inside of objects stay text here and are
+taken apart by another call, so that each level is one pass over all rows.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from sawlog.pipeline.formats.compiled import Bytes, Flags, Places, helper, kernel
+from sawlog.pipeline.formats.json_grammar import (
+    ARRAY,
+    CUT_OFF,
+    EMPTY,
+    ESCAPED,
+    HIGH,
+    MISSING,
+    MOST_LEVELS,
+    NO_VALUE,
+    NOT_AN_OBJECT,
+    NOT_UTF8,
+    OBJECT,
+    OK,
+    RECORD,
+    REFUSE,
+    STRING,
+    TOO_MANY_FIELDS,
+    TRAILING,
+    UNEXPECTED,
+    key,
+    not_utf8,
+    skip,
+    string,
+    value,
+)
+
+Names = tuple[Bytes, Places, Places, Places]
+"""All spellings, one behind the other; where each begins, and the end; a table of their hashes
+(a power of two of places, each a spelling's number or -1); the slot of each, -1 to ignore it."""
+Slots = tuple[Bytes, Places, Places]
+"""Kinds, begins and ends, a row of the array for each slot and a column for each object."""
+Unknown = tuple[Places, Places, npt.NDArray[np.int64]]
+"""Where spellings without a slot begin and end, and how many there are."""
+
+
+@helper
+def _same(data: Bytes, i: int, j: int, names: Bytes, first: int, last: int) -> bool:
+    if j - i != last - first:
+        return False
+    k = 0
+    while k < j - i and data[i + k] == names[first + k]:
+        k += 1
+    return k == j - i
+
+
+@helper
+def _hash(data: Bytes, i: int, j: int) -> int:
+    number = 2166136261
+    for k in range(i, j):
+        number = ((number ^ data[k]) * 16777619) & 0xFFFFFFFF
+    return number
+
+
+@kernel
+def index_names(names: Bytes, bounds: Places, table: Places) -> None:
+    """Fills the table of hashes, which comes full of -1."""
+    for name in range(len(bounds) - 1):
+        place = _hash(names, bounds[name], bounds[name + 1]) & (len(table) - 1)
+        while table[place] >= 0:
+            place = (place + 1) & (len(table) - 1)
+        table[place] = name
+
+
+@helper
+def _find(data: Bytes, i: int, j: int, names: Bytes, bounds: Places, table: Places) -> int:
+    place = _hash(data, i, j) & (len(table) - 1)
+    while table[place] >= 0:
+        name = table[place]
+        if _same(data, i, j, names, bounds[name], bounds[name + 1]):
+            return int(name)
+        place = (place + 1) & (len(table) - 1)
+    return -1
+
+
+@helper
+def _object(
+    data: Bytes,
+    i: int,
+    stop: int,
+    names: Names,
+    mode: int,
+    column: int,
+    slots: Slots,
+    unknown: Unknown,
+    order: Places,
+    stack: Bytes,
+) -> tuple[int, int]:
+    """Behind the object that begins at i; OK or HIGH, or a code. `order` holds the spelling's
+    number of each member of the last object: the next one is likely to look the same.
+    """
+    spellings, bounds, table, slot_of = names
+    kinds, begins, ends = slots
+    unknown_begins, unknown_ends, unknown_count = unknown
+    high, place = 0, 0
+    i = skip(data, i + 1, stop)
+    if i < stop and data[i] == 125:
+        return i + 1, OK
+    while True:
+        first = i + 1
+        if i >= stop:
+            return i, CUT_OFF
+        if data[i] != 34:
+            return i, UNEXPECTED
+        i, kind = string(data, first, stop)
+        if kind < 0:
+            return i, kind
+        last = i - 1
+        high |= kind & HIGH
+        i = skip(data, i, stop)
+        if i >= stop:
+            return i, CUT_OFF
+        if data[i] != 58:
+            return i, UNEXPECTED
+        i = skip(data, i + 1, stop)
+        name = order[place] if place < len(order) else -1
+        if name < 0 or not _same(data, first, last, spellings, bounds[name], bounds[name + 1]):
+            name = _find(data, first, last, spellings, bounds, table)
+            if place < len(order):
+                order[place] = name
+        place += 1
+        begin = i
+        i, kind = value(data, i, stop, stack)
+        if kind < 0:
+            return i, kind
+        high |= kind & HIGH
+        kind &= HIGH - 1
+        if name >= 0:
+            slot = slot_of[name]
+            if slot >= 0:
+                quote = 1 if kind in (STRING, ESCAPED) else 0
+                kinds[slot, column] = kind
+                begins[slot, column] = begin + quote
+                ends[slot, column] = i - quote
+        elif mode == REFUSE:
+            return first, TOO_MANY_FIELDS
+        elif mode == RECORD and unknown_count[0] < len(unknown_begins):
+            unknown_begins[unknown_count[0]] = first
+            unknown_ends[unknown_count[0]] = last
+            unknown_count[0] += 1
+        i = skip(data, i, stop)
+        if i >= stop:
+            return i, CUT_OFF
+        if data[i] == 125:
+            return i + 1, high
+        if data[i] != 44:
+            return i, UNEXPECTED
+        i = skip(data, i + 1, stop)
+
+
+@kernel
+def take_apart(
+    data: Bytes,
+    begins: Places,
+    ends: Places,
+    names: Names,
+    mode: int,
+    slots: Slots,
+    unknown: Unknown,
+    kept: Places,
+    codes: Bytes,
+    places: Places,
+) -> int:
+    """Takes whole values apart: how many were objects. Their slots lie side by side and `kept`
+    tells which values they were; `codes` and `places` tell of each other one what is wrong where.
+    A begin below zero is no value. Stops early once `unknown` is full: then nothing counts.
+    """
+    order = np.full(64, -1, np.int32)
+    stack = np.empty(MOST_LEVELS, np.uint8)
+    good = 0
+    for row in range(len(begins)):
+        if len(unknown[0]) and unknown[2][0] >= len(unknown[0]):
+            return good
+        begin, stop = begins[row], ends[row]
+        if begin < 0:
+            codes[row] = -NO_VALUE
+            continue
+        i = skip(data, begin, stop)
+        if i + 3 <= stop and data[i] == 0xEF and data[i + 1] == 0xBB and data[i + 2] == 0xBF:
+            i = skip(data, i + 3, stop)
+        if i >= stop:
+            codes[row] = -EMPTY
+            continue
+        if data[i] == 123:
+            i, code = _object(data, i, stop, names, mode, good, slots, unknown, order, stack)
+        else:
+            i, code = value(data, i, stop, stack)
+            if code >= 0:
+                code = NOT_AN_OBJECT - (code & (HIGH - 1))
+        if code >= 0:
+            after = skip(data, i, stop)
+            if after < stop:
+                i, code = after, TRAILING
+        if code >= HIGH:
+            wrong = not_utf8(data, begin, stop)
+            if wrong >= 0:
+                i, code = wrong, NOT_UTF8
+        if code < 0:
+            codes[row] = -code
+            places[row] = i - begin
+            slots[0][:, good] = MISSING
+        else:
+            kept[good] = row
+            good += 1
+    return good
+
+
+@kernel
+def take_apart_nested(
+    data: Bytes,
+    kinds: Bytes,
+    begins: Places,
+    ends: Places,
+    names: Names,
+    mode: int,
+    slots: Slots,
+    unknown: Unknown,
+    refused: Flags,
+) -> None:
+    """The same for objects that are known to be JSON; what is no object leaves its slots empty."""
+    order = np.full(64, -1, np.int32)
+    stack = np.empty(MOST_LEVELS, np.uint8)
+    for row in range(len(kinds)):
+        if len(unknown[0]) and unknown[2][0] >= len(unknown[0]):
+            return
+        if kinds[row] == OBJECT:
+            _, code = _object(
+                data, begins[row], ends[row], names, mode, row, slots, unknown, order, stack
+            )
+            refused[row] = code < 0
+
+
+@kernel
+def count_inside(
+    data: Bytes, kinds: Bytes, begins: Places, ends: Places, wanted: int, bounds: Places
+) -> int:
+    """How many elements (or members) all arrays (or objects) have together; `bounds` tells where
+    those of each begin. They are known to be JSON.
+    """
+    stack = np.empty(MOST_LEVELS, np.uint8)
+    total = 0
+    for row in range(len(kinds)):
+        bounds[row] = total
+        if kinds[row] == wanted:
+            stop = ends[row]
+            i = skip(data, begins[row] + 1, stop)
+            while i + 1 < stop:  # before the closing bracket
+                if wanted != ARRAY:
+                    i, _ = key(data, i, stop)
+                i, kind = value(data, i, stop, stack)
+                if kind < 0:
+                    break
+                total += 1
+                i = skip(data, i, stop)
+                if data[i] == 44:
+                    i = skip(data, i + 1, stop)
+    bounds[len(kinds)] = total
+    return total
+
+
+@kernel
+def list_inside(
+    data: Bytes,
+    kinds: Bytes,
+    begins: Places,
+    ends: Places,
+    wanted: int,
+    keys: Slots,
+    values: Slots,
+) -> None:
+    """Fills the slots of all elements, or of all keys and values; one row in each of the arrays."""
+    stack = np.empty(MOST_LEVELS, np.uint8)
+    at = 0
+    for row in range(len(kinds)):
+        if kinds[row] != wanted:
+            continue
+        stop = ends[row]
+        i = skip(data, begins[row] + 1, stop)
+        while i + 1 < stop:
+            if wanted != ARRAY:
+                after, kind = string(data, i + 1, stop)
+                keys[0][0, at] = kind & (HIGH - 1)
+                keys[1][0, at] = i + 1
+                keys[2][0, at] = after - 1
+                i, _ = key(data, i, stop)
+            begin = i
+            i, kind = value(data, i, stop, stack)
+            if kind < 0:
+                break
+            kind &= HIGH - 1
+            quote = 1 if kind in (STRING, ESCAPED) else 0
+            values[0][0, at] = kind
+            values[1][0, at] = begin + quote
+            values[2][0, at] = i - quote
+            at += 1
+            i = skip(data, i, stop)
+            if data[i] == 44:
+                i = skip(data, i + 1, stop)

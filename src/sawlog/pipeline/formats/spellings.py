@@ -1,0 +1,115 @@
+"""Which member of a JSON object belongs to which column, as the compiled loop wants to know it.
+
+A column's field may be spelled in several ways: with escapes, in another case (a Delta table does
+not tell them apart), with characters that a column's name cannot have. Each spelling that was met
+gets a slot of its own, so that two of them in one object can be seen.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from sawlog.pipeline.formats.json_grammar import IGNORE, RECORD, REFUSE
+from sawlog.pipeline.formats.json_kernels import Names, index_names
+
+MOST_NEW_FIELDS = 2_000
+"""Of one parser: objects that use data as names must not make columns without end."""
+MOST_SPELLINGS = 20_000
+
+
+@dataclass(slots=True)
+class Column:
+    name: str
+    type: pa.DataType | None
+    """None where the table has no such column yet."""
+    slots: list[int]
+
+
+@dataclass(slots=True)
+class Room:
+    """How many new fields there may still be, in all levels together."""
+
+    fields: int = MOST_NEW_FIELDS
+
+
+@dataclass(slots=True)
+class Spellings:
+    """Those of one level of nesting; they grow with what is met."""
+
+    column_name: Callable[[str], str]
+    widen: bool
+    room: Room
+    columns: list[Column] = field(default_factory=list)
+    slots: int = 0
+    is_full: bool = False
+    _by_name: dict[str, Column] = field(default_factory=dict)
+    _slot_of: dict[bytes, int] = field(default_factory=dict)
+    _names: Names | None = None
+
+    @property
+    def mode(self) -> int:
+        """What to do with spellings that are not known yet."""
+        if not self.is_full:
+            return RECORD
+        return REFUSE if self.widen else IGNORE
+
+    def know(self, fields: Sequence[pa.Field]) -> None:
+        """The columns that the table has; each is spelled as it is named."""
+        for part in fields:
+            column = Column(part.name, part.type, [])
+            self.columns.append(column)
+            self._by_name[part.name.lower()] = column
+            self._give_slot(part.name.encode(), column)
+
+    def learn(self, spellings: Iterable[bytes]) -> None:
+        """Finds the column of each, or makes one, or notes that there is none."""
+        self._names = None
+        for spelling in spellings:
+            if len(self._slot_of) >= MOST_SPELLINGS:
+                self.is_full = True
+                return
+            name = self.column_name(_read(spelling))
+            column = self._by_name.get(name.lower())
+            if column is None and self.widen:
+                if self.room.fields <= 0:
+                    self.is_full = True
+                    continue
+                self.room.fields -= 1
+                column = Column(name, None, [])
+                self.columns.append(column)
+                self._by_name[name.lower()] = column
+            if column is None:
+                self._slot_of[spelling] = -1
+            else:
+                self._give_slot(spelling, column)
+
+    def _give_slot(self, spelling: bytes, column: Column) -> None:
+        self._slot_of[spelling] = self.slots
+        column.slots.append(self.slots)
+        self.slots += 1
+
+    def names(self) -> Names:
+        if self._names is None:
+            spelled = b"".join(self._slot_of)
+            bounds = np.zeros(len(self._slot_of) + 1, np.int32)
+            np.cumsum([len(spelling) for spelling in self._slot_of], out=bounds[1:])
+            table = np.full(1 << (2 * len(self._slot_of) + 1).bit_length(), -1, np.int32)
+            data = np.frombuffer(spelled, np.uint8)
+            index_names(data, bounds, table)
+            slot_of = np.fromiter(self._slot_of.values(), np.int32, len(self._slot_of))
+            self._names = (data, bounds, table, slot_of)
+        return self._names
+
+    def spellings_of(self, column: Column) -> list[str]:
+        """As they stand in the objects, by the column's slots."""
+        by_slot = {slot: spelling for spelling, slot in self._slot_of.items()}
+        return [_read(by_slot[slot]) for slot in column.slots]
+
+
+def _read(spelling: bytes) -> str:
+    """A key without its escapes."""
+    text = spelling.decode("utf-8", "replace")
+    return str(json.loads(f'"{text}"')) if "\\" in text else text

@@ -1,0 +1,106 @@
+"""The types that a table can have, in Spark's words, and the names that its columns can have.
+
+Many Arrow types mean the same type of a table: `plain` gives the one that is used here, so that
+types can be compared. Every column may be null.
+"""
+
+import re
+
+import pyarrow as pa
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+SIMPLE: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": TIMESTAMP,
+}
+_WORDS = {type_: word for word, type_ in SIMPLE.items()}
+MOST_DIGITS = 38
+# Delta tables without column mapping, which old readers lack, refuse these in a name.
+_REFUSED = re.compile(r"[ ,;{}()\n\t=]")
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def plain(type_: pa.DataType) -> pa.DataType:
+    """The type that stands for all that mean the same in a table."""
+    if pa.types.is_dictionary(type_):
+        return plain(type_.value_type)
+    if pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
+        return pa.string()
+    if (
+        pa.types.is_large_binary(type_)
+        or pa.types.is_binary_view(type_)
+        or pa.types.is_fixed_size_binary(type_)
+    ):
+        return pa.binary()
+    if pa.types.is_timestamp(type_):
+        return TIMESTAMP
+    if pa.types.is_map(type_):
+        return pa.map_(plain(type_.key_type), plain(type_.item_type))
+    if is_list(type_):
+        return pa.list_(plain(type_.value_type))
+    if pa.types.is_struct(type_):
+        return pa.struct([pa.field(part.name, plain(part.type)) for part in type_])
+    return type_
+
+
+def is_list(type_: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(type_)
+        or pa.types.is_large_list(type_)
+        or pa.types.is_list_view(type_)
+        or pa.types.is_fixed_size_list(type_)
+    )
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field(part.name, plain(part.type)) for part in schema])
+
+
+def word(type_: pa.DataType) -> str:
+    """The type as Spark's SQL writes it."""
+    type_ = plain(type_)
+    if type_ in _WORDS:
+        return _WORDS[type_]
+    if pa.types.is_decimal(type_):
+        return f"decimal({type_.precision},{type_.scale})"
+    if pa.types.is_map(type_):
+        return f"map<{word(type_.key_type)},{word(type_.item_type)}>"
+    if is_list(type_):
+        return f"array<{word(type_.value_type)}>"
+    if pa.types.is_struct(type_):
+        parts = (f"{quoted(part.name)}:{word(part.type)}" for part in type_)
+        return f"struct<{','.join(parts)}>"
+    return "void" if pa.types.is_null(type_) else str(type_)
+
+
+def ddl(schema: pa.Schema) -> str:
+    """The schema as text that `from_ddl` reads."""
+    return ", ".join(f"{quoted(part.name)} {word(part.type)}" for part in schema)
+
+
+def quoted(name: str) -> str:
+    return name if _PLAIN_NAME.fullmatch(name) else f"`{name.replace('`', '``')}`"
+
+
+RECORD_NAMES = ("topic", "partition", "offset", "timestamp", "key")
+"""The columns of a record itself, which every table has beside those of the value."""
+
+
+def field_column(name: str) -> str:
+    """The column of a field of the value, at its top level: a record's own names are taken."""
+    column = column_name(name)
+    return f"value_{column}" if column.lower() in RECORD_NAMES else column
+
+
+def column_name(field: str) -> str:
+    """The name of the column for a field of any name."""
+    return _REFUSED.sub("_", field) or "_"
