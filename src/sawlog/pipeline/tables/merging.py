@@ -1,0 +1,119 @@
+"""Aggregates: rows that replace earlier rows of the same key, exactly once for each batch.
+
+A query in update mode gives, batch after batch, the new row of each key that changed. The table
+keeps the number of the last batch of each query, so a batch that comes again changes nothing.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sawlog.pipeline.tables.columns import storable
+from sawlog.pipeline.tables.log import LiveFile, State
+from sawlog.pipeline.tables.rewriting import Rewrite, rewrite
+from sawlog.pipeline.tables.table import Already, Committed, Table
+from sawlog.pipeline.tables.widening import conformed
+
+
+def merge_by_key(
+    table: Table, batch: pa.Table, keys: Sequence[str], query_id: str, batch_id: int
+) -> Committed | Already:
+    """Puts the rows of a batch in the place of those with the same keys, null being a key too.
+    Of several rows with one key in the batch the last stays.
+    """
+    if not keys or (unknown := [key for key in keys if key not in batch.column_names]):
+        raise ValueError(f"rows are merged by columns that they have, not by {unknown or 'none'}")
+    rows = _last_of_each(_stored(batch), keys)
+    marks = _marks(rows.select(list(keys)), keys)
+    bounds = {key: pc.min_max(rows[key]).as_py() for key in keys if _is_ordered(rows[key].type)}
+
+    def keep(found: pa.RecordBatch) -> pa.RecordBatch:
+        mine = _marks(pa.table([found.column(key) for key in keys], list(keys)), keys)
+        return found.filter(pc.invert(_is_among(mine, marks)))
+
+    def is_done(state: State) -> bool:
+        return state.transactions.get(query_id, -1) >= batch_id
+
+    return rewrite(
+        table,
+        Rewrite(
+            "MERGE",
+            touches=lambda file: bool(rows.num_rows) and _may_hold(file, bounds),
+            keep=keep,
+            insert=rows if rows.num_rows else None,
+            transactions={query_id: batch_id},
+            is_done=is_done,
+        ),
+    )
+
+
+def _stored(batch: pa.Table) -> pa.Table:
+    schema = storable(batch.schema)
+    batches = [conformed(part, schema) for part in batch.combine_chunks().to_batches()]
+    return pa.Table.from_batches(batches, schema)
+
+
+def _last_of_each(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    position = pa.array(range(rows.num_rows), pa.int64())
+    numbered = rows.select(list(keys)).append_column("\0row", position)
+    last = numbered.group_by(list(keys)).aggregate([("\0row", "max")])["\0row_max"]
+    return rows if len(last) == rows.num_rows else rows.take(last)
+
+
+def _marks(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Keys in a form in which null equals null: whether there is a value, and which."""
+    columns: dict[str, pa.ChunkedArray] = {}
+    for place, key in enumerate(keys):
+        for name, part in _flat(rows[key], f"k{place}"):
+            columns[f"{name}n"] = pc.is_null(part)
+            columns[name] = pc.fill_null(part, _zero(part.type))
+    return pa.table(columns)
+
+
+def _flat(column: Any, name: str) -> list[tuple[str, Any]]:
+    """A window is a struct of two times."""
+    if not pa.types.is_struct(column.type):
+        return [(name, column)]
+    parts = [(f"{name}_valid", pc.is_valid(column))]
+    for place, field in enumerate(column.type):
+        parts += _flat(pc.struct_field(column, field.name), f"{name}_{place}")
+    return parts
+
+
+def _zero(kind: pa.DataType) -> pa.Scalar:
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return pa.scalar("" if pa.types.is_string(kind) else b"", kind)
+    if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
+        whole = pa.int64() if pa.types.is_timestamp(kind) else pa.int32()
+        return pa.scalar(0, whole).cast(kind)
+    return pa.scalar(False if pa.types.is_boolean(kind) else 0, kind)
+
+
+def _is_among(rows: pa.Table, marks: pa.Table) -> pa.Array:
+    """For each row whether its keys are among the marks."""
+    position = pa.array(range(rows.num_rows), pa.int64())
+    numbered = rows.append_column("\0row", position)
+    found = numbered.join(marks, marks.column_names, join_type="left semi", use_threads=False)
+    return pc.is_in(position, value_set=found["\0row"].combine_chunks())
+
+
+def _is_ordered(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind))
+
+
+def _may_hold(file: LiveFile, bounds: dict[str, dict[str, Any]]) -> bool:
+    """False where the statistics of a file say that none of its keys is in the batch."""
+    if file.stats is None:
+        return True
+    stats = json.loads(file.stats)
+    least, greatest = stats.get("minValues", {}), stats.get("maxValues", {})
+    nulls = stats.get("nullCount", {})
+    for key, bound in bounds.items():
+        if key not in least or key not in greatest or nulls.get(key, 1) or bound["min"] is None:
+            continue
+        if bound["max"] < least[key] or bound["min"] > greatest[key]:
+            return False
+    return True
