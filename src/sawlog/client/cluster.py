@@ -5,9 +5,10 @@ answer showed that what is kept has gone stale. For one thread.
 """
 
 import random
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from sawlog.client.addresses import Address, parse_addresses
 from sawlog.client.connection import DEFAULT_REQUEST_TIMEOUT_MS, Answer, Connection
@@ -26,6 +27,12 @@ DEFAULT_TIMEOUT_MS = 60_000
 _MAIN_LANE = ""
 
 
+class Dependent(Protocol):
+    """Works in a thread of its own on a sibling of a cluster, and ends with the cluster."""
+
+    def abandon(self) -> None: ...
+
+
 class Cluster:
     """`timeout_ms` bounds an operation with all its tries, `request_timeout_ms` one request."""
 
@@ -37,6 +44,7 @@ class Cluster:
         timeout_ms: float = DEFAULT_TIMEOUT_MS,
         request_timeout_ms: float = DEFAULT_REQUEST_TIMEOUT_MS,
     ) -> None:
+        self._given = bootstrap
         self._bootstrap = parse_addresses(bootstrap)
         self._client_id = client_id
         self.timeout_ms = timeout_ms
@@ -44,11 +52,32 @@ class Cluster:
         self._connections: dict[tuple[str, Address], Connection] = {}
         self._nodes: dict[NodeId, Node] = {}
         self._topics: dict[TopicName, Topic] = {}
+        self._dependents: weakref.WeakSet[Dependent] = weakref.WeakSet()
 
     def close(self) -> None:
+        for dependent in list(self._dependents):
+            dependent.abandon()
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+
+    def sibling(self) -> "Cluster":
+        """The same cluster by connections of its own: for another thread."""
+        return Cluster(
+            self._given,
+            client_id=self._client_id,
+            timeout_ms=self.timeout_ms,
+            request_timeout_ms=self.request_timeout_ms,
+        )
+
+    def close_with(self, dependent: Dependent) -> None:
+        """Has it ended before the connections are closed."""
+        self._dependents.add(dependent)
+
+    @property
+    def was_reached(self) -> bool:
+        """Whether a broker ever told of its cluster."""
+        return bool(self._nodes)
 
     def __enter__(self) -> Self:
         return self
@@ -160,7 +189,7 @@ class Cluster:
         names = list(topics)
 
         def before_retry(error: Exception) -> None:
-            if isinstance(error, NoBrokerReachable) and not self._nodes:
+            if isinstance(error, NoBrokerReachable) and not self.was_reached:
                 raise error
             self.forget(names)
 
@@ -182,6 +211,11 @@ class Cluster:
         if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create_missing:
             raise NoSuchTopic(refused.message)
         raise refused
+
+
+def as_cluster(where: Cluster | str | Sequence[str]) -> Cluster:
+    """A cluster as it is, or the one behind addresses."""
+    return where if isinstance(where, Cluster) else Cluster(where)
 
 
 class NoSuchTopic(KafkaError):

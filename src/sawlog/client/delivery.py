@@ -1,7 +1,7 @@
 """What becomes of produced records: the batches they wait in, and how each learns its fate."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from sawlog.client.retries import Backoff, Deadline
 from sawlog.core.ids import TopicPartition
@@ -43,6 +43,7 @@ class ProducedBatch:
         "append_time_ms",
         "base_offset",
         "builder",
+        "callbacks",
         "deadline",
         "encoded",
         "error",
@@ -64,6 +65,7 @@ class ProducedBatch:
         self.opened_ms = opened_ms
         self.deadline = deadline
         self.builder = BatchBuilder()
+        self.callbacks: list[Callable[[], None]] = []
         self.encoded: bytearray | None = None
         self.is_full = False
         self.is_numbered = False
@@ -97,17 +99,25 @@ class ProducedBatch:
         self.encoded = None
 
 
+class Keeper(Protocol):
+    """Who brings the batches away: a producer."""
+
+    def wait_for(self, batch: ProducedBatch, timeout_ms: float | None) -> None:
+        """Until the batch is done; TimeoutError where the time is up before."""
+
+    def call_when_done(self, batch: ProducedBatch, callback: Callable[[], None]) -> None:
+        """At once where it is done already."""
+
+
 class Delivery:
-    """The fate of one record."""
+    """The fate of one record. Safe to use from any thread."""
 
-    __slots__ = ("_batch", "_index", "_wait")
+    __slots__ = ("_batch", "_index", "_keeper")
 
-    def __init__(
-        self, batch: ProducedBatch, index: int, wait: Callable[[ProducedBatch], None]
-    ) -> None:
+    def __init__(self, batch: ProducedBatch, index: int, keeper: Keeper) -> None:
         self._batch = batch
         self._index = index
-        self._wait = wait
+        self._keeper = keeper
 
     @property
     def is_done(self) -> bool:
@@ -118,12 +128,31 @@ class Delivery:
         """Why it failed; None where it did not, or not yet."""
         return self._batch.error
 
-    def result(self) -> Delivered:
-        """Waits for the outcome; raises what went wrong."""
+    def result(self, timeout_ms: float | None = None) -> Delivered:
+        """Waits for the outcome; raises what went wrong. TimeoutError where none came in time, and
+        the record is still under way.
+        """
         batch = self._batch
         if not batch.is_done:
-            self._wait(batch)
+            self._keeper.wait_for(batch, timeout_ms)
         if batch.error is not None:
             raise batch.error
         offset = NO_OFFSET if batch.base_offset < 0 else batch.base_offset + self._index
         return Delivered(batch.partition, offset, batch.append_time_ms)
+
+    def add_done_callback(self, callback: Callable[["Delivery"], object]) -> None:
+        """Calls it with this Delivery once there is an outcome, in the order of the partition's
+        records, in whichever thread saw it: make it short. What it raises is logged.
+        """
+        self._keeper.call_when_done(self._batch, _Call(callback, self))
+
+
+class _Call:
+    __slots__ = ("_callback", "_delivery")
+
+    def __init__(self, callback: Callable[[Delivery], object], delivery: Delivery) -> None:
+        self._callback = callback
+        self._delivery = delivery
+
+    def __call__(self) -> None:
+        self._callback(self._delivery)

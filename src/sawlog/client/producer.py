@@ -1,15 +1,18 @@
-"""A producer without a thread of its own: the caller's calls move the data.
+"""A producer: records go into one batch per partition until it is full or has waited for
+`linger_ms`; `sender` brings the batches to their leaders, `moving` says in whose thread.
 
-Records gather in one batch per partition until it is full or has waited for `linger_ms`; `sender`
-brings the batches to their leaders. With acks=all producing is idempotent: a record whose
-acknowledgement got lost is sent again and stored once.
+With acks=all producing is idempotent: a record whose acknowledgement got lost is sent again and
+stored once.
 """
 
 import time
-from typing import Self
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self, overload
 
 from sawlog.client.cluster import Cluster, NoSuchTopic
 from sawlog.client.delivery import Delivery, DeliveryFailed, ProducedBatch
+from sawlog.client.moving import Mover
 from sawlog.client.partitioner import StickyChoice, partition_for_key
 from sawlog.client.retries import Deadline
 from sawlog.client.sender import Sender, now_ms
@@ -22,13 +25,20 @@ ALL_REPLICAS = -1
 _RECORD_OVERHEAD_BYTES = 40  # the most that the numbers and lengths of a record take
 _HEADER_OVERHEAD_BYTES = 10
 
+Value = bytes | None
+
 
 class Producer:
-    """For one thread. Leave it by `flush` or as a context manager: what was not flushed is lost."""
+    """For any number of threads. What is sent goes out by itself after `linger_ms`; only `flush`,
+    `close` or a Delivery tell that it arrived. As a context manager it is closed at the end, after
+    an error without a flush.
+
+    `cluster` is a Cluster, whose settings it takes over, or addresses of brokers.
+    """
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: Cluster | str | Sequence[str],
         *,
         acks: int = ALL_REPLICAS,
         codec: Codec = Codec.NONE,
@@ -45,21 +55,26 @@ class Producer:
         if idempotent and acks != ALL_REPLICAS:
             raise ValueError(f"an idempotent producer needs acks=all (-1), not {acks}")
         is_idempotent = acks == ALL_REPLICAS if idempotent is None else idempotent
-        self._cluster = cluster
+        # One of its own: a cluster is for one thread, and ours may move at any time.
+        self._cluster = cluster.sibling() if isinstance(cluster, Cluster) else Cluster(cluster)
+        if isinstance(cluster, Cluster):
+            cluster.close_with(self)
         self._batch_bytes = batch_bytes
         self._linger_ms = linger_ms
         self._buffer_bytes = buffer_bytes
         self._delivery_timeout_ms = delivery_timeout_ms
         self._create_topics = create_topics
         self._sender = Sender(
-            cluster,
+            self._cluster,
             acks=acks,
             codec=codec,
             linger_ms=linger_ms,
             max_request_bytes=max_request_bytes,
-            sequences=Sequences(cluster) if is_idempotent else None,
+            sequences=Sequences(self._cluster) if is_idempotent else None,
             ended=self._batch_ended,
         )
+        self._mover = Mover(self._sender, linger_ms)
+        self._lock = self._mover.lock
         self._sticky: dict[str, StickyChoice] = {}
         self._buffered_bytes = 0
         self._next_round_ms = 0.0
@@ -67,60 +82,123 @@ class Producer:
         self._failed_count = 0
         self._first_failed: tuple[int, Exception] | None = None
         self.delivered_count = 0
+        weakref.finalize(self, self._cluster.close)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
         if error_type is None:
-            self.flush()
+            self.close()
+        else:
+            self.abandon()
 
+    @overload
     def send(
         self,
         topic: str,
-        value: bytes | None,
+        value: Value,
         key: bytes | None = None,
         *,
         headers: Headers = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
-    ) -> Delivery:
-        """Takes a record; it goes out with its batch, during this call or a later one."""
-        where = self._choose_partition(topic, key, partition)
+    ) -> Delivery: ...
+
+    @overload
+    def send(self, topic: str, value: Iterable[bytes]) -> list[Delivery]: ...
+
+    def send(
+        self,
+        topic: str,
+        value: Value | Iterable[bytes],
+        key: bytes | None = None,
+        *,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Delivery | list[Delivery]:
+        """Takes a record, or a set of messages (each a record's value); it goes out with its batch.
+
+        Waits only where `buffer_bytes` are full, or for a topic's metadata when it is new.
+        """
+        if value is not None and not isinstance(value, bytes):
+            if not isinstance(value, bytearray | memoryview):
+                return [self.send(topic, message) for message in _messages(value)]
+            value = bytes(value)
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
-        batch = self._batch_for(where, _largest_size(key, value, headers))
-        builder = batch.builder
-        delivery = Delivery(batch, builder.count, self._wait_for)
-        size_before = builder.size
-        builder.append(timestamp_ms, key, value, headers)
-        self._sent_count += 1
-        self._buffered_bytes += builder.size - size_before
-        if builder.size >= self._batch_bytes:
-            self._close(batch)
-        self._move()
+        with self._lock:
+            if self._mover.is_stopped:
+                raise ValueError("the producer is closed")
+            where = self._choose_partition(topic, key, partition)
+            batch = self._batch_for(where, _largest_size(key, value, headers))
+            builder = batch.builder
+            delivery = Delivery(batch, builder.count, self)
+            size_before = builder.size
+            builder.append(timestamp_ms, key, value, headers)
+            self._sent_count += 1
+            self._buffered_bytes += builder.size - size_before
+            if builder.size >= self._batch_bytes:
+                self._close_batch(batch)
+            self._move()
+            has_room = self._has_room()
+        if not has_room:
+            self._mover.drive(self._has_room)
+        self._mover.call_back()
         return delivery
 
-    def flush(self) -> None:
-        """Waits until every record has its outcome; DeliveryFailed where one since the last flush
-        was not delivered.
+    def flush(self, timeout_ms: float | None = None) -> None:
+        """Waits until every record has its outcome and every callback was called; DeliveryFailed
+        where a record since the last flush was not delivered, TimeoutError where the time is up
+        before (all that is under way goes on).
         """
-        while not self._sender.is_idle:
-            self._sender.round(wait=True, flushing=True)
-        count, first = self._failed_count, self._first_failed
-        self._failed_count, self._first_failed = 0, None
+        if not self._mover.drive(lambda: self._sender.is_idle, timeout_ms):
+            raise TimeoutError(f"not all records had an outcome after {timeout_ms} ms")
+        self._mover.call_back(wait=True)
+        with self._lock:
+            count, first = self._failed_count, self._first_failed
+            self._failed_count, self._first_failed = 0, None
         if first is not None:
             number, error = first
             raise DeliveryFailed(count, error, number)
+
+    def close(self, timeout_ms: float | None = None) -> None:
+        """Flushes and ends, also where `flush` raises; what is not delivered by then is lost."""
+        try:
+            if not self._mover.is_stopped:
+                self.flush(timeout_ms)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Ends at once: what was not delivered yet may or may not arrive."""
+        self._mover.stop()
+        with self._lock:
+            self._cluster.close()
+        self._mover.close()
 
     @property
     def has_failed(self) -> bool:
         """Whether the next flush will say that records were not delivered."""
         return self._first_failed is not None
 
-    def _wait_for(self, batch: ProducedBatch) -> None:
-        while not batch.is_done:
-            self._sender.round(wait=True, flushing=True)
+    def wait_for(self, batch: ProducedBatch, timeout_ms: float | None) -> None:
+        """For a Delivery."""
+        if not self._mover.drive(lambda: batch.is_done, timeout_ms):
+            raise TimeoutError(f"{batch.partition}: no outcome after {timeout_ms} ms")
+        self._mover.call_back()
+
+    def call_when_done(self, batch: ProducedBatch, callback: Callable[[], None]) -> None:
+        """For a Delivery."""
+        with self._lock:
+            if not batch.is_done:
+                batch.callbacks.append(callback)
+                return
+            self._mover.call_later([callback])
+        self._mover.call_back()
+
+    # Under the lock, all that follows
 
     def _batch_ended(self, batch: ProducedBatch) -> None:
         self._buffered_bytes -= batch.builder.size
@@ -130,6 +208,12 @@ class Producer:
             self._failed_count += batch.builder.count
             if self._first_failed is None or batch.number < self._first_failed[0]:
                 self._first_failed = (batch.number, batch.error)
+        if batch.callbacks:
+            self._mover.call_later(batch.callbacks)
+            batch.callbacks = []
+
+    def _has_room(self) -> bool:
+        return self._buffered_bytes <= self._buffer_bytes
 
     def _choose_partition(
         self, name: str, key: bytes | None, partition: int | None
@@ -157,15 +241,16 @@ class Producer:
         if batch is not None:
             if batch.builder.size + size <= self._batch_bytes:
                 return batch
-            self._close(batch)
+            self._close_batch(batch)
         now = now_ms()
         batch = ProducedBatch(where, self._sent_count + 1, now, Deadline(self._delivery_timeout_ms))
         self._buffered_bytes += batch.builder.size
         self._next_round_ms = min(self._next_round_ms, now + self._linger_ms)
         self._sender.add(batch)
+        self._mover.wake()
         return batch
 
-    def _close(self, batch: ProducedBatch) -> None:
+    def _close_batch(self, batch: ProducedBatch) -> None:
         batch.is_full = True
         self._next_round_ms = 0.0
         sticky = self._sticky.get(batch.partition.topic)
@@ -173,17 +258,22 @@ class Producer:
             sticky.batch_is_full(batch.partition.partition)
 
     def _move(self) -> None:
-        """Data moves when a batch is full or has waited, or when there is no room for more."""
+        """Data moves when a batch is full or has waited."""
         now = now_ms()
         if now >= self._next_round_ms:
-            self._sender.round()
+            self._mover.moves(now)
             self._next_round_ms = now + self._linger_ms
-        while self._buffered_bytes > self._buffer_bytes:
-            self._sender.round(wait=True, flushing=True)
 
 
-def _largest_size(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+def _largest_size(key: bytes | None, value: Value, headers: Headers) -> int:
     size = _RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
     for name, content in headers:
         size += len(name) * 4 + len(content or b"") + _HEADER_OVERHEAD_BYTES
     return size
+
+
+def _messages(values: object) -> Iterable[bytes]:
+    """A set of messages; what is likely to be meant as a single one is refused."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"a value is bytes, not {type(values).__name__}: encode it first")
+    return values

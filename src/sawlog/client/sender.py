@@ -4,7 +4,6 @@ At most one batch of a partition is under way, so order holds through retries; a
 back in front of its partition's queue and tried again until its time is up.
 """
 
-import select
 import time
 from collections import deque
 from collections.abc import Callable
@@ -85,28 +84,33 @@ class Sender:
         """Behind the partition's others; records may still be appended to it."""
         self._waiting.setdefault(batch.partition, deque()).append(batch)
 
-    def round(self, *, wait: bool = False, flushing: bool = False) -> None:
-        """Takes in what was answered and sends what is ready; `wait`: until something happens."""
+    def round(self, *, flushing: bool = False) -> None:
+        """Takes in what was answered and sends what is ready; `flushing`: all that waits is."""
         self._take_answers()
         self._send_ready(flushing)
-        if wait and not self.is_idle:
-            self._wait_for_event()
-            self._take_answers()
 
-    def _wait_for_event(self) -> None:
-        """An answer, or the time of a retry or of a time-out."""
+    def awaited(self, *, flushing: bool = False) -> tuple[list[int], float]:
+        """What the next round waits for: descriptors that answers come by, and for how many
+        milliseconds at most (the time of a retry, of a time-out, or the end of lingering).
+        """
         connections = {request.connection for request in self._requests}
         if not all(connection.is_open for connection in connections):
-            return
+            return [], 0.0
         now = now_ms()
         wake_ms = [now + _LONGEST_WAIT_MS]
         wake_ms += [now + request.pending.deadline.remaining_ms for request in self._requests]
         wake_ms += [
-            batches[0].retry_at_ms
+            self._ready_at_ms(batches[0], flushing)
             for partition, batches in self._waiting.items()
             if partition not in self._muted and (batches[0].encoded or self._can_number)
         ]
-        select.select(connections, [], [], max(0.0, min(wake_ms) - now) / 1_000)
+        wait_ms = max(0.0, min(wake_ms) - now)
+        return [connection.fileno() for connection in connections], wait_ms
+
+    def _ready_at_ms(self, batch: ProducedBatch, flushing: bool) -> float:
+        if flushing or batch.is_full or batch.encoded is not None:
+            return batch.retry_at_ms
+        return max(batch.retry_at_ms, batch.opened_ms + self._linger_ms)
 
     # Answers
 
@@ -207,13 +211,11 @@ class Sender:
         ready: list[ProducedBatch] = []
         for partition, batches in self._waiting.items():
             head = batches[0]
-            if partition in self._muted or head.retry_at_ms > now:
+            if partition in self._muted:
                 continue
-            if head.encoded is None:
-                is_due = flushing or head.is_full or now >= head.opened_ms + self._linger_ms
-                if not (is_due and self._can_number):
-                    continue
-            ready.append(head)
+            is_due = now >= self._ready_at_ms(head, flushing)
+            if is_due and (head.encoded is not None or self._can_number):
+                ready.append(head)
         return ready
 
     @property

@@ -1,6 +1,5 @@
 """A producer and a broker that refuses, forgets to answer or moves leaders: what is sent when."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,60 +10,11 @@ from sawlog.client.partitioner import partition_for_key
 from sawlog.client.producer import Producer
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.apis import ApiKey
-from sawlog.protocol.batches import BatchHeader, check_produced
-from sawlog.protocol.messages.init_producer_id_response import InitProducerIdResponse
-from sawlog.protocol.messages.produce_request import ProduceRequest
 from sawlog.protocol.messages.produce_response import (
     BatchIndexAndErrorMessage,
-    PartitionProduceResponse,
-    ProduceResponse,
-    TopicProduceResponse,
 )
-from sawlog.protocol.records import iterate
+from support.produced import answering, batches, broker_with
 from support.scripted_broker import Act, ScriptedBroker
-
-
-def answering(code: int = 0, **fields: Any) -> Callable[[ProduceRequest], ProduceResponse]:
-    """The same outcome for every partition of the request."""
-
-    def answer(request: ProduceRequest) -> ProduceResponse:
-        return ProduceResponse(
-            responses=[
-                TopicProduceResponse(
-                    name=topic.name,
-                    topic_id=topic.topic_id,
-                    partition_responses=[
-                        PartitionProduceResponse(
-                            index=data.index, error_code=code, base_offset=100, **fields
-                        )
-                        for data in topic.partition_data
-                    ],
-                )
-                for topic in request.topic_data
-            ]
-        )
-
-    return answer
-
-
-def broker_with(**partition_counts: int) -> ScriptedBroker:
-    broker = ScriptedBroker(**partition_counts)
-    broker.stand(ApiKey.PRODUCE, answering())
-    ids = iter(range(1_000, 2_000))
-    broker.stand(ApiKey.INIT_PRODUCER_ID, lambda _: InitProducerIdResponse(producer_id=next(ids)))
-    return broker
-
-
-def batches(broker: ScriptedBroker) -> list[tuple[int, BatchHeader, list[bytes | None]]]:
-    """Every batch sent, in order: partition, header, values."""
-    found = []
-    for request in broker.asked(ApiKey.PRODUCE):
-        for topic in request.topic_data:
-            for data in topic.partition_data:
-                header = check_produced(data.records, max_batch_bytes=1 << 20)
-                records = iterate(data.records, max_decompressed_bytes=1 << 20)
-                found.append((data.index, header, [record.value for record in records]))
-    return found
 
 
 def sequences(broker: ScriptedBroker) -> list[tuple[int, int]]:
@@ -205,10 +155,10 @@ def test_a_record_that_finds_no_way_fails_when_its_time_is_up() -> None:
 
 def test_a_topic_deleted_meanwhile_fails_its_records() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
-        producer = Producer(cluster)
+        producer = Producer(cluster, linger_ms=10_000)
         delivery = producer.send("logs", b"a")
         del broker.partition_counts["logs"]
-        cluster.forget(["logs"])
+        broker.reply(ApiKey.PRODUCE, answering(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         with pytest.raises(NoSuchTopic):
             delivery.result()
 

@@ -1,0 +1,183 @@
+"""A producer that goes on by itself, is used by several threads, and tells by callbacks."""
+
+import gc
+import logging
+import threading
+import weakref
+from itertools import chain
+
+import pytest
+
+from sawlog.client.cluster import Cluster
+from sawlog.client.delivery import Delivery, DeliveryFailed
+from sawlog.client.errors import ClientError
+from sawlog.client.producer import Producer
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.apis import ApiKey
+from support.produced import answering, batches, broker_with
+from support.scripted_broker import Act
+
+GUARD_S = 30
+
+
+def test_a_record_leaves_though_its_caller_never_calls_again() -> None:
+    with broker_with(logs=1) as broker, Producer(broker.bootstrap, linger_ms=20) as producer:
+        arrived = threading.Event()
+        delivery = producer.send("logs", b"a")
+        delivery.add_done_callback(lambda _: arrived.set())
+        assert arrived.wait(GUARD_S)
+        assert delivery.is_done
+        assert [values for _, _, values in batches(broker)] == [[b"a"]]
+
+
+def test_it_wakes_again_after_a_rest() -> None:
+    """The thread sleeps when it has had nothing to do for a while."""
+    with broker_with(logs=1) as broker, Producer(broker.bootstrap, linger_ms=0) as producer:
+        for number in range(3):
+            arrived = threading.Event()
+            producer.send("logs", b"%d" % number).add_done_callback(lambda _, e=arrived: e.set())
+            assert arrived.wait(GUARD_S)
+            with producer._lock:  # as if the time had passed
+                producer._mover._busy_ms = 0.0
+
+
+def test_a_failed_batch_is_tried_again_without_its_caller() -> None:
+    with broker_with(logs=1) as broker, Producer(broker.bootstrap) as producer:
+        broker.reply(ApiKey.PRODUCE, answering(ErrorCode.NOT_LEADER_OR_FOLLOWER), Act.CLOSE)
+        arrived = threading.Event()
+        producer.send("logs", b"a").add_done_callback(lambda _: arrived.set())
+        assert arrived.wait(GUARD_S)
+        assert len(broker.asked(ApiKey.PRODUCE)) == 3
+
+
+def test_one_that_was_dropped_still_sends_what_it_took_and_ends() -> None:
+    with broker_with(logs=1) as broker:
+        producer = Producer(broker.bootstrap, linger_ms=50)
+        arrived = threading.Event()
+        producer.send("logs", b"a").add_done_callback(lambda _: arrived.set())
+        thread, ended = producer._mover._thread, weakref.ref(producer)
+        assert thread is not None
+        del producer
+        assert arrived.wait(GUARD_S)
+        for _ in range(100):
+            gc.collect()
+            thread.join(0.1)
+            if not thread.is_alive():
+                break
+        assert not thread.is_alive()
+        assert ended() is None
+
+
+def test_threads_share_one_producer() -> None:
+    """Every record gets an offset of its own, in the order in which its thread sent it."""
+    offsets = iter(range(1_000_000))
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+
+        def answer(request: object) -> object:
+            response = answering()(request)  # type: ignore[arg-type]
+            count = batches(broker)[-1][1].count
+            response.responses[0].partition_responses[0].base_offset = next(offsets)
+            for _ in range(count - 1):
+                next(offsets)
+            return response
+
+        broker.stand(ApiKey.PRODUCE, answer)  # type: ignore[arg-type]
+        found: dict[int, list[int]] = {}
+        with Producer(cluster, batch_bytes=500, linger_ms=1) as producer:
+
+            def send(thread: int) -> None:
+                sent = [producer.send("logs", b"%d %d" % (thread, n)) for n in range(300)]
+                if thread % 2:
+                    producer.flush()
+                found[thread] = [each.result().offset for each in sent]
+
+            threads = [threading.Thread(target=send, args=(n,)) for n in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(GUARD_S)
+        assert sorted(found) == [0, 1, 2, 3]
+        assert all(each == sorted(each) for each in found.values())
+        assert sorted(chain.from_iterable(found.values())) == list(range(1_200))
+
+
+def test_callbacks_come_in_order_and_before_flush_returns() -> None:
+    with broker_with(logs=1) as broker, Producer(broker.bootstrap, batch_bytes=200) as producer:
+        called: list[int] = []
+        for number in range(100):
+            delivery = producer.send("logs", b"x" * 20)
+            delivery.add_done_callback(lambda _, n=number: called.append(n))
+        producer.flush()
+        assert called == list(range(100))
+
+
+def test_a_callback_may_send_and_may_fail(caplog: pytest.LogCaptureFixture) -> None:
+    with broker_with(logs=1) as broker, Producer(broker.bootstrap, linger_ms=0) as producer:
+        more: list[Delivery] = []
+
+        def send_more(_: Delivery) -> None:
+            more.append(producer.send("logs", b"b"))
+            raise RuntimeError("of the caller")
+
+        with caplog.at_level(logging.ERROR):
+            producer.send("logs", b"a").add_done_callback(send_more)
+            producer.flush()
+        assert more[0].result().offset == 100
+        assert "a callback of a delivery failed" in caplog.text
+
+
+def test_a_callback_added_late_is_called_at_once() -> None:
+    with broker_with(logs=1) as broker, Producer(broker.bootstrap) as producer:
+        broker.reply(ApiKey.PRODUCE, answering(ErrorCode.MESSAGE_TOO_LARGE))
+        delivery = producer.send("logs", b"a")
+        with pytest.raises(KafkaError):
+            delivery.result()
+        errors: list[Exception | None] = []
+        delivery.add_done_callback(lambda done: errors.append(done.error))
+        assert [type(error) for error in errors] == [KafkaError]
+        with pytest.raises(DeliveryFailed):
+            producer.flush()
+
+
+def test_waiting_ends_when_its_time_is_up_and_the_record_goes_on() -> None:
+    with broker_with(logs=1) as broker, Producer(broker.bootstrap) as producer:
+        broker.reply(ApiKey.PRODUCE, Act.SILENCE)
+        delivery = producer.send("logs", b"a")
+        with pytest.raises(TimeoutError):
+            producer.flush(50)
+        with pytest.raises(TimeoutError):
+            delivery.result(50)
+        assert not delivery.is_done
+        broker.close_connections()
+        assert delivery.result().offset == 100
+
+
+def test_a_closed_producer_takes_nothing() -> None:
+    with broker_with(logs=1) as broker:
+        producer = Producer(broker.bootstrap, linger_ms=10_000)
+        delivery = producer.send("logs", b"a")
+        producer.close()
+        assert delivery.result().offset == 100
+        with pytest.raises(ValueError, match="closed"):
+            producer.send("logs", b"b")
+        producer.close()
+
+
+def test_after_an_error_of_the_caller_nothing_more_is_sent() -> None:
+    with broker_with(logs=1) as broker:
+        producer = Producer(broker.bootstrap, linger_ms=10_000)
+        delivery = producer.send("logs", b"a")
+        with pytest.raises(ZeroDivisionError), producer:
+            _ = 1 / 0
+        with pytest.raises(ClientError, match="closed"):
+            delivery.result()
+        assert batches(broker) == []
+
+
+def test_a_set_of_messages_is_sent_as_the_paper_has_it() -> None:
+    with broker_with(logs=1) as broker, Producer(broker.bootstrap) as producer:
+        deliveries = producer.send("logs", [b"a", b"b", b"c"])
+        assert [each.result().offset for each in deliveries] == [100, 101, 102]
+        for wrong in ("text", 5):
+            with pytest.raises(TypeError, match="bytes"):
+                producer.send("logs", wrong)  # type: ignore[call-overload]
