@@ -1,8 +1,12 @@
-"""Record batches byte by byte, for tests that need one to be wrong in one place only."""
+"""Record batches: small sound ones, and any byte by byte, to be wrong in one place only."""
 
 import struct
 
 from crc32c import crc32c
+
+from sawlog.protocol.records import Record, build_batch
+
+ABORT, COMMIT = 0, 1
 
 
 def raw_batch(
@@ -47,3 +51,27 @@ def raw_batch(
         crc32c(covered) if crc is None else crc,
     )
     return bytearray(front + covered)
+
+
+def batch(base_offset: int, *values: bytes, producer_id: int = -1) -> bytes:
+    """A sound one; with a producer id, part of a transaction."""
+    records = [Record(0, 1_000, b"key", value) for value in values]
+    return bytes(
+        build_batch(
+            records,
+            base_offset=base_offset,
+            leader_epoch=5,
+            producer_id=producer_id,
+            transactional=producer_id >= 0,
+        )
+    )
+
+
+def marker(offset: int, producer_id: int, kind: int) -> bytes:
+    """The end of a transaction."""
+    record = Record(0, 1_000, struct.pack(">hh", 0, kind), bytes(6))
+    return bytes(
+        build_batch(
+            [record], base_offset=offset, producer_id=producer_id, transactional=True, control=True
+        )
+    )

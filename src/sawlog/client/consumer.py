@@ -4,9 +4,9 @@ While records are handed out, the next fetch of other partitions is under way. F
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sawlog.client.cluster import Cluster
 from sawlog.client.errors import refusal
@@ -18,6 +18,11 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicName, TopicPartition
 from sawlog.core.ports import FileSlice
 from sawlog.protocol.messages.fetch_response import PartitionData
+
+if TYPE_CHECKING:  # an extra: only `poll_arrow` needs them
+    import pyarrow as pa
+
+    from sawlog.client.arrow import RecordColumns
 
 DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 
@@ -129,6 +134,44 @@ class Consumer:
             if records or deadline.has_passed:
                 return records
             self._fetcher.wait(deadline.remaining_ms)
+
+    def poll_arrow(
+        self,
+        timeout_ms: float,
+        *,
+        columns: Collection[str] | None = None,
+        max_bytes: int = 32 * 1024 * 1024,
+    ) -> "pa.RecordBatch":
+        """As `poll`, but what is at hand of all partitions in one Arrow batch, in the columns asked
+        for (`arrow.ALL_FIELDS`); without rows where the time is up before.
+
+        It ends with the record batch that brings it to `max_bytes`.
+        """
+        from sawlog.client.arrow import ALL_FIELDS, RecordColumns
+
+        taken = RecordColumns(ALL_FIELDS.names if columns is None else columns, max_bytes=max_bytes)
+        deadline = Deadline(timeout_ms)
+        while True:
+            for answer in self._fetcher.answers():
+                self._take_answer(answer)
+            self._take_columns(taken)
+            self._fetch_ahead()
+            if taken.rows or deadline.has_passed:
+                return taken.finish()
+            self._fetcher.wait(deadline.remaining_ms)
+
+    def _take_columns(self, taken: "RecordColumns") -> None:
+        while self._fetched:
+            fetched = self._fetched[0]
+            try:
+                is_empty = taken.take(fetched)
+            except KafkaError:
+                self._fetched.popleft()
+                raise
+            self._positions[fetched.partition] = fetched.position
+            if not is_empty:
+                return
+            self._fetched.popleft()
 
     def _take(self, limit: int) -> list[ConsumedRecord]:
         records: list[ConsumedRecord] = []

@@ -44,17 +44,27 @@ def holds_a_batch(data: Buffer) -> bool:
         return True  # whoever reads it will meet what is wrong
 
 
+class Batch(NamedTuple):
+    """A whole record batch, its CRC right, its records not looked at."""
+
+    header: BatchHeader
+    data: memoryview
+
+
 class Fetched:
-    """Records are taken out one by one; `position` is the offset after the last one taken, or
-    after all that there was.
+    """Records are taken out one by one, or batches whole; `position` is the offset after the last
+    one taken, or after all that there was.
     """
 
     __slots__ = (
         "_aborted",
         "_aborting",
+        "_batches",
+        "_current",
         "_error",
-        "_max_decompressed_bytes",
         "_records",
+        "left_bytes",
+        "max_decompressed_bytes",
         "partition",
         "position",
     )
@@ -70,11 +80,14 @@ class Fetched:
     ) -> None:
         self.partition = partition
         self.position = position
+        self.left_bytes = len(data)  # in batches that were not begun
+        self.max_decompressed_bytes = max_decompressed_bytes
         self._aborted = sorted(aborted, key=lambda entry: entry.first_offset, reverse=True)
         self._aborting: set[int] = set()
-        self._max_decompressed_bytes = max_decompressed_bytes
         self._error: KafkaError | None = None
-        self._records = self._read(data)
+        self._batches = self._walk(memoryview(data))
+        self._current: Batch | None = None
+        self._records = self._read()
 
     def take(self, limit: int) -> list[ConsumedRecord]:
         """The next records, `limit` at most; fewer only where no more can be had. What is wrong
@@ -86,45 +99,77 @@ class Fetched:
         try:
             taken.extend(islice(self._records, limit))
         except KafkaError as error:
-            self._error = error
+            named = self.fail(error)
             if not taken:
-                raise
+                raise named from error
         return taken
+
+    def next_batch(self) -> Batch | None:
+        """The next one that is not left out, of which records may have been taken already; the
+        same again until `move_past`. None: there are no more.
+        """
+        if self._error is not None:
+            raise self._error
+        self._records = self._read()  # one that stands inside a batch would go on there
+        try:
+            if self._current is None:
+                self._current = next(self._batches, None)
+        except KafkaError as error:
+            raise self.fail(error) from error
+        return self._current
+
+    def move_past(self, header: BatchHeader) -> None:
+        self._current = None
+        self.position = max(self.position, header.next_offset)
+
+    def fail(self, error: KafkaError) -> KafkaError:
+        """What is wrong at the position, by name; whoever takes from here meets it again."""
+        if self._error is None:
+            self._error = KafkaError(
+                error.code,
+                f"{self.partition} at offset {self.position} cannot be read: {error}. To go on"
+                " without it, seek past the batch",
+            )
+        return self._error
 
     @property
     def is_broken(self) -> bool:
         """The next record cannot be read: the next `take` says why."""
         return self._error is not None
 
-    def _read(self, data: Buffer) -> Iterator[ConsumedRecord]:
-        view = memoryview(data)
+    def _walk(self, view: memoryview) -> Iterator[Batch]:
+        for start, header in batches_in(view):
+            self.left_bytes = len(view) - start - header.size
+            if header.next_offset <= self.position:
+                continue
+            batch = view[start : start + header.size]
+            check_crc(batch, header)
+            if self._is_left_out(batch, header):
+                self.move_past(header)
+            else:
+                yield Batch(header, batch)
+
+    def _read(self) -> Iterator[ConsumedRecord]:
         topic, index = self.partition
-        try:
-            for start, header in batches_in(view):
-                if header.next_offset <= self.position:
-                    continue
-                batch = view[start : start + header.size]
-                check_crc(batch, header)
-                if not self._is_left_out(batch, header):
-                    timestamp_type, epoch = header.timestamp_type, header.leader_epoch
-                    for record in self._open(batch):
-                        offset = record.offset
-                        if offset >= self.position:
-                            self.position = offset + 1
-                            yield ConsumedRecord(
-                                topic, index, offset, record.timestamp, timestamp_type, epoch,
-                                record.key, record.value, record.headers,
-                            )  # fmt: skip
-                self.position = max(self.position, header.next_offset)
-        except KafkaError as error:
-            raise KafkaError(
-                error.code,
-                f"{self.partition} at offset {self.position} cannot be read: {error}. To go on"
-                " without it, seek past the batch",
-            ) from error
+        while True:
+            if self._current is None:
+                self._current = next(self._batches, None)
+            if self._current is None:
+                return
+            header, batch = self._current
+            timestamp_type, epoch = header.timestamp_type, header.leader_epoch
+            for record in self._open(batch):
+                offset = record.offset
+                if offset >= self.position:
+                    self.position = offset + 1
+                    yield ConsumedRecord(
+                        topic, index, offset, record.timestamp, timestamp_type, epoch,
+                        record.key, record.value, record.headers,
+                    )  # fmt: skip
+            self.move_past(header)
 
     def _open(self, batch: memoryview) -> Iterator[Record]:
-        return iterate(batch, max_decompressed_bytes=self._max_decompressed_bytes)
+        return iterate(batch, max_decompressed_bytes=self.max_decompressed_bytes)
 
     def _is_left_out(self, batch: memoryview, header: BatchHeader) -> bool:
         while self._aborted and self._aborted[-1].first_offset <= header.last_offset:

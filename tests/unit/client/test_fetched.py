@@ -1,39 +1,13 @@
 """Records out of a fetch: which are handed out, and where the position is after each."""
 
-import struct
-
 import pytest
 
 from sawlog.client.fetched import Aborted, ConsumedRecord, Fetched
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
-from sawlog.protocol.records import Record, build_batch
+from support.batches import ABORT, COMMIT, batch, marker
 
 PARTITION = TopicPartition(TopicName("logs"), PartitionIndex(3))
-ABORT, COMMIT = 0, 1
-
-
-def batch(base_offset: int, *values: bytes, producer_id: int = -1) -> bytes:
-    records = [Record(0, 1_000, b"key", value) for value in values]
-    return bytes(
-        build_batch(
-            records,
-            base_offset=base_offset,
-            leader_epoch=5,
-            producer_id=producer_id,
-            transactional=producer_id >= 0,
-        )
-    )
-
-
-def marker(offset: int, producer_id: int, kind: int) -> bytes:
-    """The end of a transaction."""
-    record = Record(0, 1_000, struct.pack(">hh", 0, kind), bytes(6))
-    return bytes(
-        build_batch(
-            [record], base_offset=offset, producer_id=producer_id, transactional=True, control=True
-        )
-    )
 
 
 def fetched(data: bytes, position: int = 0, *aborted: Aborted) -> Fetched:

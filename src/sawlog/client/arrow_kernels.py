@@ -1,0 +1,309 @@
+"""The loop that takes record batches apart into columns, compiled by numba; imported when needed.
+
+It trusts nothing: every read is checked against the end of the body and every write against the
+room of its column, since compiled code checks nothing by itself. What it writes counts only once a
+batch was read to its end. The compiled code is kept in a cache that only its owner can write.
+"""
+
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from llvmlite import binding as llvm
+
+from sawlog.client.arrow_codes import DONE, Corrupt, Room, Total, Want
+
+Bytes = npt.NDArray[np.uint8]
+Ends = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Column = tuple[Ends, Bytes, Bytes]
+"""Where each entry ends (the first begins at 0), all their bytes, and 1 where one is not null."""
+Numbers = tuple[int, int, int, int, int, int, int, int, int, int]
+"""Start and end of the body; count, base offset, last offset delta, base timestamp and time of the
+append of the batch; the offsets wanted, from and up to; what else is wanted."""
+Times = tuple[Longs, Longs]
+Headers = tuple[Ends, Column, Column]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+types: Any = numba.types  # typed by half
+config: Any = numba.config
+
+_DONE = DONE
+_ROWS, _KEYS, _VALUES = int(Room.ROWS), int(Room.KEYS), int(Room.VALUES)
+_HEADERS, _NAMES, _CONTENTS = int(Room.HEADERS), int(Room.NAMES), int(Room.CONTENTS)
+_LENGTHS, _OFFSETS, _REST = int(Corrupt.LENGTHS), int(Corrupt.OFFSETS), int(Corrupt.REST)
+_WANT_KEYS, _WANT_VALUES = int(Want.KEYS), int(Want.VALUES)
+_WANT_HEADERS, _WANT_APPEND_TIME = int(Want.HEADERS), int(Want.APPEND_TIME)
+_ROW_COUNT, _KEY_BYTES, _VALUE_BYTES = int(Total.ROWS), int(Total.KEYS), int(Total.VALUES)
+_HEADER_COUNT, _NAME_BYTES = int(Total.HEADERS), int(Total.NAMES)
+_CONTENT_BYTES = int(Total.CONTENTS)
+_POSITIVE = 0x7FFF_FFFF_FFFF_FFFF
+_LAST_SHIFT = 63  # of the tenth byte, the last that a number of 64 bits can have
+_SMALLEST_HEADER_BYTES = 2
+
+
+def cache_directory() -> Path | None:
+    """Where compiled code may be kept: pickles are loaded from there, so nobody else may write it.
+
+    One for each kind of processor, since home directories are shared between machines. None where
+    there is no such place; then each process compiles for itself.
+    """
+    name = f"numba-{numba.__version__}-{llvm.get_host_cpu_name()}"
+    user = os.environ.get("XDG_CACHE_HOME")
+    candidates = [Path(user) if user else Path("~/.cache").expanduser()]
+    candidates.append(Path(tempfile.gettempdir()) / f"sawlog-{os.getuid()}")
+    for candidate in candidates:
+        directory = candidate / "sawlog" / name
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if all(_is_ours(place) for place in (directory, directory.parent)):
+                return directory
+        except (OSError, RuntimeError):  # nowhere to write, or no home at all
+            continue
+    return None
+
+
+def _is_ours(directory: Path) -> bool:
+    found = directory.lstat()
+    return (
+        stat.S_ISDIR(found.st_mode)
+        and found.st_uid == os.getuid()
+        and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        and os.access(directory, os.W_OK)
+    )
+
+
+def _helper(function: Function) -> Function:
+    """Compiled into its callers."""
+    return cast("Function", numba.njit(nogil=True)(function))
+
+
+@_helper
+def _varint(body: Bytes, position: int, end: int) -> tuple[int, int]:
+    """A number and the position after it, which is -1 where there is none; then so for the next."""
+    if position < 0 or position >= end:
+        return 0, -1
+    byte: Any = np.int64(body[position])
+    position += 1
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position
+    value = byte & 0x7F
+    shift = 7
+    while shift <= _LAST_SHIFT and position < end:
+        byte = np.int64(body[position])
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return ((value >> 1) & _POSITIVE) ^ -(value & 1), position
+        shift += 7
+    return 0, -1
+
+
+@_helper
+def _bytes(body: Bytes, position: int, end: int) -> tuple[int, int, int]:
+    """Length (-1: null) and start of some bytes, and the position after them, -1 as above."""
+    length, start = _varint(body, position, end)
+    if start < 0 or length < -1 or length > end - start:
+        return 0, 0, -1
+    return length, start, start + max(length, 0)
+
+
+@_helper
+def _room(column: Column) -> int:
+    """For so many entries."""
+    ends, _, valid = column
+    return min(len(ends) - 1, len(valid))
+
+
+@_helper
+def _put(body: Bytes, start: int, length: int, index: int, used: int, column: Column) -> int:
+    """Adds an entry to a column; the bytes used then, -1 where there is no room."""
+    ends, data, valid = column
+    if length > len(data) - used:
+        return -1
+    # Numbers without a sign, or each index would be looked at for being negative.
+    source, target = np.uint64(start), np.uint64(used)
+    for step in range(np.uint64(max(length, 0))):
+        data[target + step] = body[source + step]
+    valid[index] = length >= 0
+    used += max(length, 0)
+    ends[index + 1] = used
+    return used
+
+
+@_helper
+def _headers(
+    body: Bytes, position: int, end: int, count: int, totals: Longs, names: Column, contents: Column
+) -> tuple[int, int]:
+    """Adds headers; the position after them (-1: there are none such), and what lacks room."""
+    index = totals[_HEADER_COUNT]
+    room = min(_room(names), _room(contents))
+    for _ in range(count):
+        name_length, name_start, position = _bytes(body, position, end)
+        length, start, position = _bytes(body, position, end)
+        if position < 0 or name_length < 0:
+            return -1, _DONE
+        if index >= room:
+            return position, _HEADERS
+        name_bytes = _put(body, name_start, name_length, index, totals[_NAME_BYTES], names)
+        if name_bytes < 0:
+            return position, _NAMES
+        content_bytes = _put(body, start, length, index, totals[_CONTENT_BYTES], contents)
+        if content_bytes < 0:
+            return position, _CONTENTS
+        totals[_NAME_BYTES], totals[_CONTENT_BYTES] = name_bytes, content_bytes
+        index += 1
+    totals[_HEADER_COUNT] = index
+    return position, _DONE
+
+
+@_helper
+def _skip_headers(body: Bytes, position: int, end: int, count: int) -> int:
+    for _ in range(count):
+        name_length, _, position = _bytes(body, position, end)
+        _, _, position = _bytes(body, position, end)
+        if position < 0 or name_length < 0:
+            return -1
+    return position
+
+
+@_helper
+def _set(target: Longs, source: Longs) -> None:
+    """As `target[:] = source`, which takes numba ten times as long to compile."""
+    for index in range(len(source)):
+        target[index] = source[index]
+
+
+@_helper
+def _record(
+    body: Bytes, position: int, end: int
+) -> tuple[int, int, int, int, int, int, int, int, int]:
+    """Where a record stops, its timestamp's and offset's distance, length and start of key and of
+    value, the number of headers, and where these begin; that is -1 where there is no record.
+    """
+    length, position = _varint(body, position, end)
+    if position < 0 or length < 0 or length > end - position:
+        return 0, 0, 0, 0, 0, 0, 0, 0, -1
+    stop = position + length
+    # The attributes of a record, one byte, have no meaning yet.
+    elapsed, position = _varint(body, position + 1, stop)
+    delta, position = _varint(body, position, stop)
+    key_length, key_start, position = _bytes(body, position, stop)
+    length, start, position = _bytes(body, position, stop)
+    header_count, position = _varint(body, position, stop)
+    if header_count < 0 or header_count > (stop - position) // _SMALLEST_HEADER_BYTES:
+        position = -1
+    return stop, elapsed, delta, key_length, key_start, length, start, header_count, position
+
+
+def _append(
+    body: Bytes, numbers: Numbers, times: Times, keys: Column, values: Column, headers: Headers,
+    totals: Longs, now: Longs,
+) -> int:  # fmt: skip
+    """Adds the records of one batch to the columns: DONE, or a number of Room or Corrupt.
+
+    `totals` changes with DONE alone; `now` is of the same size, for use in between.
+    """
+    position, end, count, base_offset, last_delta, base_time, append_time, low, high, want = numbers
+    offsets, timestamps = times
+    header_ends, names, contents = headers
+    _set(now, totals)
+    row, key_bytes, value_bytes = totals[_ROW_COUNT], totals[_KEY_BYTES], totals[_VALUE_BYTES]
+    room = min(len(offsets), len(timestamps))
+    if want & _WANT_KEYS:
+        room = min(room, _room(keys))
+    if want & _WANT_VALUES:
+        room = min(room, _room(values))
+    if want & _WANT_HEADERS:
+        room = min(room, len(header_ends) - 1)
+    previous = -1
+    for _ in range(count):
+        record = _record(body, position, end)
+        stop, elapsed, delta, key_length, key_start, length, start, header_count, position = record
+        if position < 0:
+            return _LENGTHS
+        if delta <= previous or delta > last_delta:
+            return _OFFSETS
+        previous = delta
+        is_wanted = low <= base_offset + delta < high
+        if is_wanted and row >= room:
+            return _ROWS
+        if is_wanted and want & _WANT_HEADERS:
+            position, lacking = _headers(body, position, stop, header_count, now, names, contents)
+            if lacking:
+                return lacking
+            header_ends[row + 1] = now[_HEADER_COUNT]
+        else:
+            position = _skip_headers(body, position, stop, header_count)
+        if position != stop:
+            return _LENGTHS
+        if not is_wanted:
+            continue
+        if want & _WANT_KEYS:
+            key_bytes = _put(body, key_start, key_length, row, key_bytes, keys)
+            if key_bytes < 0:
+                return _KEYS
+        if want & _WANT_VALUES:
+            value_bytes = _put(body, start, length, row, value_bytes, values)
+            if value_bytes < 0:
+                return _VALUES
+        offsets[row] = base_offset + delta
+        timestamps[row] = append_time if want & _WANT_APPEND_TIME else base_time + elapsed
+        row += 1
+    if position != end:
+        return _REST
+    now[_ROW_COUNT], now[_KEY_BYTES], now[_VALUE_BYTES] = row, key_bytes, value_bytes
+    _set(totals, now)
+    return _DONE
+
+
+_BODY = types.Array(types.uint8, 1, "C", readonly=True)
+_ENDS = types.int32[::1]
+_LONGS = types.int64[::1]
+_COLUMN = types.Tuple((_ENDS, types.uint8[::1], types.uint8[::1]))
+_SIGNATURE = types.int64(
+    _BODY,
+    types.UniTuple(types.int64, 10),
+    types.UniTuple(_LONGS, 2),
+    _COLUMN,
+    _COLUMN,
+    types.Tuple((_ENDS, _COLUMN, _COLUMN)),
+    _LONGS,
+    _LONGS,
+)
+
+
+def _compile() -> Callable[..., int]:
+    """Compiles for this one signature, or takes it from the cache; without the interpreter's lock.
+
+    NUMBA_CACHE_DIR goes before our own place, which numba is told of for this one call only.
+    """
+    configured = config.CACHE_DIR
+    directory = configured or cache_directory()
+    if directory is None:
+        return _compiled(is_cached=False)
+    try:
+        config.CACHE_DIR = os.fspath(directory)
+        return _compiled(is_cached=True)
+    except (OSError, RuntimeError):  # full or not writable after all, or the source is in a zip
+        return _compiled(is_cached=False)
+    finally:
+        config.CACHE_DIR = configured
+
+
+def _compiled(*, is_cached: bool) -> Callable[..., int]:
+    return cast("Callable[..., int]", numba.njit(_SIGNATURE, nogil=True, cache=is_cached)(_append))
+
+
+_began_s = time.perf_counter()
+append = _compile()
+COMPILED_IN_S = time.perf_counter() - _began_s
+"""A hundredth of a compilation where the code was in the cache."""

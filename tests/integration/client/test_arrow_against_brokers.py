@@ -1,0 +1,187 @@
+"""Arrow batches from a running broker: ours, and Apache Kafka where Java is at hand."""
+
+import itertools
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from sawlog.client.admin import Admin, NewTopic
+from sawlog.client.arrow import ALL_FIELDS
+from sawlog.client.cluster import Cluster
+from sawlog.client.consumer import AT_EARLIEST, Consumer
+from sawlog.client.fetched import ConsumedRecord
+from sawlog.client.offsets import EARLIEST, LATEST
+from sawlog.client.producer import Producer
+from sawlog.client.ranges import OffsetsLost, TopicReplaced, read_range
+from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
+from sawlog.protocol.compression import Codec
+from support.arrow import Row, rows_of
+from support.broker import SawlogServer, running_sawlog
+from support.kafka import KafkaServer, running_kafka
+
+_names = itertools.count()
+POLL_MS = 10_000
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture(scope="module", params=["sawlog", pytest.param("kafka", marks=pytest.mark.long)])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SawlogServer | KafkaServer]:
+    run = {"sawlog": running_sawlog, "kafka": running_kafka}[request.param]
+    with run(tmp_path_factory.mktemp("broker")) as server:
+        yield server
+
+
+@pytest.fixture
+def cluster(server: SawlogServer | KafkaServer) -> Iterator[Cluster]:
+    with Cluster(server.bootstrap) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    """Two partitions, nothing in them."""
+    name = f"topic-{next(_names)}"
+    assert Admin(cluster).create_topics([NewTopic(name, partitions=2)]) == {}
+    return name
+
+
+def part(topic: str, index: int) -> TopicPartition:
+    return TopicPartition(TopicName(topic), PartitionIndex(index))
+
+
+def fill(cluster: Cluster, topic: str, count: int, codec: Codec = Codec.NONE) -> None:
+    with Producer(cluster, codec=codec, batch_bytes=4_000) as producer:
+        for number in range(count):
+            producer.send(
+                topic,
+                None if number % 10 == 3 else b"value %d" % number,
+                b"key %d" % number if number % 3 else None,
+                headers=(("number", b"%d" % number), ("nothing", None)) if number % 7 == 0 else (),
+                partition=number % 2,
+                timestamp_ms=1_700_000_000_000 + number,
+            )
+
+
+def row_of(record: ConsumedRecord) -> Row:
+    values = record._asdict()
+    del values["leader_epoch"]
+    return Row(**values)
+
+
+def polled(cluster: Cluster, topic: str, count: int) -> list[Row]:
+    consumer = Consumer(cluster)
+    consumer.assign_topic(topic, AT_EARLIEST)
+    rows: list[Row] = []
+    while len(rows) < count:
+        records = consumer.poll(POLL_MS)
+        assert records, f"{len(rows)} of {count} records came"
+        rows += map(row_of, records)
+    return sorted(rows)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_columns_hold_what_records_hold(cluster: Cluster, topic: str, codec: Codec) -> None:
+    fill(cluster, topic, 500, codec)
+    expected = polled(cluster, topic, 500)
+    consumer = Consumer(cluster)
+    consumer.assign_topic(topic, AT_EARLIEST)
+    in_columns: list[Row] = []
+    while len(in_columns) < 500:
+        batch = consumer.poll_arrow(POLL_MS, max_bytes=5_000)
+        assert batch.num_rows, f"{len(in_columns)} of 500 rows came"
+        in_columns += rows_of(batch)
+    assert sorted(in_columns) == expected
+    assert consumer.positions == {part(topic, 0): 250, part(topic, 1): 250}
+    assert consumer.poll_arrow(0).num_rows == 0
+    in_ranges: list[Row] = []
+    for index, (start, end) in itertools.product(range(2), [(0, 101), (101, 250)]):
+        for chunk in read_range(
+            cluster, part(topic, index), start, end, columns=ALL_FIELDS.names, max_bytes=5_000
+        ):
+            in_ranges += rows_of(chunk.batch)
+    assert sorted(in_ranges) == expected
+
+
+def test_polling_changes_between_records_and_columns(cluster: Cluster, topic: str) -> None:
+    fill(cluster, topic, 300)
+    consumer = Consumer(cluster)
+    consumer.assign_topic(topic, AT_EARLIEST)
+    rows: list[Row] = []
+    while len(rows) < 300:
+        one_by_one = [row_of(record) for record in consumer.poll(POLL_MS, max_records=7)]
+        rows += one_by_one
+        at_once = rows_of(consumer.poll_arrow(POLL_MS if len(rows) < 300 else 0, max_bytes=1))
+        rows += at_once
+        assert one_by_one or at_once, f"{len(rows)} of 300 came"
+    assert sorted(rows) == polled(cluster, topic, 300)
+
+
+def test_a_new_consumer_that_finds_nothing_has_no_rows(cluster: Cluster, topic: str) -> None:
+    consumer = Consumer(cluster)
+    consumer.assign_topic(topic, AT_EARLIEST)
+    batch = consumer.poll_arrow(50, columns=("value",))
+    assert (batch.num_rows, batch.schema.names) == (0, ["value"])
+
+
+def test_deleted_records_are_lost_not_skipped(cluster: Cluster, topic: str) -> None:
+    fill(cluster, topic, 200)
+    where, admin = part(topic, 0), Admin(cluster)
+    admin.delete_records({where: 40})
+    assert admin.list_offsets({where: EARLIEST})[where].offset == 40
+    with pytest.raises(OffsetsLost, match="begins at 40 and ends before 100"):
+        list(read_range(cluster, where, 0, 100))
+    assert sum(c.batch.num_rows for c in read_range(cluster, where, 40, 100)) == 60
+    with pytest.raises(OffsetsLost, match="ends before 100"):
+        list(read_range(cluster, where, 40, 101, max_wait_ms=10))
+
+
+def test_a_topic_made_again_is_not_read_on(cluster: Cluster, topic: str) -> None:
+    fill(cluster, topic, 2_000)
+    where, admin = part(topic, 0), Admin(cluster)
+    chunks = read_range(cluster, where, 0, 1_000, max_bytes=1_000)
+    next(chunks)
+    first_id = cluster.topic(topic).id
+    with Cluster(cluster.any_connection().address.__str__()) as other:
+        assert Admin(other).delete_topics([topic]) == {}
+        assert Admin(other).create_topics([NewTopic(topic, partitions=2)]) == {}
+        fill(other, topic, 2_000)
+    with pytest.raises(TopicReplaced):
+        list(chunks)
+    assert admin.list_offsets({where: LATEST})[where].offset == 1_000
+    with pytest.raises(TopicReplaced):
+        next(read_range(cluster, where, 0, 1_000, topic_id=first_id))
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_memory_depends_on_the_bytes_asked_for_not_on_the_backlog(
+    cluster: Cluster, topic: str, codec: Codec
+) -> None:
+    """Compressed a hundredfold, one answer holds them all."""
+    with Producer(cluster, codec=codec, batch_bytes=MEGABYTE // 4) as producer:
+        for number in range(3_000):
+            producer.send(topic, b"%d" % number * 2_500, partition=0)
+    before = pa.total_allocated_bytes()
+    most = rows = 0
+    for chunk in read_range(cluster, part(topic, 0), 0, 3_000, max_bytes=MEGABYTE):
+        rows += chunk.batch.num_rows
+        most = max(most, pa.total_allocated_bytes() - before)
+        assert chunk.batch.nbytes <= 1.5 * MEGABYTE
+        del chunk
+    assert rows == 3_000
+    assert most <= 4 * MEGABYTE
+
+
+def test_a_broker_restarted_in_the_middle_is_waited_for(
+    server: SawlogServer | KafkaServer, cluster: Cluster, topic: str
+) -> None:
+    fill(cluster, topic, 4_000)
+    offsets: list[int] = []
+    for number, chunk in enumerate(read_range(cluster, part(topic, 1), 0, 2_000, max_bytes=5_000)):
+        offsets += chunk.batch.column("offset").to_pylist()
+        if number in (1, 3):
+            server.kill()
+            server.start()
+    assert offsets == [*range(2_000)]
