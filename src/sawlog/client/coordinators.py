@@ -20,6 +20,7 @@ from sawlog.client.errors import (
     refusal,
 )
 from sawlog.client.metadata import Node
+from sawlog.client.retries import Deadline
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NodeId
 from sawlog.protocol.apis import ApiKey
@@ -53,7 +54,12 @@ class Coordinators:
         self._known: dict[str, Node] = {}
 
     def ask(
-        self, groups: Iterable[str], ask: Ask[Result], *, repeatable: bool = True
+        self,
+        groups: Iterable[str],
+        ask: Ask[Result],
+        *,
+        repeatable: bool = True,
+        deadline: Deadline | None = None,
     ) -> tuple[dict[str, Result], Refusals]:
         """What is told of each group, in their order, and what was refused, for good or too long.
 
@@ -86,7 +92,7 @@ class Coordinators:
                 raise next(iter(delayed.values()))
 
         try:
-            self._cluster.retry(attempt)
+            self._cluster.retry(attempt, deadline=deadline)
         except _Lost as lost:
             raise lost.error from lost
         except KafkaError as error:
@@ -94,6 +100,16 @@ class Coordinators:
                 if group not in done and group not in refused:
                     refused[group] = delayed.get(group, error)
         return {group: done[group] for group in wanted if group in done}, refused
+
+    def connection(self, group: str, lane: str = "") -> Connection:
+        """To the coordinator of a group. One try; whoever sees it fail tells by `forget`."""
+        for _, error in self._find([group]):
+            raise error
+        return self._cluster.connection(self._known[group].id, lane)
+
+    def forget(self, group: str) -> None:
+        """Where it was known to be proved wrong."""
+        self._known.pop(group, None)
 
     def _find(self, groups: list[str]) -> Iterator[tuple[str, KafkaError]]:
         """Notes where each group is; which have no coordinator, and why."""

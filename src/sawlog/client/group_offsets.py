@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sawlog.client.connection import Connection
 from sawlog.client.coordinators import (
@@ -13,6 +14,7 @@ from sawlog.client.coordinators import (
 from sawlog.client.errors import Refusals, refusal
 from sawlog.client.leaders import group_by_topic, partition_of
 from sawlog.client.metadata import Node
+from sawlog.client.retries import Deadline
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.protocol.apis import ApiKey
@@ -39,7 +41,7 @@ from sawlog.protocol.messages.offset_fetch_response import (
 
 PartitionRefusals = dict[TopicPartition, KafkaError]
 
-_LAST_VERSION_WITH_NAMES = 9  # later ones name topics by id, and cannot tell of deleted ones
+LAST_VERSION_WITH_NAMES = 9  # later ones name topics by id, and cannot tell of deleted ones
 _FIRST_VERSION_WITH_GROUPS = 8
 _NO_OFFSET = -1
 _OF_THE_COORDINATOR = frozenset(
@@ -57,6 +59,18 @@ _TEXTS = {
 }
 
 
+class Identity(NamedTuple):
+    """As whom a commit is made: `epoch` is the generation of a classic group."""
+
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+
+
+NOBODY = Identity("", -1)
+"""Who is no member: commits are taken as long as the group has none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Committed:
     """The next record that a group wants of a partition."""
@@ -67,24 +81,32 @@ class Committed:
 
 
 def committed_offsets(
-    coordinators: Coordinators, groups: Iterable[str]
+    coordinators: Coordinators,
+    groups: Iterable[str],
+    *,
+    require_stable: bool = False,
+    deadline: Deadline | None = None,
 ) -> tuple[dict[str, dict[TopicPartition, Committed]], Refusals]:
-    """All offsets of each group. A group that is not there has none, which is no error."""
+    """All offsets of each group. A group that is not there has none, which is no error.
+
+    `require_stable` waits for transactions that are about to commit some.
+    """
 
     def ask(
         connection: Connection, _: Node, asked: list[str]
     ) -> Told[dict[TopicPartition, Committed]]:
         require_version(connection, ApiKey.OFFSET_FETCH, _FIRST_VERSION_WITH_GROUPS)
         request = OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group_id=group, topics=None) for group in asked]
+            groups=[OffsetFetchRequestGroup(group_id=group, topics=None) for group in asked],
+            require_stable=require_stable,
         )
         answer = connection.request(
-            request, OffsetFetchResponse, highest_version=_LAST_VERSION_WITH_NAMES
+            request, OffsetFetchResponse, highest_version=LAST_VERSION_WITH_NAMES
         )
         for entry in answer.groups:
             yield entry.group_id, _read_offsets(entry)
 
-    return coordinators.ask(groups, ask)
+    return coordinators.ask(groups, ask, deadline=deadline)
 
 
 def _read_offsets(entry: OffsetFetchResponseGroup) -> dict[TopicPartition, Committed] | KafkaError:
@@ -104,15 +126,38 @@ def _read_offsets(entry: OffsetFetchResponseGroup) -> dict[TopicPartition, Commi
 
 
 def commit_offsets(
-    coordinators: Coordinators, group: str, offsets: Mapping[TopicPartition, int]
+    coordinators: Coordinators,
+    group: str,
+    offsets: Mapping[TopicPartition, int],
+    *,
+    identity: Identity = NOBODY,
+    deadline: Deadline | None = None,
 ) -> PartitionRefusals:
-    """Sets offsets of a group that has no members; what was refused, by partition.
+    """Sets offsets of a group, for one of its members or where it has none; what was refused, by
+    partition.
 
     KafkaError where the whole was refused. Setting twice is setting once, so it is tried until
     the time is up.
     """
-    request = OffsetCommitRequest(
+    request = commit_request(group, offsets, identity)
+
+    def ask(connection: Connection, _: Node, __: list[str]) -> Told[PartitionRefusals]:
+        answer = connection.request(
+            request, OffsetCommitResponse, highest_version=LAST_VERSION_WITH_NAMES
+        )
+        yield group, commit_refusals(group, answer)
+
+    return _of_one(group, coordinators.ask([group], ask, deadline=deadline))
+
+
+def commit_request(
+    group: str, offsets: Mapping[TopicPartition, int], identity: Identity
+) -> OffsetCommitRequest:
+    return OffsetCommitRequest(
         group_id=group,
+        generation_id_or_member_epoch=identity.epoch,
+        member_id=identity.member_id,
+        group_instance_id=identity.instance_id,
         topics=[
             OffsetCommitRequestTopic(
                 name=name,
@@ -127,13 +172,10 @@ def commit_offsets(
         ],
     )
 
-    def ask(connection: Connection, _: Node, __: list[str]) -> Told[PartitionRefusals]:
-        answer = connection.request(
-            request, OffsetCommitResponse, highest_version=_LAST_VERSION_WITH_NAMES
-        )
-        yield group, _by_partition(group, _read_results(answer))
 
-    return _of_one(group, coordinators.ask([group], ask))
+def commit_refusals(group: str, answer: OffsetCommitResponse) -> PartitionRefusals | KafkaError:
+    """By partition; or the one that is the coordinator's."""
+    return _by_partition(group, _read_results(answer))
 
 
 def delete_offsets(

@@ -1,0 +1,1 @@
+"""Being a member of a group: two protocols as pure machines, and the thread that speaks for one."""
