@@ -1,0 +1,7 @@
+"""Found by PySpark, which imports every module whose name begins with `pyspark_` and registers its
+`DefaultSource`: so `format("sawlog")` works wherever this package is installed.
+"""
+
+from sawlog.pipeline.source.spark import TopicSource as DefaultSource
+
+__all__ = ["DefaultSource"]

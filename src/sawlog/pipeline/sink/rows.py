@@ -1,0 +1,96 @@
+"""Rows as a sink gets them: which columns there must be, and their bytes as the kernels read them.
+
+A batch's strings and bytes are not taken apart here: they stay where Arrow has them, with their
+offsets beside them.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+_TEXT_OR_BYTES = ("string", "binary")
+_TYPES = {
+    "key": _TEXT_OR_BYTES,
+    "value": _TEXT_OR_BYTES,
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "topic": ("string",),
+    "partition": ("int",),
+}
+_NO_BYTES = np.frombuffer(bytes(1), np.uint8)
+
+Numbers = npt.NDArray[np.int64]
+Content = npt.NDArray[np.uint8]
+Flags = npt.NDArray[np.bool_]
+Pieces = tuple[Numbers, Content, Flags]
+"""One string or some bytes for each row: content[starts[row]:starts[row + 1]] where the flag says
+that there is one. A plain tuple, as compiled code takes it."""
+HeaderPieces = tuple[Numbers, Pieces, Pieces]
+"""Row r has the headers starts[r] to starts[r + 1] of the names and of the contents."""
+
+
+class BadRows(ValueError):
+    """Rows that cannot be written as records; it names the column."""
+
+
+def check_columns(types: Mapping[str, str], *, has_topic: bool) -> None:
+    """`types` are Spark's names of the columns' types; BadRows says what is wrong with which.
+    Columns that a record has no place for are left out, as by Spark's connector.
+    """
+    for name, kind in types.items():
+        if name in _TYPES and kind not in _TYPES[name]:
+            raise BadRows(f"the column {name!r} is {kind}; it must be {' or '.join(_TYPES[name])}")
+    if "value" not in types:
+        raise BadRows(
+            f"there is no column 'value', which every record needs; there are {', '.join(types)}"
+        )
+    if "topic" not in types and not has_topic:
+        raise BadRows("where are the rows to go? Set the option 'topic' or add a column 'topic'")
+
+
+def pieces_of(array: pa.Array | None, count: int) -> Pieces:
+    """Of a column of strings or bytes; None: no row has any."""
+    if array is None:
+        return np.zeros(count + 1, np.int64), _NO_BYTES, np.zeros(count, np.bool_)
+    is_large = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
+    if not (is_large or pa.types.is_binary(array.type) or pa.types.is_string(array.type)):
+        array, is_large = array.cast(pa.large_binary()), True
+    _, offsets, data = array.buffers()
+    width = np.int64 if is_large else np.int32
+    first, count = array.offset, len(array)
+    if count == 0:
+        return np.zeros(1, np.int64), _NO_BYTES, np.zeros(0, np.bool_)
+    starts = np.frombuffer(offsets, width)[first : first + count + 1].astype(np.int64)
+    content = np.frombuffer(data, np.uint8) if data is not None and data.size else _NO_BYTES
+    return starts, content, _there(array)
+
+
+def headers_of(array: pa.Array | None, count: int) -> HeaderPieces:
+    """BadRows where a header has no name."""
+    if array is None or len(array) == 0:
+        return np.zeros(count + 1, np.int64), pieces_of(None, 0), pieces_of(None, 0)
+    lists = array.cast(pa.large_list(array.type.value_type))
+    offsets = np.frombuffer(lists.buffers()[1], np.int64)
+    starts = offsets[lists.offset : lists.offset + count + 1].copy()
+    there = _there(lists)
+    structs = lists.values
+    names, contents = structs.field(0), structs.field(1)
+    if array.null_count:  # a null list may still have an extent
+        lengths = np.where(there, np.diff(starts), 0)
+        lists = pa.LargeListArray.from_arrays(
+            np.concatenate([[0], np.cumsum(lengths)]), lists.flatten()
+        )
+        return headers_of(lists, count)
+    used = names.slice(int(starts[0]), int(starts[-1] - starts[0]))
+    if used.null_count or structs.slice(int(starts[0]), len(used)).null_count:
+        raise BadRows("the column 'headers' has a header without a key")
+    total = len(names)
+    return starts, pieces_of(names, total), pieces_of(contents, total)
+
+
+def _there(array: pa.Array) -> Flags:
+    if not array.null_count:
+        return np.ones(len(array), np.bool_)
+    found: Flags = array.is_valid().to_numpy(zero_copy_only=False)
+    return found

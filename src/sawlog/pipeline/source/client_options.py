@@ -1,0 +1,128 @@
+"""The `kafka.*` options that reading and writing share: brokers, time-outs, sizes, isolation.
+
+A setting of the Java client that has no counterpart here is taken without effect where it cannot
+change what is read (buffers, back-offs, sessions), and refused with the reason where it would.
+"""
+
+from dataclasses import dataclass
+
+from sawlog.client.cluster import DEFAULT_TIMEOUT_MS, Cluster
+from sawlog.client.connection import DEFAULT_REQUEST_TIMEOUT_MS
+from sawlog.pipeline.source.option_values import BadOption, Options, addresses, one_of, whole
+
+BOOTSTRAP = "kafka.bootstrap.servers"
+GROUP = "kafka.group.id"
+DEFAULT_CLIENT_ID = "sawlog-spark"
+DEFAULT_FETCH_BYTES = 8 * 1024 * 1024
+
+_REFUSED = {
+    "kafka.auto.offset.reset": "say where to start by 'startingOffsets'",
+    "kafka.key.deserializer": "keys are bytes; turn them into something else by Spark's functions",
+    "kafka.value.deserializer": "values are bytes; turn them into something else by Spark's"
+    " functions",
+    "kafka.enable.auto.commit": "progress is published after each batch by itself; name a group"
+    f" by {GROUP!r}",
+    "kafka.interceptor.classes": "there are no interceptors here",
+}
+_WITHOUT_EFFECT = (
+    "kafka.allow.auto.create.topics",
+    "kafka.check.crcs",
+    "kafka.client.dns.lookup",
+    "kafka.client.rack",
+    "kafka.connections.max.idle.ms",
+    "kafka.exclude.internal.topics",
+    "kafka.fetch.max.wait.ms",
+    "kafka.fetch.min.bytes",
+    "kafka.group.instance.id",
+    "kafka.heartbeat.interval.ms",
+    "kafka.max.poll.interval.ms",
+    "kafka.max.poll.records",
+    "kafka.metadata.max.age.ms",
+    "kafka.partition.assignment.strategy",
+    "kafka.receive.buffer.bytes",
+    "kafka.reconnect.backoff.max.ms",
+    "kafka.reconnect.backoff.ms",
+    "kafka.retry.backoff.max.ms",
+    "kafka.retry.backoff.ms",
+    "kafka.send.buffer.bytes",
+    "kafka.session.timeout.ms",
+    "kafka.socket.connection.setup.timeout.max.ms",
+    "kafka.socket.connection.setup.timeout.ms",
+)
+SHARED_OPTIONS = (
+    BOOTSTRAP,
+    "kafka.client.id",
+    "kafka.request.timeout.ms",
+    "kafka.default.api.timeout.ms",
+    "kafka.security.protocol",
+)
+CLIENT_OPTIONS = (
+    *SHARED_OPTIONS,
+    GROUP,
+    "kafka.isolation.level",
+    "kafka.fetch.max.bytes",
+    "kafka.max.partition.fetch.bytes",
+    *_REFUSED,
+    *_WITHOUT_EFFECT,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Brokers:
+    """How a cluster is reached; may be sent to other processes, unlike a Cluster."""
+
+    bootstrap: str
+    client_id: str = DEFAULT_CLIENT_ID
+    request_timeout_ms: int = DEFAULT_REQUEST_TIMEOUT_MS
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+
+    def connect(self, *, timeout_ms: float | None = None) -> Cluster:
+        return Cluster(
+            self.bootstrap,
+            client_id=self.client_id,
+            timeout_ms=self.timeout_ms if timeout_ms is None else timeout_ms,
+            request_timeout_ms=self.request_timeout_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    brokers: Brokers
+    group: str | None
+    read_committed: bool
+    fetch_bytes: int
+
+
+def read_client_settings(options: Options) -> ClientSettings:
+    for name in options.given(tuple(_REFUSED)):
+        raise BadOption(f"the option {name!r} is not taken: {_REFUSED[name]}")
+    level = options.read(
+        "kafka.isolation.level", one_of("read_uncommitted", "read_committed"), "read_uncommitted"
+    )
+    sizes = [
+        options.read(name, whole(1), DEFAULT_FETCH_BYTES)
+        for name in options.given(("kafka.fetch.max.bytes", "kafka.max.partition.fetch.bytes"))
+    ]
+    return ClientSettings(
+        brokers=read_brokers(options),
+        group=options.text(GROUP) or None,
+        read_committed=level == "read_committed",
+        fetch_bytes=min(sizes, default=DEFAULT_FETCH_BYTES),
+    )
+
+
+def read_brokers(options: Options) -> Brokers:
+    protocol = options.text("kafka.security.protocol") or "PLAINTEXT"
+    if protocol.upper() != "PLAINTEXT":
+        raise BadOption(
+            f"the option 'kafka.security.protocol' is {protocol!r}: the client speaks PLAINTEXT"
+            " only"
+        )
+    return Brokers(
+        bootstrap=options.required(BOOTSTRAP, addresses),
+        client_id=options.text("kafka.client.id") or DEFAULT_CLIENT_ID,
+        request_timeout_ms=options.read(
+            "kafka.request.timeout.ms", whole(1), DEFAULT_REQUEST_TIMEOUT_MS
+        ),
+        timeout_ms=options.read("kafka.default.api.timeout.ms", whole(1), DEFAULT_TIMEOUT_MS),
+    )

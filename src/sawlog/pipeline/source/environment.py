@@ -1,0 +1,95 @@
+"""Do the machines that run tasks have what the driver has? Versions, compared where tasks run.
+
+Executors bring their own Python. One that lacks a package, or has another version of it, is found
+by the first task there, which says what is missing before it reads or writes anything.
+"""
+
+import platform
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PACKAGES = ("sawlog", "pyarrow", "numpy", "numba", "cramjam", "crc32c")
+PYTHON = "python"
+MISSING = "missing"
+
+Versions = dict[str, str]
+
+_checked: set[tuple[tuple[str, str], ...]] = set()
+
+
+class ExecutorDiffers(RuntimeError):
+    """An executor cannot run what the driver planned."""
+
+
+def versions_here(packages: Iterable[str] = PACKAGES) -> Versions:
+    """Of Python (3.11, say) and of the packages in this process."""
+    found = {PYTHON: f"{sys.version_info.major}.{sys.version_info.minor}"}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = MISSING
+    return found
+
+
+def check_here(wanted: Mapping[str, str]) -> None:
+    """ExecutorDiffers where this process has not what the driver has. Looks once per process."""
+    key = tuple(sorted(wanted.items()))
+    if key in _checked:
+        return
+    packages = [name for name in wanted if name != PYTHON]
+    _raise_where_different({platform.node(): versions_here(packages)}, wanted)
+    _checked.add(key)
+
+
+def check_executors(spark: "SparkSession", packages: Iterable[str] = PACKAGES) -> None:
+    """Runs one small task for each core and compares; ExecutorDiffers names host and package.
+
+    Works where an executor has not even this package: the task is shipped whole.
+    """
+    context = spark.sparkContext
+    cores = max(1, context.defaultParallelism)
+    wanted = versions_here(packages)
+    probe = _probe([name for name in wanted if name != PYTHON])
+    found = context.parallelize(range(cores), cores).mapPartitions(probe).collect()
+    _raise_where_different(dict(found), wanted)
+
+
+def _probe(packages: list[str]) -> Callable[[object], Iterable[tuple[str, Versions]]]:
+    """A function that is sent by value, since it is no module's own: it may use nothing of ours."""
+
+    def look(_: object) -> Iterable[tuple[str, Versions]]:
+        import platform
+        import sys
+        from importlib import metadata
+
+        found = {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
+        for package in packages:
+            try:
+                found[package] = metadata.version(package)
+            except metadata.PackageNotFoundError:
+                found[package] = "missing"
+        return [(platform.node(), found)]
+
+    return look
+
+
+def _raise_where_different(found: Mapping[str, Versions], wanted: Mapping[str, str]) -> None:
+    differences = [
+        f"{host}: {name} is {versions.get(name, MISSING)}, the driver has {version}"
+        for host, versions in sorted(found.items())
+        for name, version in wanted.items()
+        if versions.get(name, MISSING) != version
+    ]
+    if differences:
+        raise ExecutorDiffers(
+            "executors must have the driver's Python and packages. "
+            + "; ".join(differences)
+            + ". Ship the driver's environment with the job (spark.archives), or install the same"
+            " versions there"
+        )
