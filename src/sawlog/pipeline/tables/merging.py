@@ -24,15 +24,15 @@ def merge_by_key(
     """Puts the rows of a batch in the place of those with the same keys, null being a key too.
     Of several rows with one key in the batch the last stays.
     """
-    if not keys or (unknown := [key for key in keys if key not in batch.column_names]):
+    unknown = [key for key in keys if key not in batch.column_names]
+    if unknown or not keys:
         raise ValueError(f"rows are merged by columns that they have, not by {unknown or 'none'}")
     rows = _last_of_each(_stored(batch), keys)
-    marks = _marks(rows.select(list(keys)), keys)
+    marks = _marks(rows, keys)
     bounds = {key: pc.min_max(rows[key]).as_py() for key in keys if _is_ordered(rows[key].type)}
 
     def keep(found: pa.RecordBatch) -> pa.RecordBatch:
-        mine = _marks(pa.table([found.column(key) for key in keys], list(keys)), keys)
-        return found.filter(pc.invert(_is_among(mine, marks)))
+        return found.filter(pc.invert(_is_among(_marks(found, keys), marks)))
 
     def is_done(state: State) -> bool:
         return state.transactions.get(query_id, -1) >= batch_id
@@ -57,13 +57,14 @@ def _stored(batch: pa.Table) -> pa.Table:
 
 
 def _last_of_each(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    marks = _marks(rows, keys)
     position = pa.array(range(rows.num_rows), pa.int64())
-    numbered = rows.select(list(keys)).append_column("\0row", position)
-    last = numbered.group_by(list(keys)).aggregate([("\0row", "max")])["\0row_max"]
+    numbered = marks.append_column("\0row", position)
+    last = numbered.group_by(marks.column_names).aggregate([("\0row", "max")])["\0row_max"]
     return rows if len(last) == rows.num_rows else rows.take(last)
 
 
-def _marks(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+def _marks(rows: pa.Table | pa.RecordBatch, keys: Sequence[str]) -> pa.Table:
     """Keys in a form in which null equals null: whether there is a value, and which."""
     columns: dict[str, pa.ChunkedArray] = {}
     for place, key in enumerate(keys):

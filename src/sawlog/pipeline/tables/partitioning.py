@@ -18,7 +18,9 @@ from sawlog.pipeline.tables.errors import NotStorable
 
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 _FORMATS = {"date": "%Y-%m-%d", "hour": "%Y-%m-%d-%H", "month": "%Y-%m"}
-_EXPRESSION = re.compile(r"\s*(?:(\w+)\s*\(\s*([^()]+?)\s*\)|([^()]+?))(?:\s+as\s+(\w+))?\s*", re.I)
+_EXPRESSION = re.compile(
+    r"\s*(?:(\w+)\s*\(\s*([^()]+?)\s*\)|([^()]+?))(?:\s+as\s+([^()]+?))?\s*", re.I
+)
 _FIRST = datetime(1, 1, 2, tzinfo=UTC)
 _LAST = datetime(9999, 12, 31, tzinfo=UTC)
 _DIRECTORY_BYTES = 200  # of 255 that a name may have

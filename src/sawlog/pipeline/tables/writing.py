@@ -64,17 +64,23 @@ class _OpenFile:
         return freed
 
     def finish(self, partition_values: dict[str, str | None]) -> DataFile:
-        self.flush()
-        self._writer.close()
-        size = self.written_bytes
-        self._sink.close()
+        try:
+            self.flush()
+            self._writer.close()
+            size = self.written_bytes
+            self._sink.close()
+        except BaseException:
+            self.abandon()
+            raise
         metadata = self._found[0]
         stats = to_delta(metadata, self.schema)
         path = quoted(self.path)
         return DataFile(path, size, metadata.num_rows, partition_values, stats, self.schema)
 
     def abandon(self) -> None:
+        """Without a footer: nobody will read the file, and a full disk could not take one."""
         self.waiting = []
+        self._writer.is_open = False  # or it would write one when it is collected
         self._sink.close()
 
 

@@ -1,0 +1,151 @@
+"""Every row that is added is seen once, in batches of any size, also after a restart."""
+
+from pathlib import Path
+
+import pytest
+
+from sawlog.pipeline.tables.compaction import compact
+from sawlog.pipeline.tables.errors import TableError
+from sawlog.pipeline.tables.files import on_disk
+from sawlog.pipeline.tables.following import Follower, Position, TakenOut
+from sawlog.pipeline.tables.rewinding import rewind
+from sawlog.pipeline.tables.scanning import scan_file
+from sawlog.pipeline.tables.storage import LOG
+from sawlog.pipeline.tables.table import Table
+from support.tables import PIPELINE, at, land, new_table
+
+
+def offsets(table: Table, follower: Follower, start: Position, end: Position) -> list[int]:
+    seen: list[int] = []
+    for file in follower.between(start, end):
+        schema, values = table.schema, file.partition_values
+        for batch in scan_file(table.storage, file.path, schema, values):
+            seen += batch.column("offset").to_pylist()
+    return sorted(seen)
+
+
+def test_first_what_is_there_then_what_comes(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", ["date(timestamp)"])
+    land(table, 0, 0, 10, days=3)
+    follower = Follower(table.path)
+    start = follower.everything()
+    assert start == Position(1, 0, whole=True)
+    end = follower.advance(start)
+    assert end == Position(2, 0)
+    assert offsets(table, follower, start, end) == list(range(10))
+    assert follower.advance(end) == end
+    land(table, 0, 10, 20, days=3)
+    land(table, 0, 20, 25)
+    later = follower.advance(end)
+    assert later == Position(4, 0)
+    assert offsets(table, follower, end, later) == list(range(10, 25))
+
+
+@pytest.mark.parametrize("limit", [{"max_files": 1}, {"max_files": 2}, {"max_bytes": 1}])
+def test_batches_of_a_bounded_size_hold_each_row_once(
+    tmp_path: Path, limit: dict[str, int]
+) -> None:
+    table = new_table(tmp_path / "t", ["date(timestamp)"])
+    for start in range(0, 40, 10):
+        land(table, 0, start, start + 10, days=3)
+    first = Follower(table.path)
+    at_position = first.everything()
+    for start in range(40, 60, 10):
+        land(table, 0, start, start + 10, days=2)
+    seen: list[int] = []
+    for _ in range(100):
+        follower = Follower(table.path)  # each batch after a restart
+        end = follower.advance(at_position, **limit)
+        if end == at_position:
+            break
+        assert len(follower.between(at_position, end)) <= limit.get("max_files", 1)
+        seen += offsets(table, follower, at_position, end)
+        at_position = Position.from_json(end.to_json())
+    assert sorted(seen) == list(range(60))
+
+
+def test_one_that_wants_only_what_comes_sees_only_that(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    land(table, 0, 0, 10)
+    follower = Follower(table.path)
+    start = follower.newest()
+    land(table, 0, 10, 12)
+    assert offsets(table, follower, start, follower.advance(start)) == [10, 11]
+
+
+def test_a_target_is_not_passed(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    land(table, 0, 0, 10)
+    follower = Follower(table.path)
+    start, target = follower.everything(), follower.newest()
+    land(table, 0, 10, 20)
+    end = follower.advance(start, target=target)
+    assert end == target
+    assert follower.advance(end, target=target) == end
+    assert offsets(table, follower, start, end) == list(range(10))
+
+
+def test_merged_files_bring_nothing_new(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    follower = Follower(table.path)
+    start = follower.everything()
+    for number in range(4):
+        land(table, 0, number, number + 1)
+    compact(None, table.path)
+    land(table, 0, 4, 5)
+    end = follower.advance(start)
+    assert offsets(table, follower, start, end) == [0, 1, 2, 3, 4]
+    assert end == Position(7, 0)
+
+
+def test_the_table_at_the_start_is_the_same_after_it_was_compacted(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    for number in range(4):
+        land(table, 0, number, number + 1)
+    start = Follower(table.path).everything()
+    middle = Follower(table.path).advance(start, max_files=2)
+    compact(None, table.path)
+    follower = Follower(table.path)
+    end = follower.advance(middle)
+    found = [
+        offsets(table, follower, start, middle),
+        offsets(table, follower, middle, end),
+    ]
+    assert sorted(found[0] + found[1]) == [0, 1, 2, 3]
+
+
+def test_rows_that_are_taken_out_stop_a_stream_unless_it_skips_them(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    land(table, 0, 0, 10)
+    start = Follower(table.path).newest()
+    rewind(table, PIPELINE, {at(0): 5})
+    land(table, 0, 5, 7)
+    with pytest.raises(TakenOut, match=r"version 2 .* took rows out"):
+        Follower(table.path).advance(start)
+    follower = Follower(table.path, skip_changes=True)
+    end = follower.advance(start)
+    assert offsets(table, follower, start, end) == [5, 6]
+
+
+def test_a_stream_that_is_too_late_is_told(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    start = Follower(table.path).newest()
+    for number in range(4):
+        land(table, 0, number, number + 1)
+    table.checkpoint()
+    for version in range(3):
+        (tmp_path / "t" / LOG / f"{version:020}.json").unlink()
+    with pytest.raises(TableError, match=r"version 1 .* was cleaned away before the stream"):
+        Follower(table.path).advance(start)
+
+
+def test_partition_columns_come_from_the_log(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", ["date(timestamp)", "topic"])
+    land(table, 0, 0, 3, days=3)
+    found = []
+    for file in table.files():
+        assert on_disk(file.path).startswith("timestamp_date=")
+        for batch in scan_file(table.storage, file.path, table.schema, file.partition_values):
+            assert batch.schema.equals(table.schema)
+            found += [(str(row["timestamp_date"]), row["topic"]) for row in batch.to_pylist()]
+    assert sorted(found) == [(f"1970-01-0{day}", "access") for day in (1, 2, 3)]

@@ -1,0 +1,66 @@
+"""What exactly-once stands on: a name is created once, whole and durably, or not at all."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sawlog.pipeline.tables.errors import UnsuitableStorage
+from sawlog.pipeline.tables.storage import Storage
+
+
+def test_of_many_that_create_a_name_one_succeeds(tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
+    for number in range(20):
+        with ThreadPoolExecutor(8) as pool:
+            won = list(
+                pool.map(
+                    lambda writer, name=f"log/{number}": storage.put_if_absent(
+                        name, b"%d" % writer
+                    ),
+                    range(8),
+                )
+            )
+        assert sum(won) == 1
+        assert storage.read(f"log/{number}") == b"%d" % won.index(True)
+    assert len(os.listdir(tmp_path / "log")) == 20
+
+
+def test_a_name_appears_only_when_its_bytes_are_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync, link = os.fsync, os.link
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: (steps.append(os.readlink(f"/proc/self/fd/{fd}")), fsync(fd))
+    )
+    monkeypatch.setattr(os, "link", lambda a, b: (steps.append(f"link {b}"), link(a, b)))
+    assert Storage(tmp_path).put_if_absent("log/1", b"data")
+    aside, linked, directory = steps
+    assert os.path.basename(aside).startswith(".sawlog-")
+    assert linked == f"link {tmp_path}/log/1"
+    assert directory == str(tmp_path / "log")
+
+
+def test_a_failure_leaves_neither_the_name_nor_a_remainder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        Storage(tmp_path).put_if_absent("log/1", b"data")
+    assert os.listdir(tmp_path / "log") == []
+
+
+def test_a_file_system_without_links_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: str, target: str) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(UnsuitableStorage, match="without hard links"):
+        Storage(tmp_path).put_if_absent("log/1", b"data")
