@@ -23,6 +23,7 @@ _COMMANDS = {
     "consume": ("sawlog.cli.consume", "Print the records of a topic."),
     "groups": ("sawlog.cli.groups", "List, describe and delete groups; lag, offsets."),
     "log": ("sawlog.cli.log", "Look into segment files, and check them."),
+    "pipeline": ("sawlog.cli.pipeline", "Land topics in Delta tables, exactly once."),
     "produce": ("sawlog.cli.produce", "Send lines to a topic as records."),
     "topics": ("sawlog.cli.topics", "Create, list, describe, delete and alter topics."),
 }

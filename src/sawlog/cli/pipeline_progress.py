@@ -1,0 +1,104 @@
+"""What people see while a pipeline runs: a bar for each table, and a line for each batch.
+
+Everything goes to stderr. Where that is no terminal there are lines only.
+"""
+
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from sawlog.cli.output import counted, note
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.progress import Progress, TaskID
+
+    from sawlog.pipeline.landing.committing import Landed
+    from sawlog.pipeline.landing.config import Pipeline
+    from sawlog.pipeline.landing.events import Events
+
+
+class Lines:
+    """For a file, a pipe, a journal."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lag: dict[str, int] = {}
+
+    def said(self, table: str, text: str) -> None:
+        self._line(f"{table}: {text}")
+
+    def landed(self, table: str, batch: "Landed") -> None:
+        self._line(describe(table, batch, self._lag.get(table)))
+
+    def measured(self, table: str, done: int, ends: int) -> None:
+        self._lag[table] = max(0, ends - done)
+
+    def _line(self, text: str) -> None:
+        with self._lock:
+            note(text)
+
+
+class Bars(Lines):
+    """Bars below, lines above them."""
+
+    def __init__(self, progress: "Progress", tables: list[str]) -> None:
+        super().__init__()
+        self._progress = progress
+        self._tasks: dict[str, TaskID] = {
+            name: progress.add_task(name, total=None, rate="", lag="") for name in tables
+        }
+
+    def landed(self, table: str, batch: "Landed") -> None:
+        super().landed(table, batch)
+        rate = f"{(batch.rows + batch.bad_rows) / max(batch.seconds, 1e-3):,.0f} rows/s"
+        self._progress.update(self._tasks[table], rate=rate)
+
+    def measured(self, table: str, done: int, ends: int) -> None:
+        super().measured(table, done, ends)
+        lag = f"lag {max(0, ends - done):,}"
+        self._progress.update(self._tasks[table], completed=done, total=ends, lag=lag)
+
+    def _line(self, text: str) -> None:
+        self._progress.console.print(text, highlight=False, markup=False)
+
+
+def describe(table: str, batch: "Landed", lag: int | None) -> str:
+    """One line for one batch."""
+    rows = batch.rows + batch.bad_rows
+    parts = [
+        time.strftime("%H:%M:%S"),
+        f"{table} v{batch.version}:",
+        f"{batch.rows:,} rows,",
+        f"{batch.bad_rows:,} bad," if batch.bad_rows else "",
+        f"{batch.fetched_bytes / 1e6:,.1f} MB",
+        f"-> {counted(batch.files, 'file')},",
+        f"{batch.file_bytes / 1e6:,.1f} MB,",
+        f"{batch.seconds:.1f} s,",
+        f"{rows / max(batch.seconds, 1e-3):,.0f} rows/s",
+        "" if lag is None else f"(lag {max(0, lag - rows):,})",
+    ]
+    return " ".join(part for part in parts if part)
+
+
+@contextmanager
+def watching(pipeline: "Pipeline") -> "Iterator[Events]":
+    """Bars where somebody can see them."""
+    if not sys.stderr.isatty():
+        yield Lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[lag]}"),
+        TextColumn("{task.fields[rate]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield Bars(progress, [table.name for table in pipeline.tables])

@@ -1,0 +1,154 @@
+"""The driver's end of a batch: reports in, one version of the table out.
+
+Order is everything here. Files that do not fit together are parsed again first; then the dead
+letters, then the table, each in one commit; then the group's offsets, which nothing depends on. A
+driver may die between any two: the next one begins where the table is.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.landing.dead_letters import commit_dead
+from sawlog.pipeline.landing.fitting import fit
+from sawlog.pipeline.landing.preparing import Ready
+from sawlog.pipeline.landing.reports import (
+    Report,
+    dead_files_of,
+    files_of,
+    moves_of,
+    ranges_in,
+    ranges_out,
+    read_report,
+)
+from sawlog.pipeline.landing.task import Job, columns_text, land
+from sawlog.pipeline.tables.files import discard
+from sawlog.pipeline.tables.table import Committed, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+_ROUNDS = 4  # of parsing again: another driver may widen the table meanwhile
+
+
+class Landed(NamedTuple):
+    """One batch that became a version."""
+
+    version: int
+    rows: int
+    bad_rows: int
+    fetched_bytes: int
+    files: int
+    file_bytes: int
+    seconds: float
+    ends: dict[TopicPartition, int]
+
+
+class Committer:
+    """What `foreachBatch` calls, for one run of one table."""
+
+    def __init__(
+        self,
+        job: Job,
+        ready: Ready,
+        *,
+        landed: Callable[[Landed], None],
+        publish: Callable[[dict[TopicPartition, int]], object],
+    ) -> None:
+        self._job = job
+        self._table = ready.table
+        self._dead = ready.dead
+        self._replays = ready.replays
+        self._landed = landed
+        self._publish = publish
+        self._lock = threading.Lock()
+        self._takes_more = True
+        self.failure: BaseException | None = None
+        self.rows = 0
+
+    def __call__(self, frame: "DataFrame", batch_id: int) -> None:  # noqa: ARG002
+        try:
+            began_s = time.monotonic()
+            reports = [read_report(row[0]) for row in frame.collect()]
+            with self._lock:
+                if reports and self._takes_more:
+                    self.commit(frame.sparkSession, reports, began_s)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def refuse_more(self) -> None:
+        """Returns when no commit is under way, and none will be."""
+        with self._lock:
+            self._takes_more = False
+
+    def commit(
+        self, spark: "SparkSession", reports: Sequence[Report], began_s: float
+    ) -> Landed | None:
+        """One version; None where the table had all of it."""
+        schema, fitting = self._made_to_fit(spark, reports)
+        moves = moves_of(fitting)
+        if any(report.dead_files for report in fitting):
+            commit_dead(
+                self._dead, self._job.group, dead_files_of(fitting), moves, replays=self._replays
+            )
+        files = files_of(fitting)
+        done = self._table.commit(
+            self._job.group, files, moves, schema=schema, info={"topic": self._job.topic}
+        )
+        ends = {partition: move.end for partition, move in moves.items()}
+        self._publish(ends)
+        if not isinstance(done, Committed):
+            discard(self._table.storage, files)
+            return None
+        landed = Landed(
+            done.version,
+            sum(report.rows for report in fitting),
+            sum(report.bad_rows for report in fitting),
+            sum(report.fetched_bytes for report in fitting),
+            len(files),
+            sum(file.size for file in files),
+            time.monotonic() - began_s,
+            ends,
+        )
+        self.rows += landed.rows + landed.bad_rows
+        self._landed(landed)
+        return landed
+
+    def _made_to_fit(
+        self, spark: "SparkSession", reports: Sequence[Report]
+    ) -> tuple["pa.Schema", list[Report]]:
+        """The reports, with those ranges parsed again whose files do not fit the others."""
+        fitting = list(reports)
+        for _ in range(_ROUNDS):
+            self._table.refresh()
+            schema, again = fit(self._table.schema, fitting)
+            if not again:
+                return schema, fitting
+            renewed = land_again(spark, self._job, schema, [fitting[place] for place in again])
+            for place, report in zip(again, renewed, strict=True):
+                _discard(self._table, self._dead, fitting[place])
+                fitting[place] = report
+        raise AssertionError(f"{self._table.path}: files do not fit after {_ROUNDS} rounds")
+
+
+def land_again(
+    spark: "SparkSession", job: Job, schema: "pa.Schema", reports: Sequence[Report]
+) -> list[Report]:
+    """Another job over the same ranges, which holds to these columns."""
+    text = columns_text(schema)
+    told = [ranges_out(report.ranges) for report in reports]
+
+    def work(ranges: Sequence[Sequence[object]]) -> str:
+        return land(job, text, ranges_in(ranges)).to_json()
+
+    found = spark.sparkContext.parallelize(told, len(told)).map(work).collect()
+    return [read_report(text) for text in found]
+
+
+def _discard(table: Table, dead: Table, report: Report) -> None:
+    discard(table.storage, report.files)
+    discard(dead.storage, report.dead_files)

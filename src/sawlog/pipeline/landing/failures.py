@@ -1,0 +1,115 @@
+"""What can stop a table, told so that it survives the way from a task through Spark to the driver.
+
+Spark hands on an exception of a task as text. What is known here is wrapped before it is raised,
+and unwrapped from whatever text comes back; all else is `OTHER` and keeps its last line.
+"""
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+
+from sawlog.client.cluster import NoSuchTopic
+from sawlog.client.errors import UNANSWERED, ClientError
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.pipeline.tables.errors import Overtaken, TableError, TooContended
+
+_LINE = re.compile(r"^\s*(?:[\w.]+(?:Error|Exception|Failure|Interrupt)\w*): (.+)$", re.MULTILINE)
+_TOLD = re.compile(r"<sawlog:([a-z-]+)>(.*?)</sawlog>", re.DOTALL)
+_LONGEST = 500
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class Kind(Enum):
+    """What became of a run, and so what to do about it."""
+
+    OVERTAKEN = "overtaken"  # another driver moved the table: start over from where it is
+    UNREACHABLE = "unreachable"  # no broker answers: wait for one
+    NO_TOPIC = "no-topic"  # the topic, or the table that a query reads, is not there yet: wait
+    DISK_FULL = "disk-full"  # wait for room
+    LOST = "lost"  # records that were to land are gone: for somebody to decide
+    TOPIC_GONE = "topic-gone"  # deleted, or another one by the same name
+    REFUSED = "refused"  # the table, the file or the environment is not as it must be
+    OTHER = "other"
+
+
+FATAL = frozenset({Kind.LOST, Kind.TOPIC_GONE, Kind.REFUSED})
+
+
+class LandingFailure(Exception):
+    """A failure of a known kind, in words for whoever reads the terminal."""
+
+    def __init__(self, kind: Kind, message: str) -> None:
+        super().__init__(kind, message)
+        self.kind = kind
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"<sawlog:{self.kind.value}>{self.message}</sawlog>"
+
+
+def classify(error: BaseException) -> LandingFailure:
+    """An exception of this process, as what it means for a table."""
+    if isinstance(error, LandingFailure):
+        return error
+    if isinstance(error, Overtaken | TooContended):
+        return LandingFailure(Kind.OVERTAKEN, str(error))
+    if isinstance(error, TableError):
+        return LandingFailure(Kind.REFUSED, str(error))
+    if isinstance(error, OSError) and error.errno in _FULL:
+        where = f" ({error.filename})" if error.filename else ""
+        return LandingFailure(Kind.DISK_FULL, f"no room is left on the disk{where}")
+    if isinstance(error, KafkaError | ClientError):
+        return LandingFailure(_kind_of_refusal(error), _words(error))
+    return unwrap(str(error))
+
+
+def _kind_of_refusal(error: KafkaError | ClientError) -> Kind:
+    from sawlog.client.ranges import OffsetsLost
+
+    if isinstance(error, OffsetsLost):
+        return Kind.LOST
+    if isinstance(error, NoSuchTopic):
+        return Kind.TOPIC_GONE
+    if isinstance(error, UNANSWERED):
+        return Kind.UNREACHABLE
+    if isinstance(error, KafkaError):
+        if error.code in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID):
+            return Kind.TOPIC_GONE
+        if error.is_retriable:
+            return Kind.UNREACHABLE
+    return Kind.OTHER
+
+
+def _words(error: KafkaError | ClientError) -> str:
+    if isinstance(error, KafkaError):
+        return f"{error.message or 'refused'} ({error.code.name})"
+    return str(error)
+
+
+def unwrap(text: str) -> LandingFailure:
+    """The failure inside what Spark made of it."""
+    told = _TOLD.search(text)
+    if told is not None:
+        return LandingFailure(Kind(told[1]), told[2])
+    if "No space left on device" in text:
+        return LandingFailure(Kind.DISK_FULL, "no room is left on the disk")
+    lines = [line.strip() for line in _LINE.findall(text)] or text.strip().splitlines() or ["?"]
+    return LandingFailure(Kind.OTHER, lines[-1][:_LONGEST])
+
+
+@contextmanager
+def wrapped() -> Iterator[None]:
+    """Around what runs where only text comes back: known failures leave it in their wrapping, and
+    unknown ones as they are, for the sake of their traceback.
+    """
+    try:
+        yield
+    except LandingFailure:
+        raise
+    except Exception as error:
+        failure = classify(error)
+        if failure.kind is Kind.OTHER:
+            raise
+        raise failure from error

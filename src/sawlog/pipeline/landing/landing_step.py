@@ -1,0 +1,119 @@
+"""One landed table's query: prepared, started on a checkpoint that lives as long as it does."""
+
+import json
+import shutil
+import tempfile
+import threading
+from typing import TYPE_CHECKING
+
+from sawlog.client.cluster import Cluster, NoSuchTopic
+from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.landing.committing import Committer, Landed
+from sawlog.pipeline.landing.config import LandedTable, Pipeline
+from sawlog.pipeline.landing.events import Events
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.preparing import prepare
+from sawlog.pipeline.landing.source import NAME
+from sawlog.pipeline.landing.task import make_job
+from sawlog.pipeline.source.positions import write_offsets
+from sawlog.pipeline.source.progress import PUBLISH_TIMEOUT_MS, Publisher
+from sawlog.pipeline.tables.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_PREPARE_TIMEOUT_MS = 10_000
+
+
+class LandingRun:
+    """One life of the query. Its checkpoint goes with it: the table knows what it knew."""
+
+    def __init__(
+        self, query: "StreamingQuery", committer: Committer, cluster: Cluster, checkpoint: str
+    ) -> None:
+        self.query = query
+        self._committer = committer
+        self._cluster = cluster
+        self._checkpoint = checkpoint
+
+    @property
+    def failure(self) -> BaseException | None:
+        return self._committer.failure
+
+    @property
+    def rows(self) -> int:
+        return self._committer.rows
+
+    def stop(self) -> None:
+        self._committer.refuse_more()
+        self.query.stop()
+        self._cluster.close()
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+
+class LandingStep:
+    def __init__(
+        self, spark: "SparkSession", pipeline: Pipeline, config: LandedTable, events: Events
+    ) -> None:
+        self._spark = spark
+        self._pipeline = pipeline
+        self._config = config
+        self._events = events
+        self._offsets: dict[TopicPartition, int] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        return self._config.name
+
+    def landed_offsets(self) -> dict[TopicPartition, int]:
+        with self._lock:
+            return dict(self._offsets)
+
+    def begin(self, *, once: bool) -> LandingRun:
+        config = self._config
+        had_table = Table.exists(config.path)
+        with Cluster(
+            self._pipeline.brokers,
+            client_id=config.group,
+            timeout_ms=_PREPARE_TIMEOUT_MS,
+            request_timeout_ms=_PREPARE_TIMEOUT_MS,
+        ) as cluster:
+            try:
+                ready = prepare(cluster, config)
+            except NoSuchTopic as error:
+                kind = Kind.TOPIC_GONE if had_table else Kind.NO_TOPIC
+                raise LandingFailure(kind, error.message) from error
+        self._moved(ready.starts)
+        job = make_job(self._pipeline, config, ready.topic_id)
+        publishing = Cluster(
+            self._pipeline.brokers, client_id=config.group, timeout_ms=PUBLISH_TIMEOUT_MS,
+            request_timeout_ms=PUBLISH_TIMEOUT_MS,
+        )  # fmt: skip
+        committer = Committer(
+            job, ready, landed=self._landed, publish=Publisher(publishing, config.group).publish
+        )
+        checkpoint = tempfile.mkdtemp(prefix="sawlog-landing-")
+        stream = (
+            self._spark.readStream.format(NAME)
+            .option("job", job.to_json())
+            .option("starts", json.dumps(write_offsets(ready.starts)))
+            .option("tasks", str(max(1, self._spark.sparkContext.defaultParallelism)))
+            .load()
+        )
+        writer = (
+            stream.writeStream.queryName(f"landing {config.name}")
+            .option("checkpointLocation", f"file://{checkpoint}")
+            .foreachBatch(committer)
+        )
+        query = (writer.trigger(availableNow=True) if once else writer).start()
+        return LandingRun(query, committer, publishing, checkpoint)
+
+    def _landed(self, batch: Landed) -> None:
+        self._moved(batch.ends)
+        self._events.landed(self.name, batch)
+
+    def _moved(self, offsets: dict[TopicPartition, int]) -> None:
+        with self._lock:
+            self._offsets.update(offsets)

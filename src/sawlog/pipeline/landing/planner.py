@@ -1,0 +1,173 @@
+"""How far the next batch goes: asks the brokers where the topic ends, and keeps to the bounds.
+
+It lives in the process in which Spark plans a query, and looks again every time it is asked, so
+that new partitions are found and a topic that is another one by now is noticed.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+
+from sawlog.client.cluster import Cluster
+from sawlog.client.errors import UNANSWERED
+from sawlog.client.leaders import partition_of
+from sawlog.client.offsets import LATEST, list_offsets
+from sawlog.client.ranges import read_range
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import NO_TOPIC_ID, TopicPartition, format_topic_id
+from sawlog.pipeline.landing.config import CommitBounds
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.pacing import Pacing
+from sawlog.pipeline.source.planning import Limits, plan_batch
+from sawlog.pipeline.source.positions import Offsets
+
+PROBE_BYTES = 64 * 1_024
+MISSING_S = 10.0  # so long may a cluster not know a topic, while a broker starts
+_LOOK_S = 0.2
+
+
+class Planner:
+    """Of one table's topic. For one thread."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        topic_id: bytes,
+        bounds: CommitBounds,
+        *,
+        read_committed: bool,
+        monotonic_s: Callable[[], float] = time.monotonic,
+        sleep_s: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._topic_id = topic_id
+        self._limits = Limits(max_records=bounds.rows, max_bytes=bounds.fetched_bytes)
+        self._read_committed = read_committed
+        self._monotonic_s = monotonic_s
+        self._sleep_s = sleep_s
+        self._pacing = Pacing(bounds)
+        self._record_bytes: dict[TopicPartition, float] = {}
+        self._missing_since_s: float | None = None
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    def ends(self) -> Offsets:
+        """Where each partition ends now; what the brokers cannot tell is an error."""
+        partitions = self._cluster.retry(self._partitions)
+        found = list_offsets(
+            self._cluster,
+            dict.fromkeys(partitions, LATEST),
+            read_committed=self._read_committed,
+        )
+        return {partition: told.offset for partition, told in sorted(found.items())}
+
+    def next_batch(self, starts: Mapping[TopicPartition, int]) -> Offsets:
+        """Where the next batch ends: at `starts` where none is due yet. Looks once, and waits a
+        little where there is nothing to do.
+        """
+        try:
+            ends = self._known_ends(starts)
+        except UNANSWERED:
+            return self._nothing(starts)
+        except KafkaError as error:
+            if not error.is_retriable:
+                raise
+            return self._nothing(starts)
+        now_s = self._monotonic_s()
+        if not self._is_due(starts, ends, now_s):
+            return self._nothing(starts)
+        self._pacing.began(now_s)
+        return self.bounded(starts, ends)
+
+    def bounded(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
+        """As much of what lies before `ends` as one batch may take."""
+        check_ends(starts, ends)
+        begun = {partition: starts.get(partition, 0) for partition in ends}
+        for partition, end in ends.items():
+            if begun[partition] < end:
+                self._weigh(partition, begun[partition], end)
+        planned = plan_batch(begun, ends, self._limits, record_bytes=self._record_bytes)
+        return {**starts, **planned}
+
+    def _known_ends(self, starts: Mapping[TopicPartition, int]) -> Offsets:
+        try:
+            ends = self.ends()
+        except LandingFailure as failure:
+            if failure.kind is not Kind.TOPIC_GONE or self._was_seen_lately():
+                raise
+            return dict(starts)
+        self._missing_since_s = None
+        return ends
+
+    def _was_seen_lately(self) -> bool:
+        """False for as long as a missing topic may be one that a starting broker does not know."""
+        now_s = self._monotonic_s()
+        if self._missing_since_s is None:
+            self._missing_since_s = now_s
+        return now_s - self._missing_since_s > MISSING_S
+
+    def _is_due(self, starts: Mapping[TopicPartition, int], ends: Offsets, now_s: float) -> bool:
+        waiting = {tp: max(0, end - starts.get(tp, 0)) for tp, end in ends.items()}
+        heaviest = max(self._record_bytes.values(), default=0.0)
+        weight = sum(
+            rows * self._record_bytes.get(partition, heaviest)
+            for partition, rows in waiting.items()
+        )
+        return self._pacing.is_due(sum(waiting.values()), weight, now_s)
+
+    def _nothing(self, starts: Mapping[TopicPartition, int]) -> Offsets:
+        self._sleep_s(_LOOK_S)
+        return dict(starts)
+
+    def _partitions(self) -> list[TopicPartition]:
+        metadata = self._cluster.fetch_metadata([self._topic])
+        for refused in metadata.refusals.values():
+            if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise LandingFailure(
+                    Kind.TOPIC_GONE, f"the topic {self._topic!r} is no longer there"
+                )
+            raise refused
+        (topic,) = metadata.topics.values()
+        check_topic_id(self._topic, self._topic_id, topic.id)
+        return [partition_of(topic.name, index) for index in topic.partitions]
+
+    def _weigh(self, partition: TopicPartition, start: int, end: int) -> None:
+        """What a record takes on the wire, by a small look at the next ones."""
+        chunks = read_range(
+            self._cluster,
+            partition,
+            start,
+            end,
+            columns=("offset",),
+            read_committed=self._read_committed,
+            max_bytes=PROBE_BYTES,
+        )
+        first = next(chunks, None)
+        if first is not None and first.next_offset > start:
+            self._record_bytes[partition] = first.fetched_bytes / (first.next_offset - start)
+
+
+def check_topic_id(topic: str, expected: bytes, found: bytes) -> None:
+    """Offsets of one topic mean nothing in another of the same name."""
+    if NO_TOPIC_ID in (expected, found) or expected == found:
+        return
+    raise LandingFailure(
+        Kind.TOPIC_GONE,
+        f"the topic {topic!r} was deleted and created again: the table has records of the one with"
+        f" the id {format_topic_id(expected)}, the one now is {format_topic_id(found)}; land it in"
+        " a table of another name",
+    )
+
+
+def check_ends(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
+    """A log that ends before what has landed is not the log that landed."""
+    for partition, end in ends.items():
+        start = starts.get(partition, 0)
+        if end < start:
+            raise LandingFailure(
+                Kind.LOST,
+                f"{partition} ends at offset {end}, and the table has it up to {start}: the"
+                " records between are gone from the broker, and others will get their offsets",
+            )

@@ -1,0 +1,135 @@
+"""Everything that must be so before the first batch: the topic, the table, where it begins.
+
+Starting offsets are resolved once and are in the table's first version. From then on the table says
+where to go on, whatever else is lost. A table that somebody else's landing fills, or that was made
+for another topic of the same name, is refused.
+"""
+
+from typing import NamedTuple
+
+from sawlog.client.cluster import Cluster
+from sawlog.client.consumer import AtOffset
+from sawlog.client.leaders import partition_of
+from sawlog.client.metadata import Topic
+from sawlog.client.offsets import LATEST, list_offsets
+from sawlog.core.ids import NO_TOPIC_ID, TopicPartition, format_topic_id, parse_topic_id
+from sawlog.pipeline.formats.rows import DEAD
+from sawlog.pipeline.landing.columns import first_columns
+from sawlog.pipeline.landing.config import LandedTable
+from sawlog.pipeline.landing.dead_letters import open_dead
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.planner import check_topic_id
+from sawlog.pipeline.landing.replay_marks import replays_of
+from sawlog.pipeline.source.positions import Offsets
+from sawlog.pipeline.tables.errors import CannotWiden, TableExists
+from sawlog.pipeline.tables.partitioning import parse
+from sawlog.pipeline.tables.table import Table
+
+GROUP = "sawlog.group"
+TOPIC_ID = "sawlog.topicId."
+
+
+class Ready(NamedTuple):
+    table: Table
+    dead: Table
+    starts: Offsets
+    topic_id: bytes
+    replays: int
+
+
+def prepare(cluster: Cluster, config: LandedTable) -> Ready:
+    """Creates what is missing; LandingFailure, KafkaError or TableError where it cannot begin."""
+    topic = _topic(cluster, config)
+    if not Table.exists(config.path):
+        _create(cluster, config, topic)
+    table = Table.open(config.path)
+    _check(table, config, topic)
+    dead = open_dead(config.dead_path, DEAD)
+    replays = replays_of(config.group, table.state.transactions)
+    if replays_of(config.group, dead.state.transactions) != replays:
+        raise LandingFailure(
+            Kind.OVERTAKEN,
+            f"a replay of {config.name!r} is under way, or died before its end; in that case run"
+            " it again",
+        )
+    stored = table.offsets(config.group)
+    partitions = [partition_of(topic.name, index) for index in topic.partitions]
+    starts = {partition: stored.get(partition, 0) for partition in partitions}
+    return Ready(table, dead, starts, topic.id, replays)
+
+
+def _topic(cluster: Cluster, config: LandedTable) -> Topic:
+    cluster.forget([config.topic])
+    return cluster.topic(config.topic)
+
+
+def _create(cluster: Cluster, config: LandedTable, topic: Topic) -> None:
+    partitions = [partition_of(topic.name, index) for index in topic.partitions]
+    properties = {GROUP: config.group}
+    if topic.has_id:
+        properties[TOPIC_ID + topic.name] = format_topic_id(topic.id)
+    try:
+        Table.create(
+            config.path,
+            first_columns(config),
+            config.partition_by,
+            resolve_starts(cluster, config, partitions),
+            config.group,
+            properties,
+        )
+    except TableExists:
+        pass  # by another driver, at the same time, and with the same right
+
+
+def resolve_starts(
+    cluster: Cluster, config: LandedTable, partitions: list[TopicPartition]
+) -> Offsets:
+    """An offset for each partition. A time that no record has yet is the end."""
+    start = config.start
+    if isinstance(start, AtOffset):
+        return dict.fromkeys(partitions, start.offset)
+    ends = list_offsets(
+        cluster, dict.fromkeys(partitions, LATEST), read_committed=config.read_committed
+    )
+    found = list_offsets(cluster, dict.fromkeys(partitions, start.timestamp_ms))
+    return {
+        partition: ends[partition].offset if told.offset < 0 else told.offset
+        for partition, told in sorted(found.items())
+    }
+
+
+def _check(table: Table, config: LandedTable, topic: Topic) -> None:
+    properties: dict[str, str] = table.state.metadata.get("configuration", {})
+    group = properties.get(GROUP)
+    if group is None:
+        raise _refused(f"the table in {config.path} was not made by a landing; use another name")
+    if group != config.group:
+        raise _refused(
+            f"the table in {config.path} is filled by the group {group!r}, the file says"
+            f" {config.group!r}: with another group all would land twice; say group: {group}"
+        )
+    told = properties.get(TOPIC_ID + topic.name)
+    check_topic_id(topic.name, parse_topic_id(told) if told else NO_TOPIC_ID, topic.id)
+    wanted = [parse(entry) for entry in config.partition_by]
+    if wanted != table.partition_by:
+        has = ", ".join(map(str, table.partition_by)) or "nothing"
+        raise _refused(
+            f"the table in {config.path} is partitioned by {has}, the file says otherwise; that"
+            " cannot be changed: land it in a table of another name"
+        )
+    _check_columns(table, config)
+
+
+def _check_columns(table: Table, config: LandedTable) -> None:
+    """A schema that the file grew by columns widens the table; another type is refused."""
+    try:
+        table.widen(first_columns(config))
+    except CannotWiden as error:
+        raise _refused(
+            f"the schema of {config.name!r} is not that of its table: {error}; what a table has"
+            " cannot be changed: land it in a table of another name"
+        ) from None
+
+
+def _refused(text: str) -> LandingFailure:
+    return LandingFailure(Kind.REFUSED, text)

@@ -1,0 +1,309 @@
+"""`pipeline.yaml` read and checked: every key, every value, and what does not fit together.
+
+A problem is told with file, line and, for a key that does not exist, the nearest that does.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sawlog.client.addresses import parse_addresses
+from sawlog.client.consumer import AT_EARLIEST, AT_LATEST, AtTime, Start
+from sawlog.pipeline.landing import nodes
+from sawlog.pipeline.landing.config import (
+    CHECKPOINTS,
+    DEAD_SUFFIX,
+    FORMATS,
+    INFER,
+    CommitBounds,
+    LandedTable,
+    Pipeline,
+    QueryTable,
+    Table,
+)
+from sawlog.pipeline.landing.nodes import Problems, Section
+from sawlog.pipeline.tables.partitioning import parse as parse_partition
+
+if TYPE_CHECKING:
+    import yaml
+
+_TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_LONGEST_GROUP = 255
+_QUERY_KEYS = ("sql", "key", "watermark", "topics", "partition_by", "every")
+_LANDED_KEYS = (
+    "topic", "format", "schema", "options", "partition_by", "commit", "group", "start", "isolation",
+)  # fmt: skip
+NO_NAMES: tuple[str, ...] = ()
+START: Start = AT_EARLIEST  # where nothing is said
+_ISOLATION = {"read_committed": True, "read_uncommitted": False}
+
+
+def read_pipeline(path: str) -> Pipeline:
+    """The file at this path; OSError where it cannot be read, BadPipelineFile where it is wrong."""
+    return parse_pipeline(path, Path(path).read_text(encoding="utf-8", errors="replace"))
+
+
+def parse_pipeline(file: str, content: str) -> Pipeline:
+    """What the text says. Relative places in it are relative to the directory of `file`."""
+    problems, node = nodes.parse(file, content)
+    top = Section(problems, node, "the file")
+    directory = Path(file).resolve().parent
+    brokers = top.need("brokers", _brokers, "")
+    lake = _place(directory, top.need("lake", _directory, "lake"))
+    spark = top.take("spark", nodes.mapping, dict[str, str]())
+    _check_spark(problems, top, spark)
+    tables = _tables(problems, top, lake, directory)
+    top.finish()
+    _check_together(problems, top, tables)
+    problems.raise_if_any()
+    return Pipeline(str(Path(file).resolve()), brokers, lake, tuple(tables), spark)
+
+
+def _place(directory: Path, place: str) -> str:
+    return str((directory / place).resolve())
+
+
+def _directory(node: "yaml.Node") -> str:
+    found = nodes.text(node)
+    if "://" in found:
+        raise ValueError(
+            f"expected a directory, of this machine or mounted on all of them, not {found!r}"
+        )
+    return found
+
+
+def _brokers(node: "yaml.Node") -> str:
+    found = ",".join(nodes.texts(node))
+    parse_addresses(found)
+    return found
+
+
+def _check_spark(problems: Problems, top: Section, settings: dict[str, str]) -> None:
+    for name in settings:
+        if not name.startswith("spark."):
+            problems.add(top.node_of("spark"), f"spark: {name!r} is no setting of Spark's: they"
+                         " begin with 'spark.'")  # fmt: skip
+
+
+def _tables(problems: Problems, top: Section, lake: str, directory: Path) -> list[Table]:
+    if "tables" not in top:
+        problems.add(top.node, "the file has no 'tables'")
+    section = top.section("tables")
+    if section is None:
+        return []
+    names = section.names()
+    if not names:
+        problems.add(section.node, "tables: there is none")
+    tables: list[Table] = []
+    for name in names:
+        if not _TABLE_NAME.fullmatch(name) or name.endswith(DEAD_SUFFIX):
+            problems.add(
+                section.node_of(name),
+                f"{name!r} is no name for a table: letters, digits and '_', no digit first, and"
+                f" not {DEAD_SUFFIX!r} at the end, which is for dead letters",
+            )
+        entry = section.section(name)
+        if entry is not None:
+            tables.append(_table(entry, name, lake, directory, names))
+    return tables
+
+
+def _table(entry: Section, name: str, lake: str, directory: Path, names: Sequence[str]) -> Table:
+    entry.title = f"table {name!r}"
+    if "sql" in entry:
+        if "topic" in entry:
+            entry.problems.add(
+                entry.node_of("topic"), f"table {name!r} has both 'topic' and 'sql'; a query names"
+                " its topics under 'topics'"
+            )  # fmt: skip
+        table: Table = _query(entry, name, lake, names)
+        entry.finish(_QUERY_KEYS)
+    else:
+        table = _landed(entry, name, lake, directory)
+        entry.finish(_LANDED_KEYS)
+    return table
+
+
+def _landed(entry: Section, name: str, lake: str, directory: Path) -> LandedTable:
+    format_name = entry.take("format", _format, "raw")
+    schema = entry.take("schema", nodes.text, INFER)
+    _check_schema(entry, format_name, schema)
+    if schema.endswith(".avsc"):
+        schema = _place(directory, schema)
+    return LandedTable(
+        name=name,
+        path=f"{lake}/{name}",
+        topic=entry.need("topic", _topic, ""),
+        group=entry.take("group", _group, f"sawlog-{name}"),
+        format=format_name,
+        schema=schema,
+        options=entry.take("options", nodes.mapping, {}),
+        partition_by=entry.take("partition_by", _partition_by, ()),
+        commit=_commit(entry),
+        start=entry.take("start", _start, START),
+        read_committed=entry.take("isolation", _isolation, True),
+    )
+
+
+def _commit(entry: Section) -> CommitBounds:
+    section = entry.section("commit")
+    usual = CommitBounds()
+    if section is None:
+        return usual
+    bounds = CommitBounds(
+        every_s=section.take("every", nodes.duration_s, usual.every_s),
+        rows=section.take("rows", nodes.whole, usual.rows),
+        fetched_bytes=section.take("bytes", nodes.size, usual.fetched_bytes),
+    )
+    section.finish()
+    return bounds
+
+
+def _query(entry: Section, name: str, lake: str, names: Sequence[str]) -> QueryTable:
+    sql = entry.need("sql", nodes.text, "")
+    topics = entry.take("topics", _topics, NO_NAMES)
+    used = tuple(other for other in names if other != name and names_in(sql, other))
+    if sql and not used and not topics:
+        entry.problems.add(
+            entry.node_of("sql"),
+            f"sql: it names none of the file's other tables ({', '.join(names)}), and 'topics'"
+            " lists no topic",
+        )
+    return QueryTable(
+        name=name,
+        path=f"{lake}/{name}",
+        sql=sql,
+        checkpoint=f"{lake}/{CHECKPOINTS}/{name}",
+        key=entry.take("key", nodes.texts, ()),
+        watermark=_watermark(entry),
+        topics=topics,
+        tables=used,
+        partition_by=entry.take("partition_by", _partition_by, ()),
+        every_s=entry.take("every", nodes.duration_s, 10.0),
+    )
+
+
+def _watermark(entry: Section) -> dict[str, float]:
+    """`watermark: {timestamp: 1m}`: how late rows may come, by the column that holds their time."""
+    section = entry.section("watermark")
+    if section is None:
+        return {}
+    return {name: section.take(name, nodes.duration_s, 0.0) for name in section.names()}
+
+
+def names_in(sql: str, name: str) -> bool:
+    """Whether a query has this word anywhere; a table too many costs a look at it, no more."""
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", sql, re.IGNORECASE) is not None
+
+
+def _format(node: "yaml.Node") -> str:
+    found = nodes.text(node)
+    if found not in FORMATS:
+        raise ValueError(f"expected one of {', '.join(FORMATS)}, not {found!r}")
+    return found
+
+
+def _check_schema(entry: Section, format_name: str, schema: str) -> None:
+    wrong = None
+    if format_name == "raw" and schema != INFER:
+        wrong = "raw takes no schema: the value lands as its bytes"
+    elif format_name == "csv" and (schema == INFER or schema.endswith(".avsc")):
+        wrong = "csv needs the columns as DDL, in their order: schema: a INT, b STRING"
+    elif format_name == "avro" and not schema.endswith(".avsc"):
+        wrong = "avro needs the writer's schema: schema: FILE.avsc"
+    if wrong:
+        entry.problems.add(entry.node_of("schema"), f"schema: {wrong}")
+
+
+def _topic(node: "yaml.Node") -> str:
+    return _topic_name(nodes.text(node))
+
+
+def _topics(node: "yaml.Node") -> tuple[str, ...]:
+    return tuple(_topic_name(name) for name in nodes.texts(node))
+
+
+def _topic_name(name: str) -> str:
+    if not _TOPIC_NAME.fullmatch(name) or name in (".", ".."):
+        raise ValueError(f"{name!r} is no name for a topic: 1 to 249 of letters, digits, '.', '_'"
+                         " and '-'")  # fmt: skip
+    return name
+
+
+def _group(node: "yaml.Node") -> str:
+    found = nodes.text(node)
+    if len(found) > _LONGEST_GROUP:
+        raise ValueError(f"expected at most {_LONGEST_GROUP} characters")
+    return found
+
+
+def _partition_by(node: "yaml.Node") -> tuple[str, ...]:
+    found = nodes.texts(node)
+    names = Counter(parse_partition(expression).name.lower() for expression in found)
+    for name, count in names.items():
+        if count > 1:
+            raise ValueError(f"{count} of them make a column {name!r}")
+    return found
+
+
+def _start(node: "yaml.Node") -> Start:
+    found = nodes.text(node)
+    if found == "earliest":
+        return AT_EARLIEST
+    if found == "latest":
+        return AT_LATEST
+    try:
+        moment = datetime.fromisoformat(found)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or moment.timestamp() < 0:
+        raise ValueError(
+            f"expected earliest, latest or a time with its zone (2025-01-31T12:00:00Z), not"
+            f" {found!r}"
+        )
+    return AtTime(int(moment.timestamp() * 1_000))
+
+
+def _isolation(node: "yaml.Node") -> bool:
+    found = nodes.text(node)
+    if found not in _ISOLATION:
+        raise ValueError(f"expected {' or '.join(_ISOLATION)}, not {found!r}")
+    return _ISOLATION[found]
+
+
+def _check_together(problems: Problems, top: Section, tables: Iterable[Table]) -> None:
+    """What is right by itself and wrong beside the others."""
+    where = top.node_of("tables")
+    found = list(tables)
+    for name, count in Counter(table.name.lower() for table in found).items():
+        if count > 1:
+            problems.add(where, f"tables: {count} have the name {name!r} but for their case")
+    landed = [table for table in found if isinstance(table, LandedTable)]
+    readers = Counter((table.group, table.topic) for table in landed)
+    for (group, topic), count in readers.items():
+        if count > 1:
+            problems.add(
+                where, f"tables: {count} read the topic {topic!r} as the group {group!r}: each"
+                " needs a group of its own, or nobody knows how far each is"
+            )  # fmt: skip
+    _check_circles(problems, where, [table for table in found if isinstance(table, QueryTable)])
+
+
+def _check_circles(problems: Problems, where: "yaml.Node", queries: Sequence[QueryTable]) -> None:
+    """A query that reads what it writes, by whatever way, would never come to an end."""
+    feeds = {query.name: query.tables for query in queries}
+    for name in feeds:
+        seen: set[str] = set()
+        open_names = list(feeds[name])
+        while open_names:
+            current = open_names.pop()
+            if current == name:
+                problems.add(where, f"tables: the query of {name!r} reads its own result")
+                break
+            if current not in seen:
+                seen.add(current)
+                open_names += feeds.get(current, ())

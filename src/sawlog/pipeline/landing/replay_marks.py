@@ -1,0 +1,22 @@
+"""How a table tells that a replay went over it, and its dead letters too.
+
+A replay changes two tables, and no commit covers both. It sets back the dead letters first and the
+table second, and counts itself in each. So whoever sees two counts that differ knows that one is
+under way, or died in between, and must not land anything until it was run again.
+"""
+
+from collections.abc import Mapping
+
+from sawlog.client.leaders import partition_of
+from sawlog.pipeline.tables.offsets import application_id
+
+_REPLAYS = partition_of("(replays)", 0)  # no topic can be called so
+
+
+def replays_id(group: str) -> str:
+    return application_id(group, _REPLAYS)
+
+
+def replays_of(group: str, versions: Mapping[str, int]) -> int:
+    """How many replays a table has seen, by the versions of its applications."""
+    return versions.get(replays_id(group), 0)

@@ -1,0 +1,150 @@
+"""Runs a pipeline: a query for each table, watched over until all are done, stopped or given up.
+
+One thread looks at all tables. What ends a query is put into words, and decides whether it begins
+anew (`deciding.py`). A table that gives up does not stop the others.
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from sawlog.pipeline.landing.deciding import GiveUp, Tries
+from sawlog.pipeline.landing.events import Events
+from sawlog.pipeline.landing.failures import Kind, LandingFailure, classify, unwrap
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_LOOK_S = 0.1
+
+
+class Run(Protocol):
+    """One life of a table's query."""
+
+    query: "StreamingQuery"
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What went wrong in the driver's own part, where that ended the query."""
+
+    @property
+    def rows(self) -> int:
+        """How many have landed in this life."""
+
+    def stop(self) -> None:
+        """Ends it between two commits."""
+
+
+class Step(Protocol):
+    """A table that can be filled, life after life."""
+
+    @property
+    def name(self) -> str: ...
+
+    def begin(self, *, once: bool) -> Run:
+        """Starts a query from where the table is."""
+
+
+class Outcome(NamedTuple):
+    name: str
+    failure: LandingFailure | None
+
+
+class Supervised:
+    """One table: its query or, while it waits, when to begin again."""
+
+    def __init__(self, step: Step, events: Events, *, once: bool) -> None:
+        self._step = step
+        self._events = events
+        self._once = once
+        self._tries = Tries(once=once)
+        self._run: Run | None = None
+        self._begin_at_s = 0.0
+        self._said: str | None = None
+        self.outcome: Outcome | None = None
+
+    @property
+    def name(self) -> str:
+        return self._step.name
+
+    def look(self, now_s: float) -> None:
+        """Begins what is due, and sees to what has ended."""
+        if self.outcome is not None or now_s < self._begin_at_s:
+            return
+        if self._run is None:
+            self._begin()
+        elif not self._run.query.isActive:
+            self._ended(self._run)
+
+    def stop(self) -> None:
+        if self._run is not None:
+            self._run.stop()
+            self._run = None
+        if self.outcome is None:
+            self.outcome = Outcome(self.name, None)
+
+    def _begin(self) -> None:
+        try:
+            self._run = self._step.begin(once=self._once)
+        except Exception as error:
+            self._failed(classify(error))
+
+    def _ended(self, run: Run) -> None:
+        self._run = None
+        if run.rows:
+            self._tries.landed()
+            self._said = None
+        failure = run_failure(run)
+        run.stop()
+        if failure is None:
+            self.outcome = Outcome(self.name, None)
+        else:
+            self._failed(failure)
+
+    def _failed(self, failure: LandingFailure) -> None:
+        decided = self._tries.ended(failure)
+        if isinstance(decided, GiveUp):
+            self.outcome = Outcome(self.name, failure)
+            self._events.said(self.name, f"stopped: {failure.message}")
+            return
+        self._begin_at_s = time.monotonic() + decided.after_s
+        text = f"{failure.message}; {_NEXT[failure.kind]}"
+        if text != self._said:
+            self._events.said(self.name, text)
+            self._said = text
+
+
+_NEXT = {
+    Kind.OVERTAKEN: "going on from where the table is",
+    Kind.UNREACHABLE: "waiting for the brokers",
+    Kind.NO_TOPIC: "waiting for it",
+    Kind.DISK_FULL: "waiting for room",
+    Kind.OTHER: "trying again",
+}
+
+
+def run_failure(run: Run) -> LandingFailure | None:
+    """What ended a query; None where it came to its end."""
+    told = run.query.exception()
+    if told is None:
+        return None
+    if run.failure is not None:
+        return classify(run.failure)
+    return unwrap(str(told))
+
+
+def run_steps(
+    steps: Sequence[Step], events: Events, stop: threading.Event, *, once: bool
+) -> list[Outcome]:
+    """Until all have an outcome, or `stop` is set: then every query is ended well."""
+    tables = [Supervised(step, events, once=once) for step in steps]
+    try:
+        while not stop.is_set() and any(table.outcome is None for table in tables):
+            for table in tables:
+                table.look(time.monotonic())
+            stop.wait(_LOOK_S)
+    finally:
+        for table in tables:
+            table.stop()
+    return [table.outcome for table in tables if table.outcome is not None]

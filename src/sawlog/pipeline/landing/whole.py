@@ -1,0 +1,50 @@
+"""A whole file at work: its landings, then its queries, or all at once where it does not end."""
+
+import threading
+from typing import TYPE_CHECKING
+
+from sawlog.pipeline.landing.config import Pipeline
+from sawlog.pipeline.landing.events import Events
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.landing_step import LandingStep
+from sawlog.pipeline.landing.monitoring import Monitor
+from sawlog.pipeline.landing.running import Outcome, run_steps
+from sawlog.pipeline.source.environment import ExecutorDiffers, check_executors
+from sawlog.pipeline.tables.sweeping import sweep
+from sawlog.pipeline.tables.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run_pipeline(
+    spark: "SparkSession",
+    pipeline: Pipeline,
+    events: Events,
+    stop: threading.Event,
+    *,
+    once: bool,
+) -> list[Outcome]:
+    """What became of every table. With `once` it lands what there is now and returns; else it
+    goes on until `stop` is set or no table can go on.
+    """
+    try:
+        check_executors(spark)
+    except ExecutorDiffers as error:
+        failure = LandingFailure(Kind.REFUSED, str(error))
+        events.said("spark", failure.message)
+        return [Outcome(table.name, failure) for table in pipeline.tables]
+    sweep_tables(pipeline, events)
+    landings = [LandingStep(spark, pipeline, table, events) for table in pipeline.landed]
+    with Monitor(pipeline.brokers, landings, events):
+        return run_steps(landings, events, stop, once=once)
+
+
+def sweep_tables(pipeline: Pipeline, events: Events) -> None:
+    """What tasks of runs that died have left, long enough ago to be nobody's."""
+    for table in pipeline.landed:
+        for path in (table.path, table.dead_path):
+            if Table.exists(path):
+                swept = sweep(Table.open(path))
+                if swept.files:
+                    events.said(table.name, f"swept {swept.files} files that no version of it has")

@@ -1,0 +1,62 @@
+"""Failures keep their kind and words on the way through Spark's text."""
+
+import errno
+
+import pytest
+
+from sawlog.client.cluster import NoSuchTopic
+from sawlog.client.errors import NoBrokerReachable
+from sawlog.client.leaders import partition_of
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.pipeline.landing.failures import Kind, LandingFailure, classify, unwrap, wrapped
+from sawlog.pipeline.tables.errors import NotStorable, Overtaken
+
+SPARK = """\
+[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted. SQLSTATE: XXKST
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "landing/task.py", line 7, in land
+{}
+\tat org.apache.spark.api.python.BasePythonRunner
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (Overtaken(partition_of("t", 0), 5, 1, 9), Kind.OVERTAKEN),
+        (NoBrokerReachable("nobody"), Kind.UNREACHABLE),
+        (KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "moved"), Kind.UNREACHABLE),
+        (NoSuchTopic("gone"), Kind.TOPIC_GONE),
+        (KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "another"), Kind.TOPIC_GONE),
+        (OSError(errno.ENOSPC, "No space left on device", "/lake/x"), Kind.DISK_FULL),
+        (NotStorable("no such type"), Kind.REFUSED),
+        (ZeroDivisionError("by zero"), Kind.OTHER),
+    ],
+)
+def test_each_failure_has_its_kind(error: Exception, kind: Kind) -> None:
+    assert classify(error).kind is kind
+
+
+def test_a_wrapped_failure_comes_out_of_a_traceback_as_it_was() -> None:
+    with pytest.raises(LandingFailure) as caught, wrapped():
+        raise NoBrokerReachable("no broker can be reached: 127.0.0.1:1 refused")
+    text = SPARK.format(f"sawlog.pipeline.landing.failures.LandingFailure: {caught.value}")
+    told = unwrap(text)
+    assert (told.kind, told.message) == (
+        Kind.UNREACHABLE, "no broker can be reached: 127.0.0.1:1 refused"
+    )  # fmt: skip
+
+
+def test_an_unknown_failure_keeps_its_last_line() -> None:
+    told = unwrap(SPARK.format("ZeroDivisionError: division by zero"))
+    assert (told.kind, told.message) == (Kind.OTHER, "division by zero")
+
+
+def test_an_unknown_failure_is_not_wrapped() -> None:
+    with pytest.raises(ZeroDivisionError), wrapped():
+        raise ZeroDivisionError
+
+
+def test_a_full_disk_is_known_by_its_words_too() -> None:
+    text = SPARK.format("OSError: [Errno 28] Error writing bytes. Detail: No space left on device")
+    assert unwrap(text).kind is Kind.DISK_FULL
