@@ -11,7 +11,7 @@ from sawlog.pipeline.formats.compiled import Bytes, Flags, Places, helper, kerne
 from sawlog.pipeline.formats.json_grammar import BIG_INTEGER, ESCAPED, FLOAT, INTEGER, hex4
 
 _POWERS = np.array([10.0**power for power in range(23)])
-_MOST_DIGITS = 18
+_LONGEST = 10**17  # one more digit still fits into 64 bits
 _EXACT = 1 << 53
 _LETTERS = np.zeros(256, np.uint8)
 for _letter, _meaning in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
@@ -41,14 +41,13 @@ def integers(
 @helper
 def _decimal(data: Bytes, i: int, stop: int) -> tuple[int, int, bool]:
     """Digits and power of ten of a number; False where they are too many, or it is not finite."""
-    number, digits, power, after_point = 0, 0, 0, False
+    number, power, after_point = 0, 0, False
     while i < stop:
         c = int(data[i])
         if 48 <= c <= 57:
-            number = number * 10 + (c - 48)
-            digits += 1 if number > 0 else 0
-            if digits > _MOST_DIGITS:
+            if number >= _LONGEST:
                 return 0, 0, False
+            number = number * 10 + (c - 48)
             power -= 1 if after_point else 0
         elif c == 46:
             after_point = True

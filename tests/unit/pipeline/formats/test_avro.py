@@ -1,0 +1,178 @@
+"""Avro records: schemas, encodings, and bytes that are no record."""
+
+import datetime as dt
+import io
+import json
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+from sawlog.pipeline.formats import FormatError
+from sawlog.pipeline.formats.schemas import ddl, from_avro, from_ddl
+from support.formats import parse
+
+SCHEMA = json.dumps(
+    {
+        "type": "record",
+        "name": "Click",
+        "fields": [
+            {"name": "user", "type": "string"},
+            {"name": "count", "type": ["null", "long"]},
+        ],
+    }
+)
+ROW = {"user": "ann", "count": 3}
+
+
+def record_schema(*fields: Any) -> str:
+    named = [{"name": f"f{number}", "type": type_} for number, type_ in enumerate(fields)]
+    return json.dumps({"type": "record", "name": "R", "fields": named})
+
+
+def body(record: dict[str, Any], schema: str = SCHEMA) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, json.loads(schema), record)
+    return out.getvalue()
+
+
+def single_object(record: dict[str, Any], schema: str = SCHEMA) -> bytes:
+    canonical = to_parsing_canonical_form(json.loads(schema))
+    return b"\xc3\x01" + bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO")) + body(record, schema)
+
+
+def test_plain_bodies_and_single_objects_are_told_apart() -> None:
+    values = (body(ROW), single_object(ROW), body({"user": "", "count": None}))
+    outcome = parse("avro", *values, schema=SCHEMA)
+    assert outcome.rows == [ROW, ROW, {"user": "", "count": None}]
+    assert outcome.schema == pa.schema({"user": pa.string(), "count": pa.int64()})
+
+
+def test_confluent_s_header_is_refused_unless_asked_for() -> None:
+    value = b"\x00\x00\x00\x00\x07" + body(ROW)
+    refused = parse("avro", value, body(ROW), schema=SCHEMA)
+    assert "magic byte 0, schema id 7" in refused.bad[0]
+    assert "set encoding: confluent" in refused.bad[0]
+    assert refused.rows == [ROW]
+    taken = parse("avro", value, body(ROW), schema=SCHEMA, encoding="confluent")
+    assert taken.rows == [ROW]
+    assert "no Confluent header" in taken.bad[1]
+
+
+def test_a_single_object_of_another_schema_is_refused() -> None:
+    other = record_schema("string", "long")
+    value = single_object({"f0": "x", "f1": 1}, other)
+    outcome = parse("avro", value, body(ROW), schema=SCHEMA, encoding="single-object")
+    assert "written with another Avro schema" in outcome.bad[0]
+    assert "no single-object header" in outcome.bad[1]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "no value"),
+        (b"", "EOFError"),
+        (body(ROW)[:-1], "not such an Avro record"),
+        (body(ROW) + b"x", "1 bytes are left"),
+        (b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f", "not such an Avro record"),
+        (b"\x02\xff\x00", "UnicodeDecodeError"),
+        (b"\x00\x09", "not such an Avro record"),
+    ],
+)
+def test_bytes_that_are_no_record_are_bad_and_their_neighbours_are_not(
+    value: bytes | None, reason: str
+) -> None:
+    outcome = parse("avro", body(ROW), value, body(ROW), schema=SCHEMA)
+    assert outcome.rows == [ROW, ROW]
+    assert reason in outcome.bad[1]
+
+
+def test_all_types_become_columns() -> None:
+    schema = record_schema(
+        "boolean",
+        "int",
+        "float",
+        "bytes",
+        {"type": "int", "logicalType": "date"},
+        {"type": "long", "logicalType": "timestamp-millis"},
+        {"type": "long", "logicalType": "time-micros"},
+        {"type": "string", "logicalType": "uuid"},
+        {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2},
+        {"type": "enum", "name": "E", "symbols": ["A", "B"]},
+        {"type": "array", "items": ["null", "string"]},
+        {"type": "map", "values": "long"},
+        {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "E"}]},
+        ["null", "Inner"],
+        ["int", "long"],
+    )
+    when = dt.datetime(2024, 2, 29, 1, 2, 3, 4000, tzinfo=dt.UTC)
+    number = uuid.UUID(int=7)
+    row: dict[str, Any] = {
+        "f0": True, "f1": -1, "f2": 0.5, "f3": b"\xff", "f4": dt.date(2024, 2, 29), "f5": when,
+        "f6": dt.time(1, 2, 3, 4), "f7": number, "f8": Decimal("1.25"), "f9": "B",
+        "f10": ["x", None], "f11": {"k": 1}, "f12": {"x": "A"}, "f13": None, "f14": 5,
+    }  # fmt: skip
+    outcome = parse("avro", body(row, schema), schema=schema)
+    assert outcome.bad == {}
+    expected = row | {"f6": "01:02:03.000004", "f7": str(number), "f11": [("k", 1)]}
+    assert outcome.rows == [expected]
+    assert ddl(outcome.schema) == (
+        "f0 boolean, f1 int, f2 float, f3 binary, f4 date, f5 timestamp, f6 string, f7 string,"
+        " f8 decimal(6,2), f9 string, f10 array<string>, f11 map<string,bigint>,"
+        " f12 struct<x:string>, f13 struct<x:string>, f14 bigint"
+    )
+
+
+def test_a_field_named_as_one_of_the_record_s_columns_gets_a_prefix() -> None:
+    schema = SCHEMA.replace('"user"', '"topic"')
+    value = body({"topic": "x", "count": 1}, schema)
+    assert parse("avro", value, schema=schema).rows == [{"value_topic": "x", "count": 1}]
+
+
+def test_a_wider_schema_than_the_table_s_widens_it_and_another_is_refused() -> None:
+    known = from_ddl("old string, user string")
+    outcome = parse("avro", body(ROW), known=known, widen=True, schema=SCHEMA)
+    assert outcome.rows == [{"old": None, **ROW}]
+    narrow = parse("avro", body(ROW), known=known, schema=SCHEMA)
+    assert narrow.rows == [{"old": None, "user": "ann"}]
+    with pytest.raises(FormatError, match="does not fit the table's columns user"):
+        parse("avro", known=from_ddl("user bigint"), schema=SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ("{", "not an Avro schema: JSONDecodeError"),
+        ('{"type": "record", "fields": []}', "not an Avro schema"),
+        ('"string"', "must be that of a record"),
+        ('{"type": "record", "name": "R", "fields": []}', "a record without fields"),
+        (record_schema("Missing"), "not an Avro schema"),
+        (record_schema(["string", "long"]), "field f0: a union of 2 unlike types"),
+        (record_schema({"type": "array", "items": "R"}), "field f0.*: R holds itself"),
+        (record_schema({"type": "array", "items": "null"}), "f0"),
+        (
+            record_schema(
+                {"type": "array", "items": {"type": "record", "name": "E", "fields": []}}
+            ),
+            "an array of something that takes no bytes",
+        ),
+        (
+            record_schema({"type": "bytes", "logicalType": "decimal", "precision": 39}),
+            "a table has up to 38 digits",
+        ),
+    ],
+)
+def test_schemas_that_no_table_can_have_are_refused(schema: str, text: str) -> None:
+    with pytest.raises(FormatError, match=text):
+        from_avro(schema)
+
+
+def test_a_schema_is_needed_and_an_encoding_must_be_known() -> None:
+    with pytest.raises(FormatError, match="avro needs a schema"):
+        parse("avro")
+    with pytest.raises(FormatError, match="expected one of: auto, plain, single-object"):
+        parse("avro", schema=SCHEMA, encoding="registry")
