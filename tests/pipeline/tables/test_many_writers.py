@@ -1,0 +1,128 @@
+"""Several landings and compactions at once on one table, killed or not: no row lost or doubled."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from sawlog.pipeline.tables.files import on_disk
+from sawlog.pipeline.tables.offsets import Move
+from sawlog.pipeline.tables.status import status
+from sawlog.pipeline.tables.storage import ASIDE, LOG
+from sawlog.pipeline.tables.sweeping import sweep
+from sawlog.pipeline.tables.table import Already, Committed, Table
+from support.table_workers import PARTITIONS
+from support.tables import PIPELINE, at, contents, expected, land, new_table, rows, written
+
+TESTS = Path(__file__).resolve().parents[2]
+DEADLINE_S = 240
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "support.table_workers", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(worker: subprocess.Popen[str]) -> dict[str, int]:
+    try:
+        output, errors = worker.communicate(timeout=DEADLINE_S)
+    finally:
+        worker.kill()
+    assert worker.returncode == 0, errors
+    met: dict[str, int] = json.loads(output.splitlines()[-1])
+    return met
+
+
+def check(table: Table, end: int) -> None:
+    """The table is the topic: by our own reading, and by deltalake's list of files and offsets."""
+    ends = dict.fromkeys(range(PARTITIONS), end)
+    assert contents(table) == expected(ends)
+    assert table.offsets(PIPELINE) == {at(number): end for number in ends}
+    assert status(table, PIPELINE).rows == PARTITIONS * end
+    theirs = DeltaTable(table.path)
+    assert theirs.version() == table.version
+    assert {Path(path).name for path in theirs.file_uris()} == {
+        Path(file.path).name for file in table.files()
+    }
+
+
+def test_two_landings_and_two_compactions_at_once(tmp_path: Path, random_seed: int) -> None:
+    end = 150
+    path = tmp_path / "t"
+    new_table(path, ["date(timestamp)"])
+    landings = [start("land", path, random_seed + number, end) for number in range(2)]
+    compactions = [start("compact", path, random_seed - number, end) for number in range(2)]
+    landed = [finish(worker) for worker in landings]
+    merged = [finish(worker) for worker in compactions]
+    check(Table.open(path), end)
+    assert sum(met["committed"] for met in landed) > 10
+    assert sum(met["merged"] for met in merged) > 10
+    assert sum(met["overtaken"] + met["already"] for met in landed) > 0, "nobody met anybody"
+
+
+@pytest.mark.long
+def test_writers_that_are_killed_over_and_over(tmp_path: Path, random_seed: int) -> None:
+    end, kills = 2_000, 60
+    path = tmp_path / "t"
+    new_table(path, ["date(timestamp)"])
+    choice = random.Random(random_seed)
+    kinds = ["land", "land", "compact", "compact"]
+    workers = [start(kind, path, choice.randrange(1_000_000), end) for kind in kinds]
+    killed = 0
+    try:
+        for _ in range(kills):
+            victim = choice.randrange(len(workers))
+            try:
+                workers[victim].wait(choice.uniform(0.2, 1.5))
+            except subprocess.TimeoutExpired:
+                workers[victim].send_signal(signal.SIGKILL)
+                workers[victim].communicate(timeout=30)
+                killed += 1
+            workers[victim] = start(kinds[victim], path, choice.randrange(1_000_000), end)
+        for worker in workers:
+            finish(worker)
+    finally:
+        for worker in workers:
+            worker.kill()
+    table = Table.open(path)
+    check(table, end)
+    assert killed > kills // 3
+    sweep(table, unknown_ms=0, removed_ms=0)
+    assert set(path.rglob("*.parquet")) - set((path / LOG).iterdir()) == {
+        path / on_disk(file.path) for file in table.files()
+    }
+    check(Table.open(path), end)
+
+
+@pytest.mark.parametrize(
+    ("point", "is_committed"), [("files", False), ("aside", False), ("named", True)]
+)
+def test_a_writer_that_dies_in_its_commit_has_committed_all_or_nothing(
+    tmp_path: Path, point: str, is_committed: bool
+) -> None:
+    table = new_table(tmp_path / "t")
+    land(table, 0, 0, 10)
+    worker = start("die", table.path, point)
+    worker.communicate(timeout=60)
+    assert worker.returncode == -signal.SIGKILL
+    after = Table.open(tmp_path / "t")
+    assert contents(after) == expected({0: 20 if is_committed else 10})
+    leftovers = [name for name in os.listdir(tmp_path / "t" / LOG) if name.startswith(ASIDE)]
+    assert len(leftovers) == (0 if point == "files" else 1)
+    again = written(after, rows(0, range(10, 20)))
+    done = after.commit(PIPELINE, again, {at(0): Move(10, 20)})
+    assert done == (Already(2) if is_committed else Committed(2))
+    sweep(after, unknown_ms=-1_000)
+    assert [name for name in os.listdir(tmp_path / "t" / LOG) if name.startswith(ASIDE)] == []
+    assert len(list((tmp_path / "t").glob("*.parquet"))) == 2
+    assert contents(Table.open(tmp_path / "t")) == expected({0: 20})
+    assert DeltaTable(table.path).version() == 2
