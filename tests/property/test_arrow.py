@@ -2,7 +2,7 @@
 
 import struct
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -66,6 +66,7 @@ def seal(batch: bytearray) -> bytearray:
     return batch
 
 
+@settings(deadline=None)
 @given(
     records=RECORDS,
     codec=st.sampled_from(Codec),
@@ -83,6 +84,7 @@ def test_columns_equal_records(
     assert in_columns(batch, low) == one_by_one(batch, low, 2**63)
 
 
+@settings(deadline=None)
 @given(batches=st.lists(st.tuples(RECORDS, st.sampled_from(Codec)), max_size=6))
 def test_many_batches_are_one(batches: list[tuple[list[Record], Codec]]) -> None:
     data, wanted, offset = bytearray(), [], 7
@@ -96,6 +98,7 @@ def test_many_batches_are_one(batches: list[tuple[list[Record], Codec]]) -> None
     assert in_columns(data) == wanted
 
 
+@settings(deadline=None)
 @given(records=RECORDS, codec=st.sampled_from(Codec), changes=CHANGES)
 def test_damage_behind_a_right_crc_is_met_alike(
     records: list[Record], codec: Codec, changes: list[tuple[int, int]]
@@ -107,6 +110,7 @@ def test_damage_behind_a_right_crc_is_met_alike(
     assert in_columns(batch) == one_by_one(batch, 0, 2**63)
 
 
+@settings(deadline=None)
 @given(records=RECORDS, codec=st.sampled_from(Codec), changes=CHANGES)
 def test_damage_inside_what_was_compressed_is_met_alike(
     records: list[Record], codec: Codec, changes: list[tuple[int, int]]
@@ -122,6 +126,7 @@ def test_damage_inside_what_was_compressed_is_met_alike(
     assert in_columns(batch) == one_by_one(batch, 0, 2**63)
 
 
+@settings(deadline=None)
 @given(
     body=st.binary(max_size=200),
     count=st.integers(-(2**31), 2**31 - 1) | st.integers(0, 20),
@@ -132,6 +137,7 @@ def test_any_bytes_are_read_alike(body: bytes, count: int, last_offset_delta: in
     assert in_columns(batch) == one_by_one(batch, 0, 2**63)
 
 
+@settings(deadline=None)
 @given(
     lengths=st.lists(st.integers(-3, 40) | st.integers(-(2**63), 2**63 - 1), max_size=30),
     filling=st.binary(max_size=60),

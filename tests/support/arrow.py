@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-import sawlog.client.arrow_kernels  # noqa: F401  # compiled here, not in a test that has a deadline
 from sawlog.client.arrow import ALL_FIELDS, RecordColumns
 from sawlog.client.fetched import Aborted, Fetched
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition

@@ -50,6 +50,8 @@ ALL_FIELDS = pa.schema([*PLACE_FIELDS, *RECORD_FIELDS])
 NO_END = (1 << 63) - 1
 DEFAULT_MAX_BYTES = 8 * 1024 * 1024
 _MOST_BYTES = 1 << 30  # two of them have to fit into Arrow's offsets of 32 bits
+# As plain numbers: a member of an enumeration takes its time.
+_ROWS, _APPEND_TIME, _NOT_COMPRESSED = int(Total.ROWS), int(Want.APPEND_TIME), int(Codec.NONE)
 _USUAL_RECORD_BYTES = 96
 _USUAL_KEY_SHARE = 8
 
@@ -77,10 +79,8 @@ class RecordColumns:
         self.schema = choose_fields(columns)
         self._append = append
         self._max_bytes = min(max_bytes, _MOST_BYTES)
-        self._want = Want(0)
-        for want, name in ((Want.KEYS, "key"), (Want.VALUES, "value"), (Want.HEADERS, "headers")):
-            if name in self.schema.names:
-                self._want |= want
+        wants = {"key": Want.KEYS, "value": Want.VALUES, "headers": Want.HEADERS}
+        self._want = sum(want.value for name, want in wants.items() if name in self.schema.names)
         self._scratch = np.zeros(len(Total), np.int64)
         self._begin()
 
@@ -107,7 +107,7 @@ class RecordColumns:
 
     @property
     def rows(self) -> int:
-        return int(self._totals[Total.ROWS])
+        return self._totals.item(_ROWS)
 
     def take(self, fetched: Fetched, end: int = NO_END) -> bool:
         """Takes the next batches, of their records those below `end`. True: there are no more.
@@ -137,19 +137,20 @@ class RecordColumns:
         header, data = batch
         body: Buffer = data
         start = HEADER_SIZE
-        if header.codec != Codec.NONE:
+        if header.codec != _NOT_COMPRESSED:
             limit = min(max_decompressed_bytes, _MOST_BYTES)
             body, start = decompress(header.codec, data[HEADER_SIZE:], limit), 0
-        want = self._want | (Want.APPEND_TIME if header.timestamp_type else 0)
+        timestamp_type = header.timestamp_type
         numbers = (
             start, len(body), header.count, header.base_offset, header.last_offset_delta,
-            header.base_timestamp, header.max_timestamp, low, high, int(want),
+            header.base_timestamp, header.max_timestamp, low, high,
+            self._want | _APPEND_TIME if timestamp_type else self._want,
         )  # fmt: skip
         before = self.rows
         self._run(np.frombuffer(body, np.uint8), numbers)
         rows = self.rows - before
         if rows:  # else nothing of it is held here
-            self._types.append((header.timestamp_type, rows))
+            self._types.append((timestamp_type, rows))
             self._taken_bytes += len(body)
 
     def _run(self, body: npt.NDArray[np.uint8], numbers: tuple[int, ...]) -> None:
@@ -259,7 +260,7 @@ class RecordColumns:
     def _topic(self) -> pa.Array:
         topics = list(dict.fromkeys(partition.topic for partition, _ in self._places))
         runs = [(topics.index(partition.topic), rows) for partition, rows in self._places]
-        return pa.DictionaryArray.from_arrays(_repeated(runs), pa.array(topics, pa.string()))
+        return pa.DictionaryArray.from_arrays(_repeated(runs), _of_texts(topics))
 
     def _partition(self) -> pa.Array:
         return _repeated([(partition.partition, rows) for partition, rows in self._places])
@@ -276,7 +277,19 @@ def _check_offsets(header: BatchHeader) -> None:
 def _repeated(runs: list[tuple[int, int]]) -> pa.Array:
     """Each number so many times."""
     numbers = np.array([number for number, _ in runs], np.int32)
-    return pa.array(np.repeat(numbers, [rows for _, rows in runs]), pa.int32())
+    return _of_numbers(np.repeat(numbers, [rows for _, rows in runs]))
+
+
+def _of_numbers(numbers: npt.NDArray[np.int32]) -> pa.Array:
+    """`pa.array` would do, but imports pandas, which takes a second."""
+    return pa.Array.from_buffers(pa.int32(), len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def _of_texts(texts: list[str]) -> pa.Array:
+    encoded = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(texts), buffers)
 
 
 def _texts(names: pa.Array) -> pa.Array:
@@ -284,5 +297,4 @@ def _texts(names: pa.Array) -> pa.Array:
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:
-        decoded = [name.decode("utf-8", "replace") for name in names.to_pylist()]
-        return pa.array(decoded, pa.string())
+        return _of_texts([name.decode("utf-8", "replace") for name in names.to_pylist()])

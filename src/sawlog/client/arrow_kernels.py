@@ -57,18 +57,26 @@ def cache_directory() -> Path | None:
     there is no such place; then each process compiles for itself.
     """
     name = f"numba-{numba.__version__}-{llvm.get_host_cpu_name()}"
-    user = os.environ.get("XDG_CACHE_HOME")
-    candidates = [Path(user) if user else Path("~/.cache").expanduser()]
-    candidates.append(Path(tempfile.gettempdir()) / f"sawlog-{os.getuid()}")
-    for candidate in candidates:
-        directory = candidate / "sawlog" / name
+    for find in (_in_home, _in_temporary):
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if all(_is_ours(place) for place in (directory, directory.parent)):
-                return directory
-        except (OSError, RuntimeError):  # nowhere to write, or no home at all
+            place = find()
+            place.parent.mkdir(parents=True, exist_ok=True)
+            for directory in (place, place / name):
+                directory.mkdir(mode=0o700, exist_ok=True)
+            if _is_ours(place) and _is_ours(place / name):
+                return place / name
+        except (OSError, RuntimeError):  # nothing can be written there, or there is no home
             continue
     return None
+
+
+def _in_home() -> Path:
+    configured = os.environ.get("XDG_CACHE_HOME")
+    return (Path(configured) if configured else Path.home() / ".cache") / "sawlog"
+
+
+def _in_temporary() -> Path:
+    return Path(tempfile.gettempdir()) / f"sawlog-{os.getuid()}"
 
 
 def _is_ours(directory: Path) -> bool:
@@ -236,17 +244,18 @@ def _append(
         is_wanted = low <= base_offset + delta < high
         if is_wanted and row >= room:
             return _ROWS
-        if is_wanted and want & _WANT_HEADERS:
+        if header_count and is_wanted and want & _WANT_HEADERS:
             position, lacking = _headers(body, position, stop, header_count, now, names, contents)
             if lacking:
                 return lacking
-            header_ends[row + 1] = now[_HEADER_COUNT]
-        else:
+        elif header_count:
             position = _skip_headers(body, position, stop, header_count)
         if position != stop:
             return _LENGTHS
         if not is_wanted:
             continue
+        if want & _WANT_HEADERS:
+            header_ends[row + 1] = now[_HEADER_COUNT]
         if want & _WANT_KEYS:
             key_bytes = _put(body, key_start, key_length, row, key_bytes, keys)
             if key_bytes < 0:

@@ -211,6 +211,21 @@ def test_neither_the_consumer_nor_the_command_line_imports_arrow() -> None:
     assert told.stdout.strip() == "set()"
 
 
+def test_decoding_does_not_import_pandas() -> None:
+    """Pyarrow does so, where it is there, for the first list that it is shown."""
+    code = (
+        "import sys; from sawlog.client.arrow import *\n"
+        "from sawlog.client.fetched import Fetched; from sawlog.core.ids import TopicPartition\n"
+        "from sawlog.protocol.records import Record, build_batch\n"
+        "data = build_batch([Record(0, 0, b'', b'', (('n', b''),))])\n"
+        "taken = RecordColumns(ALL_FIELDS.names)\n"
+        "taken.take(Fetched(TopicPartition('t', 0), 0, data, max_decompressed_bytes=9))\n"
+        "print(taken.finish().num_rows, 'pandas' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "1 False"
+
+
 def test_the_fields_of_records_know_their_schema_without_compiling() -> None:
     code = (
         "import sys; from sawlog.client.arrow import RECORD_FIELDS\n"
