@@ -40,6 +40,7 @@ SETTINGS = {
     "group.consumer.session.timeout.ms": str(SESSION_S * 1_000),
 }
 END_S = 60
+OURS = ("sawlog-range", "sawlog-cooperative", "sawlog-consumer")
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +57,12 @@ def library(server) -> Confluent:
 
 
 def kinds(names: Iterable[str]) -> list[Any]:
-    """kafka-python needs a process of its own and is slow to leave: it runs in the long tests."""
-    long = pytest.mark.long
+    """kafka-python needs a process of its own and is slow to leave: it runs in the long tests, and
+    so do our own classic members, whom tests of their own watch in the others.
+    """
+    slow = ("kafka-python", "sawlog-range", "sawlog-cooperative")
     return [
-        pytest.param(name, marks=long) if name.startswith("kafka-python") else name
+        pytest.param(name, marks=pytest.mark.long) if name.startswith(slow) else name
         for name in names
     ]
 
@@ -234,7 +237,10 @@ def test_a_new_group_starts_at_the_smallest_or_the_largest_offset(
     assert read_offsets(largest.events)[0][0] >= 10
 
 
-@pytest.mark.parametrize("kind", ["confluent-range", "confluent-consumer", "aiokafka-range"])
+@pytest.mark.parametrize(
+    "kind",
+    kinds(["confluent-range", "confluent-consumer", "aiokafka-range", *OURS]),
+)
 def test_a_dead_members_partitions_move_within_the_session_time_out(
     server, library, group_of, topic, kind
 ) -> None:

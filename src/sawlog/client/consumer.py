@@ -1,139 +1,250 @@
-"""A consumer of the partitions that it is told: no group, no commits, its positions are its own.
+"""A consumer: of partitions that it is told, or of those that its group gives it.
 
-While records are handed out, the next fetch of other partitions is under way. For one thread.
+Reading goes on ahead while records are handed out (`reading`); a group is kept alive by a thread of
+its own (`membership`), and what it decides is carried out within `poll`. For one thread, but for
+`wakeup`, `close` and what `message_streams` gives.
 """
 
-from collections import deque
-from collections.abc import Collection, Mapping
-from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+import threading
+import weakref
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
 
-from sawlog.client.cluster import Cluster
-from sawlog.client.errors import refusal
-from sawlog.client.fetched import Aborted, ConsumedRecord, Fetched, holds_a_batch
-from sawlog.client.fetcher import FetchAnswer, Fetcher, FetchLimits
+from sawlog.client.bell import Bell
+from sawlog.client.cluster import Cluster, as_cluster
+from sawlog.client.fetched import ConsumedRecord
+from sawlog.client.fetcher import FetchLimits
+from sawlog.client.group_offsets import Committed
+from sawlog.client.membership.commits import CommitCallback
+from sawlog.client.membership.listener import RebalanceListener
+from sawlog.client.membership.machine import GroupSettings, Subscription
+from sawlog.client.membership.session import Session
 from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
+from sawlog.client.reading import Reader
 from sawlog.client.retries import Deadline
+from sawlog.client.starts import (
+    AT_EARLIEST,
+    AT_LATEST,
+    POLICY_STARTS,
+    AtOffset,
+    AtTime,
+    OutOfRange,
+    Start,
+)
+from sawlog.client.streams import MessageStream, Source, Streams
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicName, TopicPartition
-from sawlog.core.ports import FileSlice
-from sawlog.protocol.messages.fetch_response import PartitionData
 
-if TYPE_CHECKING:  # an extra: only `poll_arrow` needs them
+if TYPE_CHECKING:  # an extra: only `poll_arrow` needs it
     import pyarrow as pa
 
-    from sawlog.client.arrow import RecordColumns
+__all__ = [
+    "AT_EARLIEST",
+    "AT_LATEST",
+    "DEFAULT_MAX_DECOMPRESSED_BYTES",
+    "AtOffset",
+    "AtTime",
+    "Consumer",
+    "OutOfRange",
+    "Start",
+]
 
 DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
-
-
-class OutOfRange(Enum):
-    """What to do where the offset wanted is not, or no longer, there."""
-
-    FAIL = "fail"
-    EARLIEST = "earliest"
-    LATEST = "latest"
-
-
-class AtOffset(NamedTuple):
-    offset: int
-
-
-class AtTime(NamedTuple):
-    """The first record with this timestamp or a later one; the end where there is none."""
-
-    timestamp_ms: int
-
-
-AT_EARLIEST = AtTime(EARLIEST)
-AT_LATEST = AtTime(LATEST)
-
-Start = AtOffset | AtTime
-
-_POLICY_STARTS = {OutOfRange.EARLIEST: AT_EARLIEST, OutOfRange.LATEST: AT_LATEST}
+DEFAULT_AUTO_COMMIT_MS = 5_000
 
 
 class Consumer:
-    """`max_bytes` bounds an answer, `partition_max_bytes` a partition's share of it; a batch that
-    is larger comes whole nevertheless.
+    """`cluster` is a Cluster or addresses of brokers; in the second case it is closed with this.
+
+    `group` (a name, or GroupSettings) makes `subscribe` and commits possible. Every
+    `auto_commit_ms` what earlier polls have handed out is committed, and when partitions are given
+    up or the consumer is closed; None leaves it to `commit`. Process what a poll gave before the
+    next one, and nothing is lost. `out_of_range` says where to begin without a committed offset or
+    where it is gone: by default at the earliest with a group, so that nothing is passed over, and
+    an error without one.
+
+    `max_bytes` bounds an answer, `partition_max_bytes` a partition's share of it; a batch that is
+    larger comes whole nevertheless.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: Cluster | str | Sequence[str],
         *,
+        group: str | GroupSettings | None = None,
+        auto_commit_ms: float | None = DEFAULT_AUTO_COMMIT_MS,
         read_committed: bool = False,
-        out_of_range: OutOfRange = OutOfRange.FAIL,
+        out_of_range: OutOfRange | None = None,
         max_wait_ms: int = 500,
         min_bytes: int = 1,
         max_bytes: int = 50 * 1024 * 1024,
         partition_max_bytes: int = 1024 * 1024,
         max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
     ) -> None:
-        self._cluster = cluster
-        self._read_committed = read_committed
+        self._cluster = as_cluster(cluster)
+        self._owns_cluster = self._cluster is not cluster
+        if out_of_range is None:
+            out_of_range = OutOfRange.FAIL if group is None else OutOfRange.EARLIEST
         self._out_of_range = out_of_range
-        self._max_decompressed_bytes = max_decompressed_bytes
-        self._fetcher = Fetcher(
-            cluster,
+        self._reader = Reader(
+            self._cluster,
             FetchLimits(max_wait_ms, min_bytes, max_bytes, partition_max_bytes),
             read_committed=read_committed,
+            out_of_range=out_of_range,
+            max_decompressed_bytes=max_decompressed_bytes,
         )
-        self._positions: dict[TopicPartition, int] = {}
-        self._ends: dict[TopicPartition, int] = {}
-        self._fetched: deque[Fetched] = deque()
+        self._turn = threading.RLock()  # of the threads that message streams are read by
+        self._bell = Bell()
+        self._is_woken = False
+        self._is_closed = False
+        self._streams: Streams | None = None
+        self._session: Session | None = None
+        if group is not None:
+            self._session = Session(
+                self._cluster,
+                GroupSettings(group) if isinstance(group, str) else group,
+                self._reader,
+                self._begin,
+                self._bell,
+                auto_commit_ms=auto_commit_ms,
+                require_stable=read_committed,
+            )
+            self._cluster.close_with(self)
+        if self._owns_cluster:
+            weakref.finalize(self, self._cluster.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
+        self.close(commits=error_type is None)
+
+    def close(self, *, commits: bool = True) -> None:
+        """Leaves the group, after a last commit where commits are made by themselves; message
+        streams end. May be called from any thread.
+        """
+        if self._streams is not None:
+            self._streams.end()
+        self.wakeup()
+        with self._turn:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            try:
+                if self._session is not None:
+                    self._session.close(commits=commits)
+            finally:
+                self._bell.close()
+                if self._owns_cluster:
+                    self._cluster.close()
+
+    def abandon(self) -> None:
+        """Ends with the cluster: without a commit."""
+        self.close(commits=False)
+
+    # What to read
 
     def assign(self, starts: Mapping[TopicPartition, Start]) -> None:
         """From now on these partitions, each from its start, in place of those before."""
-        positions = self._find(starts)
-        self._fetched.clear()
-        self._ends.clear()
-        self._positions = positions
+        if self._session is not None and self._session.is_subscribed:
+            raise ValueError("partitions come from the group; unsubscribe before assigning some")
+        positions = self._reader.find(starts)
+        self._reader.end(list(self._reader.positions))
+        self._reader.begin(positions)
 
     def assign_topic(self, topic: str, start: Start) -> None:
         """All partitions that the topic has now."""
         partitions = self._cluster.topic(topic).partitions
         self.assign({TopicPartition(TopicName(topic), index): start for index in partitions})
 
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """From now on what the group gives of these topics, or of all whose whole name the pattern
+        (RE2) matches, in place of those before. `poll` brings it about.
+        """
+        names = frozenset([topics] if isinstance(topics, str) else topics)
+        if not names and not pattern:
+            raise ValueError("name topics or a pattern; to leave the group there is unsubscribe")
+        session = self._with_group()
+        if not session.is_subscribed:
+            self._reader.end(list(self._reader.positions))
+        session.subscribe(Subscription(names, pattern), listener or RebalanceListener())
+
+    def unsubscribe(self) -> None:
+        """Leaves the group."""
+        self._with_group().unsubscribe()
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """What is read now."""
+        owned = frozenset[TopicPartition]() if self._session is None else self._session.owned
+        return owned | self._reader.positions.keys()
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Hands out nothing of these until `resume`; they stay assigned."""
+        self._reader.pause(self._assigned(partitions))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self._reader.resume(self._assigned(partitions))
+
+    @property
+    def paused(self) -> frozenset[TopicPartition]:
+        return self._reader.paused
+
+    # Where to read
+
     def check_positions(self) -> None:
         """Does at once what a fetch would do later where a position is not, or no longer, there:
         whoever stops at an end that lies before the position would never fetch.
         """
-        firsts = list_offsets(self._cluster, dict.fromkeys(self._positions, EARLIEST))
-        ends = list_offsets(self._cluster, dict.fromkeys(self._positions, LATEST))
+        firsts = list_offsets(self._cluster, dict.fromkeys(self.positions, EARLIEST))
+        ends = list_offsets(self._cluster, dict.fromkeys(self.positions, LATEST))
         for partition, position in self.positions.items():
             if not firsts[partition].offset <= position <= ends[partition].offset:
-                self._start_over(partition)
+                self._reader.start_over(partition)
 
     def seek(self, partition: TopicPartition, start: Start) -> None:
-        self._check_assigned(partition)
-        position = self._find({partition: start})[partition]
-        self._fetched = deque(kept for kept in self._fetched if kept.partition != partition)
-        self._positions[partition] = position
+        self._assigned([partition])
+        self._reader.begin(self._reader.find({partition: start}))
+        if self._session is not None:
+            self._session.placed(partition)
+
+    def position(self, partition: TopicPartition) -> int:
+        """The offset of the next record that `poll` will hand out."""
+        self._assigned([partition])
+        if self._session is not None:
+            self._session.place_all()
+        return self._reader.positions[partition]
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
         """For each partition the offset after the last record that `poll` handed out."""
-        return dict(self._positions)
+        return dict(self._reader.positions)
 
     def end(self, partition: TopicPartition) -> int | None:
         """Where it ended for us (the watermark, or the last stable offset) when last heard of."""
-        self._check_assigned(partition)
-        return self._ends.get(partition)
+        self._assigned([partition])
+        return self._reader.ends.get(partition)
+
+    # Reading
 
     def poll(self, timeout_ms: float, *, max_records: int = 1_000) -> list[ConsumedRecord]:
         """Records, as soon as there are some, in order within a partition; none where the time is
         up before. KafkaError or ClientError where they cannot be had; nothing is skipped by it.
         """
-        deadline = Deadline(timeout_ms)
-        while True:
-            for answer in self._fetcher.answers():
-                self._take_answer(answer)
-            records = self._take(max_records)
-            self._fetch_ahead()
-            if records or deadline.has_passed:
-                return records
-            self._fetcher.wait(deadline.remaining_ms)
+        records: list[ConsumedRecord] = []
+
+        def take() -> bool:
+            records.extend(self._reader.take(max_records))
+            return bool(records)
+
+        self._poll(timeout_ms, take)
+        return records
 
     def poll_arrow(
         self,
@@ -150,119 +261,114 @@ class Consumer:
         from sawlog.client.arrow import ALL_FIELDS, RecordColumns
 
         taken = RecordColumns(ALL_FIELDS.names if columns is None else columns, max_bytes=max_bytes)
-        deadline = Deadline(timeout_ms)
-        while True:
-            for answer in self._fetcher.answers():
-                self._take_answer(answer)
-            self._take_columns(taken)
-            self._fetch_ahead()
-            if taken.rows or deadline.has_passed:
-                return taken.finish()
-            self._fetcher.wait(deadline.remaining_ms)
 
-    def _take_columns(self, taken: "RecordColumns") -> None:
-        while self._fetched:
-            fetched = self._fetched[0]
-            try:
-                is_empty = taken.take(fetched)
-            except KafkaError:
-                self._fetched.popleft()
-                raise
-            self._positions[fetched.partition] = fetched.position
-            if not is_empty:
-                return
-            self._fetched.popleft()
+        def take() -> bool:
+            self._reader.take_columns(taken)
+            return bool(taken.rows)
 
-    def _take(self, limit: int) -> list[ConsumedRecord]:
-        records: list[ConsumedRecord] = []
-        while self._fetched and len(records) < limit:
-            fetched = self._fetched[0]
-            wanted = limit - len(records)
-            try:
-                taken = fetched.take(wanted)
-            except KafkaError:
-                if records:
-                    break  # the next call meets it again
-                self._fetched.popleft()
-                raise
-            records += taken
-            self._positions[fetched.partition] = fetched.position
-            if len(taken) < wanted and not fetched.is_broken:
-                self._fetched.popleft()
-        return records
+        self._poll(timeout_ms, take)
+        return taken.finish()
 
-    def _fetch_ahead(self) -> None:
-        held = {fetched.partition for fetched in self._fetched}
-        wanted = {
-            partition: offset
-            for partition, offset in self._positions.items()
-            if partition not in held
-        }
-        if wanted:
-            self._fetcher.send(wanted)
+    def wakeup(self) -> None:
+        """Has a poll that waits, or else the next one, return at once. From any thread."""
+        self._is_woken = True
+        self._bell.ring()
 
-    def _take_answer(self, answer: FetchAnswer) -> None:
-        partition, offset, data = answer
-        if self._positions.get(partition) != offset:
-            return  # it was sent before a seek or another assignment
-        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._start_over(partition)
-        elif data.error_code:
-            error = refusal(data.error_code, f"fetching {partition} from {offset} was refused")
-            self._fetcher.failed(error, [partition.topic])
+    def message_streams(self, topic: str, count: int) -> list[MessageStream]:
+        """The topic's messages as `count` iterators that never end, and block where there is
+        nothing: each may be read by a thread of its own. A partition's messages all come by one of
+        them, in order. They end when the consumer is closed.
+
+        With a group they share the topic with its other members, and what is committed by itself is
+        what their readers have come back from; without one they begin at the earliest.
+        """
+        if self._streams is not None:
+            raise ValueError("the consumer is read by message streams already; make another one")
+        source = Source(self._poll_for_streams, self.pause, self.resume, lambda: self.assignment)
+        self._streams = Streams(source, count)
+        if self._session is None:
+            self.assign_topic(topic, POLICY_STARTS.get(self._out_of_range, AT_EARLIEST))
         else:
-            self._fetcher.succeeded()
-            self._keep(partition, offset, data)
+            self._session.progress = self._streams.progress
+            self.subscribe([topic], listener=self._streams.listener)
+        return self._streams.streams
 
-    def _keep(self, partition: TopicPartition, offset: int, data: PartitionData) -> None:
-        end = data.last_stable_offset if self._read_committed else data.high_watermark
-        self._ends[partition] = end
-        records = data.records
-        if records is None or isinstance(records, FileSlice) or not holds_a_batch(records):
-            return
-        aborted = data.aborted_transactions if self._read_committed else None
-        self._fetched.append(
-            Fetched(
-                partition,
-                offset,
-                records,
-                aborted=[Aborted(entry.producer_id, entry.first_offset) for entry in aborted or ()],
-                max_decompressed_bytes=self._max_decompressed_bytes,
-            )
-        )
-        # Those just served go to the end, so that a full answer does not always leave out the same.
-        self._positions[partition] = self._positions.pop(partition)
+    def _poll_for_streams(self, timeout_ms: float) -> list[ConsumedRecord]:
+        with self._turn:
+            return [] if self._is_closed else self.poll(timeout_ms)
 
-    def _start_over(self, partition: TopicPartition) -> None:
-        start = _POLICY_STARTS.get(self._out_of_range)
-        if start is not None:
-            self._positions.update(self._find({partition: start}))
-            return
-        first = self._find({partition: AT_EARLIEST})[partition]
-        end = self._find({partition: AT_LATEST})[partition]
-        raise KafkaError(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{partition} has no offset {self._positions[partition]}: it begins at {first} and"
-            f" ends before {end}",
-        )
+    def _poll(self, timeout_ms: float, take: Callable[[], bool]) -> None:
+        """Until `take` has found something, or the time is up, or somebody wakes us."""
+        deadline = Deadline(timeout_ms)
+        longest_ms = float("inf") if self._session is None else self._session.longest_wait_ms
+        while True:
+            self._bell.hush()
+            if self._session is not None:
+                self._session.attend(deadline)
+            self._reader.take_answers()
+            has_found = take()
+            self._reader.fetch_ahead()
+            if has_found or deadline.has_passed:
+                return
+            if self._is_woken:
+                self._is_woken = False
+                return
+            self._reader.wait(min(deadline.remaining_ms, longest_ms), self._bell.fileno())
 
-    def _find(self, starts: Mapping[TopicPartition, Start]) -> dict[TopicPartition, int]:
-        """The offsets behind times; by time where nothing is that late, the end."""
-        times = {p: start.timestamp_ms for p, start in starts.items() if isinstance(start, AtTime)}
-        found = self._offsets_at(times)
-        late = [partition for partition, offset in found.items() if offset < 0]
-        found.update(self._offsets_at(dict.fromkeys(late, LATEST)))
-        return {
-            partition: start.offset if isinstance(start, AtOffset) else found[partition]
-            for partition, start in starts.items()
-        }
+    # Commits
 
-    def _offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        if not times:
-            return {}
-        found = list_offsets(self._cluster, times, read_committed=self._read_committed)
-        return {partition: entry.offset for partition, entry in found.items()}
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int] | None = None,
+        *,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Commits, and waits for it: these offsets, each of the next record to be read, or the
+        positions. CommitFailed where the partitions are not, or no longer, this member's.
+        """
+        with self._turn:
+            deadline = Deadline(self._cluster.timeout_ms if timeout_ms is None else timeout_ms)
+            self._with_group().commit(offsets, deadline)
 
-    def _check_assigned(self, partition: TopicPartition) -> None:
-        if partition not in self._positions:
-            raise ValueError(f"{partition} is not assigned; assigned are {list(self._positions)}")
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, int] | None = None,
+        done: CommitCallback = lambda _, __: None,
+    ) -> None:
+        """As `commit`, but returns at once; `done` is called by a later poll, commit or close with
+        the offsets and what went wrong, or None.
+        """
+        with self._turn:
+            self._with_group().commit_async(offsets, done)
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
+        """What the group has committed of these; those without are left out."""
+        return self._with_group().committed(partitions)
+
+    def _with_group(self) -> Session:
+        if self._session is None:
+            raise ValueError("the consumer has no group; give it one: Consumer(..., group=NAME)")
+        return self._session
+
+    def _begin(self, committed: Mapping[TopicPartition, Committed | None]) -> None:
+        """Partitions that the group gave: each where it was left, or where the policy says."""
+        starts: dict[TopicPartition, Start] = {}
+        for partition, found in committed.items():
+            policy = POLICY_STARTS.get(self._out_of_range)
+            start = policy if found is None else AtOffset(found.offset)
+            if start is None:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"the group has committed no offset of {partition}, and out_of_range says to"
+                    " fail; commit one first, seek, or say earliest or latest",
+                )
+            starts[partition] = start
+        self._reader.begin(self._reader.find(starts))
+
+    def _assigned(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        wanted = list(partitions)
+        for partition in wanted:
+            if partition not in self.assignment:
+                have = sorted(self.assignment)
+                raise ValueError(f"{partition} is not assigned; assigned are {have}")
+        return wanted

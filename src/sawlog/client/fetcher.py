@@ -74,15 +74,18 @@ class Fetcher:
             if node not in self._requests:
                 self._send_to(node, {partition: wanted[partition] for partition in partitions})
 
-    def wait(self, timeout_ms: float) -> None:
-        """Until an answer begins to arrive, a pause ends or the time is up."""
+    def wait(self, timeout_ms: float, also: Iterable[int] = ()) -> None:
+        """Until an answer begins to arrive, one of these descriptors can be read, a pause ends or
+        the time is up.
+        """
         waits_ms = [timeout_ms]
         waits_ms += [request.pending.deadline.remaining_ms for request in self._requests.values()]
-        if self._pause is not None:
+        if self._pause is not None and not self._pause.has_passed:
             waits_ms.append(self._pause.remaining_ms)
         connections = [request.connection for request in self._requests.values()]
         if all(connection.is_open for connection in connections):
-            select.select(connections, [], [], min(waits_ms) / 1_000)
+            watched = [*(connection.fileno() for connection in connections), *also]
+            select.select(watched, [], [], min(waits_ms) / 1_000)
 
     def answers(self) -> list[FetchAnswer]:
         """What has come since the last time."""

@@ -13,8 +13,17 @@ KINDS = {
     "aiokafka-range": ("library_aio", "AioMember"),
     "kafka-python-range": ("library_kafka_python", "KafkaPythonMember"),
     "kafka-python-cooperative": ("library_kafka_python", "KafkaPythonMember"),
+    "sawlog-range": ("library_sawlog", "SawlogMember"),
+    "sawlog-cooperative": ("library_sawlog", "SawlogMember"),
+    "sawlog-consumer": ("library_sawlog", "SawlogMember"),
 }
-COOPERATIVE = ("confluent-cooperative", "confluent-consumer", "kafka-python-cooperative")
+COOPERATIVE = (
+    "confluent-cooperative",
+    "confluent-consumer",
+    "kafka-python-cooperative",
+    "sawlog-cooperative",
+    "sawlog-consumer",
+)
 """Those in which members keep what they keep while others come and go."""
 
 

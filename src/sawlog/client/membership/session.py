@@ -5,7 +5,7 @@ begin, and commits. For the reader's thread.
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from sawlog.client.bell import Bell
 from sawlog.client.cluster import Cluster
@@ -23,6 +23,7 @@ from sawlog.client.membership.commits import (
 from sawlog.client.membership.listener import RebalanceListener
 from sawlog.client.membership.machine import Change, GroupSettings, Subscription
 from sawlog.client.membership.speaker import Speaker
+from sawlog.client.reading import Reader
 from sawlog.client.retries import Backoff, Deadline, is_worth_another_try
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicPartition
@@ -33,12 +34,8 @@ _LAST_COMMIT_MS = 10_000  # before partitions go to others, who wait for it
 _log = EventLogger("sawlog.client.group")
 
 
-class Reading(NamedTuple):
-    """What the session does to its consumer."""
-
-    positions: Callable[[], dict[TopicPartition, int]]
-    begin: Callable[[Mapping[TopicPartition, Committed | None]], None]
-    end: Callable[[Iterable[TopicPartition]], None]
+Begin = Callable[[Mapping[TopicPartition, Committed | None]], None]
+"""Has the consumer read partitions from their committed offset on, where there is one."""
 
 
 class Session:
@@ -48,19 +45,22 @@ class Session:
         self,
         cluster: Cluster,
         settings: GroupSettings,
-        reading: Reading,
+        reader: Reader,
+        begin: Begin,
+        news: Bell,
         *,
         auto_commit_ms: float | None,
         require_stable: bool,
     ) -> None:
         self._cluster = cluster
         self._settings = settings
-        self._reading = reading
+        self._reader = reader
+        self._begin = begin
         self._auto_commit_ms = auto_commit_ms
         self._require_stable = require_stable
         self._commits = Commits(Coordinators(cluster), settings.group)
-        self.progress = reading.positions
-        self.news = Bell()
+        self._news = news
+        self.progress: Callable[[], dict[TopicPartition, int]] = lambda: dict(reader.positions)
         self._speaker: Speaker | None = None
         self._end_speaker: Any = None
         self._listener = RebalanceListener()
@@ -86,7 +86,7 @@ class Session:
         if self._speaker is not None:
             self._speaker.subscribe(subscription)
             return
-        self._speaker = Speaker(self._cluster.sibling(), self._settings, subscription, self.news)
+        self._speaker = Speaker(self._cluster.sibling(), self._settings, subscription, self._news)
         self._end_speaker = weakref.finalize(self, self._speaker.end)
 
     def unsubscribe(self, *, commits: bool = True) -> None:
@@ -107,17 +107,13 @@ class Session:
             raise failure
 
     def close(self, *, commits: bool) -> None:
-        try:
-            if commits and self._speaker is None:
-                self._commit_before_release(frozenset(self._reading.positions()))
-            self.unsubscribe(commits=commits)
-            self._commits.collect(wait=commits)
-        finally:
-            self.news.close()
+        if commits and self._speaker is None:
+            self._commit_before_release(frozenset(self._reader.positions))
+        self.unsubscribe(commits=commits)
+        self._commits.collect(wait=commits)
 
     def attend(self, deadline: Deadline) -> None:
         """Once in every turn of a poll: what the group has decided is carried out."""
-        self.news.hush()
         self._commits.collect()
         if self._speaker is not None:
             self._speaker.polled()
@@ -243,7 +239,7 @@ class Session:
         return []
 
     def _release(self, partitions: frozenset[TopicPartition]) -> None:
-        self._reading.end(partitions)
+        self._reader.end(partitions)
         self.owned -= partitions
         self._unplaced -= partitions
         for partition in partitions:
@@ -256,7 +252,7 @@ class Session:
         try:
             found = self._commits.committed(require_stable=self._require_stable, deadline=deadline)
             placed = {each: found.get(each) for each in sorted(self._unplaced)}
-            self._reading.begin(placed)
+            self._begin(placed)
         except (KafkaError, ClientError) as error:
             self._give_up = self._give_up or self._cluster.deadline()
             if not is_worth_another_try(error) or self._give_up.has_passed:

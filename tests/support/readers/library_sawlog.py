@@ -1,0 +1,97 @@
+"""A member of a group by our own client: classic (eager or cooperative) or consumer protocol."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from sawlog.client.consumer import Consumer
+from sawlog.client.errors import ClientError
+from sawlog.client.leaders import partition_of
+from sawlog.client.membership.listener import RebalanceListener
+from sawlog.client.membership.machine import GroupSettings
+from sawlog.core.errors import KafkaError
+from sawlog.core.ids import TopicPartition
+from support.readers.journal import CLOSED, JOINED, LOST, REFUSED, REVOKED, Tell
+from support.readers.member import MOST_AT_ONCE, POLL_MS, Member
+
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "range": {"protocol": "classic", "assignors": ("range",)},
+    "cooperative": {"protocol": "classic", "assignors": ("cooperative-sticky",)},
+    "consumer": {"protocol": "consumer"},
+}
+SESSION = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 500}
+
+
+class SawlogMember(Member):
+    def __init__(
+        self,
+        bootstrap: str,
+        group: str,
+        topic: str,
+        name: str,
+        tell: Tell,
+        protocol: str = "range",
+        **more: Any,
+    ) -> None:
+        super().__init__(name, tell)
+        self._topic = topic
+        self._bootstrap = bootstrap
+        self._settings = GroupSettings(group, **{**PROTOCOLS[protocol], **SESSION, **more})
+        self._consumer: Consumer | None = None
+
+    def stamp(self) -> tuple[str, int]:
+        consumer = self._consumer
+        if consumer is None or consumer._session is None or consumer._session._speaker is None:
+            return "", -1
+        identity = consumer._session._speaker.identity()
+        return ("", -1) if identity is None else identity[:2]
+
+    def read(self) -> None:
+        self._consumer = consumer = Consumer(
+            self._bootstrap, group=self._settings, auto_commit_ms=None, max_wait_ms=100
+        )
+        self.teller.say(JOINED)
+        consumer.subscribe([self._topic], listener=_Listener(self))
+        while not self.leaving.is_set():
+            self._read_some(consumer)
+        consumer.close()
+        self._consumer = None
+        self.teller.say(CLOSED)
+
+    def _read_some(self, consumer: Consumer) -> None:
+        for record in consumer.poll(POLL_MS, max_records=MOST_AT_ONCE):
+            self.teller.read(record.partition, record.offset)
+        self.teller.all_read()
+        self.commit(dict(self.teller.positions))
+
+    def released(self, what: str, partitions: list[int]) -> None:
+        self.teller.all_read()
+        if what == REVOKED:
+            self.commit(self.uncommitted(partitions))
+        self.teller.released(what, partitions)
+
+    def commit(self, positions: dict[int, int]) -> None:
+        if not positions or self._consumer is None:
+            return
+        since = time.monotonic()
+        offsets = {partition_of(self._topic, each): at for each, at in positions.items()}
+        try:
+            self._consumer.commit(offsets)
+        except (KafkaError, ClientError) as refusal:
+            self.teller.say(REFUSED, positions, since, str(refusal))
+        else:
+            self.committed(positions, since)
+
+
+class _Listener(RebalanceListener):
+    def __init__(self, member: SawlogMember) -> None:
+        self._member = member
+
+    def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self._member.teller.assigned([each.partition for each in partitions])
+
+    def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self._member.released(REVOKED, [each.partition for each in partitions])
+
+    def lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self._member.released(LOST, [each.partition for each in partitions])
