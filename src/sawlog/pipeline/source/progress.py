@@ -60,8 +60,3 @@ class Publisher:
                 reason,
             )
         self._has_warned = True
-
-
-def publish(cluster: Cluster, group: str, offsets: Mapping[TopicPartition, int]) -> bool:
-    """Once; who publishes often keeps a Publisher, which warns once and pauses after failures."""
-    return Publisher(cluster, group).publish(offsets)

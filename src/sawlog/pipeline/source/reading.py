@@ -50,6 +50,7 @@ def read_batches(settings: ReadSettings, wanted: OffsetRange) -> Iterator[pa.Rec
     """The records of the range in the columns asked for, in order."""
     check_here(settings.versions)
     cluster = _clusters.pop(settings.brokers, None) or settings.brokers.connect()
+    cluster.forget([wanted.partition.topic])  # it may have grown since the last task
     try:
         for batch in _record_batches(cluster, settings, wanted):
             if batch.num_rows:

@@ -1,0 +1,136 @@
+"""Streams over topics of a running broker, in Spark: limits, new partitions, losses, progress."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from conftest import Server
+from sawlog.client.groups import GroupAdmin
+from sawlog.client.lag import measure
+from sawlog.client.leaders import partition_of
+from support.topics import Topics, making
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+WAIT_S = 120
+
+
+@pytest.fixture
+def topics(broker: Server) -> Iterator[Topics]:
+    with making(broker.bootstrap) as found:
+        yield found
+
+
+class Job:
+    """A stream from a topic into lists, one for each batch, with a checkpoint of its own."""
+
+    def __init__(self, spark: "SparkSession", broker: Server, checkpoint: Path) -> None:
+        self.spark = spark
+        self.broker = broker
+        self.checkpoint = checkpoint
+        self.batches: list[list[int]] = []
+        self.after_batch: Callable[[], None] = lambda: None
+
+    def start(self, **options: Any) -> "StreamingQuery":
+        reader = self.spark.readStream.format("sawlog")
+        reader = reader.option("kafka.bootstrap.servers", self.broker.bootstrap)
+        return (
+            reader.options(columns="value", startingOffsets="earliest")
+            .options(**options)
+            .load()
+            .writeStream.foreachBatch(self._take)
+            .option("checkpointLocation", str(self.checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+
+    def run(self, **options: Any) -> list[list[int]]:
+        """All that there is, in batches."""
+        self.batches = []
+        query = self.start(**options)
+        try:
+            assert query.awaitTermination(WAIT_S)
+        finally:
+            query.stop()
+        return self.batches
+
+    def _take(self, rows: "DataFrame", _: int) -> None:
+        self.batches.append(sorted(int(row.value) for row in rows.collect()))
+        self.after_batch()
+
+
+@pytest.fixture
+def job(spark: "SparkSession", broker: Server, tmp_path: Path) -> Job:
+    return Job(spark, broker, tmp_path / "checkpoint")
+
+
+def test_a_stream_goes_on_where_it_was_and_finds_new_partitions(
+    job: Job, topics: Topics, topic: str
+) -> None:
+    topics.create(topic)
+    topics.write(topic, 10)
+    assert job.run(subscribe=topic, maxOffsetsPerTrigger=4) == [
+        [0, 1, 2, 3],
+        [4, 5, 6, 7],
+        [8, 9],
+    ]
+    topics.grow(topic, 2)
+    topics.write(topic, 3, 1, first=100)
+    topics.write(topic, 2, 0, first=10)
+    found = [number for batch in job.run(subscribe=topic) for number in batch]
+    assert sorted(found) == [10, 11, 100, 101, 102]
+    assert job.run(subscribe=topic) == []
+
+
+def test_the_group_knows_what_was_processed_after_every_batch(
+    job: Job, topics: Topics, topic: str
+) -> None:
+    topics.create(topic)
+    topics.write(topic, 10)
+    lags: list[int | None] = []
+
+    def look() -> None:
+        """While a batch is processed, the group has all before it."""
+        measured, refused = measure(topics.cluster, GroupAdmin(topics.cluster), [topic])
+        assert not refused
+        lags.append(measured[topic].positions[partition_of(topic, 0)].lag)
+
+    job.after_batch = look
+    job.run(subscribe=topic, maxOffsetsPerTrigger=4, **{"kafka.group.id": topic})
+    look()
+    assert lags == [10, 6, 2, 0]
+
+
+def test_records_that_retention_took_stop_the_job_unless_told_otherwise(
+    job: Job, topics: Topics, topic: str
+) -> None:
+    topics.create(topic)
+    topics.write(topic, 5)
+    job.run(subscribe=topic)
+    topics.write(topic, 10, first=5)
+    topics.cut(topic, 8)
+    with pytest.raises(StreamingQueryException) as caught:
+        job.run(subscribe=topic)
+    assert f"{topic}-0 no longer has all of the offsets 5 to 15: it begins at 8" in str(
+        caught.value
+    )
+    assert "failOnDataLoss" in str(caught.value)
+    assert job.run(subscribe=topic, failOnDataLoss=False) == [list(range(8, 15))]
+
+
+def test_spark_reports_where_the_topic_ends(job: Job, topics: Topics, topic: str) -> None:
+    topics.create(topic)
+    topics.write(topic, 5)
+    query = job.start(subscribe=topic, maxOffsetsPerTrigger=3)
+    try:
+        assert query.awaitTermination(WAIT_S)
+        sources = [progress.sources[0] for progress in query.recentProgress]
+    finally:
+        query.stop()
+    assert [json.loads(str(source.latestOffset)) for source in sources] == [{topic: {"0": 5}}] * 2
