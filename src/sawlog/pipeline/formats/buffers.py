@@ -25,6 +25,7 @@ def values_of(array: pa.Array) -> Values:
     _, bounds, data = array.buffers()
     count = len(array)
     bytes_ = np.frombuffer(data if data is not None else b"", np.uint8)
+    bytes_.setflags(write=False)  # memory that may be written is another type to compiled code
     if bounds is None or not count:
         return Values(bytes_, np.zeros(0, np.int32), np.zeros(0, np.int32))
     places = np.frombuffer(bounds, np.int32, count + 1, array.offset * 4)

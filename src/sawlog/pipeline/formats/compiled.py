@@ -19,6 +19,10 @@ Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
+LONG = cast("Callable[[Any], int]", np.int64)
+"""Makes a number one of 64 bits. Helpers are compiled for each type that they are called with, and
+a constant or a number from an array of 32 bits is another one each."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -36,8 +40,9 @@ _DIRECTORY = _kept_in()
 
 
 def helper(function: Function) -> Function:
-    """Compiled into its callers."""
-    return cast("Function", numba.njit(function))
+    """Compiled into its callers, without what Python would need to call it."""
+    compiled: Any = numba.njit
+    return cast("Function", compiled(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
 
 
 def kernel(function: Function) -> Function:

@@ -1,6 +1,6 @@
 """Cuts lines of separated fields apart, compiled, and takes the quotes out of quoted ones."""
 
-from sawlog.pipeline.formats.compiled import Bytes, Flags, Places, helper, kernel
+from sawlog.pipeline.formats.compiled import LONG, Bytes, Flags, Places, helper, kernel
 from sawlog.pipeline.formats.json_grammar import (
     ESCAPED,
     MISSING,
@@ -79,9 +79,9 @@ def cut_apart(
     """Cuts values into as many fields as there are slots: how many were so; the rest as JSON's
     `take_apart` has it. A quote of zero is none.
     """
-    good = 0
+    good = LONG(0)
     for row in range(len(begins)):
-        begin, stop = begins[row], ends[row]
+        begin, stop = LONG(begins[row]), LONG(ends[row])
         if begin < 0:
             codes[row] = -NO_VALUE
             continue
@@ -119,11 +119,11 @@ def fields(
     bounds: Places,
 ) -> int:
     """The texts of the fields wanted, one behind the other, one quote for two; their length."""
-    at = 0
+    at = LONG(0)
     for row in range(len(kinds)):
         bounds[row] = at
         if wanted[row]:
-            i = begins[row]
+            i = LONG(begins[row])
             while i < ends[row]:
                 out[at] = data[i]
                 if kinds[row] == ESCAPED and data[i] == quote:

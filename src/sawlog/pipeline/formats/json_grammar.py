@@ -7,7 +7,7 @@ by a negative code. A function gets where to begin and gives where it stopped, w
 
 import numpy as np
 
-from sawlog.pipeline.formats.compiled import Bytes, helper
+from sawlog.pipeline.formats.compiled import LONG, Bytes, helper
 
 # Kinds of what a slot holds. A string's begin and end leave its quotes out.
 MISSING, NULL, FALSE, TRUE, INTEGER, BIG_INTEGER, FLOAT = 0, 1, 2, 3, 4, 5, 6
@@ -96,18 +96,18 @@ def string(data: Bytes, i: int, stop: int) -> tuple[int, int]:
     return i, CUT_OFF
 
 
+_WORDS = np.frombuffer(b"truefalsenullNaNInfinity", np.uint8)
+
+
 @helper
-def _word(data: Bytes, i: int, stop: int, word: tuple[int, ...], kind: int) -> tuple[int, int]:
-    for k in range(len(word)):
+def _word(data: Bytes, i: int, stop: int, first: int, length: int, kind: int) -> tuple[int, int]:
+    """Behind one of the words above."""
+    for k in range(length):
         if i + k >= stop:
             return i + k, CUT_OFF
-        if data[i + k] != word[k]:
+        if data[i + k] != _WORDS[first + k]:
             return i + k, UNEXPECTED
-    return i + len(word), kind
-
-
-_TRUE, _FALSE, _NULL = tuple(b"true"), tuple(b"false"), tuple(b"null")
-_NAN, _INFINITY = tuple(b"NaN"), tuple(b"Infinity")
+    return i + length, kind
 
 
 @helper
@@ -135,7 +135,7 @@ def _number(data: Bytes, i: int, stop: int) -> tuple[int, int]:
     negative = data[i] == 45
     first = i + 1 if negative else i
     if first < stop and data[first] == 73:
-        return _word(data, first, stop, _INFINITY, FLOAT)
+        return _word(data, first, stop, LONG(16), LONG(8), LONG(FLOAT))
     i = _digits(data, first, stop)
     if i == first or (i - first > 1 and data[first] == 48):
         return i, (CUT_OFF if i >= stop and i == first else BAD_NUMBER)
@@ -166,15 +166,15 @@ def _scalar(data: Bytes, i: int, stop: int) -> tuple[int, int]:
     if c == 45 or 48 <= c <= 57:
         return _number(data, i, stop)
     if c == 116:
-        return _word(data, i, stop, _TRUE, TRUE)
+        return _word(data, i, stop, LONG(0), LONG(4), LONG(TRUE))
     if c == 102:
-        return _word(data, i, stop, _FALSE, FALSE)
+        return _word(data, i, stop, LONG(4), LONG(5), LONG(FALSE))
     if c == 110:
-        return _word(data, i, stop, _NULL, NULL)
+        return _word(data, i, stop, LONG(9), LONG(4), LONG(NULL))
     if c == 78:
-        return _word(data, i, stop, _NAN, FLOAT)
+        return _word(data, i, stop, LONG(13), LONG(3), LONG(FLOAT))
     if c == 73:
-        return _word(data, i, stop, _INFINITY, FLOAT)
+        return _word(data, i, stop, LONG(16), LONG(8), LONG(FLOAT))
     return i, UNEXPECTED
 
 

@@ -8,7 +8,7 @@ taken apart by another call, so that each level is one pass over all rows.
 import numpy as np
 import numpy.typing as npt
 
-from sawlog.pipeline.formats.compiled import Bytes, Flags, Places, helper, kernel
+from sawlog.pipeline.formats.compiled import LONG, Bytes, Flags, Places, helper, kernel
 from sawlog.pipeline.formats.json_grammar import (
     ARRAY,
     CUT_OFF,
@@ -66,7 +66,7 @@ def _hash(data: Bytes, i: int, j: int) -> int:
 def index_names(names: Bytes, bounds: Places, table: Places) -> None:
     """Fills the table of hashes, which comes full of -1."""
     for name in range(len(bounds) - 1):
-        place = _hash(names, bounds[name], bounds[name + 1]) & (len(table) - 1)
+        place = _hash(names, LONG(bounds[name]), LONG(bounds[name + 1])) & (len(table) - 1)
         while table[place] >= 0:
             place = (place + 1) & (len(table) - 1)
         table[place] = name
@@ -77,8 +77,8 @@ def _find(data: Bytes, i: int, j: int, names: Bytes, bounds: Places, table: Plac
     place = _hash(data, i, j) & (len(table) - 1)
     while table[place] >= 0:
         name = table[place]
-        if _same(data, i, j, names, bounds[name], bounds[name + 1]):
-            return int(name)
+        if _same(data, i, j, names, LONG(bounds[name]), LONG(bounds[name + 1])):
+            return LONG(name)
         place = (place + 1) & (len(table) - 1)
     return -1
 
@@ -123,8 +123,10 @@ def _object(
         if data[i] != 58:
             return i, UNEXPECTED
         i = skip(data, i + 1, stop)
-        name = order[place] if place < len(order) else -1
-        if name < 0 or not _same(data, first, last, spellings, bounds[name], bounds[name + 1]):
+        name = LONG(order[place]) if place < len(order) else -1
+        if name < 0 or not _same(
+            data, first, last, spellings, LONG(bounds[name]), LONG(bounds[name + 1])
+        ):
             name = _find(data, first, last, spellings, bounds, table)
             if place < len(order):
                 order[place] = name
@@ -177,11 +179,11 @@ def take_apart(
     """
     order = np.full(64, -1, np.int32)
     stack = np.empty(MOST_LEVELS, np.uint8)
-    good = 0
+    good = LONG(0)
     for row in range(len(begins)):
         if len(unknown[0]) and unknown[2][0] >= len(unknown[0]):
             return good
-        begin, stop = begins[row], ends[row]
+        begin, stop = LONG(begins[row]), LONG(ends[row])
         if begin < 0:
             codes[row] = -NO_VALUE
             continue
@@ -235,7 +237,16 @@ def take_apart_nested(
             return
         if kinds[row] == OBJECT:
             _, code = _object(
-                data, begins[row], ends[row], names, mode, row, slots, unknown, order, stack
+                data,
+                LONG(begins[row]),
+                LONG(ends[row]),
+                names,
+                mode,
+                row,
+                slots,
+                unknown,
+                order,
+                stack,
             )
             refused[row] = code < 0
 
@@ -248,12 +259,12 @@ def count_inside(
     those of each begin. They are known to be JSON.
     """
     stack = np.empty(MOST_LEVELS, np.uint8)
-    total = 0
+    total = LONG(0)
     for row in range(len(kinds)):
         bounds[row] = total
         if kinds[row] == wanted:
-            stop = ends[row]
-            i = skip(data, begins[row] + 1, stop)
+            stop = LONG(ends[row])
+            i = skip(data, LONG(begins[row]) + 1, stop)
             while i + 1 < stop:  # before the closing bracket
                 if wanted != ARRAY:
                     i, _ = key(data, i, stop)
@@ -280,12 +291,12 @@ def list_inside(
 ) -> None:
     """Fills the slots of all elements, or of all keys and values; one row in each of the arrays."""
     stack = np.empty(MOST_LEVELS, np.uint8)
-    at = 0
+    at = LONG(0)
     for row in range(len(kinds)):
         if kinds[row] != wanted:
             continue
-        stop = ends[row]
-        i = skip(data, begins[row] + 1, stop)
+        stop = LONG(ends[row])
+        i = skip(data, LONG(begins[row]) + 1, stop)
         while i + 1 < stop:
             if wanted != ARRAY:
                 after, kind = string(data, i + 1, stop)

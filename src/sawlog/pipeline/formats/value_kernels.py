@@ -7,7 +7,7 @@ is exact to the last bit: what cannot be had so by one operation is left to Pyth
 import numpy as np
 import numpy.typing as npt
 
-from sawlog.pipeline.formats.compiled import Bytes, Flags, Places, helper, kernel
+from sawlog.pipeline.formats.compiled import LONG, Bytes, Flags, Places, helper, kernel
 from sawlog.pipeline.formats.json_grammar import BIG_INTEGER, ESCAPED, FLOAT, INTEGER, hex4
 
 _POWERS = np.array([10.0**power for power in range(23)])
@@ -26,7 +26,7 @@ def integers(
     for row in range(len(kinds)):
         number = np.int64(0)
         if kinds[row] == INTEGER:
-            i = begins[row]
+            i = LONG(begins[row])
             is_negative = data[i] == 45
             if is_negative:
                 i += 1
@@ -41,9 +41,9 @@ def integers(
 @helper
 def _decimal(data: Bytes, i: int, stop: int) -> tuple[int, int, bool]:
     """Digits and power of ten of a number; False where they are too many, or it is not finite."""
-    number, power, after_point = 0, 0, False
+    number, power, after_point = LONG(0), LONG(0), False
     while i < stop:
-        c = int(data[i])
+        c = LONG(data[i])
         if 48 <= c <= 57:
             if number >= _LONGEST:
                 return 0, 0, False
@@ -63,9 +63,9 @@ def _decimal(data: Bytes, i: int, stop: int) -> tuple[int, int, bool]:
             i += 1
         if stop - i > 4:
             return 0, 0, False
-        written = 0
+        written = LONG(0)
         for k in range(i, stop):
-            written = written * 10 + (int(data[k]) - 48)
+            written = written * 10 + (LONG(data[k]) - 48)
         power += -written if is_negative else written
     return number, power, True
 
@@ -86,11 +86,11 @@ def doubles(
         left[row] = False
         kind = kinds[row]
         if kind in (INTEGER, FLOAT, BIG_INTEGER):
-            i = begins[row]
+            i = LONG(begins[row])
             sign = 1.0
             if data[i] == 45:
                 sign, i = -1.0, i + 1
-            number, power, is_short = _decimal(data, i, ends[row])
+            number, power, is_short = _decimal(data, i, LONG(ends[row]))
             if is_short and number <= _EXACT and -22 <= power <= 22:
                 # Both are exact, so that one operation rounds as the whole should be rounded.
                 if power < 0:
@@ -159,11 +159,11 @@ def texts(
     """The texts of the slots wanted, one behind the other; their length. Strings come without
     escapes, anything else as it is written.
     """
-    at = 0
+    at = LONG(0)
     for row in range(len(kinds)):
         bounds[row] = at
         if wanted[row]:
-            i, stop = begins[row], ends[row]
+            i, stop = LONG(begins[row]), LONG(ends[row])
             if kinds[row] == ESCAPED:
                 at = _unescape(data, i, stop, out, at)
             else:
