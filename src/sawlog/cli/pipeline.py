@@ -1,26 +1,16 @@
 """`sawlog pipeline`: topics to tables, by a file that says what lands where."""
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
-from typing import TYPE_CHECKING
-
 import click
 
-from sawlog.cli.failures import FAILED, NO_BROKER
-from sawlog.cli.output import note
-from sawlog.cli.values import TEXT
-
-if TYPE_CHECKING:
-    from sawlog.pipeline.landing.config import Pipeline
-    from sawlog.pipeline.landing.running import Outcome
-
-_file = click.argument("file", type=TEXT)
-_master = click.option(
-    "--master", type=TEXT, metavar="URL", help="Where Spark runs; else on this machine's cores."
+from sawlog.cli.pipeline_calls import (
+    exit_by,
+    file_argument,
+    load,
+    master_option,
+    require_spark,
+    stopping,
 )
+from sawlog.cli.pipeline_tables import check, compact, replay, status
 
 
 @click.group()
@@ -28,10 +18,14 @@ def pipeline() -> None:
     """Land topics in Delta tables, exactly once, and look after the tables."""
 
 
+for _command in (check, compact, replay, status):
+    pipeline.add_command(_command)
+
+
 @pipeline.command()
-@_file
+@file_argument
 @click.option("--once", is_flag=True, help="Land what there is now, then stop.")
-@_master
+@master_option
 def run(file: str, once: bool, master: str | None) -> None:
     """Land the topics of FILE in their tables, until stopped.
 
@@ -49,69 +43,3 @@ def run(file: str, once: bool, master: str | None) -> None:
     with session(wanted, master) as spark, stopping() as stop, watching(wanted) as events:
         outcomes = run_pipeline(spark, wanted, events, stop, once=once)
     exit_by(outcomes)
-
-
-def load(file: str) -> "Pipeline":
-    """The file, read and checked; what is wrong with it is a wrong call."""
-    try:
-        from sawlog.pipeline.landing.nodes import BadPipelineFile
-        from sawlog.pipeline.landing.reading import read_pipeline
-    except ImportError as error:
-        raise missing(error) from None
-    try:
-        return read_pipeline(file)
-    except BadPipelineFile as error:
-        raise click.UsageError(str(error)) from None
-
-
-def missing(error: ImportError) -> click.ClickException:
-    return click.ClickException(
-        f"the pipeline needs the package {error.name!r}, which is not installed; install"
-        " sawlog[spark]"
-    )
-
-
-def require_spark() -> None:
-    """Spark is found to be missing before anything is begun."""
-    try:
-        import pyspark
-    except ImportError as error:
-        raise missing(error) from None
-    version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
-    if version < (4, 2):
-        raise click.ClickException(
-            f"the pipeline needs PySpark 4.2 or later; {pyspark.__version__} is installed"
-        )
-
-
-@contextmanager
-def stopping() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set. A second Ctrl-C does not wait any longer."""
-    stop = threading.Event()
-    before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
-
-    def stopped(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        if stop.is_set() and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        if not stop.is_set():
-            note("sawlog: stopping; a commit that is under way is finished")
-        stop.set()
-
-    for sign in before:
-        signal.signal(sign, stopped)
-    try:
-        yield stop
-    finally:
-        for sign, handler in before.items():
-            with suppress(TypeError):  # one that was not set from Python
-                signal.signal(sign, handler)
-
-
-def exit_by(outcomes: "list[Outcome]") -> None:
-    """The exit code that the outcomes mean."""
-    from sawlog.pipeline.landing.failures import Kind
-
-    failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
-    if failures:
-        unreachable = all(failure.kind is Kind.UNREACHABLE for failure in failures)
-        click.get_current_context().exit(NO_BROKER if unreachable else FAILED)

@@ -10,6 +10,7 @@ from sawlog.pipeline.landing.failures import FATAL, Kind, LandingFailure
 
 _FIRST_WAIT_S = {
     Kind.OVERTAKEN: 0.1,
+    Kind.SET_BACK: 0.1,
     Kind.UNREACHABLE: 0.5,
     Kind.NO_TOPIC: 1.0,
     Kind.DISK_FULL: 5.0,
@@ -17,6 +18,7 @@ _FIRST_WAIT_S = {
 }
 _LONGEST_WAIT_S = {
     Kind.OVERTAKEN: 2.0,
+    Kind.SET_BACK: 30.0,
     Kind.UNREACHABLE: 5.0,
     Kind.NO_TOPIC: 2.0,
     Kind.DISK_FULL: 30.0,
@@ -25,6 +27,7 @@ _LONGEST_WAIT_S = {
 _MOST_TRIES = {Kind.OTHER: 5}
 _MOST_TRIES_ONCE = {
     Kind.OVERTAKEN: 30,
+    Kind.SET_BACK: 3,
     Kind.UNREACHABLE: 1,
     Kind.NO_TOPIC: 1,
     Kind.DISK_FULL: 1,

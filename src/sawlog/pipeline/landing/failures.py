@@ -14,6 +14,7 @@ from sawlog.client.cluster import NoSuchTopic
 from sawlog.client.errors import UNANSWERED, ClientError
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.pipeline.tables.errors import Overtaken, TableError, TooContended
+from sawlog.pipeline.tables.following import TakenOut
 
 _LINE = re.compile(r"^\s*(?:[\w.]+(?:Error|Exception|Failure|Interrupt)\w*): (.+)$", re.MULTILINE)
 _TOLD = re.compile(r"<sawlog:([a-z-]+)>(.*?)</sawlog>", re.DOTALL)
@@ -27,6 +28,7 @@ class Kind(Enum):
     OVERTAKEN = "overtaken"  # another driver moved the table: start over from where it is
     UNREACHABLE = "unreachable"  # no broker answers: wait for one
     NO_TOPIC = "no-topic"  # the topic, or the table that a query reads, is not there yet: wait
+    SET_BACK = "set-back"  # a table that a query reads lost rows or its history: begin it anew
     DISK_FULL = "disk-full"  # wait for room
     LOST = "lost"  # records that were to land are gone: for somebody to decide
     TOPIC_GONE = "topic-gone"  # deleted, or another one by the same name
@@ -55,6 +57,8 @@ def classify(error: BaseException) -> LandingFailure:
         return error
     if isinstance(error, Overtaken | TooContended):
         return LandingFailure(Kind.OVERTAKEN, str(error))
+    if isinstance(error, TakenOut):
+        return LandingFailure(Kind.SET_BACK, str(error))
     if isinstance(error, TableError):
         return LandingFailure(Kind.REFUSED, str(error))
     if isinstance(error, OSError) and error.errno in _FULL:
@@ -93,6 +97,8 @@ def unwrap(text: str) -> LandingFailure:
     told = _TOLD.search(text)
     if told is not None:
         return LandingFailure(Kind(told[1]), told[2])
+    if "TakenOut:" in text or "TableError: version" in text or "is gone: it was replaced" in text:
+        return LandingFailure(Kind.SET_BACK, "a table that it reads was set back or cleaned up")
     if "No space left on device" in text:
         return LandingFailure(Kind.DISK_FULL, "no room is left on the disk")
     lines = [line.strip() for line in _LINE.findall(text)] or text.strip().splitlines() or ["?"]

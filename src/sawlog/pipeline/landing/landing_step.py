@@ -110,6 +110,9 @@ class LandingStep:
         query = (writer.trigger(availableNow=True) if once else writer).start()
         return LandingRun(query, committer, publishing, checkpoint)
 
+    def begin_anew(self) -> None:
+        """There is nothing to forget: every life begins by what the table tells."""
+
     def _landed(self, batch: Landed) -> None:
         self._moved(batch.ends)
         self._events.landed(self.name, batch)

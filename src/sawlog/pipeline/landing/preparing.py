@@ -21,9 +21,11 @@ from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.landing.planner import check_topic_id
 from sawlog.pipeline.landing.replay_marks import replays_of
 from sawlog.pipeline.source.positions import Offsets
+from sawlog.pipeline.tables.columns import storable
 from sawlog.pipeline.tables.errors import CannotWiden, TableExists
 from sawlog.pipeline.tables.partitioning import parse
 from sawlog.pipeline.tables.table import Table
+from sawlog.pipeline.tables.widening import widened
 
 GROUP = "sawlog.group"
 TOPIC_ID = "sawlog.topicId."
@@ -41,9 +43,11 @@ def prepare(cluster: Cluster, config: LandedTable) -> Ready:
     """Creates what is missing; LandingFailure, KafkaError or TableError where it cannot begin."""
     topic = _topic(cluster, config)
     if not Table.exists(config.path):
-        _create(cluster, config, topic)
+        partitions = [partition_of(topic.name, index) for index in topic.partitions]
+        create_at(config, topic, resolve_starts(cluster, config, partitions))
     table = Table.open(config.path)
-    _check(table, config, topic)
+    check_table(table, config, topic)
+    table.widen(first_columns(config))
     dead = open_dead(config.dead_path, DEAD)
     replays = replays_of(config.group, table.state.transactions)
     if replays_of(config.group, dead.state.transactions) != replays:
@@ -63,8 +67,8 @@ def _topic(cluster: Cluster, config: LandedTable) -> Topic:
     return cluster.topic(config.topic)
 
 
-def _create(cluster: Cluster, config: LandedTable, topic: Topic) -> None:
-    partitions = [partition_of(topic.name, index) for index in topic.partitions]
+def create_at(config: LandedTable, topic: Topic, starts: Offsets) -> None:
+    """An empty table that knows where it begins."""
     properties = {GROUP: config.group}
     if topic.has_id:
         properties[TOPIC_ID + topic.name] = format_topic_id(topic.id)
@@ -73,7 +77,7 @@ def _create(cluster: Cluster, config: LandedTable, topic: Topic) -> None:
             config.path,
             first_columns(config),
             config.partition_by,
-            resolve_starts(cluster, config, partitions),
+            starts,
             config.group,
             properties,
         )
@@ -98,9 +102,9 @@ def resolve_starts(
     }
 
 
-def _check(table: Table, config: LandedTable, topic: Topic) -> None:
-    properties: dict[str, str] = table.state.metadata.get("configuration", {})
-    group = properties.get(GROUP)
+def refuse_others(table: Table, config: LandedTable) -> None:
+    """A table that this landing did not make is none of its business."""
+    group = _properties(table).get(GROUP)
     if group is None:
         raise _refused(f"the table in {config.path} was not made by a landing; use another name")
     if group != config.group:
@@ -108,7 +112,14 @@ def _check(table: Table, config: LandedTable, topic: Topic) -> None:
             f"the table in {config.path} is filled by the group {group!r}, the file says"
             f" {config.group!r}: with another group all would land twice; say group: {group}"
         )
-    told = properties.get(TOPIC_ID + topic.name)
+
+
+def check_table(table: Table, config: LandedTable, topic: Topic) -> None:
+    """LandingFailure where the table and the file do not belong together. A schema that the file
+    grew by columns is none.
+    """
+    refuse_others(table, config)
+    told = _properties(table).get(TOPIC_ID + topic.name)
     check_topic_id(topic.name, parse_topic_id(told) if told else NO_TOPIC_ID, topic.id)
     wanted = [parse(entry) for entry in config.partition_by]
     if wanted != table.partition_by:
@@ -117,18 +128,17 @@ def _check(table: Table, config: LandedTable, topic: Topic) -> None:
             f"the table in {config.path} is partitioned by {has}, the file says otherwise; that"
             " cannot be changed: land it in a table of another name"
         )
-    _check_columns(table, config)
-
-
-def _check_columns(table: Table, config: LandedTable) -> None:
-    """A schema that the file grew by columns widens the table; another type is refused."""
     try:
-        table.widen(first_columns(config))
+        widened(table.schema, storable(first_columns(config)))
     except CannotWiden as error:
         raise _refused(
             f"the schema of {config.name!r} is not that of its table: {error}; what a table has"
             " cannot be changed: land it in a table of another name"
         ) from None
+
+
+def _properties(table: Table) -> dict[str, str]:
+    return table.state.metadata.get("configuration") or {}
 
 
 def _refused(text: str) -> LandingFailure:

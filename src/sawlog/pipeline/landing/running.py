@@ -45,6 +45,9 @@ class Step(Protocol):
     def begin(self, *, once: bool) -> Run:
         """Starts a query from where the table is."""
 
+    def begin_anew(self) -> None:
+        """Forgets what the table does not tell; asked for where that is of no use any more."""
+
 
 class Outcome(NamedTuple):
     name: str
@@ -108,6 +111,8 @@ class Supervised:
             self.outcome = Outcome(self.name, failure)
             self._events.said(self.name, f"stopped: {failure.message}")
             return
+        if failure.kind is Kind.SET_BACK:
+            self._step.begin_anew()
         self._begin_at_s = time.monotonic() + decided.after_s
         text = f"{failure.message}; {_NEXT[failure.kind]}"
         if text != self._said:
@@ -117,6 +122,7 @@ class Supervised:
 
 _NEXT = {
     Kind.OVERTAKEN: "going on from where the table is",
+    Kind.SET_BACK: "beginning anew over all rows",
     Kind.UNREACHABLE: "waiting for the brokers",
     Kind.NO_TOPIC: "waiting for it",
     Kind.DISK_FULL: "waiting for room",

@@ -80,9 +80,12 @@ def build_session(pipeline: Pipeline, master: str | None) -> "SparkSession":
 
 
 def register(spark: "SparkSession") -> None:
+    """The sources that are not found by name: Spark knows one for each package."""
     from sawlog.pipeline.landing.source import LandingSource
+    from sawlog.pipeline.tables.spark_source import TableSource
 
     spark.dataSource.register(LandingSource)
+    spark.dataSource.register(TableSource)
 
 
 def _quiet() -> str:

@@ -1,13 +1,15 @@
 """A whole file at work: its landings, then its queries, or all at once where it does not end."""
 
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sawlog.pipeline.landing.config import Pipeline
+from sawlog.pipeline.landing.config import Pipeline, QueryTable
 from sawlog.pipeline.landing.events import Events
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.landing.landing_step import LandingStep
 from sawlog.pipeline.landing.monitoring import Monitor
+from sawlog.pipeline.landing.query_step import QueryStep
 from sawlog.pipeline.landing.running import Outcome, run_steps
 from sawlog.pipeline.source.environment import ExecutorDiffers, check_executors
 from sawlog.pipeline.tables.sweeping import sweep
@@ -36,8 +38,33 @@ def run_pipeline(
         return [Outcome(table.name, failure) for table in pipeline.tables]
     sweep_tables(pipeline, events)
     landings = [LandingStep(spark, pipeline, table, events) for table in pipeline.landed]
+    queries = [QueryStep(spark, pipeline, table, events) for table in in_order(pipeline.queries)]
     with Monitor(pipeline.brokers, landings, events):
-        return run_steps(landings, events, stop, once=once)
+        if not once:
+            return run_steps([*landings, *queries], events, stop, once=False)
+        outcomes = run_steps(landings, events, stop, once=True)
+        for query in queries:  # each over all that those before it have made
+            if stop.is_set():
+                break
+            outcomes += run_steps([query], events, stop, once=True)
+        return outcomes
+
+
+def in_order(queries: Sequence[QueryTable]) -> list[QueryTable]:
+    """Each behind those that it reads; there are no circles."""
+    by_name = {query.name: query for query in queries}
+    ordered: dict[str, QueryTable] = {}
+
+    def add(query: QueryTable) -> None:
+        for name in query.tables:
+            if name in by_name and name not in ordered:
+                add(by_name[name])
+        ordered[query.name] = query
+
+    for query in queries:
+        if query.name not in ordered:
+            add(query)
+    return list(ordered.values())
 
 
 def sweep_tables(pipeline: Pipeline, events: Events) -> None:

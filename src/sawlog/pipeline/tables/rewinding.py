@@ -19,9 +19,15 @@ from sawlog.pipeline.tables.table import Already, Committed, Table
 
 
 def rewind(
-    table: Table, pipeline: str, starts: Mapping[TopicPartition, int]
+    table: Table,
+    pipeline: str,
+    starts: Mapping[TopicPartition, int],
+    marks: Mapping[str, int] | None = None,
 ) -> Committed | Already:
-    """TableError where the table is not yet as far as one of the offsets: rows would be lost."""
+    """TableError where the table is not yet as far as one of the offsets: rows would be lost. The
+    versions of other applications in `marks` are set in the same version.
+    """
+    others = dict(marks or {})
 
     def is_done(state: State) -> bool:
         stored = offsets_of(pipeline, state.transactions)
@@ -31,7 +37,10 @@ def rewind(
                     f"{table.path} has {partition} up to offset {stored.get(partition, 0)}: it"
                     f" cannot be set back to {start}"
                 )
-        return all(stored.get(partition, 0) == start for partition, start in starts.items())
+        is_there = all(stored.get(partition, 0) == start for partition, start in starts.items())
+        return is_there and all(
+            state.transactions.get(name, 0) >= version for name, version in others.items()
+        )
 
     return rewrite(
         table,
@@ -41,7 +50,8 @@ def rewind(
             keep=lambda batch: batch.filter(pc.invert(_is_beyond(batch, starts))),
             insert=None,
             transactions={
-                application_id(pipeline, partition): start for partition, start in starts.items()
+                **{application_id(pipeline, tp): start for tp, start in starts.items()},
+                **others,
             },
             is_done=is_done,
         ),

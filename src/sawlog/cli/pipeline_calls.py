@@ -1,0 +1,89 @@
+"""What the commands of `sawlog pipeline` share: the file, Spark, a way to stop, exit codes."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from sawlog.cli.failures import FAILED, NO_BROKER
+from sawlog.cli.output import note
+from sawlog.cli.values import TEXT
+
+if TYPE_CHECKING:
+    from sawlog.pipeline.landing.config import Pipeline
+    from sawlog.pipeline.landing.running import Outcome
+
+file_argument = click.argument("file", type=TEXT)
+master_option = click.option(
+    "--master", type=TEXT, metavar="URL", help="Where Spark runs; else on this machine's cores."
+)
+
+
+def load(file: str) -> "Pipeline":
+    """The file, read and checked; what is wrong with it is a wrong call."""
+    try:
+        from sawlog.pipeline.landing.nodes import BadPipelineFile
+        from sawlog.pipeline.landing.reading import read_pipeline
+    except ImportError as error:
+        raise missing(error) from None
+    try:
+        return read_pipeline(file)
+    except BadPipelineFile as error:
+        raise click.UsageError(str(error)) from None
+
+
+def missing(error: ImportError) -> click.ClickException:
+    return click.ClickException(
+        f"the pipeline needs the package {error.name!r}, which is not installed; install"
+        " sawlog[spark]"
+    )
+
+
+def require_spark() -> None:
+    """Spark is found to be missing before anything is begun."""
+    try:
+        import pyspark
+    except ImportError as error:
+        raise missing(error) from None
+    version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+    if version < (4, 2):
+        raise click.ClickException(
+            f"the pipeline needs PySpark 4.2 or later; {pyspark.__version__} is installed"
+        )
+
+
+@contextmanager
+def stopping() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set. A second Ctrl-C does not wait any longer."""
+    stop = threading.Event()
+    before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
+
+    def stopped(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if not stop.is_set():
+            note("sawlog: stopping; a commit that is under way is finished")
+        stop.set()
+
+    for sign in before:
+        signal.signal(sign, stopped)
+    try:
+        yield stop
+    finally:
+        for sign, handler in before.items():
+            with suppress(TypeError):  # one that was not set from Python
+                signal.signal(sign, handler)
+
+
+def exit_by(outcomes: "list[Outcome]") -> None:
+    """The exit code that the outcomes mean."""
+    from sawlog.pipeline.landing.failures import Kind
+
+    failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
+    if failures:
+        unreachable = all(failure.kind is Kind.UNREACHABLE for failure in failures)
+        click.get_current_context().exit(NO_BROKER if unreachable else FAILED)

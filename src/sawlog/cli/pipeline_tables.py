@@ -1,0 +1,260 @@
+"""`sawlog pipeline check`, `status`, `compact` and `replay`: looking after the tables of a file."""
+
+import re
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sawlog.cli.options import json_option
+from sawlog.cli.output import counted, note, print_json, print_table
+from sawlog.cli.pipeline_calls import (
+    exit_by,
+    file_argument,
+    load,
+    master_option,
+    missing,
+    require_spark,
+    stopping,
+)
+from sawlog.cli.starts import TimePoint
+from sawlog.cli.values import TEXT
+from sawlog.client.cluster import Cluster
+from sawlog.client.consumer import AtOffset, AtTime
+
+if TYPE_CHECKING:
+    from sawlog.pipeline.landing.config import LandedTable, Pipeline
+    from sawlog.pipeline.landing.replaying import From
+    from sawlog.pipeline.landing.status import TableStatus
+
+_TIMEOUT_MS = 5_000
+_DEFAULT_FILE = "pipeline.yaml"
+_OFFSETS = re.compile(r"\d+:\d+(?:,\d+:\d+)*")
+
+
+def _cluster(pipeline: "Pipeline") -> Cluster:
+    return Cluster(
+        pipeline.brokers,
+        client_id="sawlog-pipeline",
+        timeout_ms=_TIMEOUT_MS,
+        request_timeout_ms=_TIMEOUT_MS,
+    )
+
+
+@click.command()
+@file_argument
+def check(file: str) -> None:
+    """Read FILE, its schemas and its tables, and say what a run would meet; change nothing."""
+    from sawlog.pipeline.landing.checking import check_table
+
+    wanted = load(file)
+    problems = 0
+    with _cluster(wanted) as cluster:
+        for table in wanted.tables:
+            found = check_table(cluster, table)
+            problems += found.is_problem
+            note(f"{table.name}: {found.text}")
+    if problems:
+        click.get_current_context().exit(1)
+
+
+@click.command()
+@file_argument
+@json_option
+def status(file: str, as_json: bool) -> None:
+    """Show the tables of FILE: how far they are, how far behind, how fast, how many files."""
+    from sawlog.pipeline.landing.config import LandedTable
+    from sawlog.pipeline.landing.status import status_of, topic_ends
+
+    wanted = load(file)
+    found = []
+    with _cluster(wanted) as cluster:
+        for table in wanted.tables:
+            ends = topic_ends(cluster, table) if isinstance(table, LandedTable) else None
+            found.append(status_of(table, ends))
+    if as_json:
+        print_json([_as_json(entry) for entry in found])
+        return
+    columns = ("table", "topic", "offset", "lag", "rows", "rows/s", "last commit", "version",
+               "files", "small", "MB", "dead letters")  # fmt: skip
+    print_table(columns, [_row(entry) for entry in found])
+
+
+def _row(entry: "TableStatus") -> tuple[Any, ...]:
+    rate = None if entry.rows_per_s is None else round(entry.rows_per_s, 1)
+    size = None if entry.size is None else round(entry.size / 1e6, 1)
+    return (
+        entry.table, entry.topic, entry.offset, entry.lag, entry.rows, rate,
+        _ago(entry.committed_ms), entry.version, entry.files, entry.small_files, size,
+        entry.dead_letters,
+    )  # fmt: skip
+
+
+def _ago(at_ms: int | None) -> str | None:
+    if at_ms is None:
+        return None
+    seconds = max(0, int(time.time() - at_ms / 1_000))
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds // length}{unit} ago"
+    return f"{seconds}s ago"
+
+
+def _as_json(entry: "TableStatus") -> dict[str, Any]:
+    at = entry.committed_ms
+    return {
+        "table": entry.table,
+        "topic": entry.topic,
+        "version": entry.version,
+        "offset": entry.offset,
+        "lag": entry.lag,
+        "rows": entry.rows,
+        "rows_per_s": entry.rows_per_s,
+        "last_commit": None if at is None else datetime.fromtimestamp(at / 1e3, UTC).isoformat(),
+        "files": entry.files,
+        "small_files": entry.small_files,
+        "bytes": entry.size,
+        "dead_letters": entry.dead_letters,
+        "partitions": [
+            {"partition": tp.partition, "offset": at, "end": (entry.ends or {}).get(tp)}
+            for tp, at in sorted((entry.offsets or {}).items())
+        ],
+    }
+
+
+@click.command()
+@click.argument("what", metavar="FILE|TABLE", type=TEXT)
+@click.option("--target", type=TEXT, default="128MB", show_default=True, help="A size to aim at.")
+@master_option
+def compact(what: str, target: str, master: str | None) -> None:
+    """Merge small files of the tables of FILE, or of the TABLE in that directory, with Spark.
+
+    Nobody has to stop for it: landings and readers go on.
+    """
+    try:
+        from sawlog.pipeline.landing.nodes import parse_size
+        from sawlog.pipeline.tables.compaction import compact as merge
+        from sawlog.pipeline.tables.table import Table
+    except ImportError as error:
+        raise missing(error) from None
+    try:
+        target_bytes = parse_size(target)
+    except ValueError as error:
+        raise click.UsageError(f"--target: {error}") from None
+    wanted, paths = _places(what)
+    require_spark()
+    from sawlog.pipeline.landing.session import session
+
+    with session(wanted, master) as spark:
+        for name, path in paths:
+            if not Table.exists(path):
+                note(f"{name}: is not there yet")
+                continue
+            done = merge(spark, path, target_bytes)
+            text = f"{counted(done.files_before, 'file')} became {done.files_after}"
+            lost = f", {counted(done.overtaken, 'group')} left: others changed them meanwhile"
+            note(f"{name}: {text}{lost if done.overtaken else ''}")
+
+
+def _places(what: str) -> "tuple[Pipeline, list[tuple[str, str]]]":
+    from sawlog.pipeline.landing.config import LandedTable, Pipeline
+
+    if Path(what).is_dir():
+        path = str(Path(what).resolve())
+        return Pipeline(path, "", path, ()), [(what, path)]
+    wanted = load(what)
+    paths = [(table.name, table.path) for table in wanted.tables]
+    dead = [(f"{t.name}, dead letters", t.dead_path) for t in wanted.tables
+            if isinstance(t, LandedTable)]  # fmt: skip
+    return wanted, paths + dead
+
+
+class ReplayFrom(click.ParamType["From"]):
+    """`earliest`, `17`, `0:17,1:20`, `2025-01-31T12:00`, `15m` (ago)."""
+
+    name = "from"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> "From":
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return]  # converted already
+        if value.isascii() and value.isdigit() and int(value) < 2**63:
+            return AtOffset(int(value))
+        if _OFFSETS.fullmatch(value):
+            pairs = [pair.split(":") for pair in value.split(",")]
+            return {int(index): int(offset) for index, offset in pairs}
+        found: AtTime = TimePoint().convert(value, param, ctx)
+        return found
+
+
+@click.command()
+@click.argument("table", type=TEXT)
+@click.option(
+    "--from",
+    "start",
+    type=ReplayFrom(),
+    required=True,
+    metavar="TIME|OFFSETS",
+    help="A time, a time ago (2h), an offset, or one for each partition (0:17,1:20).",
+)
+@click.option("--into", type=TEXT, metavar="NEW", help="A new table; else the same one.")
+@click.option(
+    "-f",
+    "--file",
+    type=TEXT,
+    default=_DEFAULT_FILE,
+    show_default=True,
+    help="The file that has the table.",
+)
+@master_option
+def replay(table: str, start: "From", into: str | None, file: str, master: str | None) -> None:
+    """Land TABLE again from a time or from offsets on, without doubles.
+
+    Rows from there on are taken out of the table and landed again; with --into they land in a new
+    table, and the old one stays as it is. A landing may run meanwhile.
+    """
+    wanted = load(file)
+    config = _landed(wanted, table)
+    require_spark()
+    from sawlog.cli.pipeline_progress import watching
+    from sawlog.pipeline.landing.failures import LandingFailure
+    from sawlog.pipeline.landing.replaying import (
+        create_replayed,
+        replayed_into,
+        resolve,
+        set_back,
+    )
+    from sawlog.pipeline.landing.session import session
+    from sawlog.pipeline.landing.whole import run_pipeline
+
+    try:
+        with _cluster(wanted) as cluster:
+            starts = resolve(cluster, config.topic, start)
+            if into is None:
+                back = set_back(config, starts)
+                text = ", ".join(f"{tp.partition}:{at}" for tp, at in back.items())
+                note(f"{config.name}: set back to {text or 'where it is'}")
+            else:
+                config = replayed_into(config, into)
+                create_replayed(cluster, config, starts)
+    except LandingFailure as failure:
+        raise click.ClickException(failure.message) from None
+    only = replace(wanted, tables=(config,))
+    with session(only, master) as spark, stopping() as stop, watching(only) as events:
+        outcomes = run_pipeline(spark, only, events, stop, once=True)
+    exit_by(outcomes)
+
+
+def _landed(wanted: "Pipeline", name: str) -> "LandedTable":
+    from sawlog.core.config_notices import near_names
+
+    found = next((table for table in wanted.landed if table.name == name), None)
+    if found is None:
+        names = [table.name for table in wanted.landed]
+        near = near_names(name, names) or f"; there are {', '.join(names)}"
+        raise click.UsageError(f"{wanted.file} has no table {name!r} of a topic{near}")
+    return found

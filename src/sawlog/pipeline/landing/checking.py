@@ -1,0 +1,42 @@
+"""A look at what a run of the file would meet, without changing anything."""
+
+from typing import NamedTuple
+
+from sawlog.client.cluster import Cluster
+from sawlog.client.errors import ClientError
+from sawlog.core.errors import KafkaError
+from sawlog.pipeline.formats import parser
+from sawlog.pipeline.formats.outcome import FormatError
+from sawlog.pipeline.formats.rows import value_schema
+from sawlog.pipeline.landing.columns import declared, first_columns, format_of
+from sawlog.pipeline.landing.config import LandedTable, QueryTable
+from sawlog.pipeline.landing.failures import LandingFailure, classify
+from sawlog.pipeline.landing.preparing import check_table as check_existing
+from sawlog.pipeline.tables.errors import TableError
+from sawlog.pipeline.tables.partitioning import parse, with_partitions
+from sawlog.pipeline.tables.table import Table
+
+
+class Found(NamedTuple):
+    text: str
+    is_problem: bool
+
+
+def check_table(cluster: Cluster, config: LandedTable | QueryTable) -> Found:
+    """What can be known now, in a line."""
+    if isinstance(config, QueryTable):
+        reads = ", ".join([*config.tables, *config.topics])
+        return Found(f"a query over {reads}; Spark checks it when it runs", False)
+    try:
+        columns = first_columns(config)
+        parser(format_of(config), value_schema(columns), widen=declared(config) is None)
+        with_partitions(columns, [parse(entry) for entry in config.partition_by])
+        topic = cluster.topic(config.topic)
+        if Table.exists(config.path):
+            table = Table.open(config.path)
+            check_existing(table, config, topic)
+            at = sum(table.offsets(config.group).values())
+            return Found(f"goes on at offset {at} of {config.topic!r}", False)
+    except (LandingFailure, FormatError, TableError, KafkaError, ClientError) as error:
+        return Found(classify(error).message, True)
+    return Found(f"will be made from {len(topic.partitions)} partitions of {config.topic!r}", False)

@@ -1,0 +1,221 @@
+"""One query of the file: SQL over tables and topics as streams, committed batch by batch.
+
+Its checkpoint lies in the lake, because a query has a state that its table does not tell. Where the
+checkpoint is gone, or a table that it reads was set back, the query begins anew over all rows.
+"""
+
+import json
+import os
+import shutil
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from sawlog.pipeline.landing.committing import Landed
+from sawlog.pipeline.landing.config import Pipeline, QueryTable
+from sawlog.pipeline.landing.events import Events
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.query_tables import (
+    Written,
+    add_batch,
+    arrow_schema,
+    is_new_to,
+    merge_batch,
+    open_query_table,
+)
+from sawlog.pipeline.tables.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+TABLE_SOURCE = "sawlog-table"
+
+
+class QueryCommitter:
+    """What `foreachBatch` calls, for one life of the query."""
+
+    def __init__(self, step: "QueryStep", table: Table, query_id: str) -> None:
+        self._step = step
+        self._table = table
+        self._query_id = query_id
+        self._lock = threading.Lock()
+        self._takes_more = True
+        self.failure: BaseException | None = None
+        self.rows = 0
+
+    def __call__(self, frame: "DataFrame", batch_id: int) -> None:
+        try:
+            began_s = time.monotonic()
+            with self._lock:
+                written = self._commit(frame, batch_id) if self._takes_more else None
+            if written is not None:
+                self.rows += written.rows
+                self._step.wrote(written, time.monotonic() - began_s)
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def refuse_more(self) -> None:
+        with self._lock:
+            self._takes_more = False
+
+    def _commit(self, frame: "DataFrame", batch_id: int) -> Written | None:
+        config = self._step.config
+        self._table.refresh()
+        is_new = is_new_to(self._table, self._query_id)
+        if config.key and not (is_new and not config.topics):
+            return merge_batch(self._table, frame, config.key, self._query_id, batch_id)
+        if is_new and config.topics and not config.key:
+            raise LandingFailure(
+                Kind.REFUSED,
+                f"the checkpoint of {config.name!r} is gone, and its table has rows of the topics"
+                " that it reads: they would be doubled; delete the table as well to begin anew",
+            )
+        return add_batch(self._table, frame, self._query_id, batch_id, replace=is_new)
+
+
+class QueryRun:
+    def __init__(self, query: "StreamingQuery", committer: QueryCommitter) -> None:
+        self.query = query
+        self._committer = committer
+
+    @property
+    def failure(self) -> BaseException | None:
+        return self._committer.failure
+
+    @property
+    def rows(self) -> int:
+        return self._committer.rows
+
+    def stop(self) -> None:
+        self._committer.refuse_more()
+        self.query.stop()
+
+
+class QueryStep:
+    def __init__(
+        self, spark: "SparkSession", pipeline: Pipeline, config: QueryTable, events: Events
+    ) -> None:
+        self._spark = spark
+        self._pipeline = pipeline
+        self.config = config
+        self._events = events
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    def begin(self, *, once: bool) -> QueryRun:
+        config = self.config
+        frame = self._frame()
+        schema = arrow_schema(frame)
+        for key in config.key:
+            if key not in schema.names:
+                raise _refused(
+                    f"the query of {config.name!r} has no column {key!r}, which 'key' names; it"
+                    f" has {', '.join(schema.names)}"
+                )
+        table = open_query_table(config.path, schema, config.partition_by, config.name)
+        committer = QueryCommitter(self, table, make_checkpoint(config.checkpoint))
+        writer = (
+            frame.writeStream.queryName(f"query {config.name}")
+            .option("checkpointLocation", f"file://{config.checkpoint}")
+            .outputMode("update" if config.key else "append")
+            .foreachBatch(committer)
+        )
+        trigger = (
+            {"availableNow": True} if once else {"processingTime": f"{config.every_s} seconds"}
+        )
+        try:
+            query = writer.trigger(**trigger).start()
+        except Exception as error:
+            raise self._explained(error) from error
+        return QueryRun(query, committer)
+
+    def wrote(self, written: Written, seconds: float) -> None:
+        landed = Landed(
+            written.version, written.rows, 0, 0, written.files, written.file_bytes, seconds, {}
+        )
+        self._events.landed(self.name, landed)
+
+    def begin_anew(self) -> None:
+        """Forgets how far the query was; its first batch will hold everything."""
+        shutil.rmtree(self.config.checkpoint, ignore_errors=True)
+
+    def _frame(self) -> "DataFrame":
+        """The query over streams. Views live only as long as the query is read."""
+        views: list[str] = []
+        try:
+            for name in self.config.tables:
+                self._view(name, self._table_stream(name))
+                views.append(name)
+            for topic in self.config.topics:
+                self._view(topic, self._topic_stream(topic))
+                views.append(topic)
+            frame = self._spark.sql(self.config.sql)
+        except LandingFailure:
+            raise
+        except Exception as error:
+            raise self._explained(error) from error
+        finally:
+            for view in views:
+                self._spark.catalog.dropTempView(view)
+        if not frame.isStreaming:
+            raise _refused(f"the query of {self.name!r} reads no table or topic of the file")
+        return frame
+
+    def _view(self, name: str, frame: "DataFrame") -> None:
+        for column, delay_s in self.config.watermark.items():
+            if column in frame.columns:
+                frame = frame.withWatermark(column, f"{delay_s} seconds")
+        frame.createOrReplaceTempView(f"`{name}`")
+
+    def _table_stream(self, name: str) -> "DataFrame":
+        source = self._pipeline.table(name)
+        assert source is not None, name
+        if not Table.exists(source.path):
+            raise LandingFailure(Kind.NO_TOPIC, f"the table {name!r} is not there yet")
+        return self._spark.readStream.format(TABLE_SOURCE).option("path", source.path).load()
+
+    def _topic_stream(self, topic: str) -> "DataFrame":
+        return (
+            self._spark.readStream.format("sawlog")
+            .option("kafka.bootstrap.servers", self._pipeline.brokers)
+            .option("subscribe", topic)
+            .option("startingOffsets", "earliest")
+            .load()
+        )
+
+    def _explained(self, error: Exception) -> LandingFailure:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        return _refused(f"the query of {self.name!r}: {lines[0]}")
+
+
+def make_checkpoint(path: str) -> str:
+    """The id of the query whose checkpoint this is. A new one gets its id here, in the form in
+    which Spark looks for it, so that it is known before the first batch.
+    """
+    import uuid
+
+    file = os.path.join(path, "metadata")
+    try:
+        with open(file, encoding="utf-8") as opened:
+            return str(json.load(opened)["id"])
+    except FileNotFoundError:
+        pass
+    except (ValueError, KeyError):
+        shutil.rmtree(path, ignore_errors=True)  # torn: of no use to Spark either
+    os.makedirs(path, exist_ok=True)
+    query_id = str(uuid.uuid4())
+    aside = f"{file}.{query_id}"
+    with open(aside, "w", encoding="utf-8") as opened:
+        json.dump({"id": query_id}, opened)
+        opened.flush()
+        os.fsync(opened.fileno())
+    os.rename(aside, file)
+    return query_id
+
+
+def _refused(text: str) -> LandingFailure:
+    return LandingFailure(Kind.REFUSED, text)

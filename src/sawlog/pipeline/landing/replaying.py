@@ -1,0 +1,101 @@
+"""Landing again from an offset or a time on, without doubles: into the same table or a new one.
+
+Into the same table: the rows from there on are taken out and the table is set back, in one version.
+The dead letters are set back before it, and both count replays, so that a landing that runs beside
+does not take one for the other (`replay_marks.py`). Then lands what always lands: from where the
+table is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sawlog.client.cluster import Cluster
+from sawlog.client.consumer import AtOffset, AtTime
+from sawlog.client.leaders import partition_of
+from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
+from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.landing.config import LandedTable
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.preparing import create_at, refuse_others
+from sawlog.pipeline.landing.replay_marks import replays_id, replays_of
+from sawlog.pipeline.source.positions import Offsets
+from sawlog.pipeline.tables.rewinding import rewind
+from sawlog.pipeline.tables.table import Table
+
+From = AtOffset | AtTime | Mapping[int, int]
+
+
+def resolve(cluster: Cluster, topic: str, start: From) -> Offsets:
+    """An offset for each partition that is named, or for all. What the broker has no longer is
+    refused: it could be taken out, but not be landed again.
+    """
+    indexes = cluster.topic(topic).partitions
+    partitions = [partition_of(topic, index) for index in indexes]
+    if isinstance(start, AtTime):
+        found = list_offsets(cluster, dict.fromkeys(partitions, start.timestamp_ms))
+        ends = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
+        return {
+            tp: ends[tp].offset if told.offset < 0 else told.offset for tp, told in found.items()
+        }
+    if isinstance(start, AtOffset):
+        wanted = dict.fromkeys(partitions, start.offset)
+    else:
+        wanted = {partition_of(topic, index): offset for index, offset in start.items()}
+    unknown = sorted(partition.partition for partition in wanted.keys() - set(partitions))
+    if unknown:
+        raise _refused(f"the topic {topic!r} has the partitions 0 to {len(partitions) - 1}, not"
+                       f" {', '.join(map(str, unknown))}")  # fmt: skip
+    firsts = list_offsets(cluster, dict.fromkeys(wanted, EARLIEST))
+    for partition, offset in sorted(wanted.items()):
+        if offset < firsts[partition].offset:
+            raise _refused(
+                f"{partition} begins at offset {firsts[partition].offset}; what lies before, from"
+                f" {offset} on, is gone from the topic and could not be landed again"
+            )
+    return wanted
+
+
+def set_back(config: LandedTable, starts: Offsets) -> Offsets:
+    """The table and its dead letters at these offsets, or where they are if that is before. Can be
+    run again where it died. Returns what the table is set back to.
+    """
+    if not Table.exists(config.path):
+        raise _refused(f"there is no table in {config.path} to replay into")
+    table, dead = Table.open(config.path), Table.open(config.dead_path)
+    refuse_others(table, config)
+    group = config.group
+    replays = 1 + replays_of(group, table.state.transactions)
+    rewind(dead, group, _before(dead, group, starts), {replays_id(group): replays})
+    table.refresh()
+    back = _before(table, group, starts)
+    rewind(table, group, back, {replays_id(group): replays})
+    return back
+
+
+def _before(table: Table, group: str, starts: Mapping[TopicPartition, int]) -> Offsets:
+    """Those that lie behind where the table is: nothing is ever set forward."""
+    stored = table.offsets(group)
+    return {tp: start for tp, start in sorted(starts.items()) if stored.get(tp, 0) > start}
+
+
+def replayed_into(config: LandedTable, name: str) -> LandedTable:
+    """The same landing into a table beside it, as a group of its own."""
+    path = f"{config.path[: -len(config.name)]}{name}"
+    return replace(config, name=name, path=path, group=f"{config.group}-{name}")
+
+
+def create_replayed(cluster: Cluster, config: LandedTable, starts: Offsets) -> None:
+    """A new table that begins at these offsets, and at the end where none was asked for. One that
+    is there goes on: a replay that died is finished by running it again.
+    """
+    if Table.exists(config.path):
+        refuse_others(Table.open(config.path), config)
+        return
+    topic = cluster.topic(config.topic)
+    partitions = [partition_of(config.topic, index) for index in topic.partitions]
+    ends = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
+    create_at(config, topic, {tp: starts.get(tp, ends[tp].offset) for tp in partitions})
+
+
+def _refused(text: str) -> LandingFailure:
+    return LandingFailure(Kind.REFUSED, text)

@@ -1,0 +1,162 @@
+"""The landing, from a running broker through a real Spark into real tables."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sawlog.client.cluster import Cluster
+from sawlog.client.groups import GroupAdmin
+from sawlog.client.leaders import partition_of
+from sawlog.pipeline.tables.table import Table
+from support.broker import SawlogServer
+from support.landing import (
+    create_topic,
+    land,
+    pipeline_of,
+    records_of,
+    rows_of,
+    run_once,
+    send,
+    values_in,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_a_raw_table_is_its_topic_however_often_it_is_run(
+    spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 3)
+    send(broker.bootstrap, topic, [b"a", None, b"", b"d\n", b"e" * 1000])
+    group = f"g-{topic}"
+    pipeline = pipeline_of(
+        tmp_path,
+        broker.bootstrap,
+        f"  t: {{topic: {topic}, group: {group}, commit: {{rows: 3}}}}\n",
+    )
+    table = pipeline.landed[0]
+    assert len(land(spark, pipeline).batches) == 2
+    assert values_in(table.path) == records_of(broker.bootstrap, topic)
+    assert land(spark, pipeline).batches == []
+    send(broker.bootstrap, topic, [b"f", b"g", b"h", b"i"])
+    land(spark, pipeline)
+    assert values_in(table.path) == records_of(broker.bootstrap, topic)
+    with Cluster(broker.bootstrap) as cluster:
+        committed, _ = GroupAdmin(cluster).committed_offsets([group])
+    assert {partition: told.offset for partition, told in committed[group].items()} == Table.open(
+        table.path
+    ).offsets(group)
+
+
+def test_json_lands_in_columns_that_grow_and_what_is_broken_in_dead_letters(
+    spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 2)
+    broken = [b'{"id": ', b"[1]", b"", None]
+    send(broker.bootstrap, topic, [{"id": 1, "name": "a"}, *broken, {"id": 2}])
+    pipeline = pipeline_of(
+        tmp_path,
+        broker.bootstrap,
+        f"  t: {{topic: {topic}, format: json, partition_by: [date(timestamp)]}}\n",
+    )
+    table = pipeline.landed[0]
+    land(spark, pipeline)
+    send(broker.bootstrap, topic, [{"id": "three"}, {"id": 4, "more": 1.5, "timestamp_date": "x"}])
+    land(spark, pipeline)
+    rows = sorted((row["id"], row["name"], row["more"]) for row in rows_of(table.path))
+    assert rows == [(1, "a", None), (2, None, None), (4, None, 1.5)]
+    assert [row["value_timestamp_date"] for row in rows_of(table.path) if row["id"] == 4] == ["x"]
+    dead = rows_of(table.dead_path)
+    assert sorted(row["value"] or b"" for row in dead) == sorted(
+        value or b"" for value in [*broken, b'{"id": "three"}']
+    )
+    reasons = {row["value"]: row["error"] for row in dead}
+    assert reasons[b'{"id": "three"}'] == 'field id: expected bigint, found the string "three"'
+    places = [(row["partition"], row["offset"]) for row in [*rows_of(table.path), *dead]]
+    assert sorted(places) == [place for place, _ in records_of(broker.bootstrap, topic)]
+
+
+def test_types_that_tasks_infer_differently_are_merged_and_no_row_is_lost(
+    spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    """Two tasks: the first partition has numbers, the second texts and fractions; and within the
+    second the type changes where no chunk ends with it.
+    """
+    create_topic(broker.bootstrap, topic, 2)
+    count = 30_000
+    send(
+        broker.bootstrap,
+        topic,
+        (
+            {"a": number if number % 2 == 0 else f"t{number}", "b": number / 2, "n": number}
+            for number in range(count)
+        ),
+    )
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
+    table = pipeline.landed[0]
+    heard = land(spark, pipeline)
+    assert [batch.rows for _, batch in heard.batches] == [count]
+    rows = sorted(rows_of(table.path), key=lambda row: int(row["n"]))
+    assert [(row["n"], row["a"]) for row in rows] == [
+        (number, str(number) if number % 2 == 0 else f"t{number}") for number in range(count)
+    ]
+    assert [row["b"] for row in rows] == [number / 2 for number in range(count)]
+    assert rows_of(table.dead_path) == []
+
+
+def test_an_empty_topic_makes_an_empty_table_that_knows_where_it_begins(
+    spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 2)
+    pipeline = pipeline_of(
+        tmp_path,
+        broker.bootstrap,
+        f"  t: {{topic: {topic}, format: json, schema: 'id BIGINT', start: latest, group: g}}\n",
+    )
+    table = pipeline.landed[0]
+    assert land(spark, pipeline).batches == []
+    opened = Table.open(table.path)
+    assert opened.offsets("g") == {partition_of(topic, 0): 0, partition_of(topic, 1): 0}
+    assert opened.schema.names == ["topic", "partition", "offset", "timestamp", "key", "id"]
+    send(broker.bootstrap, topic, [{"id": 7}])
+    land(spark, pipeline)
+    assert [row["id"] for row in rows_of(table.path)] == [7]
+
+
+def test_a_row_of_ten_megabytes_lands(
+    spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    with Cluster(broker.bootstrap) as cluster:
+        from sawlog.client.configs import Change, Operation, Resource, ResourceType, alter_configs
+
+        resource = Resource(ResourceType.TOPIC, topic)
+        change = Change("max.message.bytes", Operation.SET, str(16 * 1024 * 1024))
+        assert not alter_configs(cluster, {resource: [change]})
+    text = "x" * 10_000_000
+    send(broker.bootstrap, topic, [{"t": "small"}, {"t": text}, b'{"t": "' + text.encode()])
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
+    land(spark, pipeline)
+    assert [row["t"] for row in rows_of(pipeline.landed[0].path)] == ["small", text]
+    assert [len(row["value"]) for row in rows_of(pipeline.landed[0].dead_path)] == [10_000_007]
+
+
+def test_what_cannot_land_is_said_and_does_not_stop_the_others(
+    spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker.bootstrap, topic, [json.dumps({"id": 1}).encode()])
+    tables = (
+        f"  good: {{topic: {topic}, format: json}}\n"
+        f"  missing: {{topic: {topic}-missing}}\n"
+        f"  wrong: {{topic: {topic}, format: json, schema: 'id NUMBER'}}\n"
+    )
+    outcomes, heard = run_once(spark, pipeline_of(tmp_path, broker.bootstrap, tables))
+    failures = {outcome.name: outcome.failure for outcome in outcomes}
+    assert failures["good"] is None
+    assert failures["missing"] is not None
+    assert f"there is no topic '{topic}-missing'" in failures["missing"].message
+    assert failures["wrong"] is not None
+    assert "NUMBER" in failures["wrong"].message
+    assert any(line.startswith("missing: stopped: ") for line in heard.lines)

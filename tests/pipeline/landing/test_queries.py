@@ -1,0 +1,74 @@
+"""Queries of the file: over tables and topics, exactly once, whatever becomes of the checkpoint."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from support.broker import SawlogServer
+from support.landing import create_topic, land, pipeline_of, rows_of, send
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLES = """\
+  visits: {{topic: {topic}, format: json, schema: 'page STRING, at TIMESTAMP'}}
+  minutes:
+    sql: >
+      SELECT window(at, '1 minute').start AS minute, page, count(*) AS visits
+      FROM visits GROUP BY window(at, '1 minute'), page
+    key: [minute, page]
+    watermark: {{at: 10m}}
+  homes:
+    sql: SELECT partition, offset, at FROM visits WHERE page = '/'
+"""
+
+
+def visit(second: int, page: str = "/") -> dict[str, Any]:
+    return {"page": page, "at": f"2025-01-01T00:{second // 60:02}:{second % 60:02}Z"}
+
+
+def counts(path: str) -> dict[tuple[str, str], int]:
+    rows = rows_of(path)
+    found = {(row["minute"].strftime("%H:%M"), row["page"]): row["visits"] for row in rows}
+    assert len(found) == len(rows), "a key is there twice"
+    return found
+
+
+def test_aggregates_and_filters_follow_their_table_and_survive_a_lost_checkpoint(
+    spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 2)
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, TABLES.format(topic=topic))
+    minutes, homes = pipeline.queries
+    send(broker.bootstrap, topic, [visit(1), visit(59, "/a"), visit(61), visit(62)])
+    land(spark, pipeline)
+    assert counts(minutes.path) == {("00:00", "/"): 1, ("00:00", "/a"): 1, ("00:01", "/"): 2}
+    assert len(rows_of(homes.path)) == 3
+    send(broker.bootstrap, topic, [visit(63), visit(121), visit(2)])
+    land(spark, pipeline)
+    expected = {("00:00", "/"): 2, ("00:00", "/a"): 1, ("00:01", "/"): 3, ("00:02", "/"): 1}
+    assert counts(minutes.path) == expected
+    assert len(rows_of(homes.path)) == 6
+    for query in (minutes, homes):
+        shutil.rmtree(query.checkpoint)
+    land(spark, pipeline)
+    assert counts(minutes.path) == expected
+    places = [(row["partition"], row["offset"]) for row in rows_of(homes.path)]
+    assert len(places) == len(set(places)) == 6
+
+
+def test_a_query_may_read_a_topic(
+    spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker.bootstrap, topic, [b"a", b"b", b"a"])
+    tables = (
+        f"  words:\n    topics: [{topic}]\n    key: [word]\n    sql: >\n"
+        f"      SELECT CAST(value AS STRING) AS word, count(*) AS n FROM `{topic}` GROUP BY 1\n"
+    )
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, tables)
+    land(spark, pipeline)
+    send(broker.bootstrap, topic, [b"a", b"c"])
+    land(spark, pipeline)
+    found = {row["word"]: row["n"] for row in rows_of(pipeline.queries[0].path)}
+    assert found == {"a": 3, "b": 1, "c": 1}

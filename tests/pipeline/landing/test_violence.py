@@ -1,0 +1,173 @@
+"""Whatever dies, the table is the topic: every record once, good ones here, bad ones there."""
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from sawlog.pipeline.landing.config import LandedTable, Pipeline
+from sawlog.pipeline.landing.reading import read_pipeline
+from support.broker import SawlogServer, running_sawlog
+from support.drivers import (
+    Driver,
+    driving,
+    kill_all,
+    run_to_the_end,
+    uncommitted,
+    version_of,
+    wait_until,
+)
+from support.landing import create_topic, pipeline_file, records_of, rows_of, send, values_in
+from support.programs import require_java
+
+pytestmark = pytest.mark.long
+
+TOPIC = "logs"
+TABLES = f"""\
+  raw: {{topic: {TOPIC}, commit: {{rows: 8000, every: 200ms}}}}
+  parsed: {{topic: {TOPIC}, format: json, commit: {{rows: 9000, every: 200ms}}}}
+"""
+
+
+def values(count: int, first: int = 0) -> Iterator[bytes]:
+    """Every seventh is broken."""
+    for number in range(first, first + count):
+        yield b"{broken %d" % number if number % 7 == 0 else json.dumps({"id": number}).encode()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[SawlogServer]:
+    require_java()
+    with running_sawlog(tmp_path / "broker") as started:
+        create_topic(started.bootstrap, TOPIC, 3)
+        yield started
+
+
+@pytest.fixture
+def file(tmp_path: Path, server: SawlogServer) -> Path:
+    return pipeline_file(tmp_path, server.bootstrap, TABLES)
+
+
+@pytest.fixture
+def pipeline(file: Path) -> Pipeline:
+    return read_pipeline(str(file))
+
+
+class Load:
+    """Somebody who writes all the time, until told to stop."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        first = 0
+        while not self._stop.wait(0.02):
+            send(self._bootstrap, TOPIC, values(500, first))
+            first += 500
+
+
+def assert_tables_are_the_topic(server: SawlogServer, pipeline: Pipeline) -> None:
+    raw, parsed = pipeline.landed
+    records = records_of(server.bootstrap, TOPIC)
+    assert values_in(raw.path) == records
+    assert values_in(raw.dead_path) == []
+    good = [(place, json.loads(value)) for place, value in records if value and value[1] == 34]
+    rows = [((row["partition"], row["offset"]), {"id": row["id"]}) for row in rows_of(parsed.path)]
+    assert sorted(rows, key=lambda entry: entry[0]) == good
+    bad = [(place, value) for place, value in records if not value or value[1] != 34]
+    assert values_in(parsed.dead_path) == bad
+
+
+def wait_for_files_to_commit(driver: Driver, table: LandedTable) -> None:
+    """Until a task has written what no version has yet, after a version of this driver's."""
+    since = version_of(table.path) + 1
+    wait_until(lambda: version_of(table.path) > since and bool(uncommitted(table.path)), driver)
+
+
+def wait_for_version(pipeline: Pipeline, version: int, *drivers: Driver) -> None:
+    wait_until(lambda: min(version_of(t.path) for t in pipeline.landed) >= version, *drivers)
+
+
+def test_a_driver_killed_between_writing_and_committing_is_taken_over(
+    server: SawlogServer, file: Path, pipeline: Pipeline
+) -> None:
+    send(server.bootstrap, TOPIC, values(150_000))
+    for table in (pipeline.landed[0], pipeline.landed[1], pipeline.landed[0]):
+        with driving(file) as driver:
+            wait_for_files_to_commit(driver, table)
+            driver.kill()
+    run_to_the_end(file)
+    assert_tables_are_the_topic(server, pipeline)
+
+
+def test_workers_killed_in_the_middle_of_their_tasks_are_replaced(
+    server: SawlogServer, file: Path, pipeline: Pipeline
+) -> None:
+    send(server.bootstrap, TOPIC, values(150_000))
+    with driving(file, "--once") as driver:
+        for version in range(1, 5):
+            wait_for_version(pipeline, version, driver)
+            kill_all(driver.below("pyspark.worker")[1:])
+        wait_until(lambda: not driver.is_running, driver)
+        assert driver.wait() == 0, driver.output
+    assert_tables_are_the_topic(server, pipeline)
+
+
+def test_a_broker_that_dies_and_comes_back_is_waited_for(
+    server: SawlogServer, file: Path, pipeline: Pipeline
+) -> None:
+    send(server.bootstrap, TOPIC, values(100_000))
+    with driving(file) as driver:
+        for version in (2, 5):
+            wait_for_version(pipeline, version, driver)
+            server.kill()
+            driver.wait_for_line("no broker answers; waiting for one")
+            server.start()
+        driver.wait_for_line("the brokers are back")
+        ends = len(records_of(server.bootstrap, TOPIC))
+        wait_until(lambda: len(values_in(pipeline.landed[0].path)) == ends, driver)
+        assert driver.terminate() == 0, driver.output
+    run_to_the_end(file)
+    assert_tables_are_the_topic(server, pipeline)
+
+
+def test_two_drivers_and_lost_checkpoints_neither_lose_nor_double(
+    server: SawlogServer,
+    file: Path,
+    pipeline: Pipeline,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While somebody writes; checkpoints are deleted under running queries, too."""
+    raw = pipeline.landed[0]
+    places = tmp_path / "checkpoints"
+    places.mkdir()
+    monkeypatch.setenv("TMPDIR", str(places))
+    with driving(file) as one, driving(file) as other:
+        with Load(server.bootstrap):
+            wait_until(lambda: version_of(raw.path) >= 10, one, other)
+            checkpoints = list(places.glob("sawlog-landing-*"))
+            assert checkpoints
+            for directory in checkpoints:
+                shutil.rmtree(directory, ignore_errors=True)
+            wait_until(lambda: version_of(raw.path) >= 30, one, other)
+        assert one.terminate() == 0, one.output
+        assert other.terminate() == 0, other.output
+        said = one.output + other.output
+    assert "going on from where the table is" in said
+    run_to_the_end(file)
+    assert_tables_are_the_topic(server, pipeline)
