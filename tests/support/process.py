@@ -30,7 +30,7 @@ class ServerProcess:
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         self.pid = self._process.pid
-        self._lines: collections.deque[str] = collections.deque(maxlen=2_000)
+        self._lines: collections.deque[str] = collections.deque(maxlen=20_000)
         self._changed = threading.Condition()
         self._ended = False
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -48,8 +48,12 @@ class ServerProcess:
 
     @property
     def output(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def lines(self) -> list[str]:
         with self._changed:
-            return "\n".join(self._lines)
+            return list(self._lines)
 
     def wait_for_line(self, pattern: str, timeout_s: float = START_TIMEOUT_S) -> re.Match[str]:
         """The first line so far or to come that matches; AssertionError where the process ends."""

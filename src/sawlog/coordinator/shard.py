@@ -31,6 +31,11 @@ Refuse = Callable[[KafkaError], None]
 RETRY_MS = 500
 """A timer's operation that could not be written is tried again after this time."""
 
+LATE_MS = 250
+GRACE_MS = 100
+"""A timer that rings so late rings after a stall of the whole process. What came meanwhile, a
+heartbeat among it, waits in the sockets: it is heard before anybody's time is said to be over."""
+
 
 class State(Enum):
     LOADING = "loading"
@@ -172,7 +177,8 @@ class Shard(Generic[M]):
 
     def set(self, key: object, delay_ms: int, operation: Operation) -> None:
         self.cancel(key)
-        self._timers[key] = self._timer.after(delay_ms, partial(self._ring, key, operation))
+        due_ms = self._clock.monotonic_ms() + delay_ms
+        self._timers[key] = self._timer.after(delay_ms, partial(self._ring, key, due_ms, operation))
 
     def cancel(self, key: object) -> None:
         handle = self._timers.pop(key, None)
@@ -182,8 +188,11 @@ class Shard(Generic[M]):
     def is_set(self, key: object) -> bool:
         return key in self._timers
 
-    def _ring(self, key: object, operation: Operation) -> None:
+    def _ring(self, key: object, due_ms: float, operation: Operation) -> None:
         del self._timers[key]
+        if self._clock.monotonic_ms() > due_ms + LATE_MS:
+            self.set(key, GRACE_MS, operation)
+            return
 
         def refused(error: KafkaError) -> None:
             log.warning("timer operation failed", timer=str(key), reason=str(error))

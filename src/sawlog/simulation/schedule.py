@@ -71,6 +71,11 @@ class Schedule:
                 return until()
         return until()
 
+    def stall(self, duration_ms: int) -> None:
+        """The process does not get to run for so long; then all happens that was due meanwhile."""
+        self._elapsed_ms += duration_ms
+        self.run_for(0)
+
     def run_for(self, duration_ms: int) -> None:
         """Lets everything happen that is due within `duration_ms` from now."""
         end_ms = self._elapsed_ms + duration_ms

@@ -13,7 +13,7 @@ GUARD_S = 60
 ASSIGNED, REVOKED, LOST = "assigned", "revoked", "lost"
 READ, COMMITTED, REFUSED = "read", "committed", "refused"
 JOINED, CLOSED, FAILED = "joined", "closed", "failed"
-DIED, PAUSED, RESUMED = "died", "paused", "resumed"
+DIED, PAUSED, RESUMED, PUT_OUT = "died", "paused", "resumed", "put out"
 
 
 class Event(NamedTuple):

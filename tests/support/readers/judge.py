@@ -2,10 +2,15 @@
 
 Times are compared between members of one machine. A member owns a partition from the call that
 gives it until the call that takes it has ended; what a dead member had is nobody's; one that was
-stopped in the middle cannot know that it was put out, and may believe that it owns what another
-has been given since: but what it commits then has to be refused.
+stopped in the middle, or was silent for so long that the broker put it out (a busy machine does
+that, too), cannot know it, and may believe that it owns what another has been given since: but what
+it commits then has to be refused.
 """
 
+import re
+import time
+from collections.abc import Iterable
+from datetime import datetime
 from typing import NamedTuple
 
 from sawlog.coordinator.placing import partition_for
@@ -20,6 +25,7 @@ from support.readers.journal import (
     FAILED,
     LOST,
     PAUSED,
+    PUT_OUT,
     REVOKED,
     Event,
     read_offsets,
@@ -31,7 +37,7 @@ GROUP_PARTITIONS = 50
 
 class Tenure(NamedTuple):
     """A member owned a partition from one time to another; `doubtful_from` is when it was stopped
-    and could not know any more."""
+    or put out, and could not know any more."""
 
     partition: int
     member: str
@@ -65,11 +71,29 @@ def tenures(events: list[Event], end: float = float("inf")) -> list[Tenure]:
             for member, partition in list(open_since):
                 if member == event.member:
                     close(member, partition, event.at)
-        elif event.what == PAUSED:
+        elif event.what in (PAUSED, PUT_OUT):
             paused_at[event.member] = event.at
     for member, partition in list(open_since):
         close(member, partition, end)
     return sorted(found, key=lambda each: (each.partition, each.start))
+
+
+_PUT_OUT = re.compile(r"time=(\S+) .*event=\"member put out\" group=(\S+) member=(\"[^\"]*\"|\S+)")
+
+
+def put_out(events: list[Event], group: str, output: Iterable[str]) -> list[Event]:
+    """Who of the group was put out by the broker and when, by the broker's own lines."""
+    ahead_s = time.time() - time.monotonic()
+    names = {event.stamp[0]: event.member for event in events if event.stamp[0]}
+    found: list[Event] = []
+    for line in output:
+        match = _PUT_OUT.match(line)
+        if match is not None and match[2] == group:
+            member = names.get(match[3].strip('"'))
+            if member is not None:
+                at = datetime.fromisoformat(match[1]).timestamp() - ahead_s
+                found.append(Event(at, member, PUT_OUT, {}))
+    return found
 
 
 def overlaps(events: list[Event], tolerance_s: float = 0.0) -> list[str]:

@@ -239,6 +239,18 @@ def test_a_timer_runs_its_operation_once() -> None:
     assert not shard.is_set("k")
 
 
+def test_a_timer_that_rings_after_a_stall_lets_others_speak_first() -> None:
+    world = PartitionWorld()
+    shard = open_shard(world)
+    shard.set("silence", 1_000, ringing(shard, "late"))
+    shard.set("other", 1_000, ringing(shard, "gone"))
+    world.schedule.stall(5_000)
+    assert shard.machine.numbers == {}
+    shard.set("silence", 1_000, ringing(shard, "in time"))  # heard of after all
+    world.schedule.run_for(500)
+    assert list(shard.machine.numbers) == ["gone"]
+
+
 def test_a_timers_operation_that_cannot_be_written_is_tried_again() -> None:
     world = PartitionWorld()
     shard = open_shard(world)

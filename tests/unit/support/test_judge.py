@@ -1,5 +1,8 @@
 """The judge of groups finds what it looks for: so its silence means something."""
 
+import time
+from datetime import UTC, datetime
+
 from support.readers.journal import (
     ASSIGNED,
     CLOSED,
@@ -14,7 +17,7 @@ from support.readers.journal import (
     holdings,
     read_offsets,
 )
-from support.readers.judge import commits_of_the_fenced, overlaps, unread
+from support.readers.judge import commits_of_the_fenced, overlaps, put_out, unread
 
 
 def event(at: float, member: str, what: str, *partitions: int, since: float = 0.0) -> Event:
@@ -40,6 +43,21 @@ def test_a_stopped_member_may_believe_what_it_likes_and_no_other() -> None:
     assert len(overlaps([*events, late])) == 1
     assert overlaps([*events, late, event(2, "anna", PAUSED)]) == []
     assert len(overlaps([*events, late, event(6, "anna", PAUSED)])) == 1
+
+
+def test_one_who_was_put_out_may_believe_what_it_likes_from_then_on() -> None:
+    second = datetime.fromtimestamp(time.time(), UTC).isoformat()
+    now = time.monotonic()
+    anna = event(now - 9, "anna", ASSIGNED, 0)._replace(stamp=("anna-7", 3))
+    events = [anna, event(now + 5, "ben", ASSIGNED, 0), event(now + 7, "anna", LOST, 0)]
+    line = (
+        f'time={second} level=info logger=x event="member put out" group=g member=anna-7 reason=""'
+    )
+    assert len(overlaps(events)) == 1
+    assert overlaps([*events, *put_out(events, "g", ["else", line])]) == []
+    assert put_out(events, "another", [line]) == []
+    early = [anna, event(now - 2, "ben", ASSIGNED, 0), event(now + 7, "anna", LOST, 0)]
+    assert len(overlaps([*early, *put_out(early, "g", [line])])) == 1
 
 
 def test_one_who_has_a_partition_for_long_is_held_against_all_who_come() -> None:
