@@ -6,10 +6,10 @@
 
 import difflib
 import re
+import string
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,7 @@ _FORMATS = {"date": "%Y-%m-%d", "hour": "%Y-%m-%d-%H", "month": "%Y-%m"}
 _EXPRESSION = re.compile(
     r"\s*(?:(\w+)\s*\(\s*([^()]+?)\s*\)|([^()]+?))(?:\s+as\s+([^()]+?))?\s*", re.I
 )
+_PLAIN = frozenset(string.ascii_letters + string.digits + "_.-~")
 _FIRST = datetime(1, 1, 2, tzinfo=UTC)
 _LAST = datetime(9999, 12, 31, tzinfo=UTC)
 _DIRECTORY_BYTES = 200  # of 255 that a name may have
@@ -165,11 +166,20 @@ def directory_of(names: Sequence[str], values: Values) -> str:
 def is_spelled_out(names: Sequence[str], values: Mapping[str, str | None], path: str) -> bool:
     """Whether a file's directory tells its partition as the log does."""
     wanted = directory_of(names, tuple(values[name] for name in names))
-    exact = all(
-        len(quote(value, safe="")) <= _DIRECTORY_BYTES for value in values.values() if value
-    )
+    exact = all(_cut(text := _quoted(value)) == text for value in values.values() if value)
     return exact and path.rpartition("/")[0] == wanted
 
 
 def _escaped(text: str) -> str:
-    return quote(text, safe="")[:_DIRECTORY_BYTES]
+    return _cut(_quoted(text))
+
+
+def _quoted(text: str) -> str:
+    """As Hive does, and Spark reads it: other letters than ASCII's stay as they are."""
+    return "".join(
+        letter if letter in _PLAIN or letter > "\x7f" else f"%{ord(letter):02X}" for letter in text
+    )
+
+
+def _cut(text: str) -> str:
+    return text.encode()[:_DIRECTORY_BYTES].decode(errors="ignore")
