@@ -1,0 +1,119 @@
+"""Sawlog's client: produce, consume and administer, with Sawlog or Apache Kafka on the other side.
+
+    from sawlog.client import Admin, Consumer, NewTopic, Producer
+
+    with Admin("localhost:9092") as admin:
+        admin.create_topics([NewTopic("logs", partitions=3)])
+    with Producer("localhost:9092") as producer:
+        producer.send("logs", b"value", key=b"key")
+    with Consumer("localhost:9092", group="readers") as consumer:
+        consumer.subscribe(["logs"])
+        for record in consumer.poll(1_000):
+            print(record.value)
+
+Calls block and need no event loop. A Producer and its Deliveries are for any number of threads, a
+Consumer, an Admin or a Cluster for one at a time; message streams for one each. A module is loaded
+with the first name that is used of it, and pyarrow with the first `poll_arrow`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sawlog.client.admin import Admin, ClusterDescription, NewTopic
+    from sawlog.client.cluster import Cluster, NoSuchTopic
+    from sawlog.client.configs import Change, ConfigEntry, Operation, Resource, ResourceType
+    from sawlog.client.consumer import Consumer
+    from sawlog.client.delivery import Delivered, Delivery, DeliveryFailed
+    from sawlog.client.errors import ClientError, ConnectionLost, NoAnswer, NoBrokerReachable
+    from sawlog.client.fetched import ConsumedRecord
+    from sawlog.client.group_offsets import Committed
+    from sawlog.client.groups import GroupDescription, GroupListing, GroupMember
+    from sawlog.client.membership.commits import CommitFailed
+    from sawlog.client.membership.listener import RebalanceListener
+    from sawlog.client.membership.machine import GroupSettings
+    from sawlog.client.offsets import EARLIEST, LATEST, FoundOffset
+    from sawlog.client.producer import Producer
+    from sawlog.client.starts import AT_EARLIEST, AT_LATEST, AtOffset, AtTime, OutOfRange
+    from sawlog.client.streams import MessageStream
+    from sawlog.core.errors import ErrorCode, KafkaError
+    from sawlog.core.ids import TopicPartition
+    from sawlog.protocol.compression import Codec
+
+__all__ = [
+    "AT_EARLIEST",
+    "AT_LATEST",
+    "EARLIEST",
+    "LATEST",
+    "Admin",
+    "AtOffset",
+    "AtTime",
+    "Change",
+    "ClientError",
+    "Cluster",
+    "ClusterDescription",
+    "Codec",
+    "CommitFailed",
+    "Committed",
+    "ConfigEntry",
+    "ConnectionLost",
+    "ConsumedRecord",
+    "Consumer",
+    "Delivered",
+    "Delivery",
+    "DeliveryFailed",
+    "ErrorCode",
+    "FoundOffset",
+    "GroupDescription",
+    "GroupListing",
+    "GroupMember",
+    "GroupSettings",
+    "KafkaError",
+    "MessageStream",
+    "NewTopic",
+    "NoAnswer",
+    "NoBrokerReachable",
+    "NoSuchTopic",
+    "Operation",
+    "OutOfRange",
+    "Producer",
+    "RebalanceListener",
+    "Resource",
+    "ResourceType",
+    "TopicPartition",
+]
+
+_HOMES = {
+    "sawlog.client.admin": ("Admin", "ClusterDescription", "NewTopic"),
+    "sawlog.client.cluster": ("Cluster", "NoSuchTopic"),
+    "sawlog.client.configs": ("Change", "ConfigEntry", "Operation", "Resource", "ResourceType"),
+    "sawlog.client.consumer": ("Consumer",),
+    "sawlog.client.delivery": ("Delivered", "Delivery", "DeliveryFailed"),
+    "sawlog.client.errors": ("ClientError", "ConnectionLost", "NoAnswer", "NoBrokerReachable"),
+    "sawlog.client.fetched": ("ConsumedRecord",),
+    "sawlog.client.group_offsets": ("Committed",),
+    "sawlog.client.groups": ("GroupDescription", "GroupListing", "GroupMember"),
+    "sawlog.client.membership.commits": ("CommitFailed",),
+    "sawlog.client.membership.listener": ("RebalanceListener",),
+    "sawlog.client.membership.machine": ("GroupSettings",),
+    "sawlog.client.offsets": ("EARLIEST", "LATEST", "FoundOffset"),
+    "sawlog.client.producer": ("Producer",),
+    "sawlog.client.starts": ("AT_EARLIEST", "AT_LATEST", "AtOffset", "AtTime", "OutOfRange"),
+    "sawlog.client.streams": ("MessageStream",),
+    "sawlog.core.errors": ("ErrorCode", "KafkaError"),
+    "sawlog.core.ids": ("TopicPartition",),
+    "sawlog.protocol.compression": ("Codec",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(home), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""Changing and describing a cluster: topics, partitions, settings, records, brokers.
+"""Changing and describing a cluster: topics, partitions, settings, records, brokers, groups.
 
 Calls that change several things return what was refused, by name: an empty answer is success. A
 change is never sent twice: where its answer got lost, ConnectionLost or NoAnswer says so.
@@ -6,9 +6,10 @@ change is never sent twice: where its answer got lost, ConnectionLost or NoAnswe
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from sawlog.client.addresses import Address
-from sawlog.client.cluster import Cluster
+from sawlog.client.cluster import Cluster, as_cluster
 from sawlog.client.configs import (
     Change,
     ConfigEntry,
@@ -18,6 +19,7 @@ from sawlog.client.configs import (
 )
 from sawlog.client.connection import Answer, Connection
 from sawlog.client.errors import Refusals, refusal
+from sawlog.client.groups import GroupAdmin
 from sawlog.client.leaders import ask_leaders, group_by_topic, partition_of
 from sawlog.client.metadata import Node, Topic, topic_refusal
 from sawlog.client.offsets import FoundOffset, list_offsets
@@ -69,9 +71,25 @@ class ClusterDescription:
     nodes: list[Node]
 
 
-class Admin:
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+class Admin(GroupAdmin):
+    """`cluster` is a Cluster or addresses of brokers; in the second case it is closed with this.
+
+    What is about groups and their offsets comes from GroupAdmin. For one thread.
+    """
+
+    def __init__(self, cluster: Cluster | str | Sequence[str]) -> None:
+        super().__init__(as_cluster(cluster))
+        self._owns_cluster = self._cluster is not cluster
+
+    def close(self) -> None:
+        if self._owns_cluster:
+            self._cluster.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> Refusals:
         """Creates them and waits until they can be used."""

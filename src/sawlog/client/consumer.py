@@ -14,11 +14,7 @@ from sawlog.client.bell import Bell
 from sawlog.client.cluster import Cluster, as_cluster
 from sawlog.client.fetched import ConsumedRecord
 from sawlog.client.fetcher import FetchLimits
-from sawlog.client.group_offsets import Committed
-from sawlog.client.membership.commits import CommitCallback
 from sawlog.client.membership.listener import RebalanceListener
-from sawlog.client.membership.machine import GroupSettings, Subscription
-from sawlog.client.membership.session import Session
 from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
 from sawlog.client.reading import Reader
 from sawlog.client.retries import Deadline
@@ -35,8 +31,13 @@ from sawlog.client.streams import MessageStream, Source, Streams
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicName, TopicPartition
 
-if TYPE_CHECKING:  # an extra: only `poll_arrow` needs it
+if TYPE_CHECKING:  # an extra that only `poll_arrow` needs, and what only groups do
     import pyarrow as pa
+
+    from sawlog.client.group_offsets import Committed
+    from sawlog.client.membership.commits import CommitCallback
+    from sawlog.client.membership.machine import GroupSettings
+    from sawlog.client.membership.session import Session
 
 __all__ = [
     "AT_EARLIEST",
@@ -71,7 +72,7 @@ class Consumer:
         self,
         cluster: Cluster | str | Sequence[str],
         *,
-        group: str | GroupSettings | None = None,
+        group: "str | GroupSettings | None" = None,
         auto_commit_ms: float | None = DEFAULT_AUTO_COMMIT_MS,
         read_committed: bool = False,
         out_of_range: OutOfRange | None = None,
@@ -98,20 +99,27 @@ class Consumer:
         self._is_woken = False
         self._is_closed = False
         self._streams: Streams | None = None
-        self._session: Session | None = None
-        if group is not None:
-            self._session = Session(
-                self._cluster,
-                GroupSettings(group) if isinstance(group, str) else group,
-                self._reader,
-                self._begin,
-                self._bell,
-                auto_commit_ms=auto_commit_ms,
-                require_stable=read_committed,
-            )
-            self._cluster.close_with(self)
+        self._session = (
+            None if group is None else self._new_session(group, auto_commit_ms, read_committed)
+        )
         if self._owns_cluster:
             weakref.finalize(self, self._cluster.close)
+
+    def _new_session(
+        self, group: "str | GroupSettings", auto_commit_ms: float | None, require_stable: bool
+    ) -> "Session":
+        from sawlog.client.membership.session import Session
+
+        self._cluster.close_with(self)
+        return Session(
+            self._cluster,
+            group,
+            self._reader,
+            self._begin,
+            self._bell,
+            auto_commit_ms=auto_commit_ms,
+            require_stable=require_stable,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -173,7 +181,7 @@ class Consumer:
         session = self._with_group()
         if not session.is_subscribed:
             self._reader.end(list(self._reader.positions))
-        session.subscribe(Subscription(names, pattern), listener or RebalanceListener())
+        session.subscribe(names, pattern, listener or RebalanceListener())
 
     def unsubscribe(self) -> None:
         """Leaves the group."""
@@ -333,7 +341,7 @@ class Consumer:
     def commit_async(
         self,
         offsets: Mapping[TopicPartition, int] | None = None,
-        done: CommitCallback = lambda _, __: None,
+        done: "CommitCallback" = lambda _, __: None,
     ) -> None:
         """As `commit`, but returns at once; `done` is called by a later poll, commit or close with
         the offsets and what went wrong, or None.
@@ -341,16 +349,16 @@ class Consumer:
         with self._turn:
             self._with_group().commit_async(offsets, done)
 
-    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
+    def committed(self, partitions: Iterable[TopicPartition]) -> "dict[TopicPartition, Committed]":
         """What the group has committed of these; those without are left out."""
         return self._with_group().committed(partitions)
 
-    def _with_group(self) -> Session:
+    def _with_group(self) -> "Session":
         if self._session is None:
             raise ValueError("the consumer has no group; give it one: Consumer(..., group=NAME)")
         return self._session
 
-    def _begin(self, committed: Mapping[TopicPartition, Committed | None]) -> None:
+    def _begin(self, committed: "Mapping[TopicPartition, Committed | None]") -> None:
         """Partitions that the group gave: each where it was left, or where the policy says."""
         starts: dict[TopicPartition, Start] = {}
         for partition, found in committed.items():

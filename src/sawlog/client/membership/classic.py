@@ -159,7 +159,6 @@ class ClassicMachine(Machine):
             return None
         request = LeaveGroupRequest(
             group_id=self.settings.group,
-            member_id=member_id,
             members=[MemberIdentity(member_id=member_id, reason="the consumer is being closed")],
         )
         return Asking(request, LeaveGroupResponse)

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 from sawlog.client.errors import refusal
 from sawlog.client.group_offsets import Identity
-from sawlog.client.membership.assignors import COOPERATIVE_STICKY, RANGE
+from sawlog.client.membership.assignors import ASSIGNORS, COOPERATIVE_STICKY, RANGE
 from sawlog.client.metadata import Topic
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.protocol.schema import Message
 
+CLASSIC, CONSUMER = "classic", "consumer"
 NOTHING: frozenset[TopicPartition] = frozenset()
 
 
@@ -45,6 +46,17 @@ class GroupSettings:
     heartbeat_interval_ms: int = 3_000
     metadata_interval_ms: int = 30_000
     server_assignor: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.group:
+            raise ValueError("a group needs a name")
+        if self.protocol not in (None, CLASSIC, CONSUMER):
+            raise ValueError(f"protocol is 'classic', 'consumer' or None, not {self.protocol!r}")
+        unknown = [name for name in self.assignors if name not in ASSIGNORS]
+        if unknown or not self.assignors:
+            raise ValueError(f"assignors are some of {sorted(ASSIGNORS)}, not {self.assignors!r}")
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ValueError("heartbeat_interval_ms has to be less than session_timeout_ms")
 
 
 @dataclass(frozen=True, slots=True)

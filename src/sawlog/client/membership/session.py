@@ -44,7 +44,7 @@ class Session:
     def __init__(
         self,
         cluster: Cluster,
-        settings: GroupSettings,
+        group: str | GroupSettings,
         reader: Reader,
         begin: Begin,
         news: Bell,
@@ -53,7 +53,7 @@ class Session:
         require_stable: bool,
     ) -> None:
         self._cluster = cluster
-        self._settings = settings
+        self._settings = settings = GroupSettings(group) if isinstance(group, str) else group
         self._reader = reader
         self._begin = begin
         self._auto_commit_ms = auto_commit_ms
@@ -81,7 +81,10 @@ class Session:
         """A poll that waits looks after the group so often."""
         return min(self._settings.max_poll_interval_ms / 3, self._auto_commit_ms or float("inf"))
 
-    def subscribe(self, subscription: Subscription, listener: RebalanceListener) -> None:
+    def subscribe(
+        self, topics: frozenset[str], pattern: str | None, listener: RebalanceListener
+    ) -> None:
+        subscription = Subscription(topics, pattern)
         self._listener = listener
         if self._speaker is not None:
             self._speaker.subscribe(subscription)

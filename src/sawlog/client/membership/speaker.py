@@ -18,6 +18,8 @@ from sawlog.client.group_offsets import Identity
 from sawlog.client.membership.classic import ClassicMachine
 from sawlog.client.membership.incremental import ConsumerMachine
 from sawlog.client.membership.machine import (
+    CLASSIC,
+    CONSUMER,
     Asking,
     Change,
     GroupSettings,
@@ -33,7 +35,6 @@ from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from sawlog.protocol.messages.metadata_response import MetadataResponse
 
-CLASSIC, CONSUMER = "classic", "consumer"
 _MACHINES: dict[str, type[Machine]] = {CLASSIC: ClassicMachine, CONSUMER: ConsumerMachine}
 _OF_THE_COORDINATOR = frozenset(
     {
