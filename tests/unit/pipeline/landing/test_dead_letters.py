@@ -1,0 +1,86 @@
+"""Dead letters are there once, wherever a driver died, and whoever else writes or replays."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sawlog.client.leaders import partition_of
+from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.formats.rows import DEAD
+from sawlog.pipeline.landing.dead_letters import commit_dead, open_dead
+from sawlog.pipeline.landing.failures import LandingFailure
+from sawlog.pipeline.landing.replay_marks import replays_id
+from sawlog.pipeline.tables.files import DataFile
+from sawlog.pipeline.tables.offsets import Move
+from sawlog.pipeline.tables.rewinding import rewind
+from sawlog.pipeline.tables.table import Table
+from sawlog.pipeline.tables.writing import FileWriter
+from support.landing import rows_of
+
+GROUP = "g"
+PARTITION = partition_of("t", 0)
+
+
+@pytest.fixture
+def dead(tmp_path: Path) -> Table:
+    return open_dead(str(tmp_path / "t__dead"), DEAD)
+
+
+def written(dead: Table, *offsets: int, index: int = 0) -> list[DataFile]:
+    rows = [
+        {"topic": "t", "partition": index, "offset": offset, "error": "bad"} for offset in offsets
+    ]
+    with FileWriter(dead.storage) as writer:
+        writer.write(pa.RecordBatch.from_pylist(rows, schema=DEAD))
+        return writer.close()
+
+
+def moved(start: int, end: int) -> dict[TopicPartition, Move]:
+    return {PARTITION: Move(start, end)}
+
+
+def offsets(dead: Table) -> list[int]:
+    return sorted(row["offset"] for row in rows_of(dead.path))
+
+
+def test_batches_without_bad_rows_leave_no_trace_and_no_gap(dead: Table) -> None:
+    commit_dead(dead, GROUP, written(dead, 3), moved(0, 10), replays=0)
+    commit_dead(dead, GROUP, written(dead, 35), moved(30, 40), replays=0)
+    assert offsets(dead) == [3, 35]
+    assert dead.offsets(GROUP) == {PARTITION: 40}
+
+
+def test_a_batch_that_comes_again_adds_nothing(dead: Table) -> None:
+    for _ in range(2):
+        commit_dead(dead, GROUP, written(dead, 3), moved(0, 10), replays=0)
+    assert offsets(dead) == [3]
+
+
+def test_a_batch_cut_otherwise_adds_only_what_is_new(dead: Table) -> None:
+    """A driver died after this commit and before the table's; the next cuts larger batches."""
+    commit_dead(dead, GROUP, written(dead, 3, 9), moved(0, 10), replays=0)
+    commit_dead(dead, GROUP, written(dead, 3, 9, 10, 12), moved(0, 15), replays=0)
+    assert offsets(dead) == [3, 9, 10, 12]
+    commit_dead(dead, GROUP, written(dead, 12, 14, 15), moved(12, 16), replays=0)
+    assert offsets(dead) == [3, 9, 10, 12, 15]  # 14 had been read: it was not bad then
+
+
+def test_other_partitions_are_judged_by_their_own_offsets(dead: Table) -> None:
+    other = partition_of("t", 1)
+    commit_dead(dead, GROUP, written(dead, 3), moved(0, 10), replays=0)
+    files = [*written(dead, 3), *written(dead, 3, index=1)]
+    commit_dead(dead, GROUP, files, {**moved(0, 10), other: Move(0, 5)}, replays=0)
+    assert sorted((row["partition"], row["offset"]) for row in rows_of(dead.path)) == [
+        (0, 3), (1, 3)
+    ]  # fmt: skip
+
+
+def test_a_driver_that_slept_through_a_replay_adds_nothing(dead: Table) -> None:
+    commit_dead(dead, GROUP, written(dead, 3, 9), moved(0, 10), replays=0)
+    rewind(Table.open(dead.path), GROUP, {PARTITION: 5}, {replays_id(GROUP): 1})
+    with pytest.raises(LandingFailure, match="a replay set the dead letters back"):
+        commit_dead(dead, GROUP, written(dead, 12), moved(10, 15), replays=0)
+    assert offsets(dead) == [3]
+    commit_dead(dead, GROUP, written(dead, 9, 12), moved(5, 15), replays=1)
+    assert offsets(dead) == [3, 9, 12]
