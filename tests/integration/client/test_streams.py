@@ -1,0 +1,209 @@
+"""Message streams, as the paper has them: iterators that block, each message in one of them."""
+
+import threading
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sawlog.client import (
+    Admin,
+    ConsumedRecord,
+    Consumer,
+    ErrorCode,
+    KafkaError,
+    MessageStream,
+    Producer,
+)
+from sawlog.client.leaders import partition_of
+from sawlog.client.streams import Source, Streams
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GUARD_S = 60
+
+
+class Readers:
+    """A thread for each stream, which reads until it ends."""
+
+    def __init__(
+        self, streams: list[MessageStream], changed: threading.Condition | None = None
+    ) -> None:
+        self._changed = changed or threading.Condition()
+        self.read: list[list[ConsumedRecord]] = [[] for _ in streams]
+        self._threads = [
+            threading.Thread(target=self._read, args=(number, stream), daemon=True)
+            for number, stream in enumerate(streams)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _read(self, number: int, stream: MessageStream) -> None:
+        for record in stream:
+            with self._changed:
+                self.read[number].append(record)
+                self._changed.notify_all()
+
+    def wait_for(self, count: int) -> list[ConsumedRecord]:
+        """Until so many have come, by all of them together."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: sum(map(len, self.read)) >= count, GUARD_S)
+            return [record for some in self.read for record in some]
+
+    def wait(self) -> None:
+        for thread in self._threads:
+            thread.join(GUARD_S)
+            assert not thread.is_alive()
+
+
+def check_streams(readers: Readers, count: int) -> None:
+    """Each record came once, a partition's by one stream and in order."""
+    owners: dict[int, set[int]] = defaultdict(set)
+    for number, some in enumerate(readers.read):
+        offsets: dict[int, list[int]] = defaultdict(list)
+        for record in some:
+            owners[record.partition].add(number)
+            offsets[record.partition].append(record.offset)
+        assert all(each == sorted(each) for each in offsets.values())
+    assert all(len(numbers) == 1 for numbers in owners.values())
+    places = Counter((r.partition, r.offset) for some in readers.read for r in some)
+    assert len(places) == count
+    assert set(places.values()) == {1}
+
+
+@pytest.mark.parametrize("group", [None, "streams"])
+def test_each_message_comes_by_one_stream(quick_groups, three_partitions, group) -> None:
+    topic = three_partitions
+    name = group and f"{group}-{topic}"
+    consumer = Consumer(quick_groups, group=name)
+    readers = Readers(consumer.message_streams(topic, 2))
+    with Producer(quick_groups) as producer:
+        for number in range(300):
+            producer.send(topic, b"%d" % number, partition=number % 3)
+        producer.flush()
+        found = readers.wait_for(300)
+        assert {int(record.value or b"") for record in found} == set(range(300))
+        assert all(readers.read), "both have something to do"
+        producer.send(topic, b"one more").result()
+        readers.wait_for(301)
+    consumer.close()
+    readers.wait()
+    check_streams(readers, 301)
+
+
+def test_what_a_reader_has_not_come_back_from_is_not_committed(
+    quick_groups, three_partitions
+) -> None:
+    topic = three_partitions
+    with Producer(quick_groups) as producer:
+        for number in range(10):
+            producer.send(topic, b"%d" % number, partition=1)
+    with Consumer(quick_groups, group=f"group-{topic}") as consumer:
+        (stream,) = consumer.message_streams(topic, 1)
+        for _ in range(4):
+            next(stream)
+    with Admin(quick_groups) as admin:
+        committed, _ = admin.committed_offsets([f"group-{topic}"])
+        where = partition_of(topic, 1)
+        assert committed[f"group-{topic}"][where].offset == 3, "the fourth was being processed"
+
+
+def test_streams_of_two_members_share_the_topic(quick_groups, three_partitions) -> None:
+    topic = three_partitions
+    consumers = [Consumer(quick_groups, group=f"group-{topic}") for _ in range(2)]
+    changed = threading.Condition()
+    readers = [Readers(consumer.message_streams(topic, 2), changed) for consumer in consumers]
+    with Producer(quick_groups) as producer:
+        sent = 0
+        for _ in range(200):
+            for _ in range(10):
+                producer.send(topic, b"%d" % sent, partition=sent % 3)
+                sent += 1
+            producer.flush()
+            if all(any(each.read) for each in readers):
+                break
+        assert all(any(each.read) for each in readers), "both members have a part"
+
+    def have_come() -> int:
+        return len({r.value for each in readers for some in each.read for r in some})
+
+    with changed:
+        is_complete = changed.wait_for(lambda: have_come() == sent, GUARD_S)
+    assert is_complete, "a rebalance may bring one twice, and leaves none out"
+    for consumer, each in zip(consumers, readers, strict=True):
+        consumer.close()
+        each.wait()
+
+
+def test_one_consumer_is_read_in_one_way(quick_groups, three_partitions) -> None:
+    with Consumer(quick_groups) as consumer:
+        with pytest.raises(ValueError, match="at least one"):
+            consumer.message_streams(three_partitions, 0)
+        consumer.message_streams(three_partitions, 1)
+        with pytest.raises(ValueError, match="already"):
+            consumer.message_streams(three_partitions, 1)
+
+
+class Scripted:
+    """A consumer that gives what it is told to."""
+
+    def __init__(self, *answers: list[ConsumedRecord] | Exception) -> None:
+        self._answers: Iterator[list[ConsumedRecord] | Exception] = iter(answers)
+        self.paused: set[object] = set()
+        self.source = Source(self.poll, self.paused.update, self.resume, self.assignment)
+
+    def poll(self, timeout_ms: float) -> list[ConsumedRecord]:
+        answer = next(self._answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return [each for each in answer if partition_of("t", each.partition) not in self.paused]
+
+    def resume(self, partitions: object) -> None:
+        self.paused.difference_update(partitions)  # type: ignore[call-overload]
+
+    def assignment(self) -> frozenset[object]:
+        return frozenset({partition_of("t", 0), partition_of("t", 1)})
+
+
+def records(partition: int, *offsets: int) -> list[ConsumedRecord]:
+    return [ConsumedRecord("t", partition, at, 0, 0, 0, None, b"", ()) for at in offsets]
+
+
+def test_a_slow_reader_holds_up_its_own_partitions_alone(monkeypatch) -> None:
+    monkeypatch.setattr("sawlog.client.streams._FULL", 3)
+    monkeypatch.setattr("sawlog.client.streams._FREE", 2)
+    consumer = Scripted(
+        records(0, 0, 1, 2, 3, 4) + records(1, 0), records(1, 1), records(0, 5) + records(1, 2)
+    )
+    streams = Streams(consumer.source, 2)  # type: ignore[arg-type]
+    slow, quick = streams.streams
+    assert next(slow).offset == 0
+    assert [next(quick).offset for _ in range(2)] == [0, 1]
+    assert consumer.paused == {partition_of("t", 0)}
+    assert [next(slow).offset for _ in range(3)] == [1, 2, 3]
+    assert next(quick).offset == 2
+    assert consumer.paused == set()
+    assert [next(slow).offset for _ in range(2)] == [4, 5]
+    assert streams.progress() == {partition_of("t", 0): 5, partition_of("t", 1): 2}
+
+
+def test_an_error_is_told_to_who_polled_and_the_next_call_goes_on() -> None:
+    consumer = Scripted(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR), records(0, 0))
+    (stream,) = Streams(consumer.source, 1).streams  # type: ignore[arg-type]
+    with pytest.raises(KafkaError):
+        next(stream)
+    assert next(stream).offset == 0
+
+
+def test_what_is_given_up_is_not_handed_out_any_more() -> None:
+    consumer = Scripted(records(0, 0, 1) + records(1, 0), records(1, 1))
+    streams = Streams(consumer.source, 1)  # type: ignore[arg-type]
+    (stream,) = streams.streams
+    assert next(stream).offset == 0
+    streams.listener.revoked([partition_of("t", 0)])
+    assert [(record.partition, record.offset) for record in (next(stream), next(stream))] == [
+        (1, 0),
+        (1, 1),
+    ]
+    assert streams.progress() == {partition_of("t", 1): 1}
