@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import brokers, restarts, runs
+from bench import brokers, readers, restarts, runs
 from bench.brokers import Broker, Name
 from bench.process import wait_for_calm
 from bench.results import Results
@@ -52,6 +52,11 @@ class Plan:
     def loads(self) -> list[Workload]:
         return [workload.scaled(self.factor) for workload in self.of(*runs.LOADS)]
 
+    @property
+    def reads(self) -> list[Workload]:
+        works = self.of(Kind.READ) if Name.SAWLOG in self.names else []
+        return [workload.scaled(self.factor) for workload in works]
+
     def restarted(self, workload: Workload) -> list[Name]:
         """Those whose restart is measured."""
         return [name for name in self.names if workload.beside_kafka or name is Name.SAWLOG]
@@ -61,7 +66,8 @@ class Plan:
         warmups = len(WARMUP_SHARE) if self.loads and self.warmup_factor else 0
         per_broker = starts + warmups + self.rounds * len(self.loads)
         restarts = sum(len(self.restarted(workload)) for workload in self.of(Kind.RESTART))
-        return per_broker * len(self.names) + restarts
+        reads = self.rounds * len(readers.READERS) * len(self.reads)
+        return per_broker * len(self.names) + restarts + reads
 
 
 # Called when a step begins (no values) and when it has ended (with them).
@@ -83,6 +89,8 @@ def compare(plan: Plan, results: Results, listener: Listener) -> None:
             with _running(plan) as started:
                 _warm_up(plan, started, listener)
                 _measure_rounds(plan, started, results, listener)
+        for workload in plan.reads:
+            _measure_reads(plan, workload, results, listener)
         for workload in plan.of(Kind.RESTART):
             for name in plan.restarted(workload):
                 _measure_restart(plan, workload, name, results, listener)
@@ -163,6 +171,20 @@ def _calmest(plan: Plan, workload: Workload, broker: Broker, topic: str) -> runs
         if tries[-1][Metric.OTHERS] < DISTURBED_CORES:
             break
     return min(tries, key=lambda measured: measured[Metric.OTHERS])
+
+
+def _measure_reads(plan: Plan, workload: Workload, results: Results, listener: Listener) -> None:
+    wait_for_calm(plan.patience_s)
+
+    def keep(reader: str, measured: runs.Measured) -> None:
+        for metric, value in measured.items():
+            results.add(workload.name, reader, metric, value)
+
+    directory = plan.directory / workload.name
+    try:
+        readers.measure(workload, directory, plan.rounds, listener, keep)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _measure_restart(

@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass
 
+from bench import readers
 from bench.brokers import Name
 from bench.results import Results
 from bench.workloads import Kind, Metric, Target, Workload
 
 NONE = "–"
+MANY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ def sections(results: Results) -> list[Section]:
         _section(results, "Latency at a fixed rate, 99th percentile, ms", paced, Metric.P99),
         _section(results, "CPU of the broker at a fixed rate, s", paced, Metric.BROKER_CPU),
         _section(results, OTHERS_TITLE, [*loads, *rebalances, *commits, *paced], Metric.OTHERS_CPU),
+        *(_readers(results, work) for work in results.of(Kind.READ)),
         _starts(results),
         _restarts(results),
     ]
@@ -93,6 +96,32 @@ def _restarts(results: Results) -> Section:
     return Section("Restart", ("", "Apache Kafka", "Sawlog", "target", "reached"), rows)
 
 
+READER_COLUMNS = (
+    "client", "records/s", f"ratio to {readers.COMPARED}", "CPU, s", "compiling, s", "target",
+    "reached",
+)  # fmt: skip
+
+
+def _readers(results: Results, work: Workload) -> Section:
+    """Clients in Python beside each other."""
+    (target,) = work.targets
+    verdict = results.verdict(work.name, target)
+    rows = []
+    for name, reader in readers.READERS.items():
+        judged = (bound(target), word(verdict.reached)) if name == Name.SAWLOG else ("", "")
+        rows.append(
+            (
+                reader.title,
+                _with_spread(results, work, name, Metric.RATE),
+                ratio(readers.ratio(results, work, name)),
+                number(results.median(work.name, name, Metric.CLIENT_CPU)),
+                number(results.median(work.name, name, Metric.COMPILE)),
+                *judged,
+            )
+        )
+    return Section(f"Reading into a client: {work.title}", READER_COLUMNS, tuple(rows))
+
+
 def _restart(results: Results, work: Workload, metric: Metric) -> tuple[str, ...]:
     target = next((target for target in work.targets if target.metric is metric), None)
     kafka, sawlog = (
@@ -124,7 +153,7 @@ def _compared(results: Results, work: Workload, title: str, metric: Metric) -> t
     )
 
 
-def _with_spread(results: Results, work: Workload, name: Name, metric: Metric) -> str:
+def _with_spread(results: Results, work: Workload, name: str, metric: Metric) -> str:
     value = number(results.median(work.name, name, metric))
     spread = results.spread(work.name, name, metric)
     if spread is None or len(results.all(work.name, name, metric)) < 2:
@@ -136,7 +165,7 @@ def number(value: float | None) -> str:
     """Three significant digits, thousands as k: what a noisy measurement can tell."""
     if value is None:
         return NONE
-    if value >= 10_000:
+    if value >= MANY:
         return f"{value / 1000:,.0f} k"
     if value >= 100:
         return f"{value:,.0f}"
@@ -150,7 +179,8 @@ def ratio(value: float | None) -> str:
 
 
 def bound(target: Target) -> str:
-    return f"{'>=' if target.at_least else '<='} {target.bound:g}"
+    value = f"{target.bound:g}" if target.bound < MANY else number(target.bound)
+    return f"{'>=' if target.at_least else '<='} {value}"
 
 
 def word(reached: bool | None) -> str:

@@ -26,6 +26,9 @@ class Metric(StrEnum):
     OTHERS_CPU = "others_cpu_s"
     REBALANCE = "rebalance_ms"
     LOAD_OFFSETS = "load_offsets_s"
+    WORKER_PEAK = "worker_peak_mb"
+    WORKERS_TOGETHER = "workers_together_mb"
+    COMPILE = "compile_s"
 
 
 class Kind(StrEnum):
@@ -36,6 +39,8 @@ class Kind(StrEnum):
     PACE_LIBRDKAFKA = "pace with librdkafka"
     REBALANCE = "rebalance"
     COMMIT = "commit"
+    READ = "read into a client"
+    PIPELINE = "pipeline on Spark"
     START = "start"
     RESTART = "restart"
 
@@ -202,6 +207,14 @@ WORKLOADS = (
         Kind.PACE_JAVA,
         records=20_000,
         properties={"acks": "all", **AT_ONCE},
+    ),
+    Workload(
+        "clients",
+        "keys, values of 20 to 180 B, a header on every tenth, no compression, 6 partitions",
+        Kind.READ,
+        records=3_000_000,
+        targets=(Target(Metric.RATE, 2_500_000, at_least=True, absolute=True),),
+        beside_kafka=False,
     ),
     Workload(
         "partitions",

@@ -1,0 +1,164 @@
+"""Arrow clients as programs of their own: `python -m bench.decoding fill|poll|range|decode ...`.
+
+Each prints one line of JSON. `poll` and `range` read a topic from its beginning, as
+`bench.librdkafka consume` does; `decode` takes the same batches apart in memory and compiles its
+loop anew. Time begins when everything is imported and compiled; what that took is told beside it.
+"""
+
+import argparse
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+
+from sawlog.client.cluster import Cluster
+from sawlog.client.consumer import AT_EARLIEST, Consumer
+from sawlog.client.errors import refusal
+from sawlog.client.fetched import Fetched
+from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
+from sawlog.protocol.batches import stamp
+from sawlog.protocol.messages.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from sawlog.protocol.messages.produce_response import ProduceResponse
+from sawlog.protocol.records import BatchBuilder
+
+BATCH_RECORDS = 500
+DISTINCT_BATCHES = 64
+VALUE_BYTES = (20, 180)
+HEADERS_EVERY = 10
+ONE_ANSWER = DISTINCT_BATCHES * BATCH_RECORDS
+ANSWER_BYTES = 8 * 1024 * 1024
+DECOMPRESSED_BYTES = 1 << 28
+SILENCE_MS = 30_000.0
+
+
+def batches(records: int) -> Iterator[bytearray]:
+    """Batches of so many records in all: keys, values of 20 to 180 bytes, a header on each tenth.
+
+    They are the same in every run.
+    """
+    source = random.Random(2011)
+    made: list[bytearray] = []
+    for number in range(records // BATCH_RECORDS):
+        if number < DISTINCT_BATCHES:
+            builder = BatchBuilder()
+            for index in range(BATCH_RECORDS):
+                key = b"key-%08d" % source.randrange(10**8)
+                value = source.randbytes(source.randint(*VALUE_BYTES))
+                headers = (("trace", key),) if index % HEADERS_EVERY == 0 else ()
+                builder.append(1_700_000_000_000 + index, key, value, headers)
+            made.append(builder.finish())
+        yield made[number % DISTINCT_BATCHES]
+
+
+def fill(bootstrap: str, topic: str, partitions: int, records: int) -> dict[str, float]:
+    """The batches as they are, dealt to the partitions in turn."""
+    with Cluster(bootstrap) as cluster:
+        known = cluster.topic(topic)
+        connection = cluster.connection(cluster.leader(place(topic, 0)))
+        for number, batch in enumerate(batches(records)):
+            data = PartitionProduceData(index=number % partitions, records=batch)
+            named = TopicProduceData(name=topic, topic_id=known.id, partition_data=[data])
+            request = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[named])
+            answer = connection.request(request, ProduceResponse)
+            code = answer.responses[0].partition_responses[0].error_code
+            if code:
+                raise refusal(code, f"batch {number} was refused")
+    return {"records": records}
+
+
+def place(topic: str, index: int) -> TopicPartition:
+    return TopicPartition(TopicName(topic), PartitionIndex(index))
+
+
+def prepare() -> float:
+    """Imports and compiles all that Arrow needs; the seconds for compiling."""
+    from sawlog.client import arrow, arrow_kernels
+
+    arrow.RecordColumns()
+    return arrow_kernels.COMPILED_IN_S
+
+
+def poll(bootstrap: str, topic: str, partitions: int, records: int) -> dict[str, float]:
+    compile_s = prepare()
+    with Cluster(bootstrap) as cluster:
+        consumer = Consumer(cluster)
+        began = time.monotonic()
+        consumer.assign({place(topic, index): AT_EARLIEST for index in range(partitions)})
+        seen = 0
+        while seen < records:
+            batch = consumer.poll_arrow(SILENCE_MS)
+            if not batch.num_rows:
+                raise SystemExit(f"nothing came for 30 s after {seen} of {records} records")
+            seen += batch.num_rows
+        return told(seen, time.monotonic() - began, compile_s)
+
+
+def ranges(bootstrap: str, topic: str, partitions: int, records: int) -> dict[str, float]:
+    """One partition after the other, as a task of a Spark job reads it."""
+    compile_s = prepare()
+    from sawlog.client.ranges import read_range
+
+    with Cluster(bootstrap) as cluster:
+        began = time.monotonic()
+        seen = 0
+        for index in range(partitions):
+            end = len(range(index, records // BATCH_RECORDS, partitions)) * BATCH_RECORDS
+            for chunk in read_range(cluster, place(topic, index), 0, end):
+                seen += chunk.batch.num_rows
+        return told(seen, time.monotonic() - began, compile_s)
+
+
+def decode(records: int) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as directory:
+        os.environ["NUMBA_CACHE_DIR"] = directory
+        compile_s = prepare()
+    from sawlog.client.arrow import RecordColumns
+
+    answer = bytearray()
+    for number, batch in enumerate(batches(ONE_ANSWER)):
+        stamp(memoryview(batch), number * BATCH_RECORDS, 0)
+        answer += batch
+    taken = RecordColumns(max_bytes=ANSWER_BYTES)
+    began = time.process_time()  # what one core does: there is nobody to wait for
+    seen = 0
+    while seen < records:
+        fetched = Fetched(place("logs", 0), 0, answer, max_decompressed_bytes=DECOMPRESSED_BYTES)
+        is_empty = False
+        while not is_empty:
+            is_empty = taken.take(fetched)
+            seen += taken.finish().num_rows
+    return told(seen, time.process_time() - began, compile_s)
+
+
+def told(records: int, elapsed_s: float, compile_s: float) -> dict[str, float]:
+    return {"records": records, "elapsed_s": elapsed_s, "compile_s": compile_s}
+
+
+COMMANDS = {"fill": fill, "poll": poll, "range": ranges}
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench.decoding")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in COMMANDS:
+        command = commands.add_parser(name)
+        command.add_argument("bootstrap")
+        command.add_argument("topic")
+        command.add_argument("partitions", type=int)
+        command.add_argument("records", type=int)
+    commands.add_parser("decode").add_argument("records", type=int)
+    given = vars(parser.parse_args(arguments))
+    command = given.pop("command")
+    print(json.dumps(decode(**given) if command == "decode" else COMMANDS[command](**given)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,61 @@
+"""Clients in Python beside each other: what they read, and the table of it."""
+
+import json
+import sys
+
+from bench import document, readers, tables
+from bench.__main__ import arguments, make_plan
+from bench.brokers import Name
+from bench.decoding import BATCH_RECORDS, batches
+from bench.process import run_to_end
+from bench.results import Results
+from bench.runs import ROOT
+from bench.workloads import BY_NAME, Metric
+from sawlog.protocol.records import iterate
+
+WORK = BY_NAME["clients"]
+
+
+def measured(rate: float) -> Results:
+    results = Results(rounds=2)
+    for factor in (1.0, 3.0):
+        results.add(WORK.name, readers.COMPARED, Metric.RATE, 500_000 * factor)
+        results.add(WORK.name, "poll", Metric.RATE, 2_000_000 * factor)
+        results.add(WORK.name, Name.SAWLOG, Metric.RATE, rate)
+        results.add(WORK.name, Name.SAWLOG, Metric.COMPILE, 2.5)
+    return results
+
+
+def test_all_read_the_same_records() -> None:
+    found = [bytes(batch) for batch in batches(3 * BATCH_RECORDS)]
+    assert found == [bytes(batch) for batch in batches(3 * BATCH_RECORDS)]
+    records = [r for batch in found for r in iterate(batch, max_decompressed_bytes=1)]
+    assert len(records) == 3 * BATCH_RECORDS
+    assert {20 <= len(record.value or b"") <= 180 for record in records} == {True}
+    assert sum(bool(record.headers) for record in records) == len(records) // 10
+
+
+def test_decoding_tells_its_speed_and_the_time_to_compile() -> None:
+    command = [sys.executable, "-m", "bench.decoding", "decode", "1000"]
+    told = json.loads(run_to_end(command, 300, cwd=ROOT).output)
+    assert told["records"] >= 1_000
+    assert min(told["elapsed_s"], told["compile_s"]) > 0
+
+
+def test_the_table_holds_every_client_to_the_same_other() -> None:
+    (section,) = tables.sections(measured(3_000_000))
+    rows = {row[0]: row[1:] for row in section.rows}
+    assert rows["Sawlog's client, `poll_arrow()`"] == ("4,000 k ±50%", "4.00", "–", "–", "", "")
+    assert rows["the decoding alone, from memory"][-3:] == ("2.50", ">= 2,500 k", "yes")
+    assert len(section.rows) == len(readers.READERS)
+
+
+def test_the_document_says_where_decoding_is_too_slow() -> None:
+    text = document.render(measured(2_000_000))
+    assert f"- {WORK.title}, throughput: 2,000 k/s, where >= 2,500 k/s was asked." in text
+
+
+def test_every_client_is_a_step_of_each_round() -> None:
+    plan = make_plan(arguments(["--only", "clients", "--brokers", "sawlog", "--rounds", "3"]))
+    assert plan.steps() == 3 * len(readers.READERS)
+    assert make_plan(arguments(["--only", "clients", "--brokers", "kafka"])).steps() == 0
