@@ -5,7 +5,7 @@ at all: then a KafkaError names the partition and the offset, after all that was
 The loop itself is compiled with the first columns that are made; see docs/decisions/0007-arrow.md.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -285,7 +285,7 @@ def _of_numbers(numbers: npt.NDArray[np.int32]) -> pa.Array:
     return pa.Array.from_buffers(pa.int32(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
-def _of_texts(texts: list[str]) -> pa.Array:
+def _of_texts(texts: Sequence[str]) -> pa.Array:
     encoded = [text.encode() for text in texts]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]

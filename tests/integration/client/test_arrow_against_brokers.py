@@ -2,16 +2,18 @@
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer as ConfluentProducer
 
 from sawlog.client.admin import Admin, NewTopic
 from sawlog.client.arrow import ALL_FIELDS
 from sawlog.client.cluster import Cluster
-from sawlog.client.consumer import AT_EARLIEST, Consumer
+from sawlog.client.consumer import AT_EARLIEST, AtOffset, Consumer
 from sawlog.client.fetched import ConsumedRecord
-from sawlog.client.offsets import EARLIEST, LATEST
+from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
 from sawlog.client.producer import Producer
 from sawlog.client.ranges import OffsetsLost, TopicReplaced, read_range
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
@@ -144,7 +146,7 @@ def test_a_topic_made_again_is_not_read_on(cluster: Cluster, topic: str) -> None
     chunks = read_range(cluster, where, 0, 1_000, max_bytes=1_000)
     next(chunks)
     first_id = cluster.topic(topic).id
-    with Cluster(cluster.any_connection().address.__str__()) as other:
+    with Cluster(str(cluster.any_connection().address)) as other:
         assert Admin(other).delete_topics([topic]) == {}
         assert Admin(other).create_topics([NewTopic(topic, partitions=2)]) == {}
         fill(other, topic, 2_000)
@@ -185,3 +187,35 @@ def test_a_broker_restarted_in_the_middle_is_waited_for(
             server.kill()
             server.start()
     assert offsets == [*range(2_000)]
+
+
+@pytest.mark.long
+def test_aborted_transactions_are_left_out(tmp_path: Path) -> None:
+    with running_kafka(tmp_path) as kafka, Cluster(kafka.bootstrap) as cluster:
+        assert Admin(cluster).create_topics([NewTopic("logs", partitions=1)]) == {}
+        producer = ConfluentProducer(
+            {"bootstrap.servers": kafka.bootstrap, "transactional.id": "t", "log_level": 2}
+        )
+        producer.init_transactions(30)
+        for number in range(4):
+            producer.begin_transaction()
+            for letter in "abc":
+                producer.produce("logs", f"{letter}{number}", partition=0)
+            assert producer.flush(30) == 0  # an abort drops what was not sent
+            (producer.abort_transaction if number % 2 else producer.commit_transaction)(30)
+        where = part("logs", 0)
+        end = list_offsets(cluster, {where: LATEST})[where].offset
+        assert end == 16  # three records and a marker each
+        found = {
+            read_committed: [
+                value
+                for chunk in read_range(cluster, where, 1, end, read_committed=read_committed)
+                for value in chunk.batch.column("value").to_pylist()
+            ]
+            for read_committed in (False, True)
+        }
+        assert found[True] == [b"b0", b"c0", b"a2", b"b2", b"c2"]
+        assert len(found[False]) == 11
+        consumer = Consumer(cluster, read_committed=True)
+        consumer.assign({where: AtOffset(1)})
+        assert consumer.poll_arrow(POLL_MS).column("value").to_pylist() == found[True]
