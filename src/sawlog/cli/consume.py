@@ -46,7 +46,7 @@ class Columns(click.ParamType[tuple[str, ...]]):
     show_default=True,
     metavar="START",
     help="beginning, end, an offset (17), records before the end (-5), a time"
-    " (2025-01-31T12:00:00Z) or a time ago (30s, 15m, 2h, 1d).",
+    " (2025-01-31T12:00:00Z; UTC where no zone is given) or a time ago (30s, 15m, 2h, 1d).",
 )
 @click.option(
     "-p", "--partition", "indexes", type=PARTITION, multiple=True, help="Only this one; repeat."

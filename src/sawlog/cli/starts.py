@@ -1,4 +1,8 @@
-"""Where to begin reading, as people say it: `beginning`, `end`, an offset, a time."""
+"""Where to begin reading, as people say it: `beginning`, `end`, an offset, a time.
+
+A time without a zone is one of UTC, as in Kafka's own tools: what a command does must not depend on
+the machine that it is typed on.
+"""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -12,8 +16,11 @@ _AGO_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LAST_OFFSET = 2**63 - 1
 _FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_AGO = 15  # digits
-_TIMES = "a time (2025-01-31T12:00:00Z), a time ago (30s, 15m, 2h, 1d)"
+_TIMES = "a time (2025-01-31T12:00:00Z, UTC where no zone is given), a time ago (30s, 15m, 2h, 1d)"
+_EPOCH = "milliseconds since 1970 (1738324800000)"
 _NUMBER = re.compile(r"-?[0-9]+")
+_AGO = re.compile(r"([0-9]+)([smhd])(?: +ago)?")
+_FEWEST_EPOCH_DIGITS = 12  # fewer are seconds, or an offset, more likely than a time before 1974
 
 
 class FromEnd(NamedTuple):
@@ -23,7 +30,7 @@ class FromEnd(NamedTuple):
 
 
 class StartPoint(click.ParamType[Start | FromEnd]):
-    """`beginning`, `end`, `17`, `-5` (before the end), `2025-01-31T12:00`, `15m` (ago)."""
+    """`beginning`, `end`, `17`, `-5` (before the end), `2025-01-31T12:00`, `15m`, `15m ago`."""
 
     name = "start"
 
@@ -60,7 +67,7 @@ class StartPoint(click.ParamType[Start | FromEnd]):
 
 
 class TimePoint(click.ParamType[AtTime]):
-    """`2025-01-31T12:00`, `15m` (ago)."""
+    """`2025-01-31T12:00`, `15m`, `15m ago`, `1738324800000`."""
 
     name = "time"
 
@@ -70,15 +77,36 @@ class TimePoint(click.ParamType[AtTime]):
         if not isinstance(value, str):
             return value  # type: ignore[no-any-return]  # converted already
         try:
-            return _at_time(value)
+            return _at_epoch(value) if _NUMBER.fullmatch(value) else _at_time(value)
         except _NoTime:
-            self.fail(f"{value!r} is neither {_TIMES.replace(', ', ' nor ', 1)}", param, ctx)
+            self.fail(f"{value[:40]!r} is none of: {_TIMES}, {_EPOCH}", param, ctx)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
 
+def show_time(timestamp_ms: int) -> str:
+    """`2025-01-31T12:00:00.000Z`; a time that no calendar has is told by its number."""
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1_000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms after 1970"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 class _NoTime(ValueError):
     """A text that does not look like a time."""
+
+
+def _at_epoch(text: str) -> AtTime:
+    """ValueError where the number is none that a record could have, or more likely no such time."""
+    if text.startswith("-"):
+        raise _NoTime
+    digits = text.lstrip("0")
+    if len(digits) < _FEWEST_EPOCH_DIGITS:
+        raise ValueError(f"{text[:40]!r} has too few digits for {_EPOCH}")
+    if len(digits) > len(str(_LAST_OFFSET)) or int(digits) > _LAST_OFFSET:
+        raise ValueError(f"{text[:40]!r} is no time that a record could have")
+    return AtTime(int(digits))
 
 
 def _at_time(text: str) -> AtTime:
@@ -96,8 +124,9 @@ def _at_time(text: str) -> AtTime:
 
 def _moment(text: str) -> datetime | None:
     """OverflowError where no calendar has it."""
-    number, unit = text[:-1], text[-1:]
-    if unit in _AGO_UNITS and _NUMBER.fullmatch(number) and not number.startswith("-"):
+    ago = _AGO.fullmatch(text)
+    if ago is not None:
+        number, unit = ago.groups()
         if len(number) > _LONGEST_AGO:
             raise OverflowError
         return datetime.now(UTC) - timedelta(**{_AGO_UNITS[unit]: int(number)})
@@ -105,9 +134,4 @@ def _moment(text: str) -> datetime | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    if moment.tzinfo is not None:
-        return moment
-    try:
-        return moment.astimezone()
-    except ValueError:
-        raise OverflowError from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment

@@ -11,10 +11,21 @@ from typing import Any
 
 import click
 
-PARTITION = click.IntRange(0, 2**31 - 1)
-PARTITION_COUNT = click.IntRange(1, 2**31 - 1)
-REPLICA_COUNT = click.IntRange(1, 2**15 - 1)
 _LONGEST_TIMEOUT_S = 1_000_000  # in milliseconds it still fits the field of a request
+
+
+class WholeNumber(click.IntRange):
+    """Says what is wrong with a number in words that need no knowledge of click."""
+
+    def __init__(self, lowest: int, highest: int) -> None:
+        super().__init__(lowest, highest)
+        self._meant = f"a whole number from {lowest} to {highest}"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{str(value)[:40]!r} is not {self._meant}", param, ctx)
 
 
 class Text(click.ParamType[str]):
@@ -60,7 +71,21 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+class Name(Text):
+    """Text that is not empty: nothing has such a name."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = super().convert(value, param, ctx)
+        if not text:
+            self.fail("a name is wanted, and this one is empty", param, ctx)
+        return text
+
+
+PARTITION = WholeNumber(0, 2**31 - 1)
+PARTITION_COUNT = WholeNumber(1, 2**31 - 1)
+REPLICA_COUNT = WholeNumber(1, 2**15 - 1)
 TEXT = Text()
+NAME = Name()
 RAW_BYTES = RawBytes()
 SECONDS = Seconds()
 
