@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 
 from sawlog.pipeline.tables.columns import from_json, to_json
-from sawlog.pipeline.tables.log import Action, LiveFile
+from sawlog.pipeline.tables.log import Action, LiveFile, Log
 from sawlog.pipeline.tables.storage import Storage
 
 PREFIX = "sawlog-"  # begins the names of our data files: the sweep touches no others
@@ -73,6 +73,10 @@ def removed(file: LiveFile, now_ms: int, *, data_change: bool = True) -> Action:
 
 
 def discard(storage: Storage, files: Iterable[DataFile]) -> None:
-    """Deletes files that will not become part of the table."""
+    """Deletes files that will not become part of the table. One that its log knows stays: a commit
+    that seemed to fail may have been carried out.
+    """
+    state = Log(storage).state()
     for file in files:
-        storage.delete(on_disk(file.path))
+        if file.path not in state.files and file.path not in state.removed:
+            storage.delete(on_disk(file.path))

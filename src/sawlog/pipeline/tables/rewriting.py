@@ -53,9 +53,6 @@ def rewrite(table: Table, change: Rewrite) -> Committed | Already:
             return _commit(table, replaced, files, change)
         except NotLive:
             discard(table.storage, files)
-        except BaseException:
-            discard(table.storage, files)
-            raise
     raise TooContended(
         f"{table.path}: {ATTEMPTS} times in a row another writer changed the rows that were to be"
         " rewritten; stop it first"

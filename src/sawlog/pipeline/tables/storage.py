@@ -114,7 +114,9 @@ class Storage:
             try:
                 os.link(aside, full)
             except FileExistsError:
-                return False
+                # On NFS the answer to a link that was made can get lost, and asking again finds it.
+                if os.stat(aside).st_nlink == 1:
+                    return False
             except OSError as error:
                 if error.errno not in _NO_LINKS:
                     raise

@@ -64,3 +64,19 @@ def test_a_file_system_without_links_is_refused(
     monkeypatch.setattr(os, "link", refuse)
     with pytest.raises(UnsuitableStorage, match="without hard links"):
         Storage(tmp_path).put_if_absent("log/1", b"data")
+
+
+def test_a_link_that_was_made_although_it_says_that_it_was_not_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS asks again when an answer gets lost, and then the name is taken: by ourselves."""
+    link = os.link
+
+    def answer_twice(source: str, target: str) -> None:
+        link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", answer_twice)
+    assert Storage(tmp_path).put_if_absent("log/1", b"mine")
+    assert not Storage(tmp_path).put_if_absent("log/1", b"not mine")
+    assert Storage(tmp_path).read("log/1") == b"mine"

@@ -19,9 +19,10 @@ from sawlog.pipeline.tables.errors import (
     TooContended,
     UnsuitableStorage,
 )
-from sawlog.pipeline.tables.files import DataFile, on_disk
+from sawlog.pipeline.tables.files import DataFile, discard, on_disk
 from sawlog.pipeline.tables.log import Action, State
 from sawlog.pipeline.tables.offsets import Move
+from sawlog.pipeline.tables.storage import LOG
 from sawlog.pipeline.tables.table import Already, Committed, Table
 from support.tables import (
     PIPELINE,
@@ -264,3 +265,27 @@ def test_a_plan_that_raises_changes_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="no at 0"):
         table.change("WRITE", plan)
     assert Table.open(tmp_path / "t").version == 0
+
+
+def test_files_of_a_commit_that_only_seemed_to_fail_are_not_thrown_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry has its name when the sync of its directory fails: it is committed."""
+    table = new_table(tmp_path / "t")
+    files = written(table, rows(0, range(5)))
+    fsync = os.fsync
+
+    def fail(descriptor: int) -> None:
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith(LOG):
+            raise OSError(5, "Input/output error")
+        fsync(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            table.commit(PIPELINE, files, {at(0): Move(0, 5)})
+    assert table.commit(PIPELINE, files, {at(0): Move(0, 5)}) == Already(1)
+    (dead,) = written(table, rows(0, range(5)))
+    discard(table.storage, [*files, dead])
+    assert contents(Table.open(tmp_path / "t")) == expected({0: 5})
+    assert not os.path.exists(table.storage.full(dead.path))
