@@ -1,19 +1,9 @@
 """Sawlog's client: produce, consume and administer, with Sawlog or Apache Kafka on the other side.
 
-    from sawlog.client import Admin, Consumer, NewTopic, Producer
-
-    with Admin("localhost:9092") as admin:
-        admin.create_topics([NewTopic("logs", partitions=3)])
-    with Producer("localhost:9092") as producer:
-        producer.send("logs", b"value", key=b"key")
-    with Consumer("localhost:9092", group="readers") as consumer:
-        consumer.subscribe(["logs"])
-        for record in consumer.poll(1_000):
-            print(record.value)
-
 Calls block and need no event loop. A Producer and its Deliveries are for any number of threads, a
-Consumer, an Admin or a Cluster for one at a time; message streams for one each. A module is loaded
-with the first name that is used of it, and pyarrow with the first `poll_arrow`.
+Consumer, an Admin or a Cluster for one at a time, a message stream for one. A module is loaded with
+the first name that is used of it, and pyarrow with the first `poll_arrow`; docs/client.md has the
+rest.
 """
 
 from importlib import import_module

@@ -1,0 +1,29 @@
+"""The example of the README runs as it stands."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from support.broker import running_sawlog
+
+README = Path(__file__).parents[3] / "README.md"
+ADDRESS = "127.0.0.1:9092"
+
+
+def test_the_example_of_the_client_runs(tmp_path: Path) -> None:
+    section = README.read_text().split("## The Python client")[1]
+    example = re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0]
+    assert ADDRESS in example
+    with running_sawlog(tmp_path) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", example.replace(ADDRESS, server.bootstrap)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "stored at 0" in done.stdout
+    for value in ("b'anna' b'19.90'", "None b'5.00'", "None b'7.50'"):
+        assert value in done.stdout
