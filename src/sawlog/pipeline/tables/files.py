@@ -76,7 +76,10 @@ def discard(storage: Storage, files: Iterable[DataFile]) -> None:
     """Deletes files that will not become part of the table. One that its log knows stays: a commit
     that seemed to fail may have been carried out.
     """
+    unwanted = list(files)
+    if not unwanted:
+        return
     state = Log(storage).state()
-    for file in files:
+    for file in unwanted:
         if file.path not in state.files and file.path not in state.removed:
             storage.delete(on_disk(file.path))
