@@ -108,6 +108,15 @@ class ConsumerMembership:
         self.check_room(group, message.member_id)
         before, owned = self._sender(group, message, planned)
         member = requests.asked(before, caller, message)
+        if is_joining and member.id not in group.members:
+            log.info(
+                "member joins",
+                group=group.id,
+                member=member.id,
+                instance=member.instance_id,
+                client=caller.client_id,
+                host=caller.host,
+            )
         round_ = Round(self.rules, group, before, member, planned)
         if requests.is_new(group, message):
             round_.subscribe()
@@ -182,9 +191,13 @@ class ConsumerMembership:
             member_id=message.member_id, member_epoch=message.member_epoch
         )
         if message.instance_id is None:
-            return self.fence(group, [group.member(message.member_id)], reply)
-        member = requests.known_instance(group, message.member_id, message.instance_id)
-        if message.member_epoch != STATIC_LEAVING_EPOCH:
+            member = group.member(message.member_id)
+        else:
+            member = requests.known_instance(group, message.member_id, message.instance_id)
+        is_for_good = message.instance_id is None or message.member_epoch != STATIC_LEAVING_EPOCH
+        reason = "it said so" if is_for_good else "its instance will be back"
+        log.info("member leaves", group=group.id, member=member.id, reason=reason)
+        if is_for_good:
             return self.fence(group, [member], reply)
         leaving = member._replace(
             epoch=STATIC_LEAVING_EPOCH,

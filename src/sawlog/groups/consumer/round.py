@@ -3,6 +3,7 @@ bring the member on. Nothing changes but the list of records that will."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from sawlog.core.log import EventLogger
 from sawlog.groups.consumer import entries, targets
 from sawlog.groups.consumer.group import (
     NO_TARGET,
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from sawlog.groups.consumer.member import Assignment, Member
     from sawlog.groups.consumer.patterns import Patterns
     from sawlog.groups.world import World
+
+log = EventLogger(__name__)
 
 
 class Rules(NamedTuple):
@@ -121,6 +124,7 @@ class Round:
         for member_id, target in computed.items():
             if target != group.targets.get(member_id):
                 self.planned.append(entries.target(group.id, member_id, target))
+        log.info("target begins", group=group.id, epoch=epoch, members=len(computed), assignor=name)
         now_ms = rules.world.clock.now_ms()
         self.planned.append(entries.target_epoch(group.id, epoch, now_ms))
         return computed.get(member.id, NO_TARGET)

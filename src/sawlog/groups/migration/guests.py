@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from sawlog.coordinator.plan import Plan
 from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
+from sawlog.core.log import EventLogger
 from sawlog.groups.classic.answers import NO_MEMBER, join_error, left
 from sawlog.groups.classic.joining import FIRST_VERSION_WITH_REQUIRED_ID
 from sawlog.groups.classic.member import CONSUMER_PROTOCOL
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 UNSET = -1
 
+log = EventLogger(__name__)
 _ALIVE = HeartbeatResponse()
 _COME_AGAIN = HeartbeatResponse(error_code=int(ErrorCode.REBALANCE_IN_PROGRESS))
 
@@ -85,6 +87,15 @@ class Guests:
         replaced = None if instance_id is None else group.static_member(instance_id)
         if replaced is not None and self._crossing.is_due_for(group, replaced):
             return self._crossing.downgrade_for(group, replaced, member, respond)
+        if member_id not in group.members:
+            log.info(
+                "member joins",
+                group=group.id,
+                member=member_id,
+                instance=instance_id,
+                client=caller.client_id,
+                host=caller.host,
+            )
         round_ = Round(self._consumer.rules, group, before, member, planned)
         round_.run(self._owned_in(subscription))
         member = round_.member
@@ -156,6 +167,7 @@ class Guests:
             else:
                 answers.append(left(identity))
                 leaving[member.id] = member
+                log.info("member leaves", group=group.id, member=member.id, reason=identity.reason)
         reply = LeaveGroupResponse(members=answers)
         return self._consumer.fence(group, list(leaving.values()), reply)
 
