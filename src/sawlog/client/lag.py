@@ -17,14 +17,25 @@ from sawlog.client.groups import GroupAdmin, GroupDescription, GroupMember
 from sawlog.client.offsets import LATEST
 from sawlog.core.ids import TopicPartition
 
+# Consumers commit now and then, so that two measurements never see quite the pace they read at.
+_NEAR_S = 10.0  # a lag of what is written in so long is two commits of the usual distance
+_JITTER_S = 1.5  # a commit may come so much sooner or later ...
+_JITTER_SHARE = 0.3  # ... though not by more than this of the time measured
+_STEADY_SHARE = 0.05  # a lag that changes by less of what is written stays as it is
+
 
 class Outlook(Enum):
-    """When the end will be reached if all goes on as it did between two measurements."""
+    """When the end will be reached if all goes on as it did between two measurements.
+
+    KEEPING_UP is of those whose lag changed no more than commits that come now and then explain.
+    """
 
     CAUGHT_UP = "caught up"
     CATCHING_UP = "catching up"
+    KEEPING_UP = "keeping up"
     NEVER = "never (more is written than read)"
     NO_COMMITS = "unknown (no commits meanwhile)"
+    NO_MEMBERS = "unknown (no members)"
     MEASURED_ONCE = "unknown (measured once)"
     OFFSET_SET = "unknown (the offset was set meanwhile)"
     NO_OFFSET = "unknown (no offset)"
@@ -119,19 +130,27 @@ def end_offsets(
     return {partition: entry.offset for partition, entry in found.items()}
 
 
-def pace(before: Position | None, after: Position, seconds: float) -> Pace:
-    """Of one partition between two measurements; `before` is None where there was none."""
+def pace(
+    before: Position | None, after: Position, seconds: float, *, has_members: bool = True
+) -> Pace:
+    """Of one partition between two measurements; `before` is None where there was none.
+
+    Without members nobody is expected to commit, though somebody outside the group may.
+    """
     consumed = produced = None
     if before is not None and seconds > 0:
         consumed = _rate(before.committed, after.committed, seconds)
         produced = _rate(before.end, after.end, seconds)
-    return _pace(after.lag, consumed, produced, is_first=before is None or seconds <= 0)
+    span_s = seconds if before is not None else 0.0
+    return _pace(after.lag, consumed, produced, span_s, has_members)
 
 
 def total_pace(
     before: Mapping[TopicPartition, Position],
     after: Mapping[TopicPartition, Position],
     seconds: float,
+    *,
+    has_members: bool = True,
 ) -> Pace:
     """Of all partitions whose lag is known. The group is there when its last member is, and a
     member reads its partitions in turns, so that its sums tell better than each of them.
@@ -141,52 +160,76 @@ def total_pace(
         if now.lag is not None:
             owner = "" if now.member is None else now.member.id
             by_member[owner].append(pace(before.get(partition), now, seconds))
-    is_first = seconds <= 0 or not before.keys() & after.keys()
-    members = [_sum(paces, is_first) for paces in by_member.values()]
-    total = _sum([each for paces in by_member.values() for each in paces], is_first)
+    span_s = seconds if before.keys() & after.keys() else 0.0
+    members = [_sum(paces, span_s, has_members) for paces in by_member.values()]
+    everything = [each for paces in by_member.values() for each in paces]
+    total = _sum(everything, span_s, has_members)
     last = max(members, key=_distance, default=total)
     return replace(total, outlook=last.outlook, catch_up_s=last.catch_up_s)
 
 
-def _sum(paces: list[Pace], is_first: bool) -> Pace:
+def _sum(paces: list[Pace], span_s: float, has_members: bool) -> Pace:
     lag = sum(max(0, each.lag or 0) for each in paces) if paces else None
     measured = [each for each in paces if each.consumed_per_s is not None]
     consumed = sum(each.consumed_per_s or 0.0 for each in measured) if measured else None
     produced = sum(each.produced_per_s or 0.0 for each in measured) if measured else None
-    return _pace(lag, consumed, produced, is_first=is_first)
+    return _pace(lag, consumed, produced, span_s, has_members)
 
 
 def _distance(found: Pace) -> tuple[int, float]:
     """The further, the worse: never before unknown, unknown before late, late before soon."""
-    if found.catch_up_s is not None:
-        return 0, found.catch_up_s
-    return (2 if found.outlook is Outlook.NEVER else 1), 0.0
+    ranks = {
+        Outlook.CAUGHT_UP: 0,
+        Outlook.KEEPING_UP: 1,
+        Outlook.CATCHING_UP: 2,
+        Outlook.NEVER: 4,
+    }
+    return ranks.get(found.outlook, 3), found.catch_up_s or 0.0
 
 
 def _pace(
-    lag: int | None, consumed: float | None, produced: float | None, *, is_first: bool
+    lag: int | None,
+    consumed: float | None,
+    produced: float | None,
+    span_s: float,
+    has_members: bool,
 ) -> Pace:
-    outlook = _outlook(lag, consumed, produced, is_first)
+    """`span_s` is what the rates were measured for: 0 where there was one measurement only."""
+    outlook = _unmeasured(lag, span_s)
+    if outlook is None:
+        if consumed is None or produced is None:
+            outlook = Outlook.OFFSET_SET
+        elif consumed == 0:
+            outlook = Outlook.NO_COMMITS if has_members else Outlook.NO_MEMBERS
+        else:
+            outlook = _measured(lag or 0, consumed, produced, span_s)
     catch_up_s = 0.0 if outlook is Outlook.CAUGHT_UP else None
     if lag and consumed and produced is not None and outlook is Outlook.CATCHING_UP:
         catch_up_s = lag / (consumed - produced)
     return Pace(lag, consumed, produced, outlook, catch_up_s)
 
 
-def _outlook(
-    lag: int | None, consumed: float | None, produced: float | None, is_first: bool
-) -> Outlook:
+def _unmeasured(lag: int | None, span_s: float) -> Outlook | None:
+    """What is known without a rate."""
     if lag is None:
         return Outlook.NO_OFFSET
     if lag <= 0:
         return Outlook.CAUGHT_UP
-    if is_first:
-        return Outlook.MEASURED_ONCE
-    if consumed is None or produced is None:
-        return Outlook.OFFSET_SET
-    if consumed == 0:
-        return Outlook.NO_COMMITS
-    return Outlook.CATCHING_UP if consumed > produced else Outlook.NEVER
+    return Outlook.MEASURED_ONCE if span_s <= 0 else None
+
+
+def _measured(lag: int, consumed: float, produced: float, span_s: float) -> Outlook:
+    """A lag that is small, and moves either way, is nobody's concern; of a great one that hardly
+    grows, `never` would be more than is known.
+    """
+    grows_per_s = produced - consumed
+    is_near = lag <= produced * _NEAR_S
+    jitter = produced * min(_JITTER_S / span_s, _JITTER_SHARE)
+    if is_near and abs(grows_per_s) <= jitter:
+        return Outlook.KEEPING_UP
+    if grows_per_s < 0:
+        return Outlook.CATCHING_UP
+    return Outlook.KEEPING_UP if grows_per_s <= produced * _STEADY_SHARE else Outlook.NEVER
 
 
 def _rate(before: int | None, after: int | None, seconds: float) -> float | None:

@@ -24,7 +24,7 @@ def test_a_group_that_reads_faster_than_is_written_gets_there() -> None:
         (at(5, 10), at(10, 10), Outlook.CAUGHT_UP),
         (at(12, 10), at(12, 10), Outlook.CAUGHT_UP),
         (None, at(10, 10), Outlook.CAUGHT_UP),
-        (at(5, 10), at(6, 11), Outlook.NEVER),
+        (at(5, 10), at(6, 11), Outlook.KEEPING_UP),
         (at(5, 10), at(6, 20), Outlook.NEVER),
         (at(5, 10), at(5, 10), Outlook.NO_COMMITS),
         (None, at(5, 10), Outlook.MEASURED_ONCE),
@@ -40,6 +40,61 @@ def test_what_cannot_be_foretold_says_why(
     found = pace(before, after, 5)
     assert found.outlook is outlook
     assert found.catch_up_s == (0 if outlook is Outlook.CAUGHT_UP else None)
+
+
+@pytest.mark.parametrize(
+    ("committed", "outlook"),
+    [
+        (1_000, Outlook.KEEPING_UP),  # as much as is written
+        (860, Outlook.KEEPING_UP),  # a commit came a little later
+        (1_140, Outlook.KEEPING_UP),  # or sooner
+        (600, Outlook.NEVER),
+        (1_400, Outlook.CATCHING_UP),
+    ],
+)
+def test_a_small_lag_that_commits_move_is_kept_up_with(committed: int, outlook: Outlook) -> None:
+    """200 records a second for 5 s; the group is one commit behind."""
+    assert pace(at(0, 1_000), at(committed, 2_000), 5).outlook is outlook
+
+
+@pytest.mark.parametrize(
+    ("committed", "outlook"),
+    [
+        (1_000, Outlook.KEEPING_UP),
+        (960, Outlook.KEEPING_UP),
+        (900, Outlook.NEVER),
+        (1_010, Outlook.CATCHING_UP),
+    ],
+)
+def test_a_great_lag_must_shrink_to_be_caught_up(committed: int, outlook: Outlook) -> None:
+    found = pace(at(0, 1_000_000), at(committed, 1_001_000), 5)
+    assert found.outlook is outlook
+    assert (found.catch_up_s is not None) == (outlook is Outlook.CATCHING_UP)
+
+
+def test_a_short_look_excuses_no_more_than_a_share_of_it() -> None:
+    """1.5 s of jitter would excuse anything that is seen in half a second."""
+    assert pace(at(0, 100), at(10, 200), 0.5).outlook is Outlook.NEVER
+    assert pace(at(0, 100), at(80, 200), 0.5).outlook is Outlook.KEEPING_UP
+
+
+def test_where_nobody_reads_nobody_is_expected_to_commit() -> None:
+    before, after = at(5, 10), at(5, 10)
+    here = partition_of("t", 0)
+    assert pace(before, after, 5, has_members=False).outlook is Outlook.NO_MEMBERS
+    alone = total_pace({here: before}, {here: after}, 5, has_members=False)
+    assert alone.outlook is Outlook.NO_MEMBERS
+    outsider = pace(before, at(8, 10), 5, has_members=False)
+    assert outsider.outlook is Outlook.CATCHING_UP
+
+
+def test_a_group_keeps_up_when_its_worst_member_does() -> None:
+    first, second = partition_of("t", 0), partition_of("t", 1)
+    before = {first: at(0, 100, "a"), second: at(0, 100, "b")}
+    keeping = at(100, 200, "b")
+    caught_up, late = at(200, 200, "a"), at(190, 200, "a")
+    assert total_pace(before, {first: caught_up, second: keeping}, 1).outlook is Outlook.KEEPING_UP
+    assert total_pace(before, {first: late, second: keeping}, 1).outlook is Outlook.CATCHING_UP
 
 
 def test_one_measurement_tells_no_rate() -> None:
