@@ -12,7 +12,7 @@ from sawlog.pipeline.tables.files import PREFIX, on_disk
 from sawlog.pipeline.tables.table import Table
 from support.process import ServerProcess
 
-PATIENCE_S = 300.0
+PATIENCE_S = 600.0
 
 
 class Driver(ServerProcess):

@@ -188,8 +188,10 @@ class QueryStep:
         )
 
     def _explained(self, error: Exception) -> LandingFailure:
+        """A column may be one that its table does not have yet, where columns are inferred."""
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        return _refused(f"the query of {self.name!r}: {lines[0]}")
+        kind = Kind.NO_TOPIC if "UNRESOLVED_COLUMN" in lines[0] else Kind.REFUSED
+        return LandingFailure(kind, f"the query of {self.name!r}: {lines[0]}")
 
 
 def make_checkpoint(path: str) -> str:

@@ -1,0 +1,124 @@
+"""Topics that vanish, retention that is faster, replays beside a landing: said, or survived."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sawlog.client.admin import Admin
+from sawlog.client.cluster import Cluster
+from sawlog.client.leaders import partition_of
+from sawlog.pipeline.landing.config import Pipeline
+from sawlog.pipeline.landing.reading import read_pipeline
+from support.broker import SawlogServer, running_sawlog
+from support.drivers import driving, run_to_the_end, version_of, wait_until
+from support.landing import create_topic, pipeline_file, records_of, rows_of, send, values_in
+from support.process import ServerProcess
+from support.programs import require_java
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[SawlogServer]:
+    require_java()
+    with running_sawlog(tmp_path / "broker") as started:
+        yield started
+
+
+def pipeline_at(tmp_path: Path, server: SawlogServer, tables: str) -> tuple[Path, Pipeline]:
+    file = pipeline_file(tmp_path, server.bootstrap, tables)
+    return file, read_pipeline(str(file))
+
+
+def test_a_topic_deleted_in_the_middle_stops_its_table_and_no_other(
+    server: SawlogServer, tmp_path: Path
+) -> None:
+    for name in ("gone", "stays"):
+        create_topic(server.bootstrap, name, 2)
+        send(server.bootstrap, name, [b"a", b"b"])
+    tables = "".join(
+        f"  {name}: {{topic: {name}, commit: {{every: 100ms}}}}\n" for name in ("gone", "stays")
+    )
+    file, pipeline = pipeline_at(tmp_path, server, tables)
+    gone, stays = pipeline.landed
+    with driving(file) as driver:
+        wait_until(lambda: min(version_of(t.path) for t in pipeline.landed) >= 1, driver)
+        with Cluster(server.bootstrap) as cluster:
+            assert not Admin(cluster).delete_topics(["gone"])
+        driver.wait_for_line("gone: stopped: the topic 'gone' is no longer there")
+        send(server.bootstrap, "stays", [b"c"])
+        wait_until(lambda: len(values_in(stays.path)) == 3, driver)
+        create_topic(server.bootstrap, "gone", 2)
+        assert driver.terminate() == 1, driver.output
+    assert sorted(value for _, value in values_in(gone.path)) == [b"a", b"b"]
+    with driving(file, "--once") as driver:
+        driver.wait_for_line("the topic 'gone' was deleted and created again")
+        assert driver.wait() == 1
+
+
+def test_records_that_retention_took_stop_the_table_with_their_offsets(
+    server: SawlogServer, tmp_path: Path
+) -> None:
+    create_topic(server.bootstrap, "t", 1)
+    send(server.bootstrap, "t", [b"a", b"b"])
+    file, pipeline = pipeline_at(tmp_path, server, "  t: {topic: t}\n")
+    run_to_the_end(file)
+    send(server.bootstrap, "t", [b"c", b"d", b"e"])
+    with Cluster(server.bootstrap) as cluster:
+        Admin(cluster).delete_records({partition_of("t", 0): 4})
+    with driving(file, "--once") as driver:
+        driver.wait_for_line(r"t-0 no longer has all of the offsets 2 to 5: it begins at 4")
+        assert driver.wait() == 1
+    assert [value for _, value in values_in(pipeline.landed[0].path)] == [b"a", b"b"]
+
+
+def test_a_replay_beside_a_running_landing_neither_loses_nor_doubles(
+    server: SawlogServer, tmp_path: Path
+) -> None:
+    create_topic(server.bootstrap, "t", 2)
+    values = [b"{broken" if n % 5 == 0 else json.dumps({"id": n}).encode() for n in range(2_000)]
+    send(server.bootstrap, "t", values)
+    tables = "  t: {topic: t, format: json, commit: {rows: 300, every: 100ms}}\n"
+    file, pipeline = pipeline_at(tmp_path, server, tables)
+    table = pipeline.landed[0]
+    with driving(file) as driver:
+        wait_until(lambda: version_of(table.path) >= 3, driver)
+        command = ["pipeline", "replay", "t", "--from", "0:100,1:50", "-f", str(file)]
+        replay = ServerProcess([driver_python(), "-m", "sawlog.cli.main", *command])
+        send(server.bootstrap, "t", values)
+        wait_until(lambda: not replay.is_running, driver, replay)
+        assert replay.wait() == 0, replay.output
+        assert driver.terminate() == 0, driver.output
+    run_to_the_end(file)
+    records = records_of(server.bootstrap, "t")
+    landed = [((row["partition"], row["offset"]), row["id"]) for row in rows_of(table.path)]
+    good = [(place, json.loads(value)["id"]) for place, value in records if value != b"{broken"]
+    assert sorted(landed) == good
+    dead = [place for place, value in records if value == b"{broken"]
+    assert [place for place, _ in values_in(table.dead_path)] == dead
+
+
+def test_a_replay_into_a_new_table_has_what_was_asked_for(
+    server: SawlogServer, tmp_path: Path
+) -> None:
+    create_topic(server.bootstrap, "t", 2)
+    send(server.bootstrap, "t", [b"%d" % number for number in range(20)])
+    file, pipeline = pipeline_at(tmp_path, server, "  t: {topic: t}\n")
+    run_to_the_end(file)
+    before = values_in(pipeline.landed[0].path)
+    command = ["pipeline", "replay", "t", "--from", "7", "--into", "again", "-f", str(file)]
+    for _ in range(2):  # the second finds it done
+        replay = ServerProcess([driver_python(), "-m", "sawlog.cli.main", *command])
+        wait_until(lambda: not replay.is_running, replay)  # noqa: B023
+        assert replay.wait() == 0, replay.output
+    again = values_in(str(Path(pipeline.lake) / "again"))
+    assert again == [entry for entry in before if entry[0][1] >= 7]
+    assert values_in(pipeline.landed[0].path) == before
+
+
+def driver_python() -> str:
+    import sys
+
+    return sys.executable
