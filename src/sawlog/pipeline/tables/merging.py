@@ -5,7 +5,7 @@ keeps the number of the last batch of each query, so a batch that comes again ch
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from sawlog.pipeline.tables.columns import storable
 from sawlog.pipeline.tables.log import LiveFile, State
 from sawlog.pipeline.tables.rewriting import Rewrite, rewrite
+from sawlog.pipeline.tables.statistics import Path, bounds
 from sawlog.pipeline.tables.table import Already, Committed, Table
 from sawlog.pipeline.tables.widening import conformed
 
@@ -29,7 +30,7 @@ def merge_by_key(
         raise ValueError(f"rows are merged by columns that they have, not by {unknown or 'none'}")
     rows = _last_of_each(_stored(batch), keys)
     marks = _marks(rows, keys)
-    bounds = {key: pc.min_max(rows[key]).as_py() for key in keys if _is_ordered(rows[key].type)}
+    ranges = _ranges(rows, keys)
 
     def keep(found: pa.RecordBatch) -> pa.RecordBatch:
         return found.filter(pc.invert(_is_among(_marks(found, keys), marks)))
@@ -41,7 +42,8 @@ def merge_by_key(
         table,
         Rewrite(
             "MERGE",
-            touches=lambda file: bool(rows.num_rows) and _may_hold(file, bounds),
+            touches=lambda file: bool(rows.num_rows) and _may_hold(file, ranges),
+            looks_at=tuple(keys),
             keep=keep,
             insert=rows if rows.num_rows else None,
             transactions={query_id: batch_id},
@@ -101,20 +103,53 @@ def _is_among(rows: pa.Table, marks: pa.Table) -> pa.Array:
     return pc.is_in(position, value_set=found["\0row"].combine_chunks())
 
 
-def _is_ordered(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind))
+def _ranges(rows: pa.Table, keys: Sequence[str]) -> dict[Path, tuple[Any, Any]]:
+    """Per part of the keys the least and the greatest value of the batch, as the log spells it."""
+    found: dict[Path, tuple[Any, Any]] = {}
+    for path, column in _parts(rows, keys):
+        if pa.types.is_timestamp(column.type):
+            values = column.cast(pa.int64())
+        elif pa.types.is_date32(column.type):
+            values = column.cast(pa.int32())
+        elif pa.types.is_integer(column.type) or pa.types.is_string(column.type):
+            values = column
+        else:
+            continue
+        extremes = pc.min_max(values).as_py()
+        if extremes["min"] is not None:
+            spelled = bounds(extremes["min"], extremes["max"], column.type)
+            if spelled is not None:
+                found[path] = spelled
+    return found
 
 
-def _may_hold(file: LiveFile, bounds: dict[str, dict[str, Any]]) -> bool:
+def _parts(rows: pa.Table, keys: Sequence[str]) -> Iterator[tuple[Path, pa.ChunkedArray]]:
+    waiting: list[tuple[Path, pa.ChunkedArray]] = [((key,), rows[key]) for key in keys]
+    while waiting:
+        path, column = waiting.pop()
+        if pa.types.is_struct(column.type):
+            inner = [part.name for part in column.type]
+            waiting += [((*path, name), pc.struct_field(column, name)) for name in inner]
+        else:
+            yield path, column
+
+
+def _may_hold(file: LiveFile, ranges: Mapping[Path, tuple[Any, Any]]) -> bool:
     """False where the statistics of a file say that none of its keys is in the batch."""
     if file.stats is None:
         return True
     stats = json.loads(file.stats)
-    least, greatest = stats.get("minValues", {}), stats.get("maxValues", {})
-    nulls = stats.get("nullCount", {})
-    for key, bound in bounds.items():
-        if key not in least or key not in greatest or nulls.get(key, 1) or bound["min"] is None:
+    for path, (low, high) in ranges.items():
+        least = _at(stats.get("minValues"), path)
+        greatest = _at(stats.get("maxValues"), path)
+        if least is None or greatest is None or _at(stats.get("nullCount"), path) != 0:
             continue
-        if bound["max"] < least[key] or bound["min"] > greatest[key]:
+        if high < least or low > greatest:
             return False
     return True
+
+
+def _at(values: Any, path: Path) -> Any:
+    for name in path:
+        values = values.get(name) if isinstance(values, dict) else None
+    return values

@@ -47,6 +47,7 @@ def rewind(
         Rewrite(
             "DELETE",
             touches=lambda file: _may_hold(file, starts),
+            looks_at=("topic", "partition", "offset"),
             keep=lambda batch: batch.filter(pc.invert(_is_beyond(batch, starts))),
             insert=None,
             transactions={

@@ -14,7 +14,6 @@ import pyarrow as pa
 from sawlog.pipeline.tables.errors import NotLive, TooContended
 from sawlog.pipeline.tables.files import DataFile, discard, removed
 from sawlog.pipeline.tables.log import Action, LiveFile, State
-from sawlog.pipeline.tables.partitioning import PartitionBy
 from sawlog.pipeline.tables.scanning import scan_file
 from sawlog.pipeline.tables.table import (
     Already,
@@ -35,7 +34,8 @@ class Rewrite(NamedTuple):
 
     operation: str
     touches: Callable[[LiveFile], bool]  # whether a file may hold rows to take out
-    keep: Callable[[pa.RecordBatch], pa.RecordBatch]  # the rows of it that stay
+    looks_at: Sequence[str]  # the columns by which a row is judged
+    keep: Callable[[pa.RecordBatch], pa.RecordBatch]  # the rows that stay
     insert: pa.Table | None  # rows that are new
     transactions: Mapping[str, int]
     is_done: Callable[[State], bool]
@@ -63,14 +63,11 @@ def _write(
     table: Table, touched: Sequence[LiveFile], change: Rewrite
 ) -> tuple[list[LiveFile], list[DataFile]]:
     """The files that lose rows, and those that hold what is left of them and what is new."""
-    schema, names = table.schema, table.partition_columns
+    schema, names = widened(table.schema, _brought(table, change)), table.partition_columns
     replaced: list[LiveFile] = []
     with FileWriter(table.storage, table.partition_by) as writer:
         for file in touched:
-            if not any(
-                change.keep(batch).num_rows < batch.num_rows
-                for batch in scan_file(table.storage, file.path, schema, file.partition_values)
-            ):
+            if not _loses_rows(table, file, schema, change):
                 continue
             replaced.append(file)
             values = tuple(file.partition_values[name] for name in names)
@@ -84,11 +81,19 @@ def _write(
         return replaced, writer.close()
 
 
+def _loses_rows(table: Table, file: LiveFile, schema: pa.Schema, change: Rewrite) -> bool:
+    looked_at = pa.schema([schema.field(name) for name in change.looks_at])
+    return any(
+        change.keep(batch).num_rows < batch.num_rows
+        for batch in scan_file(table.storage, file.path, looked_at, file.partition_values)
+    )
+
+
 def _commit(
     table: Table, replaced: Sequence[LiveFile], files: Sequence[DataFile], change: Rewrite
 ) -> Committed | Already:
     based_on = table.version
-    wide = None if change.insert is None else _without(change.insert.schema, table.partition_by)
+    wide = _brought(table, change)
 
     def plan(state: State) -> list[Action] | None:
         if state.version != based_on:
@@ -109,7 +114,9 @@ def _commit(
     return done
 
 
-def _without(schema: pa.Schema, partition_by: Sequence[PartitionBy]) -> pa.Schema:
-    """New rows bring no columns that partitions make."""
-    made = {entry.name for entry in partition_by if entry.unit is not None}
-    return pa.schema([field for field in widened(pa.schema([]), schema) if field.name not in made])
+def _brought(table: Table, change: Rewrite) -> pa.Schema:
+    """The columns of the rows that are new, but for those that partitions make."""
+    if change.insert is None:
+        return pa.schema([])
+    made = {entry.name for entry in table.partition_by if entry.unit is not None}
+    return pa.schema([field for field in change.insert.schema if field.name not in made])

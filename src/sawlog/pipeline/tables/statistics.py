@@ -99,12 +99,20 @@ def _set(target: dict[str, Any], path: Path, value: Any) -> None:
 def _bounds(chunks: list[pq.Statistics], kind: pa.DataType) -> tuple[Any, Any] | None:
     if not chunks or not all(chunk.has_min_max for chunk in chunks):
         return None
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        low = min(chunk.min_raw for chunk in chunks)
-        high = max(chunk.max_raw for chunk in chunks)
-        return _times(low, high) if pa.types.is_timestamp(kind) else _dates(low, high)
-    low = min(chunk.min for chunk in chunks)
-    high = max(chunk.max for chunk in chunks)
+    raw = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+    low = min(chunk.min_raw if raw else chunk.min for chunk in chunks)
+    high = max(chunk.max_raw if raw else chunk.max for chunk in chunks)
+    return bounds(low, high, kind)
+
+
+def bounds(low: Any, high: Any, kind: pa.DataType) -> tuple[Any, Any] | None:
+    """Least and greatest as the log spells them, times and dates being given as numbers; None
+    where they cannot be spelled. Bounds of one column compare as their values do.
+    """
+    if pa.types.is_timestamp(kind):
+        return _times(low, high)
+    if pa.types.is_date(kind):
+        return _dates(low, high)
     if pa.types.is_floating(kind):
         return (low, high) if math.isfinite(low) and math.isfinite(high) else None
     if pa.types.is_string(kind):

@@ -96,6 +96,18 @@ def test_windows_are_keys(tmp_path: Path) -> None:
     merge_by_key(table, batch(m1=1, m2=2), ["window"], "q", 0)
     merge_by_key(table, batch(m2=20, m3=3), ["window"], "q", 1)
     assert sorted(row["n"] for row in found(table)) == [1, 3, 20]
+    before = {file.path for file in table.files()}
+    opened: list[str] = []
+    open_input = table.storage.open_input
+
+    def note(path: str) -> pa.NativeFile:
+        opened.append(path)
+        return open_input(path)
+
+    table.storage.open_input = note  # type: ignore[method-assign]
+    merge_by_key(table, batch(m9=9), ["window"], "q", 2)
+    assert before < {file.path for file in table.files()}
+    assert opened == [], "files of other minutes were read"
 
 
 def test_partitions_are_kept_and_files_without_a_key_are_left_alone(tmp_path: Path) -> None:
@@ -114,6 +126,14 @@ def test_new_columns_of_an_aggregate_widen_its_table(tmp_path: Path) -> None:
     merge_by_key(table, wide, ["k"], "q", 1)
     assert Table.open(tmp_path / "t").schema.names == ["k", "g", "n", "p95"]
     assert triples(table) == [("a", 1, 2), ("b", 1, 1)]
+
+
+def test_a_key_that_is_new_to_the_table_is_null_in_its_rows(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", schema=COUNTS)
+    merge_by_key(table, counts(("a", 1, 1), ("b", 1, 1)), ["k"], "q", 0)
+    wide = counts(("a", 1, 2), ("b", 1, 3)).append_column("zone", pa.array([None, "eu"]))
+    merge_by_key(table, wide, ["k", "zone"], "q", 1)
+    assert triples(table) == [("a", 1, 2), ("b", 1, 1), ("b", 1, 3)]
 
 
 keys = st.sampled_from(["a", "b", "c", "", None])
