@@ -18,7 +18,7 @@ except ImportError as missing:
     ) from missing
 
 from sawlog.client.arrow_codes import DONE, REASONS, Corrupt, Room, Total, Want
-from sawlog.client.arrow_memory import Entries, Growing
+from sawlog.client.arrow_memory import Entries, Growing, larger
 from sawlog.client.fetched import Batch, Fetched
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.batches import HEADER_SIZE, BatchHeader
@@ -82,15 +82,18 @@ class RecordColumns:
         wants = {"key": Want.KEYS, "value": Want.VALUES, "headers": Want.HEADERS}
         self._want = sum(want.value for name, want in wants.items() if name in self.schema.names)
         self._scratch = np.zeros(len(Total), np.int64)
+        self._totals = np.zeros(len(Total), np.int64)
         self._begin()
 
     def _begin(self) -> None:
+        _, _, _, *headers = self._totals.tolist()  # as many as the last time, it may be
         self._totals = np.zeros(len(Total), np.int64)
         self._offsets, self._timestamps = Growing(np.int64), Growing(np.int64)
         self._keys, self._values = Entries(), Entries()
         self._header_ends = Growing(np.int32, more=1)
         self._header_ends.array[0] = 0
         self._names, self._contents = Entries(), Entries()
+        self._reserve_headers(*headers)
         self._types: list[tuple[int, int]] = []  # and for how many rows
         self._places: list[tuple[TopicPartition, int]] = []
         self._taken_bytes = 0
@@ -167,7 +170,7 @@ class RecordColumns:
 
     def _reserve(self, size: int) -> None:
         """A guess from the bytes that are there; what turns out to lack is grown."""
-        rows, keys, values = (int(self._totals[t]) for t in (Total.ROWS, Total.KEYS, Total.VALUES))
+        rows, keys, values, *_ = self._totals.tolist()
         size = min(size, self._max_bytes)
         more = rows + size // _USUAL_RECORD_BYTES
         self._reserve_rows(more)
@@ -179,7 +182,7 @@ class RecordColumns:
 
     def _reserve_rows(self, entries: int) -> None:
         """At least so many for every column that has one entry a row."""
-        rows, keys, values = (int(self._totals[t]) for t in (Total.ROWS, Total.KEYS, Total.VALUES))
+        rows, keys, values, *_ = self._totals.tolist()
         for column in (self._offsets, self._timestamps):
             column.reserve(rows, entries)
         if self._want & Want.KEYS:
@@ -189,19 +192,21 @@ class RecordColumns:
         if self._want & Want.HEADERS:
             self._header_ends.reserve(rows + 1, entries + 1)
 
+    def _reserve_headers(self, entries: int, name_bytes: int, content_bytes: int) -> None:
+        _, _, _, headers, names, contents = self._totals.tolist()
+        self._names.reserve(headers, entries, names, name_bytes)
+        self._contents.reserve(headers, entries, contents, content_bytes)
+
     def _grow(self, lacking: Room) -> None:
-        totals = [int(total) for total in self._totals]
-        headers = totals[Total.HEADERS]
+        totals = self._totals.tolist()
         if lacking is Room.ROWS:
-            self._reserve_rows(len(self._offsets.array) * 2)
+            self._reserve_rows(larger(len(self._offsets.array)))
         elif lacking is Room.KEYS:
             self._keys.grow_bytes(totals[Total.KEYS])
         elif lacking is Room.VALUES:
             self._values.grow_bytes(totals[Total.VALUES])
         elif lacking is Room.HEADERS:
-            more = len(self._names.arrays[2]) * 2
-            self._names.reserve(headers, more, totals[Total.NAMES], 0)
-            self._contents.reserve(headers, more, totals[Total.CONTENTS], 0)
+            self._reserve_headers(larger(len(self._names.arrays[2])), 0, 0)
         elif lacking is Room.NAMES:
             self._names.grow_bytes(totals[Total.NAMES])
         else:

@@ -7,7 +7,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 _SMALLEST_ENTRIES = 64
-_GROWTH = 2
+_SMALL_ENTRIES = 1 << 16
+
+
+def larger(entries: int) -> int:
+    """What is small grows fast: what was read has to be read again after each growth."""
+    return entries * (4 if entries < _SMALL_ENTRIES else 2)
 
 
 class Growing:
@@ -31,7 +36,7 @@ class Growing:
             self.array[:used] = old[:used]
 
     def grow(self, used: int) -> None:
-        self.reserve(used, len(self.array) * _GROWTH)
+        self.reserve(used, larger(len(self.array)))
 
     def finish(self, used: int) -> pa.Buffer:
         """Those used; as they are where little room is left, else without what is not used."""

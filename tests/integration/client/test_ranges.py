@@ -140,6 +140,15 @@ def test_the_next_fetch_is_under_way_while_a_chunk_is_used() -> None:
         assert asked_again.wait(10)
 
 
+def test_a_range_that_was_not_read_to_its_end_does_not_disturb_the_next() -> None:
+    with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
+        for _ in range(3):
+            assert values([next(read_range(cluster, LOGS, 0, 6))])[0] == (0, b"a")
+        both = zip(read_range(cluster, LOGS, 0, 6), read_range(cluster, LOGS, 0, 6), strict=True)
+        for one, other in both:
+            assert one.batch.equals(other.batch)
+
+
 def test_gaps_are_read_over_also_at_the_end() -> None:
     log = Log(batch(2, b"a"), batch(10, b"b"), end=20)
     with log as broker, Cluster(broker.bootstrap) as cluster:
