@@ -49,14 +49,15 @@ class Tenure(NamedTuple):
 
 def tenures(events: list[Event], end: float = float("inf")) -> list[Tenure]:
     open_since: dict[tuple[str, int], Event] = {}
-    paused_at: dict[str, float] = {}
+    doubts: dict[str, list[float]] = {}
     found: list[Tenure] = []
 
     def close(member: str, partition: int, at: float) -> None:
         event = open_since.pop((member, partition), None)
         if event is not None:
-            doubtful = paused_at.get(member, at)
-            doubtful = doubtful if doubtful >= event.at else at
+            doubtful = min(
+                (each for each in doubts.get(member, ()) if each >= event.at), default=at
+            )
             found.append(Tenure(partition, member, event.at, at, doubtful, event.stamp))
 
     for event in sorted(events, key=lambda each: each.at):
@@ -72,7 +73,7 @@ def tenures(events: list[Event], end: float = float("inf")) -> list[Tenure]:
                 if member == event.member:
                     close(member, partition, event.at)
         elif event.what in (PAUSED, PUT_OUT):
-            paused_at[event.member] = event.at
+            doubts.setdefault(event.member, []).append(event.at)
     for member, partition in list(open_since):
         close(member, partition, end)
     return sorted(found, key=lambda each: (each.partition, each.start))

@@ -12,6 +12,7 @@ from support.readers.journal import (
     LOST,
     PAUSED,
     READ,
+    RESUMED,
     REVOKED,
     Event,
     holdings,
@@ -43,6 +44,12 @@ def test_a_stopped_member_may_believe_what_it_likes_and_no_other() -> None:
     assert len(overlaps([*events, late])) == 1
     assert overlaps([*events, late, event(2, "anna", PAUSED)]) == []
     assert len(overlaps([*events, late, event(6, "anna", PAUSED)])) == 1
+
+
+def test_one_who_was_stopped_again_as_soon_as_it_went_on_knows_no_more_than_before() -> None:
+    events = [event(1, "anna", ASSIGNED, 0), event(5, "ben", ASSIGNED, 0)]
+    events += [event(2, "anna", PAUSED), event(6, "anna", RESUMED), event(6, "anna", PAUSED)]
+    assert overlaps([*events, event(9, "anna", LOST, 0)]) == []
 
 
 def test_one_who_was_put_out_may_believe_what_it_likes_from_then_on() -> None:
