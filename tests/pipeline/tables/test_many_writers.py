@@ -6,13 +6,16 @@ import random
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
 from sawlog.pipeline.tables.files import on_disk
+from sawlog.pipeline.tables.following import Follower
 from sawlog.pipeline.tables.offsets import Move
+from sawlog.pipeline.tables.scanning import scan_file
 from sawlog.pipeline.tables.status import status
 from sawlog.pipeline.tables.storage import ASIDE, LOG
 from sawlog.pipeline.tables.sweeping import sweep
@@ -55,15 +58,39 @@ def check(table: Table, end: int) -> None:
     }
 
 
+def follow(table: Table, workers: list[subprocess.Popen[str]]) -> list[tuple[int, int]]:
+    """Partition and offset of every row that is added until the workers have ended."""
+    follower = Follower(table.path)
+    at_position, seen = follower.everything(), []
+    for _ in range(DEADLINE_S * 10):
+        have_ended = all(worker.poll() is not None for worker in workers)
+        end = follower.advance(at_position, max_files=5)
+        for file in follower.between(at_position, end):
+            schema, values = table.schema, file.partition_values
+            for batch in scan_file(table.storage, file.path, schema, values):
+                columns = [batch.column(name).to_pylist() for name in ("partition", "offset")]
+                seen += zip(*columns, strict=True)
+        if end != at_position:
+            at_position = end
+        elif have_ended:
+            return seen
+        else:
+            with suppress(subprocess.TimeoutExpired):
+                next(worker for worker in workers if worker.returncode is None).wait(0.1)
+    raise AssertionError(f"the workers had not ended after {DEADLINE_S} s")
+
+
 def test_two_landings_and_two_compactions_at_once(tmp_path: Path, random_seed: int) -> None:
     end = 150
     path = tmp_path / "t"
     new_table(path, ["date(timestamp)"])
     landings = [start("land", path, random_seed + number, end) for number in range(2)]
     compactions = [start("compact", path, random_seed - number, end) for number in range(2)]
+    seen = follow(Table.open(path), [*landings, *compactions])
     landed = [finish(worker) for worker in landings]
     merged = [finish(worker) for worker in compactions]
     check(Table.open(path), end)
+    assert sorted(seen) == [(part, number) for part in range(PARTITIONS) for number in range(end)]
     assert sum(met["committed"] for met in landed) > 10
     assert sum(met["merged"] for met in merged) > 10
     assert sum(met["overtaken"] + met["already"] for met in landed) > 0, "nobody met anybody"
