@@ -135,7 +135,7 @@ def test_delta_spark_reads_every_row(lake: Table, tmp_path: Path) -> None:
     script = tmp_path / "read.py"
     script.write_text(DELTA_SPARK)
     command = [python, str(script), jars, lake.path]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert run.returncode == 0, run.stderr[-3000:]
     rows, columns, counted = (json.loads(line) for line in run.stdout.splitlines()[-3:])
     assert columns == sorted(expected(0))

@@ -29,6 +29,7 @@ from sawlog.pipeline.tables.widening import widened
 CHECKPOINT_EVERY = 50
 ATTEMPTS = 1000  # each one that fails means that somebody else succeeded
 PARTITION_BY = "sawlog.partitionBy"
+EXPIRY = "delta.setTransactionRetentionDuration"
 PROPERTIES = {"delta.logRetentionDuration": "interval 7 days"}
 
 log = EventLogger(__name__)
@@ -82,6 +83,7 @@ class Table:
         storage = Storage(path)
         by = [parse(entry) if isinstance(entry, str) else entry for entry in partition_by]
         configuration = {**PROPERTIES, **(properties or {})}
+        _check_offsets_stay(configuration)
         if by:
             configuration[PARTITION_BY] = json.dumps([str(entry) for entry in by])
         now = _now_ms()
@@ -168,6 +170,7 @@ class Table:
         self._check_on_disk(files)
 
         def plan(state: State) -> list[Action] | None:
+            _check_offsets_stay(state.metadata.get("configuration") or {})
             if judge(offsets_of(pipeline, state.transactions), moves) is Verdict.DONE:
                 return None
             now = _now_ms()
@@ -230,6 +233,14 @@ class Table:
                     f"{self.storage.full(on_disk(file.path))} should have {file.size} bytes and"
                     f" {'is not there' if found is None else f'has {found.size}'}: write it again"
                 )
+
+
+def _check_offsets_stay(properties: Mapping[str, str]) -> None:
+    if EXPIRY in properties:
+        raise TableError(
+            f"the table has the property {EXPIRY}, after which it would forget how far it is and"
+            " land everything again: unset it"
+        )
 
 
 def schema_of(state: State) -> pa.Schema:

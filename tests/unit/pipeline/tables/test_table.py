@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from sawlog.pipeline.tables import table as tables
 from sawlog.pipeline.tables.columns import TIMESTAMP
@@ -289,3 +290,14 @@ def test_files_of_a_commit_that_only_seemed_to_fail_are_not_thrown_away(
     discard(table.storage, [*files, dead])
     assert contents(Table.open(tmp_path / "t")) == expected({0: 5})
     assert not os.path.exists(table.storage.full(dead.path))
+
+
+def test_a_table_that_would_forget_its_offsets_is_refused(tmp_path: Path) -> None:
+    expiry = {"delta.setTransactionRetentionDuration": "interval 1 days"}
+    with pytest.raises(TableError, match="would forget how far it is"):
+        new_table(tmp_path / "t", properties=expiry)
+    table = new_table(tmp_path / "t")
+    DeltaTable(table.path).alter.set_table_properties(expiry)
+    with pytest.raises(TableError, match="unset it"):
+        land(table, 0, 0, 5)
+    assert table.version == 1
