@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +14,24 @@ from sawlog.client.consumer import AT_EARLIEST, Consumer
 from sawlog.client.leaders import partition_of
 from sawlog.client.offsets import LATEST, list_offsets
 from sawlog.client.producer import Producer
+from sawlog.pipeline.landing.committing import Committer, Landed
 from sawlog.pipeline.landing.config import Pipeline
+from sawlog.pipeline.landing.dealing import deal
+from sawlog.pipeline.landing.planner import Planner
+from sawlog.pipeline.landing.preparing import prepare
 from sawlog.pipeline.landing.reading import read_pipeline
+from sawlog.pipeline.landing.reports import read_report
 from sawlog.pipeline.landing.running import Outcome
 from sawlog.pipeline.landing.session import register
+from sawlog.pipeline.landing.task import current_columns, make_job, read_job
+from sawlog.pipeline.landing.task import land as land_ranges
 from sawlog.pipeline.landing.whole import run_pipeline
+from sawlog.pipeline.source.planning import OffsetRange
 from sawlog.pipeline.tables.scanning import scan_file
 from sawlog.pipeline.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from sawlog.pipeline.landing.committing import Landed
 
 Place = tuple[int, int]  # partition, offset
 
@@ -40,7 +46,7 @@ class Heard:
     def said(self, table: str, text: str) -> None:
         self.lines.append(f"{table}: {text}")
 
-    def landed(self, table: str, batch: "Landed") -> None:
+    def landed(self, table: str, batch: Landed) -> None:
         self.batches.append((table, batch))
 
     def measured(self, table: str, done: int, ends: int) -> None:
@@ -118,3 +124,46 @@ def records_of(bootstrap: str, topic: str) -> list[tuple[Place, bytes | None]]:
                 value = None if record.value is None else bytes(record.value)
                 found.append(((record.partition, record.offset), value))
     return sorted(found, key=lambda entry: entry[0])
+
+
+def land_here(pipeline: Pipeline, *, tasks: int = 2) -> list[Landed]:
+    """All of it in this process, batch after batch, as Spark would have it done in many."""
+    landed: list[Landed] = []
+    for config in pipeline.landed:
+        with Cluster(pipeline.brokers) as cluster:
+            ready = prepare(cluster, config)
+            job = read_job(make_job(pipeline, config, ready.topic_id).to_json())
+            committer = Committer(job, ready, landed=landed.append, publish=lambda _: None)
+            planner = Planner(
+                cluster, config.topic, ready.topic_id, config.commit, read_committed=True
+            )
+            at, ends = ready.starts, planner.ends()
+            while (end := planner.bounded(at, ends)) != at:
+                ranges = [OffsetRange(tp, at.get(tp, 0), last) for tp, last in end.items()]
+                columns = current_columns(job)
+                reports = [
+                    read_report(land_ranges(job, columns, share).to_json())
+                    for share in deal(ranges, tasks)
+                ]
+                committer.commit(OnlyHere(), reports, 0.0)  # type: ignore[arg-type]
+                at = end
+    return landed
+
+
+class OnlyHere:
+    """As much of a Spark session as parsing again needs, in this process."""
+
+    @property
+    def sparkContext(self) -> "OnlyHere":  # noqa: N802
+        return self
+
+    def parallelize(self, values: list[Any], _: int) -> "OnlyHere":
+        self._values = values
+        return self
+
+    def map(self, work: Callable[[Any], Any]) -> "OnlyHere":
+        self._values = [work(value) for value in self._values]
+        return self
+
+    def collect(self) -> list[Any]:
+        return self._values

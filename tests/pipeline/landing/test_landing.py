@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from sawlog.client.cluster import Cluster
 from sawlog.client.groups import GroupAdmin
-from sawlog.client.leaders import partition_of
 from sawlog.pipeline.tables.table import Table
 from support.broker import SawlogServer
 from support.landing import (
@@ -75,71 +74,6 @@ def test_json_lands_in_columns_that_grow_and_what_is_broken_in_dead_letters(
     assert reasons[b'{"id": "three"}'] == 'field id: expected bigint, found the string "three"'
     places = [(row["partition"], row["offset"]) for row in [*rows_of(table.path), *dead]]
     assert sorted(places) == [place for place, _ in records_of(broker.bootstrap, topic)]
-
-
-def test_types_that_tasks_infer_differently_are_merged_and_no_row_is_lost(
-    spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
-) -> None:
-    """Two tasks: the first partition has numbers, the second texts and fractions; and within the
-    second the type changes where no chunk ends with it.
-    """
-    create_topic(broker.bootstrap, topic, 2)
-    count = 30_000
-    send(
-        broker.bootstrap,
-        topic,
-        (
-            {"a": number if number % 2 == 0 else f"t{number}", "b": number / 2, "n": number}
-            for number in range(count)
-        ),
-    )
-    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
-    table = pipeline.landed[0]
-    heard = land(spark, pipeline)
-    assert [batch.rows for _, batch in heard.batches] == [count]
-    rows = sorted(rows_of(table.path), key=lambda row: int(row["n"]))
-    assert [(row["n"], row["a"]) for row in rows] == [
-        (number, str(number) if number % 2 == 0 else f"t{number}") for number in range(count)
-    ]
-    assert [row["b"] for row in rows] == [number / 2 for number in range(count)]
-    assert rows_of(table.dead_path) == []
-
-
-def test_an_empty_topic_makes_an_empty_table_that_knows_where_it_begins(
-    spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
-) -> None:
-    create_topic(broker.bootstrap, topic, 2)
-    pipeline = pipeline_of(
-        tmp_path,
-        broker.bootstrap,
-        f"  t: {{topic: {topic}, format: json, schema: 'id BIGINT', start: latest, group: g}}\n",
-    )
-    table = pipeline.landed[0]
-    assert land(spark, pipeline).batches == []
-    opened = Table.open(table.path)
-    assert opened.offsets("g") == {partition_of(topic, 0): 0, partition_of(topic, 1): 0}
-    assert opened.schema.names == ["topic", "partition", "offset", "timestamp", "key", "id"]
-    send(broker.bootstrap, topic, [{"id": 7}])
-    land(spark, pipeline)
-    assert [row["id"] for row in rows_of(table.path)] == [7]
-
-
-def test_a_row_of_ten_megabytes_lands(
-    spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
-) -> None:
-    create_topic(broker.bootstrap, topic, 1)
-    with Cluster(broker.bootstrap) as cluster:
-        from sawlog.client.configs import Change, Operation, Resource, ResourceType, alter_configs
-
-        resource = Resource(ResourceType.TOPIC, topic)
-        change = Change("max.message.bytes", Operation.SET, str(16 * 1024 * 1024))
-        assert not alter_configs(cluster, {resource: [change]})
-    text = "x" * 10_000_000
-    send(broker.bootstrap, topic, [{"t": "small"}, {"t": text}, b'{"t": "' + text.encode()])
-    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
-    land(spark, pipeline)
-    assert [row["t"] for row in rows_of(pipeline.landed[0].path)] == ["small", text]
-    assert [len(row["value"]) for row in rows_of(pipeline.landed[0].dead_path)] == [10_000_007]
 
 
 def test_what_cannot_land_is_said_and_does_not_stop_the_others(

@@ -134,7 +134,10 @@ class Planner:
         return [partition_of(topic.name, index) for index in topic.partitions]
 
     def _weigh(self, partition: TopicPartition, start: int, end: int) -> None:
-        """What a record takes on the wire, by a small look at the next ones."""
+        """What a record takes on the wire, by a small look at the next ones. The first answer may
+        begin in the middle of a record batch, which comes whole and would make records look heavy:
+        the second tells, or what was known before where there is none.
+        """
         chunks = read_range(
             self._cluster,
             partition,
@@ -144,9 +147,13 @@ class Planner:
             read_committed=self._read_committed,
             max_bytes=PROBE_BYTES,
         )
-        first = next(chunks, None)
-        if first is not None and first.next_offset > start:
-            self._record_bytes[partition] = first.fetched_bytes / (first.next_offset - start)
+        first, second = next(chunks, None), next(chunks, None)
+        if first is not None and second is not None and second.next_offset > first.next_offset:
+            records = second.next_offset - first.next_offset
+            self._record_bytes[partition] = second.fetched_bytes / records
+        elif first is not None and first.next_offset > start:
+            weight = first.fetched_bytes / (first.next_offset - start)
+            self._record_bytes.setdefault(partition, weight)
 
 
 def check_topic_id(topic: str, expected: bytes, found: bytes) -> None:

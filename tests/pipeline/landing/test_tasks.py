@@ -1,0 +1,244 @@
+"""What tasks and commits do, with a running broker and real tables; Spark is not needed for it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sawlog.client.admin import Admin
+from sawlog.client.cluster import Cluster
+from sawlog.client.configs import Change, Operation, Resource, ResourceType, alter_configs
+from sawlog.client.leaders import partition_of
+from sawlog.pipeline.landing.config import LandedTable, Pipeline
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.replaying import resolve, set_back
+from sawlog.pipeline.tables.table import Table
+from support.broker import SawlogServer
+from support.landing import (
+    create_topic,
+    land_here,
+    pipeline_of,
+    records_of,
+    rows_of,
+    send,
+    values_in,
+)
+
+
+def test_types_that_tasks_infer_differently_are_merged_and_no_row_is_lost(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    """Two tasks: the first partition has numbers, the second texts and fractions; and within the
+    second the type changes where no chunk ends with it.
+    """
+    create_topic(broker.bootstrap, topic, 2)
+    count = 30_000
+    send(
+        broker.bootstrap,
+        topic,
+        (
+            {"a": number if number % 2 == 0 else f"t{number}", "b": number / 2, "n": number}
+            for number in range(count)
+        ),
+    )
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
+    table = pipeline.landed[0]
+    landed = land_here(pipeline)
+    assert [batch.rows for batch in landed] == [count]
+    rows = sorted(rows_of(table.path), key=lambda row: int(row["n"]))
+    assert [(row["n"], row["a"]) for row in rows] == [
+        (number, str(number) if number % 2 == 0 else f"t{number}") for number in range(count)
+    ]
+    assert [row["b"] for row in rows] == [number / 2 for number in range(count)]
+    assert rows_of(table.dead_path) == []
+
+
+def test_an_empty_topic_makes_an_empty_table_that_knows_where_it_begins(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 2)
+    pipeline = pipeline_of(
+        tmp_path,
+        broker.bootstrap,
+        f"  t: {{topic: {topic}, format: json, schema: 'id BIGINT', start: latest, group: g}}\n",
+    )
+    table = pipeline.landed[0]
+    assert land_here(pipeline) == []
+    opened = Table.open(table.path)
+    assert opened.offsets("g") == {partition_of(topic, 0): 0, partition_of(topic, 1): 0}
+    assert opened.schema.names == ["topic", "partition", "offset", "timestamp", "key", "id"]
+    send(broker.bootstrap, topic, [{"id": 7}])
+    land_here(pipeline)
+    assert [row["id"] for row in rows_of(table.path)] == [7]
+
+
+def test_a_row_of_ten_megabytes_lands(broker: SawlogServer, topic: str, tmp_path: Path) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    with Cluster(broker.bootstrap) as cluster:
+        resource = Resource(ResourceType.TOPIC, topic)
+        change = Change("max.message.bytes", Operation.SET, str(16 * 1024 * 1024))
+        assert not alter_configs(cluster, {resource: [change]})
+    text = "x" * 10_000_000
+    send(broker.bootstrap, topic, [{"t": "small"}, {"t": text}, b'{"t": "' + text.encode()])
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
+    land_here(pipeline)
+    assert [row["t"] for row in rows_of(pipeline.landed[0].path)] == ["small", text]
+    assert [len(row["value"]) for row in rows_of(pipeline.landed[0].dead_path)] == [10_000_007]
+
+
+def test_a_type_that_changes_within_a_task_is_merged(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    """One task, several chunks: numbers first, then fractions, then texts."""
+    create_topic(broker.bootstrap, topic, 1)
+    padding = "x" * 200
+    kinds = [1, 2.5, "text"]
+    send(
+        broker.bootstrap,
+        topic,
+        ({"a": kinds[number // 40_000], "n": number, "p": padding} for number in range(120_000)),
+    )
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
+    (batch,) = land_here(pipeline, tasks=1)
+    assert (batch.rows, batch.bad_rows) == (120_000, 0)
+    rows = {row["n"]: row["a"] for row in rows_of(pipeline.landed[0].path)}
+    assert [rows[number] for number in (0, 40_000, 80_000)] == ["1", "2.5", "text"]
+    assert len(rows) == 120_000
+
+
+def test_a_batch_is_bounded_by_rows_and_by_bytes(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 2)
+    send(broker.bootstrap, topic, (b"x" * 1_000 for _ in range(1_000)))
+    tables = (
+        f"  rows: {{topic: {topic}, commit: {{rows: 300}}}}\n"
+        f"  bytes: {{topic: {topic}, commit: {{bytes: 100kB}}}}\n"
+    )
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, tables)
+    landed = land_here(pipeline)
+    rows = [batch.rows for batch in landed[:4]]
+    assert rows == [300, 300, 300, 100]
+    assert all(batch.rows <= 110 for batch in landed[4:])
+    assert 9 <= len(landed[4:]) <= 12
+
+
+def set_back_to(pipeline: Pipeline, start: dict[int, int]) -> LandedTable:
+    (table,) = pipeline.landed
+    with Cluster(pipeline.brokers) as cluster:
+        set_back(table, resolve(cluster, table.topic, start))
+    return table
+
+
+def test_a_table_set_back_lands_the_same_again(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 2)
+    values = [json.dumps({"id": n}).encode() if n % 3 else b"{" for n in range(60)]
+    send(broker.bootstrap, topic, values)
+    tables = f"  t: {{topic: {topic}, format: json, commit: {{rows: 14}}}}\n"
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, tables)
+    land_here(pipeline)
+    table = pipeline.landed[0]
+    rows, dead = rows_of(table.path), values_in(table.dead_path)
+    set_back_to(pipeline, {0: 10, 1: 0})
+    left = {(row["partition"], row["offset"]) for row in rows_of(table.path)}
+    assert left == {
+        (row["partition"], row["offset"])
+        for row in rows
+        if row["partition"] == 0 and row["offset"] < 10
+    }
+    land_here(pipeline)
+
+    def place(row: dict[str, int]) -> tuple[int, int]:
+        return row["partition"], row["offset"]
+
+    assert sorted(rows_of(table.path), key=place) == sorted(rows, key=place)
+    assert values_in(table.dead_path) == dead
+
+
+def test_a_replay_that_died_half_way_stops_landings_until_it_is_run_again(
+    broker: SawlogServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker.bootstrap, topic, [b"{"] * 20)
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
+    land_here(pipeline)
+    from sawlog.pipeline.landing import replaying
+
+    whole = replaying.rewind
+
+    def dies_at_the_table(table: Table, *rest: object) -> object:
+        if table.path.endswith("__dead"):
+            return whole(table, *rest)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(replaying, "rewind", dies_at_the_table)
+        with pytest.raises(KeyboardInterrupt):
+            set_back_to(pipeline, {0: 5})
+    with pytest.raises(LandingFailure, match="a replay of 't' is under way, or died"):
+        land_here(pipeline)
+    table = set_back_to(pipeline, {0: 5})
+    land_here(pipeline)
+    assert values_in(table.dead_path) == records_of(broker.bootstrap, topic)
+
+
+def test_what_the_topic_has_no_longer_cannot_be_replayed(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker.bootstrap, topic, [b"a"] * 9)
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}}}\n")
+    land_here(pipeline)
+    with Cluster(broker.bootstrap) as cluster:
+        Admin(cluster).delete_records({partition_of(topic, 0): 4})
+    with pytest.raises(LandingFailure, match="begins at offset 4"):
+        set_back_to(pipeline, {0: 3})
+    assert len(values_in(pipeline.landed[0].path)) == 9
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("group: other", "is filled by the group 'sawlog-t', the file says 'other'"),
+        ("partition_by: [date(timestamp)]", "is partitioned by nothing, the file says otherwise"),
+        ("format: json, schema: 'value BIGINT, value_value STRING'", None),
+    ],
+)
+def test_a_table_that_the_file_does_not_fit_is_refused(
+    broker: SawlogServer, topic: str, tmp_path: Path, change: str, told: str | None
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    land_here(pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}}}\n"))
+    changed = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, {change}}}\n")
+    with pytest.raises(LandingFailure) as caught:
+        land_here(changed)
+    assert caught.value.kind is Kind.REFUSED
+    if told:
+        assert told in caught.value.message
+
+
+def test_a_topic_created_again_is_refused(broker: SawlogServer, topic: str, tmp_path: Path) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker.bootstrap, topic, [b"a"])
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}}}\n")
+    land_here(pipeline)
+    with Cluster(broker.bootstrap) as cluster:
+        assert not Admin(cluster).delete_topics([topic])
+    create_topic(broker.bootstrap, topic, 1)
+    with pytest.raises(LandingFailure, match="was deleted and created again"):
+        land_here(pipeline)
+
+
+def test_partitions_that_come_later_are_landed_from_their_beginning(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, start: latest}}\n")
+    land_here(pipeline)
+    with Cluster(broker.bootstrap) as cluster:
+        assert not Admin(cluster).create_partitions({topic: 3})
+    send(broker.bootstrap, topic, [b"a", b"b", b"c"])
+    land_here(pipeline)
+    assert values_in(pipeline.landed[0].path) == records_of(broker.bootstrap, topic)
