@@ -12,6 +12,7 @@ export PYTHONDONTWRITEBYTECODE = 1
 .PHONY: demo test test-long bench lint types layers format setup programs java clean
 
 demo: $(READY)
+	@tools/need java
 	$(BIN)/python -m bench.demo
 
 test: lint types layers programs

@@ -1,140 +1,232 @@
-"""`make demo`: a broker, a topic, a million records in and out through librdkafka, and the cost.
+"""`make demo`: access logs into a topic, the topic into a Delta table, and an account at the end.
 
-Needs no Java and takes well under a minute. Producing is with acks=all, librdkafka's default, so
-every record is on the disk before the producer calls it sent.
+A broker, a generator at full speed, and the pipeline beside it: one table of rows with dead
+letters, one of counts per minute. Then everything is counted: what was acknowledged, what the topic
+has, what the tables have, what is there twice and what is missing.
 """
 
+import json
+import shutil
+import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
+from rich.table import Table as Drawn
 
 from bench import brokers, topics
-from bench.brokers import Broker, Name
-from bench.librdkafka import READ_AHEAD
-from bench.process import ChildFailed
-from bench.tables import number
+from bench.brokers import Name
+from bench.process import ChildFailed, Server
+from sawlog.client.cluster import Cluster
+from sawlog.client.leaders import partition_of
+from sawlog.client.offsets import LATEST, list_offsets
+from sawlog.pipeline.tables.files import on_disk
+from sawlog.pipeline.tables.table import Table
 
-RECORDS = 1_000_000
-VALUE = b"sawlog: logs in, tables out ".ljust(100, b".")
-TOPIC, PARTITIONS = "demo", 6
-STEP = 10_000
-SILENCE_S = 30.0
+DIRECTORY = Path(".cache") / "demo"
+TOPIC, PARTITIONS = "access-log", 6
+SECONDS, RECORDS = 20, 2_000_000
+PATIENCE_S = 80.0
+LOOK_S = 0.5
+PIPELINE = """\
+brokers: {bootstrap}
+lake: ./lake
+tables:
+  access:
+    topic: access-log
+    format: json
+    schema: infer
+    partition_by: [date(timestamp)]
+    commit: {{every: 2s, rows: 500000, bytes: 128MB}}
+    group: lake-access
+  minutes:
+    sql: >
+      SELECT window(timestamp, '1 minute').start AS minute, count(*) AS requests,
+             count_if(status >= 500) AS errors, sum(bytes) AS bytes
+      FROM access GROUP BY window(timestamp, '1 minute')
+    key: [minute]
+    watermark: {{timestamp: 5m}}
+    every: 2s
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
-    title: str
-    elapsed_s: float
-    broker_cpu_s: float
-    resident_bytes: int
+class Account:
+    """Every number is counted on its own, from where it is."""
 
+    produced: int
+    broken: int
+    stored: int
+    landed: int
+    dead: int
+    doubles: int
+    lost: int
+    aggregated: int
+    minutes: int
+    rows_per_s: float
+    files: int
 
-def produced(bootstrap: str) -> Iterator[int]:
-    """Sends the million; yields how many more are sent, and returns when all are acknowledged."""
-    failures: list[KafkaError] = []
-
-    def failed(error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            failures.append(error)
-
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "linger.ms": 5,
-            "queue.buffering.max.messages": 2 * RECORDS,
-            "delivery.report.only.error": True,
-            "on_delivery": failed,
-            "log_level": 2,
-        }
-    )
-    for _ in range(RECORDS // STEP):
-        for _ in range(STEP):
-            producer.produce(TOPIC, VALUE)
-        producer.poll(0)
-        yield STEP
-    left = producer.flush(SILENCE_S)
-    if failures or left:
-        raise ChildFailed(f"{len(failures) + left} records were not acknowledged {failures[:1]}")
-
-
-def consumed(bootstrap: str) -> Iterator[int]:
-    """Reads the million from the beginning; yields how many more have come."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "demo", "log_level": 2}
-    consumer = Consumer({**settings, **READ_AHEAD, "enable.auto.commit": False})
-    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
-    seen = 0
-    while seen < RECORDS:
-        messages = [m for m in consumer.consume(STEP, SILENCE_S) if m.error() is None]
-        if not messages:
-            raise ChildFailed(f"only {seen} of {RECORDS} records came back")
-        seen += len(messages)
-        yield len(messages)
-    consumer.close()
-
-
-def measured(broker: Broker, title: str, steps: Iterator[int], console: Console) -> Phase:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(title, total=RECORDS)
-        began, cpu_s = time.monotonic(), broker.server.cpu_s()
-        for count in steps:
-            progress.advance(task, count)
-        elapsed_s = time.monotonic() - began
-    broker_cpu_s = broker.server.cpu_s() - cpu_s
-    return Phase(title, elapsed_s, broker_cpu_s, broker.server.resident_bytes())
-
-
-def show(broker: Broker, phases: list[Phase], console: Console) -> None:
-    table = Table(title=f"{RECORDS:,} records of {len(VALUE)} B, {PARTITIONS} partitions")
-    columns = ("", "time", "records/s", "MB/s", "broker CPU", "broker memory")
-    for position, column in enumerate(columns):
-        table.add_column(column, justify="right" if position else "left")
-    for phase in phases:
-        rate = RECORDS / phase.elapsed_s
-        table.add_row(
-            phase.title,
-            f"{phase.elapsed_s:.2f} s",
-            number(rate),
-            f"{rate * len(VALUE) / 1e6:.0f}",
-            f"{phase.broker_cpu_s:.2f} s",
-            f"{phase.resident_bytes / 1e6:.0f} MB",
+    @property
+    def is_right(self) -> bool:
+        return (
+            self.produced == self.stored == self.landed + self.dead
+            and self.dead == self.broken
+            and self.aggregated == self.landed
+            and self.lost == self.doubles == 0
         )
-    console.print(table)
-    console.print(f"The broker answered {broker.first_answer_s:.2f} s after its start.")
+
+
+def places(table: Table) -> dict[int, np.ndarray]:
+    """The offsets in a table, by partition, as they are: not made distinct."""
+    found: dict[int, list[np.ndarray]] = {}
+    for file in table.files():
+        rows = pq.read_table(
+            table.storage.full(on_disk(file.path)), columns=["partition", "offset"],
+            partitioning=None,
+        )  # fmt: skip
+        for partition in pc.unique(rows["partition"]).to_pylist():
+            mine = rows.filter(pc.equal(rows["partition"], partition))["offset"]
+            found.setdefault(partition, []).append(mine.to_numpy())
+    return {partition: np.concatenate(parts) for partition, parts in found.items()}
+
+
+def ends(bootstrap: str) -> dict[int, int]:
+    with Cluster(bootstrap) as cluster:
+        wanted = {partition_of(TOPIC, index): LATEST for index in range(PARTITIONS)}
+        return {tp.partition: told.offset for tp, told in list_offsets(cluster, wanted).items()}
+
+
+def counted(table: Table, column: str) -> tuple[int, int]:
+    """The rows of a table, and the sum of a column."""
+    rows = total = 0
+    for file in table.files():
+        read = pq.read_table(
+            table.storage.full(on_disk(file.path)), columns=[column], partitioning=None
+        )
+        rows += read.num_rows
+        total += pc.sum(read[column]).as_py() or 0
+    return rows, total
+
+
+def account(bootstrap: str, lake: Path, told: dict[str, float], seconds: float) -> Account:
+    access, dead = Table.open(lake / "access"), Table.open(lake / "access__dead")
+    good, bad = places(access), places(dead)
+    stored = ends(bootstrap)
+    doubles = lost = 0
+    for partition, end in stored.items():
+        nothing = np.array([], np.int64)
+        both = np.concatenate([good.get(partition, nothing), bad.get(partition, nothing)])
+        distinct = np.unique(both)
+        doubles += len(both) - len(distinct)
+        lost += end - int(np.count_nonzero(distinct < end))
+    landed = sum(map(len, good.values()))
+    minutes, aggregated = counted(Table.open(lake / "minutes"), "requests")
+    return Account(
+        int(told["produced"]), int(told["broken"]), sum(stored.values()), landed,
+        sum(map(len, bad.values())), doubles, lost, aggregated, minutes,
+        landed / seconds, len(access.files()),
+    )  # fmt: skip
+
+
+def wait_for_rows(bootstrap: str, lake: Path, pipeline: Server) -> None:
+    """Until the tables have what the topic has, or nobody believes in it any more."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        pipeline.check_running()
+        if Table.exists(lake / "access") and Table.exists(lake / "minutes"):
+            access = Table.open(lake / "access")
+            at = {tp.partition: at for tp, at in access.offsets("lake-access").items()}
+            rows = sum(file.rows or 0 for file in access.files())
+            if (
+                at == ends(bootstrap)
+                and rows == counted(Table.open(lake / "minutes"), "requests")[1]
+            ):
+                return
+        time.sleep(LOOK_S)
+
+
+def landing_seconds(lake: Path) -> float:
+    """From the making of the table to its last commit."""
+    table = Table.open(lake / "access")
+    first = table.log.entry(0) or []
+    began = next(action["commitInfo"]["timestamp"] for action in first if "commitInfo" in action)
+    return float(max(0.001, ((table.state.committed_ms or began) - began) / 1_000))
+
+
+def run(directory: Path, console: Console) -> Account:
+    broker = brokers.start(Name.SAWLOG, directory / "broker")
+    try:
+        console.print(f"A broker runs on {broker.bootstrap}; its topic is {TOPIC!r}.")
+        topics.create(broker.bootstrap, TOPIC, PARTITIONS)
+        file = directory / "pipeline.yaml"
+        file.write_text(PIPELINE.format(bootstrap=broker.bootstrap))
+        command = [sys.executable, "-m", "sawlog.cli.main", "pipeline", "run", str(file)]
+        pipeline = Server(command, directory / "pipeline.log")
+        try:
+            console.print(f"The pipeline starts; access logs are written for {SECONDS} s.")
+            told = generated(broker.bootstrap)
+            rate = told["produced"] / told["seconds"]
+            console.print(f"{told['produced']:,} records are written, {rate:,.0f} a second.")
+            wait_for_rows(broker.bootstrap, directory / "lake", pipeline)
+        finally:
+            pipeline.stop()
+        seconds = landing_seconds(directory / "lake")
+        return account(broker.bootstrap, directory / "lake", told, seconds)
+    finally:
+        broker.server.stop()
+
+
+def generated(bootstrap: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "bench.access_logs", bootstrap, TOPIC, str(SECONDS)]
+    done = subprocess.run([*command, str(RECORDS)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ChildFailed(f"the generator ended with {done.returncode}:\n{done.stderr}")
+    told: dict[str, float] = json.loads(done.stdout)
+    return told
+
+
+def show(found: Account, directory: Path, seconds: float, console: Console) -> None:
+    drawn = Drawn(title="The account", show_header=False)
+    drawn.add_column()
+    drawn.add_column(justify="right")
+    drawn.add_column()
+    for name, number, remark in (
+        ("produced", f"{found.produced:,}", "acknowledged, acks=all"),
+        ("stored", f"{found.stored:,}", "offsets of the topic"),
+        ("landed", f"{found.landed:,}", f"rows of the table access, in {found.files} files"),
+        ("dead letters", f"{found.dead:,}", f"{found.broken:,} were broken on purpose"),
+        ("doubles", f"{found.doubles:,}", "rows of an offset that is there already"),
+        ("lost", f"{found.lost:,}", "offsets that no table has"),
+        ("aggregated", f"{found.aggregated:,}", f"in {found.minutes} rows of the table minutes"),
+        ("rows/s", f"{found.rows_per_s:,.0f}", "landed, from the first look to the last commit"),
+    ):
+        drawn.add_row(name, number, remark)
+    console.print(drawn)
+    console.print(f"The tables are in {directory / 'lake'}; this took {seconds:.0f} s.")
 
 
 def main() -> int:
     console = Console()
-    with tempfile.TemporaryDirectory(prefix="sawlog-demo-") as directory:
-        try:
-            broker = brokers.start(Name.SAWLOG, Path(directory) / "broker")
-        except ChildFailed as failure:
-            console.print(f"[red]failed:[/] {failure}", highlight=False)
-            return 1
-        try:
-            console.print(f"A broker runs on {broker.bootstrap}; making topic {TOPIC!r}.")
-            topics.create(broker.bootstrap, TOPIC, PARTITIONS)
-            work = (("produce, acks=all", produced), ("consume", consumed))
-            phases = [
-                measured(broker, title, steps(broker.bootstrap), console) for title, steps in work
-            ]
-        except (ChildFailed, KafkaException) as failure:
-            console.print(f"[red]failed:[/] {failure}\n{broker.server.tail()}", highlight=False)
-            return 1
-        finally:
-            stopped_s = broker.server.stop()
-        show(broker, phases, console)
-        code = broker.server.exit_code
-        console.print(f"It stopped in {stopped_s:.2f} s, with exit code {code}.")
-    return 0 if code == 0 else 1
+    began = time.monotonic()
+    shutil.rmtree(DIRECTORY, ignore_errors=True)
+    DIRECTORY.mkdir(parents=True)
+    directory = DIRECTORY.resolve()
+    try:
+        found = run(directory, console)
+    except ChildFailed as failure:
+        console.print(f"[red]failed:[/] {failure}", highlight=False)
+        return 1
+    show(found, DIRECTORY, time.monotonic() - began, console)
+    if not found.is_right:
+        log = (directory / "pipeline.log").read_text(errors="replace")
+        console.print(f"[red]The account does not come out.[/]\n{log}", highlight=False)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
