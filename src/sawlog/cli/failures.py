@@ -56,6 +56,12 @@ def describe(error: KafkaError) -> str:
     return f"{text}; {hint}" if hint else text
 
 
+def complaint(name: str, error: KafkaError) -> str:
+    """What is wrong with something of that name, which is said once."""
+    text = describe(error)
+    return f"sawlog: {text}" if repr(name) in text else f"sawlog: {name}: {text}"
+
+
 def report_each(
     names: Sequence[str],
     refusals: Mapping[str, KafkaError],
@@ -69,6 +75,6 @@ def report_each(
         if name not in refusals:
             note(f"{name}: {done}")
     for name, error in failed.items():
-        note(f"sawlog: {name}: {describe(error)}")
+        note(complaint(name, error))
     if failed:
         click.get_current_context().exit(FAILED)

@@ -1,4 +1,4 @@
-"""`sawlog groups`: list, describe and delete groups, their lag, and setting their offsets."""
+"""`sawlog groups`: list, describe and delete groups and offsets; what else there is, it gathers."""
 
 from typing import Any
 
@@ -6,12 +6,20 @@ import click
 
 from sawlog.cli.failures import report_each
 from sawlog.cli.groups_lag import lag
+from sawlog.cli.groups_members import occupied, remove_member
 from sawlog.cli.groups_reset import reset
 from sawlog.cli.options import json_option, with_cluster
 from sawlog.cli.output import counted, note, print_json, print_line, print_table
-from sawlog.cli.partitions import TopicScope, show_partitions, topic_option
-from sawlog.cli.values import TEXT
+from sawlog.cli.partitions import (
+    TopicScope,
+    partitions_of,
+    report_partitions,
+    show_partitions,
+    topic_option,
+)
+from sawlog.cli.values import NAME
 from sawlog.client.cluster import Cluster
+from sawlog.client.errors import Refusals
 from sawlog.client.groups import (
     CLASSIC,
     CONSUMER,
@@ -21,7 +29,7 @@ from sawlog.client.groups import (
     GroupListing,
 )
 from sawlog.client.lag import Measurement, measure
-from sawlog.client.leaders import group_by_topic
+from sawlog.client.leaders import group_by_topic, partition_of
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import TopicPartition
 
@@ -34,16 +42,17 @@ STATES = (
     "Reconciling",
     "Dead",
 )
-_names = click.argument("names", metavar="GROUP...", nargs=-1, required=True, type=TEXT)
+_names = click.argument("names", metavar="GROUP...", nargs=-1, required=True, type=NAME)
 
 
 @click.group()
 def groups() -> None:
-    """List, describe and delete groups; see their lag, and set their offsets."""
+    """List, describe and delete groups; see their lag, set their offsets, put members out."""
 
 
 groups.add_command(lag)
 groups.add_command(reset)
+groups.add_command(remove_member)
 
 
 @groups.command("list")
@@ -80,7 +89,7 @@ def list_groups(
         (entry["group"], entry["type"], entry["state"], entry["members"], _protocol(entry))
         for entry in entries
     ]
-    print_table(columns, rows)
+    print_table(columns, rows, numbers={"members"})
 
 
 @groups.command("describe")
@@ -109,30 +118,57 @@ def describe_groups(names: tuple[str, ...], as_json: bool, cluster: Cluster) -> 
 @with_cluster
 def delete(names: tuple[str, ...], if_exists: bool, cluster: Cluster) -> None:
     """Delete groups with all their offsets, once they have no members."""
-    refusals = GroupAdmin(cluster).delete_groups(names)
+    admin = GroupAdmin(cluster)
+    refusals = admin.delete_groups(names)
+    _name_members(admin, refusals)
     forgiven = ErrorCode.GROUP_ID_NOT_FOUND if if_exists else None
     report_each(names, refusals, "deleted", forgiven=forgiven)
 
 
 @groups.command("delete-offsets")
-@click.argument("name", metavar="GROUP", type=TEXT)
+@click.argument("name", metavar="GROUP", type=NAME)
 @topic_option(is_required=True)
 @with_cluster
 def delete_offsets(name: str, scopes: tuple[TopicScope, ...], cluster: Cluster) -> None:
     """Forget offsets of a group, of topics that it does not read any more."""
     admin = GroupAdmin(cluster)
-    committed, refusals = admin.committed_offsets([name])
-    if name in refusals:
-        raise refusals[name]
+    _, refusals = admin.describe_groups([name])
+    committed, refused = admin.committed_offsets([name])
+    for error in (refusals | refused).values():
+        raise error
     doomed = [each for each in committed[name] if any(scope.holds(each) for scope in scopes)]
+    without = _without_offsets(scopes, doomed)
     if not doomed:
-        topics = ", ".join(repr(scope.topic) for scope in scopes)
+        partitions_of(cluster, scopes)  # says so where a topic or a partition is not there at all
         raise click.ClickException(
-            f"the group {name!r} has no committed offsets of {topics}; nothing was deleted"
+            f"the group {name!r} has no committed offsets of {without}; nothing was deleted"
         )
-    refused = admin.delete_offsets(name, doomed)
-    note(f"{name}: {counted(len(doomed) - len(refused), 'offset')} deleted")
-    report_each((), {str(partition): error for partition, error in refused.items()}, "")
+    not_deleted = admin.delete_offsets(name, doomed)
+    note(f"{name}: {counted(len(doomed) - len(not_deleted), 'offset')} deleted")
+    if without:
+        note(f"{name}: there was none of {without}")
+    report_partitions(not_deleted)
+
+
+def _without_offsets(scopes: tuple[TopicScope, ...], found: list[TopicPartition]) -> str:
+    """Which topics and partitions asked for have none, as an option takes them."""
+    topics = [
+        scope.topic
+        for scope in scopes
+        if not scope.indexes and all(each.topic != scope.topic for each in found)
+    ]
+    asked = {partition_of(scope.topic, index) for scope in scopes for index in scope.indexes}
+    partitions = asked - set(found)
+    return ";".join([*topics, *([show_partitions(partitions)] if partitions else [])])
+
+
+def _name_members(admin: GroupAdmin, refusals: Refusals) -> None:
+    """Who is in the way of what was refused because of members, where they are still there."""
+    full = [name for name, error in refusals.items() if error.code is ErrorCode.NON_EMPTY_GROUP]
+    described, _ = admin.describe_groups(full)
+    for name, group in described.items():
+        if not group.is_idle:
+            refusals[name] = occupied(group)
 
 
 def _listing(listed: GroupListing, described: GroupDescription | None) -> dict[str, Any]:
@@ -210,13 +246,15 @@ def _print_description(measured: Measurement) -> None:
         print_line(f"  epoch={group.epoch}  target epoch={group.target_epoch}")
     if group.members:
         _print_members(group)
-    if measured.positions:
+    if not measured.positions:
+        print_line("  no committed offsets")
+    else:
         columns = ("topic", "partition", "committed", "end", "lag", "member")
         rows = [
             (*partition, at.committed, at.end, at.lag, None if at.member is None else at.member.id)
             for partition, at in measured.positions.items()
         ]
-        print_table(columns, rows)
+        print_table(columns, rows, numbers=set(columns[1:5]), shortened="member")
 
 
 def _print_members(group: GroupDescription) -> None:

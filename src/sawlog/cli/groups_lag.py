@@ -8,14 +8,16 @@ from typing import Any
 
 import click
 
-from sawlog.cli.failures import FAILED, describe, report_each
+from sawlog.cli.failures import FAILED, complaint, report_each
 from sawlog.cli.options import json_option, with_cluster
 from sawlog.cli.output import counted, note, print_json, print_line, print_table
-from sawlog.cli.values import SECONDS, TEXT, Seconds
+from sawlog.cli.partitions import show_partitions
+from sawlog.cli.values import NAME, SECONDS, Seconds
 from sawlog.client.cluster import Cluster
 from sawlog.client.errors import Refusals
 from sawlog.client.groups import GroupAdmin
 from sawlog.client.lag import Measurement, Outlook, Pace, measure, pace, total_pace
+from sawlog.client.leaders import partition_of
 
 _DEFAULT_INTERVAL_S = 5.0  # consumers commit that often where nobody told them otherwise
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
@@ -39,7 +41,7 @@ class Period(click.ParamType[float]):
 
 
 @click.command()
-@click.argument("names", metavar="GROUP...", nargs=-1, type=TEXT)
+@click.argument("names", metavar="GROUP...", nargs=-1, type=NAME)
 @click.option("--all", "all_groups", is_flag=True, help="All groups of the cluster.")
 @click.option(
     "--interval",
@@ -74,7 +76,9 @@ def lag(
 
     Rates are what was committed and written between two measurements, in records a second.
     """
-    if bool(names) == all_groups:
+    if names and all_groups:
+        raise click.UsageError("name groups, or give --all, not both")
+    if not names and not all_groups:
         raise click.UsageError("name groups, or give --all for all of them")
     admin = GroupAdmin(cluster)
 
@@ -106,7 +110,7 @@ def _watch(look: Look, period_s: float, as_json: bool) -> None:
             click.clear()
         _show(before, after, as_json)
         for name, error in refusals.items():
-            note(f"sawlog: {name}: {describe(error)}")
+            note(complaint(name, error))
         if refusals and not after:
             click.get_current_context().exit(FAILED)
         before = after
@@ -127,13 +131,19 @@ def _show(before: Measurements, after: Measurements, as_json: bool) -> None:
 def _entry(before: Measurement | None, after: Measurement) -> dict[str, Any]:
     seconds = 0.0 if before is None else after.at_s - before.at_s
     earlier = {} if before is None else before.positions
+    has_members = bool(after.group.members)
+    total = total_pace(earlier, after.positions, seconds, has_members=has_members)
+    paces = {
+        partition: pace(earlier.get(partition), position, seconds, has_members=has_members)
+        for partition, position in after.positions.items()
+    }
     return {
         "group": after.group.id,
         "state": after.group.state,
         "members": len(after.group.members),
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "interval_s": round(seconds, 3) if seconds else None,
-        **_pace_fields(total_pace(earlier, after.positions, seconds)),
+        **_pace_fields(total),
         "unknown_partitions": sum(each.lag is None for each in after.positions.values()),
         "partitions": [
             {
@@ -141,7 +151,7 @@ def _entry(before: Measurement | None, after: Measurement) -> dict[str, Any]:
                 "partition": partition.partition,
                 "committed": position.committed,
                 "end": position.end,
-                **_pace_fields(pace(earlier.get(partition), position, seconds)),
+                **_pace_fields(paces[partition]),
                 "member": None if position.member is None else position.member.id,
             }
             for partition, position in after.positions.items()
@@ -180,14 +190,18 @@ def _print_entry(entry: dict[str, Any]) -> None:
         )
         for part in entry["partitions"]
     ]
-    print_table((*columns, "member"), rows)
+    print_table((*columns, "member"), rows, numbers=set(columns[1:7]), shortened="member")
     print_line("  " + "  ".join(_totals(entry)))
-    for part in entry["partitions"]:
-        if part["lag"] is not None and part["lag"] < 0:
-            note(
-                f"{part['topic']}-{part['partition']}: the committed offset lies beyond the end;"
-                " was the topic deleted and created again?"
-            )
+    beyond = [
+        partition_of(part["topic"], part["partition"])
+        for part in entry["partitions"]
+        if part["lag"] is not None and part["lag"] < 0
+    ]
+    if beyond:
+        note(
+            f"{show_partitions(beyond)}: the committed offset lies beyond the end; was the topic"
+            " deleted and created again?"
+        )
 
 
 def _totals(entry: dict[str, Any]) -> Iterator[str]:

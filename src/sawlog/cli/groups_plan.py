@@ -6,14 +6,19 @@ front where they are about several.
 
 import csv
 import io
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from typing import NamedTuple
 
+from sawlog.cli.partitions import show_partitions
 from sawlog.client.leaders import partition_of
 from sawlog.core.ids import TopicPartition
 
 _PARTITIONS = range(2**31)
 _OFFSETS = range(2**63)
+_HEADINGS = (["topic", "partition", "offset"], ["topic", "partition", "new-offset"])
+_BYTE_ORDER_MARK = "\ufeff"  # what spreadsheets put in front of UTF-8
 
 
 class Bounds(NamedTuple):
@@ -23,14 +28,37 @@ class Bounds(NamedTuple):
     end: int
 
 
+class Limit(Enum):
+    """Why another offset is taken than was asked for: where it lies, and what is taken."""
+
+    BEYOND = ("beyond the end", "end")
+    BEFORE = ("before the first offset", "first offset")
+    LATE = ("no record is that late", "end")
+    NEVER_COMMITTED = ("no offset is committed", "end")
+
+    def __init__(self, where: str, taken: str) -> None:
+        self.where = where
+        self.taken = taken
+
+
 class Move(NamedTuple):
-    """`note` says where another offset is taken than was asked for."""
+    """`wanted` is the offset asked for, where that is one."""
 
     partition: TopicPartition
     old: int | None
     new: int
     end: int
-    note: str = ""
+    wanted: int | None = None
+    limit: Limit | None = None
+
+    @property
+    def note(self) -> str:
+        """Empty where the offset is the one that was asked for."""
+        if self.limit is None:
+            return ""
+        if self.wanted is None:
+            return f"{self.limit.where}; the {self.limit.taken} is taken"
+        return f"{self.wanted} lies {self.limit.where}; {self.new} is taken"
 
 
 class BadPlan(ValueError):
@@ -40,19 +68,34 @@ class BadPlan(ValueError):
 def bounded(partition: TopicPartition, old: int | None, wanted: int, bounds: Bounds) -> Move:
     """To the offset wanted, or as near as the log allows."""
     if wanted > bounds.end:
-        note = f"{wanted} lies beyond the end; {bounds.end} is taken"
-        return Move(partition, old, bounds.end, bounds.end, note)
+        return Move(partition, old, bounds.end, bounds.end, wanted, Limit.BEYOND)
     if wanted < bounds.first:
-        note = f"{wanted} lies before the first offset; {bounds.first} is taken"
-        return Move(partition, old, bounds.first, bounds.end, note)
-    return Move(partition, old, wanted, bounds.end)
+        return Move(partition, old, bounds.first, bounds.end, wanted, Limit.BEFORE)
+    return Move(partition, old, wanted, bounds.end, wanted)
+
+
+def notes(moves: Iterable[Move]) -> Iterator[str]:
+    """What there is to say about moves, in one line for all partitions that it is true of."""
+    alike: dict[Limit, list[Move]] = defaultdict(list)
+    for move in moves:
+        if move.limit is not None:
+            alike[move.limit].append(move)
+    for limit, limited in alike.items():
+        where = show_partitions(move.partition for move in limited)
+        wanted = {move.wanted for move in limited}
+        if len(limited) == 1 or wanted == {None}:
+            yield f"{where}: {limited[0].note}"
+        elif len(wanted) == 1:
+            yield f"{where}: {limited[0].wanted} lies {limit.where}; the {limit.taken} is taken"
+        else:
+            yield f"{where}: what is wanted lies {limit.where}; the {limit.taken} is taken"
 
 
 def read_plan(text: str, group: str) -> dict[TopicPartition, int]:
     """The offsets that a file has for the group; BadPlan where it is none."""
     found: dict[TopicPartition, int] = {}
-    for number, row in enumerate(_rows(text), 1):
-        if not row:
+    for number, row in enumerate(_rows(text.removeprefix(_BYTE_ORDER_MARK)), 1):
+        if not row or (number == 1 and _is_heading(row)):
             continue
         if len(row) not in (3, 4):
             raise BadPlan(f"line {number}: expected topic,partition,offset, not {','.join(row)!r}")
@@ -73,6 +116,11 @@ def _rows(text: str) -> Iterator[list[str]]:
         yield from csv.reader(io.StringIO(text), skipinitialspace=True)
     except csv.Error as error:
         raise BadPlan(f"no CSV: {error}") from None
+
+
+def _is_heading(row: list[str]) -> bool:
+    """No partition has such a number, so that it can be nothing else."""
+    return [field.strip().lower() for field in row[-3:]] in _HEADINGS
 
 
 def write_plan(moves: Iterable[Move]) -> str:

@@ -2,32 +2,43 @@
 tells what it would do.
 """
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from sawlog.cli.failures import report_each
-from sawlog.cli.groups_plan import BadPlan, Bounds, Move, bounded, read_plan, write_plan
+from sawlog.cli.groups_members import occupied
+from sawlog.cli.groups_plan import (
+    BadPlan,
+    Bounds,
+    Limit,
+    Move,
+    bounded,
+    notes,
+    read_plan,
+    write_plan,
+)
 from sawlog.cli.options import json_option, with_cluster
 from sawlog.cli.output import counted, note, print_json, print_line, print_table
-from sawlog.cli.partitions import TopicScope, partitions_of, topic_option
-from sawlog.cli.starts import TimePoint
-from sawlog.cli.values import TEXT
+from sawlog.cli.partitions import TopicScope, partitions_of, report_partitions, topic_option
+from sawlog.cli.starts import TimePoint, show_time
+from sawlog.cli.values import NAME, WholeNumber
 from sawlog.client.cluster import Cluster
 from sawlog.client.group_offsets import Committed
-from sawlog.client.groups import GroupAdmin, GroupDescription
+from sawlog.client.groups import GroupAdmin
 from sawlog.client.leaders import group_by_topic
 from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
-from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import TopicPartition
 
-_OFFSET = click.IntRange(0, 2**63 - 1)
-_SHIFT = click.IntRange(-(2**63), 2**63 - 1)
-_MEMBERS_NAMED = 5
+_OFFSET = WholeNumber(0, 2**63 - 1)
+_SHIFT = WholeNumber(-(2**63), 2**63 - 1)
+_STDIN = "-"
 _TARGETS = {
     "to_earliest": "--to-earliest",
     "to_latest": "--to-latest",
+    "to_current": "--to-current",
     "to_offset": "--to-offset",
     "to_time": "--to-time",
     "shift_by": "--shift-by",
@@ -38,29 +49,35 @@ Offsets = dict[TopicPartition, int]
 
 
 @click.command()
-@click.argument("name", metavar="GROUP", type=TEXT)
+@click.argument("name", metavar="GROUP", type=NAME)
 @topic_option()
 @click.option("--all-topics", is_flag=True, help="Whatever the group has committed offsets of.")
 @click.option("--to-earliest", is_flag=True, help="To the first record that is there.")
 @click.option("--to-latest", is_flag=True, help="To the end.")
+@click.option("--to-current", is_flag=True, help="To what is committed; to the end where none is.")
 @click.option("--to-offset", type=_OFFSET, metavar="OFFSET", help="To this one.")
 @click.option(
     "--to-time",
     type=TimePoint(),
     metavar="TIME",
-    help="To the first record of this time or later (2025-01-31T12:00:00Z, or 15m ago).",
+    help="To the first record of this time or later: 2025-01-31T12:00:00Z (UTC where no zone is"
+    " given), 15m ago, or milliseconds since 1970.",
 )
 @click.option("--shift-by", type=_SHIFT, metavar="N", help="Ahead by N records; back where N < 0.")
 @click.option(
     "--from-file",
-    type=click.Path(exists=True, dir_okay=False),
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
     metavar="CSV",
-    help="As the file says: topic,partition,offset.",
+    help="As the file says: topic,partition,offset; - reads stdin.",
 )
 @click.option(
     "--execute", is_flag=True, help="Do it; without this only what would be done is told."
 )
-@click.option("--export", is_flag=True, help="Print the new offsets as CSV, for --from-file.")
+@click.option(
+    "--export",
+    is_flag=True,
+    help="Print the new offsets as CSV, for --from-file; also while there are members.",
+)
 @json_option
 @with_cluster
 def reset(
@@ -83,19 +100,28 @@ def reset(
         raise click.UsageError("give --export or --json, not both")
     plan = _read_file(value, name) if kind == "from_file" else {}
     admin = GroupAdmin(cluster)
-    committed = _idle_offsets(admin, name)
+    committed = _offsets(admin, name, may_run=export and not execute)
     where = _partitions(cluster, name, scopes, committed if all_topics else plan)
+    time_ms = value.timestamp_ms if kind == "to_time" else None
+    if time_ms is not None:
+        note(f"to the first records of {show_time(time_ms)} or later")
     moves = _Planner(cluster, committed, where).moves(kind, value, plan)
-    _show(name, moves, execute, export, as_json)
-    for move in moves:
-        if move.note:
-            note(f"{move.partition}: {move.note}")
-    if not execute:
+    if export:
+        print_line(write_plan(moves).rstrip("\n"))
+    elif as_json:
+        print_json(_entry(name, moves, time_ms, execute))
+    else:
+        rows = [(*move.partition, move.old, "->", move.new, move.end - move.new) for move in moves]
+        columns = ("topic", "partition", "old", "", "new", "lag then")
+        print_table(columns, rows, numbers={"old"})
+    for line in notes(moves):
+        note(line)
+    if execute:
+        refused = admin.commit_offsets(name, {move.partition: move.new for move in moves})
+        note(f"{name}: {counted(len(moves) - len(refused), 'offset')} set")
+        report_partitions(refused)
+    elif not export:
         note("nothing was changed; give --execute to do it")
-        return
-    refused = admin.commit_offsets(name, {move.partition: move.new for move in moves})
-    note(f"{name}: {counted(len(moves) - len(refused), 'offset')} set")
-    report_each((), {str(partition): error for partition, error in refused.items()}, "")
 
 
 class _Planner:
@@ -119,6 +145,10 @@ class _Planner:
             return self._to_time(value.timestamp_ms)
         moves = []
         for each in self._where:
+            end = self._bounds[each].end
+            if kind == "to_current" and each not in self._old:
+                moves.append(Move(each, None, end, end, limit=Limit.NEVER_COMMITTED))
+                continue
             wanted = self._wanted(kind, value, plan, each)
             moves.append(bounded(each, self._old.get(each), wanted, self._bounds[each]))
         return moves
@@ -129,6 +159,8 @@ class _Planner:
                 return self._bounds[partition].first
             case "to_latest":
                 return self._bounds[partition].end
+            case "to_current":
+                return self._old[partition]
             case "to_offset":
                 return int(value)
             case "shift_by":
@@ -142,7 +174,7 @@ class _Planner:
         for each in self._where:
             old, end, offset = self._old.get(each), self._bounds[each].end, found[each].offset
             if offset < 0:
-                moves.append(Move(each, old, end, end, "no record is that late; the end is taken"))
+                moves.append(Move(each, old, end, end, limit=Limit.LATE))
             else:
                 moves.append(Move(each, old, offset, end))
         return moves
@@ -160,8 +192,12 @@ def _target(targets: dict[str, Any]) -> tuple[str, Any]:
     given = [
         (kind, value) for kind, value in targets.items() if value is not None and value is not False
     ]
-    if len(given) != 1:
+    if not given:
         raise click.UsageError(f"give one of {', '.join(_TARGETS.values())}")
+    if len(given) > 1:
+        *others, last = (_TARGETS[kind] for kind, _ in given)
+        both = "both" if len(given) == 2 else "all of them"
+        raise click.UsageError(f"give {', '.join(others)} or {last}, not {both}")
     return given[0]
 
 
@@ -169,24 +205,30 @@ def _check_scope(kind: str, scopes: tuple[TopicScope, ...], all_topics: bool) ->
     if kind == "from_file":
         if scopes or all_topics:
             raise click.UsageError("--from-file names its topics itself; leave out --topic")
-    elif bool(scopes) == all_topics:
-        raise click.UsageError("give either --topic or --all-topics")
+    elif scopes and all_topics:
+        raise click.UsageError("give --topic or --all-topics, not both")
+    elif not scopes and not all_topics:
+        raise click.UsageError("give --topic or --all-topics")
 
 
 def _read_file(path: str, group: str) -> Offsets:
+    is_stdin = path == _STDIN
+    shown = "stdin" if is_stdin else path
     try:
-        return read_plan(Path(path).read_text("utf-8"), group)
+        data = sys.stdin.buffer.read() if is_stdin else Path(path).read_bytes()
+        return read_plan(data.decode(), group)
     except UnicodeDecodeError:
-        raise click.UsageError(f"--from-file: {path} is not UTF-8 text") from None
+        raise click.UsageError(f"--from-file: {shown} is not UTF-8 text") from None
     except BadPlan as error:
-        raise click.UsageError(f"--from-file: {path}: {error}") from None
+        raise click.UsageError(f"--from-file: {shown}: {error}") from None
 
 
-def _idle_offsets(admin: GroupAdmin, name: str) -> dict[TopicPartition, Committed]:
-    """What the group has committed; KafkaError where somebody runs it."""
+def _offsets(admin: GroupAdmin, name: str, *, may_run: bool) -> dict[TopicPartition, Committed]:
+    """What the group has committed; KafkaError where somebody runs it, and may not."""
     described, refusals = admin.describe_groups([name])
     if name in described:
-        _check_idle(described[name])
+        if not may_run and not described[name].is_idle:
+            raise occupied(described[name], "their commits would undo a reset, so ")
     elif refusals[name].code is ErrorCode.GROUP_ID_NOT_FOUND:
         note(f"{name}: there is no such group yet")
         return {}
@@ -196,19 +238,6 @@ def _idle_offsets(admin: GroupAdmin, name: str) -> dict[TopicPartition, Committe
     if refusals:
         raise refusals[name]
     return committed[name]
-
-
-def _check_idle(group: GroupDescription) -> None:
-    if group.is_idle:
-        return
-    named = [f"{each.client_id} at {each.host.lstrip('/')}" for each in group.members]
-    more = len(named) - _MEMBERS_NAMED
-    who = ", ".join(named[:_MEMBERS_NAMED]) + (f" and {more} more" if more > 0 else "")
-    members = f"{counted(len(named), 'member')} ({who})" if named else f"the state {group.state}"
-    raise KafkaError(
-        ErrorCode.NON_EMPTY_GROUP,
-        f"the group {group.id!r} has {members}, whose commits would undo a reset; stop them first",
-    )
 
 
 def _partitions(
@@ -228,11 +257,12 @@ def _partitions(
     )
 
 
-def _show(name: str, moves: list[Move], execute: bool, export: bool, as_json: bool) -> None:
-    if export:
-        print_line(write_plan(moves).rstrip("\n"))
-    elif as_json:
-        offsets = [
+def _entry(name: str, moves: list[Move], time_ms: int | None, execute: bool) -> dict[str, Any]:
+    return {
+        "group": name,
+        "execute": execute,
+        "time": None if time_ms is None else show_time(time_ms),
+        "offsets": [
             {
                 "topic": move.partition.topic,
                 "partition": move.partition.partition,
@@ -242,8 +272,5 @@ def _show(name: str, moves: list[Move], execute: bool, export: bool, as_json: bo
                 "note": move.note or None,
             }
             for move in moves
-        ]
-        print_json({"group": name, "execute": execute, "offsets": offsets})
-    else:
-        rows = [(*move.partition, move.old, "->", move.new, move.end - move.new) for move in moves]
-        print_table(("topic", "partition", "old", "", "new", "lag then"), rows)
+        ],
+    }

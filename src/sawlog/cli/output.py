@@ -6,9 +6,10 @@ Results go to stdout, everything else to stderr. rich is imported when a table o
 import contextlib
 import io
 import json
+import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _BAR_INTERVAL_S = 0.1
 _TABLE_WIDTH = 10_000  # a table is not folded: a narrow terminal breaks its lines, not its words
+_GAP = 2  # between columns
+_SHORTEST_CELL = 10
 
 
 def print_line(text: str) -> None:
@@ -37,30 +40,61 @@ def print_json(value: Any) -> None:
     print_line(json.dumps(value, ensure_ascii=False, separators=(", ", ": ")))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def print_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    numbers: Collection[str] = (),
+    shortened: str = "",
+) -> None:
     """Numbers to the right, the rest to the left; plain enough to be cut up by other programs, for
     which a dash stands where nothing is known.
+
+    `numbers` are columns that have numbers wherever they know any. On a terminal that is too narrow
+    the cells of the column `shortened` lose their middle.
     """
     from rich.console import Console
     from rich.table import Table
 
+    is_watched = sys.stdout.isatty()
+    cells = [[_cell(value) for value in row] for row in rows]
+    if is_watched and shortened:
+        place = columns.index(shortened)
+        narrowed(columns, cells, place, shutil.get_terminal_size().columns)
     table = Table(box=None, pad_edge=False)
     for place, column in enumerate(columns):
         known = [row[place] for row in rows if row[place] is not None]
         numeric = bool(known) and all(isinstance(value, int | float) for value in known)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row))
+        justify = "right" if numeric or column in numbers else "left"
+        table.add_column(column, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for row in cells:
+        table.add_row(*row)
     drawn = io.StringIO()  # rich has its own ideas of what to do when the output fails
     Console(
         file=drawn,
         width=_TABLE_WIDTH,
-        force_terminal=sys.stdout.isatty(),
+        force_terminal=is_watched,
         highlight=False,
         markup=False,
         emoji=False,
     ).print(table)
-    print_line(drawn.getvalue().rstrip("\n"))
+    print_line("\n".join(line.rstrip(" ") for line in drawn.getvalue().rstrip("\n").split("\n")))
+
+
+def narrowed(columns: Sequence[str], cells: list[list[str]], place: int, width: int) -> None:
+    """Takes what the table is too wide from the column at `place`, in place; some of it stays."""
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
+    excess = sum(widths) + _GAP * (len(widths) - 1) - width
+    if excess <= 0:
+        return
+    longest = max(widths[place] - excess, _SHORTEST_CELL)
+    for row in cells:
+        text = row[place]
+        if len(text) > longest:  # ids of members: what tells them apart is at their ends
+            tail = longest // 2
+            row[place] = f"{text[: longest - tail - 2]}..{text[-tail:]}"
 
 
 def note(message: str) -> None:

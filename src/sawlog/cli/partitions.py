@@ -1,13 +1,16 @@
 """Partitions as people write and read them: `orders`, `orders:0,2`."""
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from sawlog.cli.failures import report_each
 from sawlog.cli.values import PARTITION, TEXT
 from sawlog.client.cluster import Cluster, NoSuchTopic
 from sawlog.client.leaders import group_by_topic, partition_of
+from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicPartition
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -79,3 +82,14 @@ def show_partitions(partitions: Iterable[TopicPartition] | None) -> str:
         return "?"
     topics = group_by_topic(partitions)
     return ";".join(f"{topic}:{','.join(map(str, each))}" for topic, each in topics.items()) or "-"
+
+
+def report_partitions(refused: Mapping[TopicPartition, KafkaError]) -> None:
+    """A line for each thing that is wrong, whichever partitions it is wrong with; then the exit
+    code is 1.
+    """
+    alike: dict[tuple[ErrorCode, str], list[TopicPartition]] = defaultdict(list)
+    for partition, error in refused.items():
+        alike[error.code, error.message].append(partition)
+    told = {show_partitions(where): KafkaError(*what) for what, where in alike.items()}
+    report_each((), told, "")

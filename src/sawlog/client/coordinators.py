@@ -36,7 +36,8 @@ _FIRST_VERSION_WITH_KEYS = 4
 _AT_ONCE = 100  # groups in a request: no broker should be busy with one for long
 _TEXTS = {
     ErrorCode.GROUP_ID_NOT_FOUND: "there is no group {!r}; check the name",
-    ErrorCode.NON_EMPTY_GROUP: "the group {!r} has members; stop them first",
+    ErrorCode.NON_EMPTY_GROUP: "the group {!r} has members; stop them first, and wait until"
+    " the sessions of killed and of static ones are over",
     ErrorCode.INVALID_GROUP_ID: "{!r} is no name for a group",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "no permission for the group {!r}",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "the group {!r} had no coordinator as long as was waited",

@@ -15,6 +15,7 @@ from sawlog.client.coordinators import (
     require_version,
 )
 from sawlog.client.errors import NotServed, Refusals, refusal
+from sawlog.client.group_members import Leaver, LeaverRefusals, remove_members
 from sawlog.client.group_offsets import (
     Committed,
     PartitionRefusals,
@@ -158,6 +159,9 @@ class GroupAdmin:
 
     def delete_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> PartitionRefusals:
         return delete_offsets(self._coordinators, group, partitions)
+
+    def remove_members(self, group: str, leavers: Iterable[Leaver], reason: str) -> LeaverRefusals:
+        return remove_members(self._coordinators, group, leavers, reason)
 
 
 def _describe(connection: Connection, node: Node, groups: list[str]) -> Told[GroupDescription]:

@@ -2,7 +2,16 @@
 
 import pytest
 
-from sawlog.cli.groups_plan import BadPlan, Bounds, bounded, read_plan, write_plan
+from sawlog.cli.groups_plan import (
+    BadPlan,
+    Bounds,
+    Limit,
+    Move,
+    bounded,
+    notes,
+    read_plan,
+    write_plan,
+)
 from sawlog.client.leaders import partition_of
 
 HERE = partition_of("t", 0)
@@ -37,12 +46,39 @@ def test_a_plan_may_name_its_group(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "heading",
+    ["topic,partition,offset", "GROUP,TOPIC,PARTITION,NEW-OFFSET", "Topic, Partition, Offset"],
+)
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_line_of_headings_is_passed_over(heading: str, mark: str) -> None:
+    assert read_plan(f"{mark}{heading}\nt,0,5\n", "g") == {HERE: 5}
+
+
+def test_partitions_that_have_the_same_to_say_share_a_line() -> None:
+    def to(topic: str, index: int, wanted: int) -> Move:
+        return bounded(partition_of(topic, index), None, wanted, Bounds(10, 20))
+
+    assert list(notes([to("t", 0, 15)])) == []
+    assert list(notes([to("t", 0, 21)])) == ["t:0: 21 lies beyond the end; 20 is taken"]
+    moves = [to("t", 0, 21), to("t", 2, 21), to("u", 1, 21), to("t", 3, 3), to("t", 4, 4)]
+    assert list(notes(moves)) == [
+        "t:0,2;u:1: 21 lies beyond the end; the end is taken",
+        "t:3,4: what is wanted lies before the first offset; the first offset is taken",
+    ]
+    late = [Move(partition_of("t", index), None, 20, 20, limit=Limit.LATE) for index in range(2)]
+    assert list(notes(late)) == ["t:0,1: no record is that late; the end is taken"]
+    assert list(notes(late[:1])) == ["t:0: no record is that late; the end is taken"]
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("", "no offsets for the group 'g'"),
         ("other,t,0,5", "no offsets for the group 'g'"),
         ("t,0,1\nt,1", "line 2: expected topic,partition,offset, not 't,1'"),
-        ("topic,partition,offset", "line 1: 'partition' is not a partition"),
+        ("topic,partition,offset", "no offsets for the group 'g'"),
+        ("t,0,1\ntopic,partition,offset", "line 2: 'partition' is not a partition"),
+        ("topic,partition,size", "line 1: 'partition' is not a partition"),
         ("t,0,-1", "line 1: '-1' is not an offset"),
         ("t,0,1.5", "line 1: '1.5' is not an offset"),
         ("t,4294967296,1", "is not a partition"),
