@@ -1,10 +1,11 @@
-"""A bell between threads: rung from any of them, and something that select can wait for."""
+"""A bell between threads: rung by any, and waited for together with sockets."""
 
 import os
-import select
 import threading
 import weakref
 from collections.abc import Iterable
+
+from sawlog.client.waiting import wait_readable
 
 _MOST_RINGS = 4_096
 
@@ -40,11 +41,7 @@ class Bell:
 
     def wait(self, timeout_ms: float | None, also: Iterable[int] = ()) -> None:
         """Until it rings, one of these descriptors can be read, or the time is up."""
-        timeout_s = None if timeout_ms is None else max(0.0, timeout_ms) / 1_000
-        try:
-            select.select([self._reader, *also], [], [], timeout_s)
-        except (OSError, ValueError):
-            pass  # another thread closed one of them meanwhile: something did happen
+        wait_readable([self._reader, *also], float("inf") if timeout_ms is None else timeout_ms)
         self.hush()
 
     def close(self) -> None:

@@ -4,7 +4,6 @@ Several requests may be under way; waiting for one reads the answers before it t
 one thread. After any error of the connection itself it is closed and says so.
 """
 
-import select
 import socket
 from collections import deque
 from typing import Generic, TypeVar
@@ -19,6 +18,7 @@ from sawlog.client.errors import (
     UnexpectedAnswer,
 )
 from sawlog.client.retries import Deadline
+from sawlog.client.waiting import wait_readable
 from sawlog.core.errors import ErrorCode, MalformedFrame
 from sawlog.protocol import headers
 from sawlog.protocol.apis import (
@@ -93,7 +93,7 @@ class Connection:
             raise
 
     def fileno(self) -> int:
-        """For select: readable when an answer, or the end, has arrived."""
+        """For waiting: readable when an answer, or the end, has arrived."""
         return self._socket.fileno()
 
     @property
@@ -103,7 +103,7 @@ class Connection:
     @property
     def is_usable(self) -> bool:
         """Open, and not ended by the other side while nothing was asked (it does so when idle)."""
-        if self.is_open and not self._under_way and select.select([self], [], [], 0)[0]:
+        if self.is_open and not self._under_way and wait_readable([self.fileno()], 0):
             self.close("the broker closed it")
         return self.is_open
 
@@ -242,7 +242,7 @@ class Connection:
 
     def _read_arrived(self) -> None:
         """Reads the answers that are here already; waits for none that has not begun."""
-        while self._under_way and self.is_open and select.select([self], [], [], 0)[0]:
+        while self._under_way and self.is_open and wait_readable([self.fileno()], 0):
             self._read_next(self._under_way[0].deadline)
 
     def _decode(self, frame: memoryview, pending: Pending[Answer]) -> Answer:

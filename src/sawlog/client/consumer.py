@@ -94,7 +94,7 @@ class Consumer:
             out_of_range=out_of_range,
             max_decompressed_bytes=max_decompressed_bytes,
         )
-        self._turn = threading.RLock()  # of the threads that message streams are read by
+        self._turn = threading.RLock()  # who closes, or reads a message stream, waits for a poll
         self._bell = Bell()
         self._is_woken = False
         self._is_closed = False
@@ -309,19 +309,23 @@ class Consumer:
         """Until `take` has found something, or the time is up, or somebody wakes us."""
         deadline = Deadline(timeout_ms)
         longest_ms = float("inf") if self._session is None else self._session.longest_wait_ms
-        while True:
-            self._bell.hush()
-            if self._session is not None:
-                self._session.attend(deadline)
-            self._reader.take_answers()
-            has_found = take()
-            self._reader.fetch_ahead()
-            if has_found or deadline.has_passed:
-                return
-            if self._is_woken:
-                self._is_woken = False
-                return
-            self._reader.wait(min(deadline.remaining_ms, longest_ms), self._bell.fileno())
+        with self._turn:
+            while not self._is_closed:
+                self._bell.hush()
+                if self._session is not None:
+                    self._session.attend(deadline)
+                self._reader.take_answers()
+                has_found = take()
+                self._reader.fetch_ahead()
+                if has_found or deadline.has_passed:
+                    return
+                if self._is_woken:
+                    self._is_woken = False
+                    return
+                if not self._is_closed:  # a listener may do that
+                    wait_ms = min(deadline.remaining_ms, longest_ms)
+                    self._reader.wait(wait_ms, self._bell.fileno())
+        raise ValueError("the consumer is closed")
 
     # Commits
 

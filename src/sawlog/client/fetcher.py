@@ -4,7 +4,6 @@ Each leader has at most one fetch under way. What may heal (a lost connection, a
 tried again after a pause with fresh metadata, for as long as the cluster's time-out says.
 """
 
-import select
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from sawlog.client.cluster import Cluster
 from sawlog.client.connection import Connection, Pending
 from sawlog.client.errors import ClientError, refusal
 from sawlog.client.retries import Backoff, Deadline, is_worth_another_try
+from sawlog.client.waiting import wait_readable
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import NodeId, TopicPartition
 from sawlog.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -85,7 +85,7 @@ class Fetcher:
         connections = [request.connection for request in self._requests.values()]
         if all(connection.is_open for connection in connections):
             watched = [*(connection.fileno() for connection in connections), *also]
-            select.select(watched, [], [], min(waits_ms) / 1_000)
+            wait_readable(watched, min(waits_ms))
 
     def answers(self) -> list[FetchAnswer]:
         """What has come since the last time."""

@@ -338,6 +338,20 @@ def test_a_poll_that_waits_can_be_woken(quick_groups, three_partitions) -> None:
         waker.join()
 
 
+def test_another_thread_may_close_it_while_it_polls(quick_groups, three_partitions) -> None:
+    consumer = Consumer(quick_groups, group=f"group-{three_partitions}")
+    consumer.subscribe([three_partitions])
+    poll_until(lambda: len(consumer.assignment) == 3, consumer)
+    closer = threading.Thread(target=consumer.close)
+    closer.start()
+    with pytest.raises(ValueError, match="is closed"):
+        poll_until(lambda: False, consumer)
+    closer.join()
+    with Admin(quick_groups) as admin:
+        described, _ = admin.describe_groups([f"group-{three_partitions}"])
+        assert described[f"group-{three_partitions}"].members == []
+
+
 def test_no_broker_is_told_at_once() -> None:
     with Consumer("127.0.0.1:1", group="g") as consumer:
         consumer.subscribe(["t"])

@@ -98,11 +98,14 @@ class Session:
             return
         owned = self.owned
         failures: list[Exception] = []
-        if owned:
+        if owned and self._speaker.identity() is None:
+            self._release(owned)
+            failures = self._tell(self._listener.lost, owned)
+        elif owned:
             if commits:
                 self._commit_before_release(owned)
             failures = self._tell(self._listener.revoked, owned)
-        self._release(owned)
+            self._release(owned)
         speaker, self._speaker = self._speaker, None
         self._end_speaker.detach()
         speaker.close()
@@ -120,11 +123,11 @@ class Session:
         self._commits.collect()
         if self._speaker is not None:
             self._speaker.polled()
+        while self._speaker is not None and (change := self._speaker.take_change()) is not None:
+            self._carry_out(self._speaker, change)
         if self._auto_commit_ms is not None and self._next_commit.has_passed:
             self._next_commit = Deadline(self._auto_commit_ms)
             self._commit_by_itself()
-        while self._speaker is not None and (change := self._speaker.take_change()) is not None:
-            self._carry_out(self._speaker, change)
         if self._unplaced:
             self._place(deadline)
 

@@ -1,0 +1,66 @@
+"""A process with more open files than `select` can count still hears its brokers."""
+
+import os
+import resource
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from sawlog.client.bell import Bell
+from sawlog.client.cluster import Cluster
+from sawlog.client.consumer import AT_EARLIEST, Consumer
+from sawlog.client.producer import Producer
+from sawlog.client.waiting import wait_readable
+
+SELECT_COUNTS_TO = 1_024
+
+
+@pytest.fixture
+def many_open_files() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * SELECT_COUNTS_TO
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        pytest.skip(f"the limit of open files is {hard}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(SELECT_COUNTS_TO)]
+    yield
+    for descriptor in opened:
+        os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_open_files")
+def test_the_client_works_with_high_descriptors(quick_groups, three_partitions) -> None:
+    topic = three_partitions
+    with Cluster(quick_groups) as cluster:
+        assert cluster.any_connection().fileno() >= SELECT_COUNTS_TO
+        with Producer(cluster) as producer:
+            producer.send(topic, b"a")
+        with Consumer(cluster) as consumer:
+            consumer.assign_topic(topic, AT_EARLIEST)
+            assert [record.value for record in consumer.poll(30_000)] == [b"a"]
+
+
+def test_waiting_ends_by_data_by_the_end_and_by_time() -> None:
+    ours, theirs = socket.socketpair()
+    assert not wait_readable([ours.fileno()], 0)
+    theirs.send(b"x")
+    assert wait_readable([ours.fileno()], 60_000)
+    ours.recv(1)
+    theirs.close()
+    assert wait_readable([ours.fileno()], 60_000)
+    ours.close()
+    assert wait_readable([ours.fileno()], 60_000)
+
+
+def test_a_bell_rings_once_for_many_and_never_after_its_end() -> None:
+    bell = Bell()
+    for _ in range(100_000):  # more than a pipe holds
+        bell.ring()
+    bell.wait(60_000)
+    while bell.hush():
+        pass
+    assert not bell.hush()
+    bell.close()
+    bell.ring()
