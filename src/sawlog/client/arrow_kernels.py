@@ -2,23 +2,20 @@
 
 It trusts nothing: every read is checked against the end of the body and every write against the
 room of its column, since compiled code checks nothing by itself. What it writes counts only once a
-batch was read to its end. The compiled code is kept in a cache that only its owner can write.
+batch was read to its end.
 """
 
-import os
-import stat
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numba
 import numpy as np
 import numpy.typing as npt
-from llvmlite import binding as llvm
 
+from sawlog.client import arrow_codes
 from sawlog.client.arrow_codes import DONE, Corrupt, Room, Total, Want
+from sawlog.client.compiling import helper, kernel
 
 Bytes = npt.NDArray[np.uint8]
 Ends = npt.NDArray[np.int32]
@@ -31,10 +28,7 @@ append of the batch; the offsets wanted, from and up to; what else is wanted."""
 Times = tuple[Longs, Longs]
 Headers = tuple[Ends, Column, Column]
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
 types: Any = numba.types  # typed by half
-config: Any = numba.config
 
 _DONE = DONE
 _ROWS, _KEYS, _VALUES = int(Room.ROWS), int(Room.KEYS), int(Room.VALUES)
@@ -50,51 +44,7 @@ _LAST_SHIFT = 63  # of the tenth byte, the last that a number of 64 bits can hav
 _SMALLEST_HEADER_BYTES = 2
 
 
-def cache_directory() -> Path | None:
-    """Where compiled code may be kept: pickles are loaded from there, so nobody else may write it.
-
-    One for each kind of processor, since home directories are shared between machines. None where
-    there is no such place; then each process compiles for itself.
-    """
-    name = f"numba-{numba.__version__}-{llvm.get_host_cpu_name()}"
-    for find in (_in_home, _in_temporary):
-        try:
-            place = find()
-            place.parent.mkdir(parents=True, exist_ok=True)
-            for directory in (place, place / name):
-                directory.mkdir(mode=0o700, exist_ok=True)
-            if _is_ours(place) and _is_ours(place / name):
-                return place / name
-        except (OSError, RuntimeError):  # nothing can be written there, or there is no home
-            continue
-    return None
-
-
-def _in_home() -> Path:
-    configured = os.environ.get("XDG_CACHE_HOME")
-    return (Path(configured) if configured else Path.home() / ".cache") / "sawlog"
-
-
-def _in_temporary() -> Path:
-    return Path(tempfile.gettempdir()) / f"sawlog-{os.getuid()}"
-
-
-def _is_ours(directory: Path) -> bool:
-    found = directory.lstat()
-    return (
-        stat.S_ISDIR(found.st_mode)
-        and found.st_uid == os.getuid()
-        and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        and os.access(directory, os.W_OK)
-    )
-
-
-def _helper(function: Function) -> Function:
-    """Compiled into its callers."""
-    return cast("Function", numba.njit(nogil=True)(function))
-
-
-@_helper
+@helper
 def _varint(body: Bytes, position: int, end: int) -> tuple[int, int]:
     """A number and the position after it, which is -1 where there is none; then so for the next."""
     if position < 0 or position >= end:
@@ -115,7 +65,7 @@ def _varint(body: Bytes, position: int, end: int) -> tuple[int, int]:
     return 0, -1
 
 
-@_helper
+@helper
 def _bytes(body: Bytes, position: int, end: int) -> tuple[int, int, int]:
     """Length (-1: null) and start of some bytes, and the position after them, -1 as above."""
     length, start = _varint(body, position, end)
@@ -124,14 +74,27 @@ def _bytes(body: Bytes, position: int, end: int) -> tuple[int, int, int]:
     return length, start, start + max(length, 0)
 
 
-@_helper
+@helper
 def _room(column: Column) -> int:
     """For so many entries."""
     ends, _, valid = column
     return min(len(ends) - 1, len(valid))
 
 
-@_helper
+@helper
+def _row_room(want: int, times: Times, keys: Column, values: Column, header_ends: Ends) -> int:
+    """For so many rows, in all columns that are wanted."""
+    room = min(len(times[0]), len(times[1]))
+    if want & _WANT_KEYS:
+        room = min(room, _room(keys))
+    if want & _WANT_VALUES:
+        room = min(room, _room(values))
+    if want & _WANT_HEADERS:
+        room = min(room, len(header_ends) - 1)
+    return room
+
+
+@helper
 def _put(body: Bytes, start: int, length: int, index: int, used: int, column: Column) -> int:
     """Adds an entry to a column; the bytes used then, -1 where there is no room."""
     ends, data, valid = column
@@ -147,7 +110,7 @@ def _put(body: Bytes, start: int, length: int, index: int, used: int, column: Co
     return used
 
 
-@_helper
+@helper
 def _headers(
     body: Bytes, position: int, end: int, count: int, totals: Longs, names: Column, contents: Column
 ) -> tuple[int, int]:
@@ -173,7 +136,7 @@ def _headers(
     return position, _DONE
 
 
-@_helper
+@helper
 def _skip_headers(body: Bytes, position: int, end: int, count: int) -> int:
     for _ in range(count):
         name_length, _, position = _bytes(body, position, end)
@@ -183,14 +146,14 @@ def _skip_headers(body: Bytes, position: int, end: int, count: int) -> int:
     return position
 
 
-@_helper
+@helper
 def _set(target: Longs, source: Longs) -> None:
     """As `target[:] = source`, which takes numba ten times as long to compile."""
     for index in range(len(source)):
         target[index] = source[index]
 
 
-@_helper
+@helper
 def _record(
     body: Bytes, position: int, end: int
 ) -> tuple[int, int, int, int, int, int, int, int, int]:
@@ -225,13 +188,7 @@ def _append(
     header_ends, names, contents = headers
     _set(now, totals)
     row, key_bytes, value_bytes = totals[_ROW_COUNT], totals[_KEY_BYTES], totals[_VALUE_BYTES]
-    room = min(len(offsets), len(timestamps))
-    if want & _WANT_KEYS:
-        room = min(room, _room(keys))
-    if want & _WANT_VALUES:
-        room = min(room, _room(values))
-    if want & _WANT_HEADERS:
-        room = min(room, len(header_ends) - 1)
+    room = _row_room(want, times, keys, values, header_ends)
     previous = -1
     for _ in range(count):
         record = _record(body, position, end)
@@ -289,30 +246,7 @@ _SIGNATURE = types.int64(
     _LONGS,
 )
 
-
-def _compile() -> Callable[..., int]:
-    """Compiles for this one signature, or takes it from the cache; without the interpreter's lock.
-
-    NUMBA_CACHE_DIR goes before our own place, which numba is told of for this one call only.
-    """
-    configured = config.CACHE_DIR
-    directory = configured or cache_directory()
-    if directory is None:
-        return _compiled(is_cached=False)
-    try:
-        config.CACHE_DIR = os.fspath(directory)
-        return _compiled(is_cached=True)
-    except (OSError, RuntimeError):  # full or not writable after all, or the source is in a zip
-        return _compiled(is_cached=False)
-    finally:
-        config.CACHE_DIR = configured
-
-
-def _compiled(*, is_cached: bool) -> Callable[..., int]:
-    return cast("Callable[..., int]", numba.njit(_SIGNATURE, nogil=True, cache=is_cached)(_append))
-
-
 _began_s = time.perf_counter()
-append = _compile()
+append: Callable[..., int] = kernel(_SIGNATURE, (__file__, arrow_codes.__file__))(_append)
 COMPILED_IN_S = time.perf_counter() - _began_s
-"""A hundredth of a compilation where the code was in the cache."""
+"""A tenth of it where the code was in the cache."""

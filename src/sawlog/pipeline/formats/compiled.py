@@ -13,7 +13,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from sawlog.client.arrow_kernels import cache_directory
+from sawlog.client.compiling import cache_directory
 
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int32]

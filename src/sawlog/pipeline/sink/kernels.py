@@ -12,7 +12,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from sawlog.client.arrow_kernels import cache_directory
+from sawlog.client.compiling import cache_directory
 from sawlog.pipeline.sink.rows import HeaderPieces as Headers
 from sawlog.pipeline.sink.rows import Pieces
 

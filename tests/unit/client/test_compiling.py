@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sawlog.client.arrow_kernels import cache_directory
+from sawlog.client.compiling import cache_directory
 
 READ_ONE = """
 from sawlog.client import arrow_kernels
