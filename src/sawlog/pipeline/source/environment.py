@@ -1,7 +1,8 @@
 """Do the machines that run tasks have what the driver has? Versions, compared where tasks run.
 
-Executors bring their own Python. One that lacks a package, or has another version of it, is found
-by the first task there, which says what is missing before it reads or writes anything.
+Executors bring their own Python. One that lacks a package, or has another version of Python or of
+this package, is found by the first task there, which says what is missing before it reads or writes
+anything. Other packages may have other versions: what travels between them is Arrow's format.
 """
 
 import platform
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 PACKAGES = ("sawlog", "pyarrow", "numpy", "numba", "cramjam", "crc32c")
 PYTHON = "python"
 MISSING = "missing"
+_SAME = (PYTHON, "sawlog")
 
 Versions = dict[str, str]
 
@@ -84,7 +86,7 @@ def _raise_where_different(found: Mapping[str, Versions], wanted: Mapping[str, s
         f"{host}: {name} is {versions.get(name, MISSING)}, the driver has {version}"
         for host, versions in sorted(found.items())
         for name, version in wanted.items()
-        if versions.get(name, MISSING) != version
+        if _differs(name, versions.get(name, MISSING), version)
     ]
     if differences:
         raise ExecutorDiffers(
@@ -93,3 +95,7 @@ def _raise_where_different(found: Mapping[str, Versions], wanted: Mapping[str, s
             + ". Ship the driver's environment with the job (spark.archives), or install the same"
             " versions there"
         )
+
+
+def _differs(name: str, found: str, wanted: str) -> bool:
+    return found != wanted and (name in _SAME or found == MISSING)

@@ -42,6 +42,7 @@ _OF_RECORDS = {
 }
 _FIRST_MS = -62_135_596_800_000  # 0001-01-01, where Spark's timestamps begin
 _LAST_MS = 253_402_300_799_999  # 9999-12-31, where they end
+_TOPIC_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID)
 _log = logging.getLogger(__name__)
 _clusters: dict[Brokers, Cluster] = {}
 
@@ -112,17 +113,19 @@ def _record_batches(
                 yield chunk.batch
             return
         except KafkaError as error:
-            is_gone = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            is_gone = error.code in _TOPIC_GONE
             if not is_gone and not isinstance(error, OffsetsLost):
                 raise
             if settings.fail_on_data_loss:
                 raise DataLost(
                     f"{error}. To go on with what there is, set 'failOnDataLoss' to false"
                 ) from error
-            left = None if is_gone else _what_is_left(cluster, partition, position, end)
             _log.warning("%s; going on with what there is", error)
-            if left is None or left == (position, end):
+            if is_gone:
                 return
+            left = _what_is_left(cluster, partition, position, end)
+            if left == (position, end):  # all is there after all: not a loss, so not to be skipped
+                raise
             position, end = left
 
 

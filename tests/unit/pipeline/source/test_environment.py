@@ -25,14 +25,18 @@ def test_the_same_process_has_the_same_versions() -> None:
 
 
 def test_what_differs_is_named_with_the_host_and_what_to_do() -> None:
-    wanted = versions_here() | {"pyarrow": "1.0", "no-such-package": "2.0", "python": "2.7"}
+    wanted = versions_here() | {"sawlog": "0.0", "no-such-package": "2.0", "python": "2.7"}
     with pytest.raises(ExecutorDiffers) as caught:
         check_here(wanted)
     text = str(caught.value)
-    assert f"{platform.node()}: pyarrow is {versions_here()['pyarrow']}, the driver has 1.0" in text
+    assert f"{platform.node()}: sawlog is {versions_here()['sawlog']}, the driver has 0.0" in text
     assert "no-such-package is missing, the driver has 2.0" in text
     assert "the driver has 2.7" in text
     assert "spark.archives" in text
+
+
+def test_another_version_of_another_package_is_no_matter() -> None:
+    check_here(versions_here() | {"pyarrow": "1.0"})
 
 
 def test_the_probe_runs_where_nothing_of_ours_is_installed() -> None:

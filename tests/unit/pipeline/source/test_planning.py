@@ -1,7 +1,7 @@
 """How much a batch takes and how it is cut."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sawlog.client.leaders import partition_of
@@ -75,6 +75,7 @@ def test_a_log_that_shrank_gives_nothing() -> None:
     assert plan_batch({A: 9}, {A: 5}, Limits()) == {A: 9}
 
 
+@settings(deadline=None)
 @given(waiting=WAITING, limit=st.integers(1, 20_000))
 def test_a_share_is_near_its_limit_and_never_empty(
     waiting: dict[TopicPartition, int], limit: int
@@ -87,6 +88,7 @@ def test_a_share_is_near_its_limit_and_never_empty(
     assert sum(taken.values()) >= min(total, limit - some)
 
 
+@settings(deadline=None)
 @given(
     waiting=WAITING,
     limit=st.integers(1, 1 << 24),
@@ -102,6 +104,7 @@ def test_bytes_are_near_their_limit_and_never_empty(
     assert sum(taken[tp] * record_bytes[tp] for tp in taken) <= limit * 1.001 + heaviest
 
 
+@settings(deadline=None)
 @given(
     ranges=RANGES,
     min_tasks=st.none() | st.integers(1, 40),

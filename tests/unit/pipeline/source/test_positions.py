@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sawlog.client.leaders import partition_of
@@ -81,6 +81,7 @@ def test_what_names_no_partitions_is_refused(text: str) -> None:
         parse_partitions(text)
 
 
+@settings(deadline=None)
 @given(offsets=OFFSETS, starts=OFFSETS)
 def test_a_position_survives_what_spark_does_to_it(
     offsets: dict[TopicPartition, int], starts: dict[TopicPartition, int]

@@ -1,0 +1,160 @@
+"""What dies while a stream runs: its driver in the first batch, the broker under its tasks."""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import psutil
+import pytest
+
+from sawlog.client.cluster import Cluster
+from sawlog.client.producer import Producer
+from support.broker import SawlogServer, running_sawlog
+from support.process import ServerProcess
+from support.topics import Topics, making
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.long
+
+JOB = Path(__file__).parents[2] / "support" / "spark_job.py"
+START_S = 300
+STEPS = 600
+
+
+class Load:
+    """Numbers into a topic, one after the other, until told to stop."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.written = 0
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._enough = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        self._enough.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with Cluster(self._bootstrap) as cluster, Producer(cluster) as producer:
+            while not self._enough.wait(0.01):
+                for _ in range(10):
+                    producer.send(self._topic, b"%d" % self.written, partition=0)
+                    self.written += 1
+
+
+@contextlib.contextmanager
+def running_job(broker: SawlogServer, topic: str, out: Path, *more: str) -> Iterator[ServerProcess]:
+    """With a group of processes of its own: what it started dies with it."""
+    command = [sys.executable, str(JOB), "stream", "--brokers", broker.bootstrap]
+    command += ["--topic", topic, "--out", str(out), *more]
+    process = ServerProcess(["setsid", "--wait", *command])
+    try:
+        yield process
+    finally:
+        if process.is_running:
+            kill_all_of(process)
+
+
+def kill_all_of(process: ServerProcess) -> None:
+    for child in psutil.Process(process.pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
+    process.kill()
+
+
+def test_a_driver_killed_in_its_first_batch_loses_and_doubles_nothing(
+    tmp_path: Path, topic: str
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    with running_sawlog(tmp_path / "broker") as broker, making(broker.bootstrap) as topics:
+        topics.create(topic)
+        topics.write(topic, 1_000)  # before the stream's time: latest is after them
+        with Load(broker.bootstrap, topic) as load:
+            with running_job(broker, topic, out, "--stop-in", "0") as job:
+                job.wait_for_line("in the batch", START_S)
+                kill_all_of(job)
+            attempt = json.loads((out / "attempt").read_text())
+            assert not (out / "0").exists()
+            begun = json.loads((out / "checkpoint/offsets/0").read_text().splitlines()[-1])
+            with running_job(broker, topic, out) as job:
+                job.wait_for_line("batch 1 ", START_S)
+                load.stop()
+                end = topics.bounds(topic)[1]
+                wait_for_all(job, out, end)
+    assert json.loads((out / "0").read_text()) == attempt
+    start = begun["@start"][topic]["0"]
+    assert start >= 1_000
+    assert read_by(out) == list(range(start - 1_000, end - 1_000))
+
+
+def wait_for_all(job: ServerProcess, out: Path, end: int) -> None:
+    for _ in range(STEPS):
+        if read_by(out)[-1:] == [end - 1_001]:
+            break
+        assert job.is_running, job.output
+        threading.Event().wait(0.5)
+    (out / "enough").touch()
+    assert job.wait() == 0, job.output
+
+
+def read_by(out: Path) -> list[int]:
+    """The batches' values, in the order of the batches."""
+    batches = sorted(int(path.name) for path in out.iterdir() if path.name.isdecimal())
+    return [value for batch in batches for value in json.loads((out / str(batch)).read_text())]
+
+
+def test_a_broker_that_dies_under_the_tasks_is_waited_for(
+    spark: "SparkSession", tmp_path: Path, topic: str
+) -> None:
+    found: list[int] = []
+    with running_sawlog(tmp_path / "broker") as broker, making(broker.bootstrap) as topics:
+        topics.create(topic, 2)
+        fill(topics, topic)
+        restarts: list[threading.Thread] = []
+
+        def take(rows: "DataFrame", batch: int) -> None:
+            if batch == 1:  # the workers hold connections to the one that is killed
+                broker.kill()
+                restarts.append(threading.Thread(target=broker.start))
+                restarts[0].start()
+            found.extend(int(row.value) for row in rows.collect())
+
+        reader = spark.readStream.format("sawlog")
+        query = (
+            reader.option("kafka.bootstrap.servers", broker.bootstrap)
+            .options(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger=700)
+            .load()
+            .writeStream.foreachBatch(take)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            assert query.awaitTermination(START_S)
+        finally:
+            query.stop()
+            for restart in restarts:
+                restart.join()
+    assert sorted(found) == list(range(2_000))
+
+
+def fill(topics: Topics, topic: str) -> None:
+    topics.write(topic, 1_000)
+    topics.write(topic, 1_000, 1, first=1_000)
