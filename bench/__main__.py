@@ -40,6 +40,7 @@ TOLD = (
     (Metric.OPEN_5000, "s to open"),
     (Metric.RECOVER_10GB, "s to recover"),
     (Metric.LOAD_OFFSETS, "s to load"),
+    (Metric.WORKER_PEAK, "MB in the largest Python worker"),
     (Metric.COMPILE, "s to compile"),
     (Metric.OTHERS, "cores used by others"),
 )

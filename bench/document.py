@@ -28,6 +28,11 @@ Clients in Python read the same topic from Sawlog, each in a process of its own:
 the imports, their time does not, nor what compiling took. The decoding alone compiles anew in every
 round; the others find the compiled loop in their cache.
 
+Spark jobs run on `local[2]`, each in a process of its own, which has done the same over a small
+topic before its time begins. Sawlog's are its source and its landing (Delta tables, dead letters,
+exactly once) on PySpark 4.3; beside them stands Spark 4.0.0's own Kafka connector, the newest that
+could be fetched, reading the same records from Apache Kafka into Parquet. Three rounds at most.
+
 ![Sawlog's values as ratios to Apache Kafka's](benchmarks.svg)
 """
 REPEAT = """\

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import brokers, readers, restarts, runs
+from bench import brokers, pipeline, readers, restarts, runs
 from bench.brokers import Broker, Name
 from bench.process import wait_for_calm
 from bench.results import Results
@@ -57,6 +57,10 @@ class Plan:
         works = self.of(Kind.READ) if Name.SAWLOG in self.names else []
         return [workload.scaled(self.factor) for workload in works]
 
+    @property
+    def pipelines(self) -> list[Workload]:
+        return [workload.scaled(self.factor) for workload in self.of(Kind.PIPELINE)]
+
     def restarted(self, workload: Workload) -> list[Name]:
         """Those whose restart is measured."""
         return [name for name in self.names if workload.beside_kafka or name is Name.SAWLOG]
@@ -67,7 +71,8 @@ class Plan:
         per_broker = starts + warmups + self.rounds * len(self.loads)
         restarts = sum(len(self.restarted(workload)) for workload in self.of(Kind.RESTART))
         reads = self.rounds * len(readers.READERS) * len(self.reads)
-        return per_broker * len(self.names) + restarts + reads
+        jobs = pipeline.rounds_of(self.rounds) * len(self.pipelines) * len(self.names)
+        return per_broker * len(self.names) + restarts + reads + jobs
 
 
 # Called when a step begins (no values) and when it has ended (with them).
@@ -91,6 +96,8 @@ def compare(plan: Plan, results: Results, listener: Listener) -> None:
                 _measure_rounds(plan, started, results, listener)
         for workload in plan.reads:
             _measure_reads(plan, workload, results, listener)
+        if plan.pipelines:
+            _measure_pipelines(plan, results, listener)
         for workload in plan.of(Kind.RESTART):
             for name in plan.restarted(workload):
                 _measure_restart(plan, workload, name, results, listener)
@@ -183,6 +190,19 @@ def _measure_reads(plan: Plan, workload: Workload, results: Results, listener: L
     directory = plan.directory / workload.name
     try:
         readers.measure(workload, directory, plan.rounds, listener, keep)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _measure_pipelines(plan: Plan, results: Results, listener: Listener) -> None:
+    wait_for_calm(plan.patience_s)
+
+    def keep(workload: str, name: Name, measured: runs.Measured) -> None:
+        _keep(results, workload, name, measured)
+
+    directory = plan.directory / "pipeline"
+    try:
+        pipeline.measure(plan.pipelines, plan.names, directory, plan.rounds, listener, keep)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

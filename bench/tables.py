@@ -21,6 +21,9 @@ class Section:
 
 
 OTHERS_TITLE = "CPU of neither broker nor client, s (kernel workers that flush among them)"
+PIPELINE_TITLE = (
+    "Topics into Spark, local[2], records/s (from Apache Kafka by Spark's own connector)"
+)
 COMPARED = ("Apache Kafka", "Sawlog", "ratio", "target", "reached")
 
 
@@ -28,6 +31,7 @@ def sections(results: Results) -> list[Section]:
     """Only those that hold anything."""
     loads = results.of(Kind.PRODUCE, Kind.CONSUME, Kind.CONSUME_JAVA)
     paced = results.of(Kind.PACE_JAVA, Kind.PACE_LIBRDKAFKA)
+    pipelines = results.of(Kind.PIPELINE)
     rebalances, commits = results.of(Kind.REBALANCE), results.of(Kind.COMMIT)
     made = [
         _section(results, "Throughput, records/s", loads, Metric.RATE),
@@ -45,6 +49,8 @@ def sections(results: Results) -> list[Section]:
         _section(results, "Latency at a fixed rate, 99th percentile, ms", paced, Metric.P99),
         _section(results, "CPU of the broker at a fixed rate, s", paced, Metric.BROKER_CPU),
         _section(results, OTHERS_TITLE, [*loads, *rebalances, *commits, *paced], Metric.OTHERS_CPU),
+        _section(results, PIPELINE_TITLE, pipelines, Metric.RATE),
+        _memory(results, pipelines),
         *(_readers(results, work) for work in results.of(Kind.READ)),
         _starts(results),
         _restarts(results),
@@ -120,6 +126,21 @@ def _readers(results: Results, work: Workload) -> Section:
             )
         )
     return Section(f"Reading into a client: {work.title}", READER_COLUMNS, tuple(rows))
+
+
+def _memory(results: Results, works: list[Workload]) -> Section:
+    """Sawlog's alone: the connector's work is done inside of the JVM."""
+    rows = tuple(
+        (
+            work.title,
+            number(results.median(work.name, Name.SAWLOG, Metric.WORKER_PEAK)),
+            number(results.median(work.name, Name.SAWLOG, Metric.WORKERS_TOGETHER)),
+        )
+        for work in works
+        if results.all(work.name, Name.SAWLOG, Metric.WORKER_PEAK)
+    )
+    columns = ("work", "the largest", "all together")
+    return Section("Peak memory of Spark's Python workers for Sawlog, MB", columns, rows)
 
 
 def _restart(results: Results, work: Workload, metric: Metric) -> tuple[str, ...]:

@@ -217,6 +217,28 @@ WORKLOADS = (
         beside_kafka=False,
     ),
     Workload(
+        "spark-aggregate",
+        "opaque values of 100 B, 6 partitions, into an aggregate",
+        Kind.PIPELINE,
+        records=5_000_000,
+        targets=(Target(Metric.RATE, 2.5, at_least=True),),
+    ),
+    Workload(
+        "land-raw",
+        "opaque values of 100 B, 6 partitions, into a table (the connector: into Parquet)",
+        Kind.PIPELINE,
+        records=5_000_000,
+        targets=(Target(Metric.RATE, 3.0, at_least=True),),
+    ),
+    Workload(
+        "land-json",
+        "JSON of 100 B, 1 % broken, into a table and its dead letters (the connector: from_json"
+        " into Parquet)",
+        Kind.PIPELINE,
+        records=5_000_000,
+        targets=(Target(Metric.RATE, 1.5, at_least=True),),
+    ),
+    Workload(
         "partitions",
         "open 5,000 partitions after a clean stop",
         Kind.RESTART,

@@ -1,0 +1,104 @@
+"""Topics for Spark to read, the same on either broker: `python -m bench.spark_topics ...`.
+
+Values are of 100 bytes: opaque ones, or JSON objects of six fields, one in a hundred of them cut
+off in the middle. A million of each are different, then they begin again.
+"""
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Callable, Iterator
+
+from bench.decoding import place
+from sawlog.client.cluster import Cluster
+from sawlog.client.errors import refusal
+from sawlog.protocol.messages.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from sawlog.protocol.messages.produce_response import ProduceResponse
+from sawlog.protocol.records import BatchBuilder
+
+VALUE_BYTES = 100
+BATCH_RECORDS = 1_000
+DISTINCT_BATCHES = 1_000
+BROKEN_EVERY = 100
+FIRST_TIMESTAMP_MS = 1_700_000_000_000
+SCHEMA = "id BIGINT, user STRING, path STRING, status INT, ms DOUBLE, ok BOOLEAN"
+
+
+def opaque(source: random.Random, _number: int) -> bytes:
+    return source.randbytes(VALUE_BYTES)
+
+
+def access(source: random.Random, number: int) -> bytes:
+    """A line of an access log; a broken one ends in the middle."""
+    fields = {
+        "id": 10_000_000 + number,
+        "user": f"user-{source.randrange(10_000):04}",
+        "path": "",
+        "status": source.choice((200, 200, 200, 304, 404, 500)),
+        "ms": source.randrange(10_000) / 100,
+        "ok": True,
+    }
+    missing = VALUE_BYTES - len(json.dumps(fields, separators=(",", ":")))
+    fields["path"] = f"/{source.randrange(1_000):03}".ljust(missing, "x")[:missing]
+    value = json.dumps(fields, separators=(",", ":")).encode()
+    return value[: VALUE_BYTES // 2] if number % BROKEN_EVERY == 0 else value
+
+
+VALUES: dict[str, Callable[[random.Random, int], bytes]] = {"opaque": opaque, "json": access}
+
+
+def batches(kind: str, count: int) -> Iterator[bytearray]:
+    """So many batches, the same in every run."""
+    source, make = random.Random(2011), VALUES[kind]
+    made: list[bytearray] = []
+    for number in range(count):
+        if number < DISTINCT_BATCHES:
+            builder = BatchBuilder()
+            for index in range(BATCH_RECORDS):
+                row = number * BATCH_RECORDS + index
+                builder.append(FIRST_TIMESTAMP_MS + row, None, make(source, row), ())
+            made.append(builder.finish())
+        yield made[number % DISTINCT_BATCHES]
+
+
+def broken_of(records: int) -> int:
+    """How many of so many JSON records are broken: every batch begins with one."""
+    return records // BROKEN_EVERY
+
+
+def fill(bootstrap: str, topic: str, kind: str, partitions: int, records: int) -> int:
+    """Whole batches, dealt to the partitions in turn; how many records they are."""
+    count = max(1, records // BATCH_RECORDS)
+    with Cluster(bootstrap) as cluster:
+        known = cluster.topic(topic)
+        leaders = [cluster.leader(place(topic, index)) for index in range(partitions)]
+        for number, batch in enumerate(batches(kind, count)):
+            index = number % partitions
+            data = PartitionProduceData(index=index, records=batch)
+            named = TopicProduceData(name=topic, topic_id=known.id, partition_data=[data])
+            request = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[named])
+            answer = cluster.connection(leaders[index]).request(request, ProduceResponse)
+            code = answer.responses[0].partition_responses[0].error_code
+            if code:
+                raise refusal(code, f"batch {number} was refused")
+    return count * BATCH_RECORDS
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench.spark_topics")
+    parser.add_argument("bootstrap")
+    parser.add_argument("topic")
+    parser.add_argument("kind", choices=VALUES)
+    parser.add_argument("partitions", type=int)
+    parser.add_argument("records", type=int)
+    print(json.dumps({"records": fill(**vars(parser.parse_args(arguments)))}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,105 @@
+"""Spark's own Kafka connector in an environment of its own under `.cache/`: for benchmarks only.
+
+`python -m tools.spark_connector` makes it (pip for PySpark, Maven for the connector's jars), does
+nothing where it is complete, and says in one line what is missing. 4.0.0 is the last version whose
+jars Maven resolves whole here; it cannot share an environment with the PySpark that Sawlog uses.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+VERSION = "4.0.0"
+PACKAGES = (f"pyspark=={VERSION}", "pandas<3", "setuptools<81")
+ARTIFACT = ("org.apache.spark", "spark-sql-kafka-0-10_2.13", VERSION)
+CACHE = Path(__file__).resolve().parent.parent / ".cache" / f"spark-connector-{VERSION}"
+ENVIRONMENT = CACHE / "venv"
+LIBRARIES = CACHE / "libs"
+COMPLETE = CACHE / "complete"
+TIMEOUT_S = 1_800
+
+
+class ConnectorUnavailable(Exception):
+    """It could not be made; the text says why."""
+
+
+def python() -> Path:
+    """The interpreter of the environment."""
+    return ENVIRONMENT / "bin" / "python"
+
+
+def jars() -> list[Path]:
+    """What Spark has to be given to know the connector."""
+    return sorted(LIBRARIES.glob("*.jar"))
+
+
+def is_complete() -> bool:
+    """Whether what was made, for these very versions, is still there."""
+    if not COMPLETE.exists() or not python().exists():
+        return False
+    wanted, *names = COMPLETE.read_text().splitlines()
+    return wanted == _signature() and all((LIBRARIES / name).exists() for name in names)
+
+
+def prepare() -> None:
+    """Makes it where it is not there; ConnectorUnavailable where that is not possible."""
+    if is_complete():
+        return
+    missing = [program for program in ("java", "mvn") if shutil.which(program) is None]
+    if missing:
+        raise ConnectorUnavailable(f"missing: {', '.join(missing)}")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not is_complete():
+            _make()
+
+
+def _make() -> None:
+    for directory in (ENVIRONMENT, LIBRARIES):
+        shutil.rmtree(directory, ignore_errors=True)
+    _run("the environment", [sys.executable, "-m", "venv", os.fspath(ENVIRONMENT)])
+    pip = [os.fspath(python()), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    _run(f"PySpark {VERSION}", [*pip, *PACKAGES])
+    project = CACHE / "pom.xml"
+    project.write_text(_project())
+    command = ["mvn", "--quiet", "--batch-mode", "--file", os.fspath(project)]
+    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={LIBRARIES}"]
+    _run("the connector's jars", [*command, *goal, "-DincludeScope=runtime"])
+    COMPLETE.write_text("\n".join([_signature(), *(jar.name for jar in jars())]) + "\n")
+
+
+def _run(what: str, command: list[str]) -> None:
+    try:
+        subprocess.run(command, check=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired, OSError) as failure:
+        raise ConnectorUnavailable(f"{what} could not be had: {failure}") from failure
+
+
+def _signature() -> str:
+    return " ".join([*PACKAGES, ":".join(ARTIFACT)])
+
+
+def _project() -> str:
+    group, name, version = ARTIFACT
+    return (
+        "<project><modelVersion>4.0.0</modelVersion><groupId>sawlog</groupId>"
+        "<artifactId>spark-connector</artifactId><version>1</version><dependencies><dependency>"
+        f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+        "</dependency></dependencies></project>\n"
+    )
+
+
+def main() -> int:
+    try:
+        prepare()
+    except ConnectorUnavailable as missing:
+        print(f"Spark's Kafka connector {VERSION} is not there: {missing}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
