@@ -8,8 +8,13 @@ from support.sources import SOURCE, modules_of, name_of, parse, written_modules
 DOCSTRING_LINES = range(1, 8)  # the two to six of the house style, and blank lines between
 EXAMPLE = "\n\nAn example with numbers."  # a contract may be explained at length behind this
 ENTRY_POINTS = frozenset(
-    # Where somebody begins: a person, or a test that runs a simulation.
-    {"sawlog.cli.main", "sawlog.simulation.store", "sawlog.simulation.workload"}
+    # Where somebody begins: a person, PySpark, or a test that runs a simulation.
+    {
+        "sawlog.cli.main",
+        "sawlog.pipeline.source.spark",
+        "sawlog.simulation.store",
+        "sawlog.simulation.workload",
+    }
 )
 UNFINISHED = ("TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK")
 
