@@ -46,7 +46,7 @@ class Heard:
     def said(self, table: str, text: str) -> None:
         self.lines.append(f"{table}: {text}")
 
-    def landed(self, table: str, batch: Landed) -> None:
+    def landed(self, table: str, batch: Landed, done: int) -> None:
         self.batches.append((table, batch))
 
     def measured(self, table: str, done: int, ends: int) -> None:

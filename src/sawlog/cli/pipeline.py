@@ -43,3 +43,5 @@ def run(file: str, once: bool, master: str | None) -> None:
     with session(wanted, master) as spark, stopping() as stop, watching(wanted) as events:
         outcomes = run_pipeline(spark, wanted, events, stop, once=once)
     exit_by(outcomes)
+    if once and stop.is_set():
+        raise click.Abort

@@ -26,16 +26,17 @@ class Lines:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._lag: dict[str, int] = {}
+        self._ends: dict[str, int] = {}
 
     def said(self, table: str, text: str) -> None:
         self._line(f"{table}: {text}")
 
-    def landed(self, table: str, batch: "Landed") -> None:
-        self._line(describe(table, batch, self._lag.get(table)))
+    def landed(self, table: str, batch: "Landed", done: int) -> None:
+        ends = self._ends.get(table)
+        self._line(describe(table, batch, None if ends is None else max(0, ends - done)))
 
-    def measured(self, table: str, done: int, ends: int) -> None:
-        self._lag[table] = max(0, ends - done)
+    def measured(self, table: str, done: int, ends: int) -> None:  # noqa: ARG002
+        self._ends[table] = ends
 
     def _line(self, text: str) -> None:
         with self._lock:
@@ -52,8 +53,8 @@ class Bars(Lines):
             name: progress.add_task(name, total=None, rate="", lag="") for name in tables
         }
 
-    def landed(self, table: str, batch: "Landed") -> None:
-        super().landed(table, batch)
+    def landed(self, table: str, batch: "Landed", done: int) -> None:
+        super().landed(table, batch, done)
         rate = f"{(batch.rows + batch.bad_rows) / max(batch.seconds, 1e-3):,.0f} rows/s"
         self._progress.update(self._tasks[table], rate=rate)
 
@@ -79,7 +80,7 @@ def describe(table: str, batch: "Landed", lag: int | None) -> str:
         f"{batch.file_bytes / 1e6:,.1f} MB,",
         f"{batch.seconds:.1f} s,",
         f"{rows / max(batch.seconds, 1e-3):,.0f} rows/s",
-        "" if lag is None else f"(lag {max(0, lag - rows):,})",
+        "" if lag is None else f"(lag {lag:,})",
     ]
     return " ".join(part for part in parts if part)
 

@@ -13,6 +13,7 @@ from sawlog.pipeline.landing.config import LandedTable, Pipeline
 from sawlog.pipeline.landing.events import Events
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.landing.preparing import prepare
+from sawlog.pipeline.landing.session import in_own_pool
 from sawlog.pipeline.landing.source import NAME
 from sawlog.pipeline.landing.task import make_job
 from sawlog.pipeline.source.positions import write_offsets
@@ -47,9 +48,11 @@ class LandingRun:
 
     def stop(self) -> None:
         self._committer.refuse_more()
-        self.query.stop()
-        self._cluster.close()
-        shutil.rmtree(self._checkpoint, ignore_errors=True)
+        try:
+            self.query.stop()
+        finally:
+            self._cluster.close()
+            shutil.rmtree(self._checkpoint, ignore_errors=True)
 
 
 class LandingStep:
@@ -107,6 +110,7 @@ class LandingStep:
             .option("checkpointLocation", f"file://{checkpoint}")
             .foreachBatch(committer)
         )
+        in_own_pool(self._spark, config.name)
         query = (writer.trigger(availableNow=True) if once else writer).start()
         return LandingRun(query, committer, publishing, checkpoint)
 
@@ -115,7 +119,7 @@ class LandingStep:
 
     def _landed(self, batch: Landed) -> None:
         self._moved(batch.ends)
-        self._events.landed(self.name, batch)
+        self._events.landed(self.name, batch, sum(self.landed_offsets().values()))
 
     def _moved(self, offsets: dict[TopicPartition, int]) -> None:
         with self._lock:

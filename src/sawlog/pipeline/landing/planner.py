@@ -95,13 +95,13 @@ class Planner:
         try:
             ends = self.ends()
         except LandingFailure as failure:
-            if failure.kind is not Kind.TOPIC_GONE or self._was_seen_lately():
+            if failure.kind is not Kind.TOPIC_GONE or self._is_gone_for_good():
                 raise
             return dict(starts)
         self._missing_since_s = None
         return ends
 
-    def _was_seen_lately(self) -> bool:
+    def _is_gone_for_good(self) -> bool:
         """False for as long as a missing topic may be one that a starting broker does not know."""
         now_s = self._monotonic_s()
         if self._missing_since_s is None:

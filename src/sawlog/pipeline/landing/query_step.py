@@ -23,6 +23,7 @@ from sawlog.pipeline.landing.query_tables import (
     merge_batch,
     open_query_table,
 )
+from sawlog.pipeline.landing.session import in_own_pool
 from sawlog.pipeline.tables.table import Table
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ class QueryStep:
         trigger = (
             {"availableNow": True} if once else {"processingTime": f"{config.every_s} seconds"}
         )
+        in_own_pool(self._spark, config.name)
         try:
             query = writer.trigger(**trigger).start()
         except Exception as error:
@@ -137,7 +139,7 @@ class QueryStep:
         landed = Landed(
             written.version, written.rows, 0, 0, written.files, written.file_bytes, seconds, {}
         )
-        self._events.landed(self.name, landed)
+        self._events.landed(self.name, landed, written.rows)
 
     def begin_anew(self) -> None:
         """Forgets how far the query was; its first batch will hold everything."""

@@ -1,5 +1,6 @@
 """The Spark session that a pipeline runs in: quiet, on loopback where it is local, in UTC."""
 
+import logging
 import os
 import sys
 import tempfile
@@ -22,6 +23,8 @@ appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
 logger.query.name = org.apache.spark.sql.execution.streaming
 logger.query.level = off
 logger.tasks.name = org.apache.spark.scheduler
@@ -68,15 +71,21 @@ def build_session(pipeline: Pipeline, master: str | None) -> "SparkSession":
     # The setting alone is heard by spark-submit only.
     python = settings.get("spark.pyspark.python", sys.executable)
     os.environ.setdefault("PYSPARK_PYTHON", python)
-    settings["spark.driver.extraJavaOptions"] = " ".join(
-        [_quiet(), settings.get("spark.driver.extraJavaOptions", "")]
-    ).strip()
-    builder = SparkSession.builder.master(wanted)
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    with _quiet() as options:
+        settings["spark.driver.extraJavaOptions"] = " ".join(
+            [options, settings.get("spark.driver.extraJavaOptions", "")]
+        ).strip()
+        builder = SparkSession.builder.master(wanted)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate()
     register(spark)
     return spark
+
+
+def in_own_pool(spark: "SparkSession", name: str) -> None:
+    """What this thread starts from now on shares the cores fairly with what others start."""
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
 
 
 def register(spark: "SparkSession") -> None:
@@ -88,9 +97,15 @@ def register(spark: "SparkSession") -> None:
     spark.dataSource.register(TableSource)
 
 
-def _quiet() -> str:
-    """A file of settings for log4j; the JVM reads it when it starts, and never again."""
-    directory = tempfile.mkdtemp(prefix="sawlog-spark-")
-    file = Path(directory) / "log4j2.properties"
-    file.write_text(_LOG_SETTINGS)
-    return f"-Dlog4j2.configurationFile=file:{file}"
+@contextmanager
+def _quiet() -> "Iterator[str]":
+    """A file of settings for log4j; the JVM reads it when it starts, and never again. What PySpark
+    logs itself of a query that is wrong, we tell in a line.
+    """
+    from pyspark.logger import PySparkLogger
+
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    with tempfile.TemporaryDirectory(prefix="sawlog-spark-") as directory:
+        file = Path(directory) / "log4j2.properties"
+        file.write_text(_LOG_SETTINGS)
+        yield f"-Dlog4j2.configurationFile=file:{file}"

@@ -1,0 +1,87 @@
+"""`sawlog pipeline` without Spark: wrong files, lines about batches, what a replay is given."""
+
+from pathlib import Path
+
+import pytest
+from click import BadParameter
+
+from sawlog.cli.commands import run
+from sawlog.cli.pipeline_progress import Lines, describe
+from sawlog.cli.pipeline_tables import ReplayFrom
+from sawlog.client.consumer import AtOffset, AtTime
+from sawlog.pipeline.landing.committing import Landed
+
+HEAD = "brokers: 127.0.0.1:1\nlake: ./lake\ntables:\n"
+BATCH = Landed(7, 1_000, 5, 2_000_000, 2, 500_000, 0.5, {})
+
+
+def test_a_file_that_is_wrong_is_a_wrong_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(f"{HEAD}  t: {{topic: a, fromat: json}}\n")
+    assert run(["pipeline", "run", str(file)]) == 2
+    assert (
+        f"{file}:4: table 't' has no key 'fromat'; did you mean format" in capsys.readouterr().err
+    )
+
+
+def test_a_file_that_is_not_there_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["pipeline", "status", str(tmp_path / "none.yaml")]) == 1
+    assert "none.yaml: No such file or directory" in capsys.readouterr().err
+
+
+def test_status_of_tables_that_are_not_there_yet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(f"{HEAD}  t: {{topic: a}}\n")
+    assert run(["pipeline", "status", str(file), "--json"]) == 0
+    assert '"table": "t", "topic": "a", "version": null' in capsys.readouterr().out
+
+
+def test_a_check_finds_a_schema_that_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(f"{HEAD}  t: {{topic: a, format: json, schema: 'a NUMBER'}}\n")
+    assert run(["pipeline", "check", str(file)]) == 1
+    assert "the schema of 't'" in capsys.readouterr().err
+
+
+def test_a_replay_of_a_table_that_the_file_has_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(f"{HEAD}  access: {{topic: a}}\n")
+    assert run(["pipeline", "replay", "acess", "--from", "0", "-f", str(file)]) == 2
+    assert "did you mean access" in capsys.readouterr().err
+
+
+def test_a_replay_begins_at_offsets_or_a_time() -> None:
+    kind = ReplayFrom()
+    assert kind.convert("17", None, None) == AtOffset(17)
+    assert kind.convert("0:17,2:20", None, None) == {0: 17, 2: 20}
+    assert kind.convert("1970-01-01T00:00:01Z", None, None) == AtTime(1_000)
+    with pytest.raises(BadParameter):
+        kind.convert("0:17,2", None, None)
+
+
+def test_a_batch_is_one_line() -> None:
+    line = describe("access", BATCH, 4_000)
+    assert line.endswith(
+        "access v7: 1,000 rows, 5 bad, 2.0 MB -> 2 files, 0.5 MB, 0.5 s, 2,010 rows/s (lag 4,000)"
+    )
+
+
+def test_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    lines.measured("t", 10, 20)
+    lines.landed("t", BATCH, 12)
+    lines.said("t", "waiting")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "(lag 8)" in captured.err
+    assert "t: waiting" in captured.err
