@@ -25,7 +25,6 @@ from sawlog.pipeline.tables.table import (
     Table,
     add_actions,
     transaction,
-    widen_actions,
 )
 from sawlog.pipeline.tables.writing import FileWriter
 
@@ -73,8 +72,12 @@ def is_new_to(table: Table, query_id: str) -> bool:
 def add_batch(
     table: Table, frame: "DataFrame", query_id: str, batch_id: int, *, replace: bool
 ) -> Written | None:
-    """Tasks write the rows, the driver commits them; None where the table has the batch already."""
+    """Tasks write the rows, the driver commits them; None where the table has the batch already,
+    and where there is nothing to commit: a batch without rows only moves the watermark.
+    """
     files = write_files(table, frame)
+    if not files and not replace:
+        return None
 
     def plan(state: State) -> list[Action] | None:
         if state.transactions.get(query_id, -1) >= batch_id:
@@ -82,7 +85,6 @@ def add_batch(
         now = time.time_ns() // 1_000_000
         old = sorted(state.files.values()) if replace else []
         return [
-            *widen_actions(state, None),
             transaction(query_id, batch_id, now),
             *(removed(file, now) for file in old),
             *add_actions(state, files, None, now),
@@ -105,10 +107,12 @@ def merge_batch(
 ) -> Written | None:
     """The batch's rows in the place of those with the same keys."""
     rows = frame.toArrow()
+    if not rows.num_rows:
+        return None
     done = merge_by_key(table, rows, keys, query_id, batch_id)
     if not isinstance(done, Committed):
         return None
-    return Written(rows.num_rows, 1 if rows.num_rows else 0, 0, done.version)
+    return Written(rows.num_rows, 1, 0, done.version)
 
 
 def write_files(table: Table, frame: "DataFrame") -> list[DataFile]:

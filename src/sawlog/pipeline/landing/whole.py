@@ -30,8 +30,9 @@ def run_pipeline(
     """What became of every table. With `once` it lands what there is now and returns; else it
     goes on until `stop` is set or no table can go on.
     """
+    is_local = (spark.sparkContext.master or "").startswith("local")
     try:
-        if not spark.sparkContext.master.startswith("local"):  # where tasks run in our own Python
+        if not is_local:  # there tasks run in the driver's own Python
             check_executors(spark)
     except ExecutorDiffers as error:
         failure = LandingFailure(Kind.REFUSED, str(error))
