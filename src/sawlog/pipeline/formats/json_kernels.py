@@ -28,7 +28,6 @@ from sawlog.pipeline.formats.json_grammar import (
     TOO_MANY_FIELDS,
     TRAILING,
     UNEXPECTED,
-    key,
     not_utf8,
     skip,
     string,
@@ -84,6 +83,49 @@ def _find(data: Bytes, i: int, j: int, names: Bytes, bounds: Places, table: Plac
 
 
 @helper
+def _name(
+    data: Bytes,
+    i: int,
+    j: int,
+    names: Bytes,
+    bounds: Places,
+    table: Places,
+    order: Places,
+    place: int,
+) -> int:
+    """The number of a spelling, -1 where it has none. `order` holds the numbers that the members
+    of the last object had: the next one is likely to look the same.
+    """
+    name = LONG(order[place]) if place < len(order) else LONG(-1)
+    if name < 0 or not _same(data, i, j, names, LONG(bounds[name]), LONG(bounds[name + 1])):
+        name = _find(data, i, j, names, bounds, table)
+        if place < len(order):
+            order[place] = name
+    return name
+
+
+@helper
+def _member(data: Bytes, i: int, stop: int) -> tuple[int, int, int]:
+    """The place of a member's value, the end of its key without the quote, and the key's kind; or
+    where it is wrong, and why.
+    """
+    if i >= stop:
+        return i, i, LONG(CUT_OFF)
+    if data[i] != 34:
+        return i, i, LONG(UNEXPECTED)
+    i, kind = string(data, i + 1, stop)
+    last = i - 1
+    if kind < 0:
+        return i, last, kind
+    i = skip(data, i, stop)
+    if i >= stop:
+        return i, last, LONG(CUT_OFF)
+    if data[i] != 58:
+        return i, last, LONG(UNEXPECTED)
+    return skip(data, i + 1, stop), last, kind
+
+
+@helper
 def _object(
     data: Bytes,
     i: int,
@@ -96,40 +138,21 @@ def _object(
     order: Places,
     stack: Bytes,
 ) -> tuple[int, int]:
-    """Behind the object that begins at i; OK or HIGH, or a code. `order` holds the spelling's
-    number of each member of the last object: the next one is likely to look the same.
-    """
+    """Behind the object that begins at i; OK or HIGH, or a code."""
     spellings, bounds, table, slot_of = names
     kinds, begins, ends = slots
     unknown_begins, unknown_ends, unknown_count = unknown
-    high, place = 0, 0
+    high, place = LONG(0), LONG(0)
     i = skip(data, i + 1, stop)
     if i < stop and data[i] == 125:
         return i + 1, OK
     while True:
         first = i + 1
-        if i >= stop:
-            return i, CUT_OFF
-        if data[i] != 34:
-            return i, UNEXPECTED
-        i, kind = string(data, first, stop)
+        i, last, kind = _member(data, i, stop)
         if kind < 0:
             return i, kind
-        last = i - 1
         high |= kind & HIGH
-        i = skip(data, i, stop)
-        if i >= stop:
-            return i, CUT_OFF
-        if data[i] != 58:
-            return i, UNEXPECTED
-        i = skip(data, i + 1, stop)
-        name = LONG(order[place]) if place < len(order) else -1
-        if name < 0 or not _same(
-            data, first, last, spellings, LONG(bounds[name]), LONG(bounds[name + 1])
-        ):
-            name = _find(data, first, last, spellings, bounds, table)
-            if place < len(order):
-                order[place] = name
+        name = _name(data, first, last, spellings, bounds, table, order, place)
         place += 1
         begin = i
         i, kind = value(data, i, stop, stack)
@@ -267,7 +290,7 @@ def count_inside(
             i = skip(data, LONG(begins[row]) + 1, stop)
             while i + 1 < stop:  # before the closing bracket
                 if wanted != ARRAY:
-                    i, _ = key(data, i, stop)
+                    i, _, _ = _member(data, i, stop)
                 i, kind = value(data, i, stop, stack)
                 if kind < 0:
                     break
@@ -299,11 +322,11 @@ def list_inside(
         i = skip(data, LONG(begins[row]) + 1, stop)
         while i + 1 < stop:
             if wanted != ARRAY:
-                after, kind = string(data, i + 1, stop)
+                begin = i + 1
+                i, last, kind = _member(data, i, stop)
                 keys[0][0, at] = kind & (HIGH - 1)
-                keys[1][0, at] = i + 1
-                keys[2][0, at] = after - 1
-                i, _ = key(data, i, stop)
+                keys[1][0, at] = begin
+                keys[2][0, at] = last
             begin = i
             i, kind = value(data, i, stop, stack)
             if kind < 0:
