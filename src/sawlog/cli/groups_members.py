@@ -21,11 +21,12 @@ def occupied(group: GroupDescription, why: str = "") -> KafkaError:
     more = len(named) - _MEMBERS_NAMED
     who = ", ".join(named[:_MEMBERS_NAMED]) + (f" and {more} more" if more > 0 else "")
     members = f"{counted(len(named), 'member')}: {who}" if named else f"the state {group.state}"
+    them = "it" if len(named) == 1 else "them"
     return KafkaError(
         ErrorCode.NON_EMPTY_GROUP,
-        f"the group {group.id!r} has {members}; {why}stop them first. One that was killed, or is"
+        f"the group {group.id!r} has {members}; {why}stop {them} first. One that was killed, or is"
         " static (group.instance.id), stays until its session times out, or until"
-        " sawlog groups remove-member",
+        " `sawlog groups remove-member` puts it out",
     )
 
 

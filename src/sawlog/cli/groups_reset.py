@@ -228,7 +228,7 @@ def _offsets(admin: GroupAdmin, name: str, *, may_run: bool) -> dict[TopicPartit
     described, refusals = admin.describe_groups([name])
     if name in described:
         if not may_run and not described[name].is_idle:
-            raise occupied(described[name], "their commits would undo a reset, so ")
+            raise occupied(described[name], "commits would undo a reset, so ")
     elif refusals[name].code is ErrorCode.GROUP_ID_NOT_FOUND:
         note(f"{name}: there is no such group yet")
         return {}

@@ -142,7 +142,7 @@ def test_durations_are_shown_in_two_units_at_most(seconds: float, text: str) -> 
     ("count", "words"),
     [
         (0, "the group 'g' has the state Stable; stop"),
-        (1, "has 1 member: client-0 at 127.0.0.1 (member-0, instance place-0); stop"),
+        (1, "has 1 member: client-0 at 127.0.0.1 (member-0, instance place-0); stop it first"),
         (
             2,
             "client-0 at 127.0.0.1 (member-0, instance place-0), client-1 at 127.0.0.1 (member-1);",

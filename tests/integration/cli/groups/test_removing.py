@@ -19,10 +19,10 @@ def test_what_members_hold_is_left_alone_and_says_who_they_are(
         for execute in ((), ("--execute",)):
             sawlog("groups", "reset", idle, "--all-topics", "--to-earliest", *execute, code=1)
             assert f"has 1 member: a-reader at 127.0.0.1 ({member.id})" in sawlog.told
-            assert "their commits would undo a reset, so stop them first" in sawlog.told
+            assert "commits would undo a reset, so stop it first" in sawlog.told
             assert "(NON_EMPTY_GROUP)" in sawlog.told
         sawlog("groups", "delete", idle, code=1)
-        assert f"has 1 member: a-reader at 127.0.0.1 ({member.id}); stop them" in sawlog.told
+        assert f"has 1 member: a-reader at 127.0.0.1 ({member.id}); stop it" in sawlog.told
         assert sawlog.told.count("\n") == 1
         sawlog("groups", "delete-offsets", idle, "--topic", topic, code=1)
         assert f"sawlog: {topic}:0,1: members of the group read the topic" in sawlog.told
@@ -83,7 +83,13 @@ def test_offsets_that_are_not_there_say_what_is_missing(
 @pytest.mark.parametrize("by", ["id", "instance", "all"])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_members_are_put_out(
-    sawlog: Sawlog, bootstrap: str, topic: str, idle: str, protocol: str, by: str, instance: str
+    sawlog: Sawlog,
+    bootstrap: str,
+    topic: str,
+    idle: str,
+    protocol: str,
+    by: str,
+    instance: str | None,
 ) -> None:
     member = (
         ClassicMember(bootstrap, idle, {topic: [0]}, instance_id=instance)
