@@ -91,10 +91,9 @@ class Committer:
         """One version; None where the table had all of it."""
         schema, fitting = self._made_to_fit(spark, reports)
         moves = moves_of(fitting)
-        if any(report.dead_files for report in fitting):
-            commit_dead(
-                self._dead, self._job.group, dead_files_of(fitting), moves, replays=self._replays
-            )
+        commit_dead(
+            self._dead, self._job.group, dead_files_of(fitting), moves, replays=self._replays
+        )
         files = files_of(fitting)
         done = self._table.commit(
             self._job.group, files, moves, schema=schema, info={"topic": self._job.topic}

@@ -57,13 +57,28 @@ def test_a_batch_that_comes_again_adds_nothing(dead: Table) -> None:
     assert offsets(dead) == [3]
 
 
-def test_a_batch_cut_otherwise_adds_only_what_is_new(dead: Table) -> None:
-    """A driver died after this commit and before the table's; the next cuts larger batches."""
+def test_a_batch_cut_otherwise_takes_the_place_of_what_was_proposed(dead: Table) -> None:
+    """A driver died after this commit and before the table's; the next cuts other batches."""
     commit_dead(dead, GROUP, written(dead, 3, 9), moved(0, 10), replays=0)
     commit_dead(dead, GROUP, written(dead, 3, 9, 10, 12), moved(0, 15), replays=0)
     assert offsets(dead) == [3, 9, 10, 12]
-    commit_dead(dead, GROUP, written(dead, 12, 14, 15), moved(12, 16), replays=0)
-    assert offsets(dead) == [3, 9, 10, 12, 15]  # 14 had been read: it was not bad then
+    commit_dead(dead, GROUP, written(dead, 3), moved(0, 5), replays=0)
+    assert offsets(dead) == [3, 9, 10, 12]
+    assert dead.offsets(GROUP) == {PARTITION: 15}
+
+
+def test_a_row_may_be_bad_in_one_attempt_and_good_in_the_next(dead: Table) -> None:
+    """What one attempt inferred, another that was cut otherwise may not."""
+    commit_dead(dead, GROUP, written(dead, 3, 12), moved(0, 15), replays=0)
+    commit_dead(dead, GROUP, [], moved(0, 10), replays=0)
+    assert offsets(dead) == [12]
+    commit_dead(dead, GROUP, written(dead, 11, 14, 15), moved(10, 16), replays=0)
+    assert offsets(dead) == [11, 14, 15]
+
+
+def test_a_batch_without_bad_rows_makes_no_version(dead: Table) -> None:
+    commit_dead(dead, GROUP, [], moved(0, 10), replays=0)
+    assert dead.version == 0
 
 
 def test_other_partitions_are_judged_by_their_own_offsets(dead: Table) -> None:
