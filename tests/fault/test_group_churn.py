@@ -39,6 +39,7 @@ KINDS = (
     "aiokafka-range",
     "kafka-python-range",
 )
+OURS = ("sawlog-range", "sawlog-cooperative", "sawlog-consumer")
 HOSTS, MEMBERS_OF_A_HOST = 2, 2  # of each kind: twenty members in all
 STOPPED_S = 9
 PAUSE_S = 0.4
@@ -171,12 +172,15 @@ def check(events: list[Event], tolerance_s: float = 0.0) -> None:
     assert commits_of_the_fenced(events) == []
 
 
-def test_twenty_members_come_go_and_die(tmp_path: Path, random_seed: int) -> None:
+@pytest.mark.parametrize("kinds", [KINDS, OURS], ids=["others", "ours"])
+def test_many_members_come_go_and_die(
+    tmp_path: Path, random_seed: int, kinds: tuple[str, ...]
+) -> None:
     random = Random(random_seed)
     server = SawlogServer(tmp_path, SETTINGS)
     library = Confluent(server.bootstrap)
     library.create_topic(TOPIC, PARTITIONS)
-    groups = [ChurnedGroup(server, kind, random) for kind in KINDS]
+    groups = [ChurnedGroup(server, kind, random) for kind in kinds]
     try:
         records = NumberedRecords(server.bootstrap)
         for group in groups:

@@ -52,6 +52,7 @@ class Cluster:
         self._connections: dict[tuple[str, Address], Connection] = {}
         self._nodes: dict[NodeId, Node] = {}
         self._topics: dict[TopicName, Topic] = {}
+        self._was_reached = False
         self._dependents: weakref.WeakSet[Dependent] = weakref.WeakSet()
 
     def close(self) -> None:
@@ -77,7 +78,7 @@ class Cluster:
     @property
     def was_reached(self) -> bool:
         """Whether a broker ever told of its cluster."""
-        return bool(self._nodes)
+        return self._was_reached
 
     def __enter__(self) -> Self:
         return self
@@ -134,6 +135,7 @@ class Cluster:
             raise refusal(answer.error_code, "the broker has no metadata to give")
         metadata = read_metadata(answer)
         self._nodes = metadata.nodes
+        self._was_reached = True
         self._topics.update(metadata.topics)
         for name in metadata.refusals:
             self._topics.pop(name, None)

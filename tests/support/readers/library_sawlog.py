@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sawlog.client.consumer import Consumer
-from sawlog.client.errors import ClientError
+from sawlog.client.errors import ClientError, NoBrokerReachable
 from sawlog.client.leaders import partition_of
 from sawlog.client.membership.listener import RebalanceListener
 from sawlog.client.membership.machine import GroupSettings
@@ -51,15 +51,19 @@ class SawlogMember(Member):
             self._bootstrap, group=self._settings, auto_commit_ms=None, max_wait_ms=100
         )
         self.teller.say(JOINED)
-        consumer.subscribe([self._topic], listener=_Listener(self))
-        while not self.leaving.is_set():
-            self._read_some(consumer)
-        consumer.close()
+        with consumer:
+            consumer.subscribe([self._topic], listener=_Listener(self))
+            while not self.leaving.is_set():
+                self._read_some(consumer)
         self._consumer = None
         self.teller.say(CLOSED)
 
     def _read_some(self, consumer: Consumer) -> None:
-        for record in consumer.poll(POLL_MS, max_records=MOST_AT_ONCE):
+        try:
+            records = consumer.poll(POLL_MS, max_records=MOST_AT_ONCE)
+        except NoBrokerReachable:  # it began while there was none
+            return
+        for record in records:
             self.teller.read(record.partition, record.offset)
         self.teller.all_read()
         self.commit(dict(self.teller.positions))
