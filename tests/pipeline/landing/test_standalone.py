@@ -110,7 +110,7 @@ def test_an_executor_without_our_packages_is_told_of(
 ) -> None:
     create_topic(server.bootstrap, "t", 1)
     bare = tmp_path / "bare"
-    bare.write_text(f'#!/bin/sh\nexport PYTHONPATH=\nexec "{sys.executable}" -S "$@"\n')
+    bare.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
     bare.chmod(0o755)
     file = pipeline_file(tmp_path, server.bootstrap, "  t: {topic: t}\n", SETTINGS)
     with pytest.MonkeyPatch.context() as patched:

@@ -24,14 +24,14 @@ _LONGEST_WAIT_S = {
     Kind.DISK_FULL: 30.0,
     Kind.OTHER: 30.0,
 }
-_MOST_TRIES = {Kind.OTHER: 5}
+_MOST_TRIES = {Kind.OTHER: 20}  # ten minutes or so
 _MOST_TRIES_ONCE = {
     Kind.OVERTAKEN: 30,
     Kind.SET_BACK: 3,
     Kind.UNREACHABLE: 1,
     Kind.NO_TOPIC: 1,
     Kind.DISK_FULL: 1,
-    Kind.OTHER: 3,
+    Kind.OTHER: 5,
 }
 
 
