@@ -12,51 +12,83 @@ from typing import Any
 from sawlog.broker.request import Api, Handler
 from sawlog.protocol.apis import ApiKey, response_class
 
-_HANDLERS: dict[ApiKey, str] = {
-    ApiKey.PRODUCE: "produce.produce",
-    ApiKey.FETCH: "fetch.fetch",
-    ApiKey.LIST_OFFSETS: "offsets.list_offsets",
-    ApiKey.METADATA: "metadata.metadata",
-    ApiKey.OFFSET_COMMIT: "group_offsets.offset_commit",
-    ApiKey.OFFSET_FETCH: "group_offsets.offset_fetch",
-    ApiKey.FIND_COORDINATOR: "coordinators.find_coordinator",
-    ApiKey.JOIN_GROUP: "group_membership.join_group",
-    ApiKey.HEARTBEAT: "group_membership.heartbeat",
-    ApiKey.LEAVE_GROUP: "group_membership.leave_group",
-    ApiKey.SYNC_GROUP: "group_membership.sync_group",
-    ApiKey.DESCRIBE_GROUPS: "group_admin.describe_groups",
-    ApiKey.LIST_GROUPS: "group_admin.list_groups",
-    ApiKey.API_VERSIONS: "versions.api_versions",
-    ApiKey.CREATE_TOPICS: "topics.create_topics",
-    ApiKey.DELETE_TOPICS: "topics.delete_topics",
-    ApiKey.DELETE_RECORDS: "records.delete_records",
-    ApiKey.INIT_PRODUCER_ID: "producers.init_producer_id",
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: "offsets.offset_for_leader_epoch",
-    ApiKey.DESCRIBE_CONFIGS: "configs.describe_configs",
-    ApiKey.ALTER_CONFIGS: "configs.alter_configs",
-    ApiKey.CREATE_PARTITIONS: "topics.create_partitions",
-    ApiKey.DELETE_GROUPS: "group_admin.delete_groups",
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: "configs.incremental_alter_configs",
-    ApiKey.OFFSET_DELETE: "group_offsets.offset_delete",
-    ApiKey.DESCRIBE_CLUSTER: "cluster.describe_cluster",
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer_groups.consumer_group_heartbeat",
-    ApiKey.CONSUMER_GROUP_DESCRIBE: "consumer_groups.consumer_group_describe",
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "metadata.describe_topic_partitions",
+_HANDLERS: dict[str, dict[ApiKey, str]] = {
+    "sawlog.broker.api.produce": {
+        ApiKey.PRODUCE: "produce",
+    },
+    "sawlog.broker.api.fetch": {
+        ApiKey.FETCH: "fetch",
+    },
+    "sawlog.broker.api.offsets": {
+        ApiKey.LIST_OFFSETS: "list_offsets",
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
+    },
+    "sawlog.broker.api.metadata": {
+        ApiKey.METADATA: "metadata",
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+    },
+    "sawlog.broker.api.group_offsets": {
+        ApiKey.OFFSET_COMMIT: "offset_commit",
+        ApiKey.OFFSET_FETCH: "offset_fetch",
+        ApiKey.OFFSET_DELETE: "offset_delete",
+    },
+    "sawlog.broker.api.coordinators": {
+        ApiKey.FIND_COORDINATOR: "find_coordinator",
+    },
+    "sawlog.broker.api.group_membership": {
+        ApiKey.JOIN_GROUP: "join_group",
+        ApiKey.HEARTBEAT: "heartbeat",
+        ApiKey.LEAVE_GROUP: "leave_group",
+        ApiKey.SYNC_GROUP: "sync_group",
+    },
+    "sawlog.broker.api.group_admin": {
+        ApiKey.DESCRIBE_GROUPS: "describe_groups",
+        ApiKey.LIST_GROUPS: "list_groups",
+        ApiKey.DELETE_GROUPS: "delete_groups",
+    },
+    "sawlog.broker.api.versions": {
+        ApiKey.API_VERSIONS: "api_versions",
+    },
+    "sawlog.broker.api.topics": {
+        ApiKey.CREATE_TOPICS: "create_topics",
+        ApiKey.DELETE_TOPICS: "delete_topics",
+        ApiKey.CREATE_PARTITIONS: "create_partitions",
+    },
+    "sawlog.broker.api.records": {
+        ApiKey.DELETE_RECORDS: "delete_records",
+    },
+    "sawlog.broker.api.producers": {
+        ApiKey.INIT_PRODUCER_ID: "init_producer_id",
+    },
+    "sawlog.broker.api.configs": {
+        ApiKey.DESCRIBE_CONFIGS: "describe_configs",
+        ApiKey.ALTER_CONFIGS: "alter_configs",
+        ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
+    },
+    "sawlog.broker.api.cluster": {
+        ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
+    },
+    "sawlog.broker.api.consumer_groups": {
+        ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer_group_heartbeat",
+        ApiKey.CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
+    },
 }
-"""Module in `broker.api` and function of each. A module is imported with the first request for
-it: a broker without groups carries none of their code."""
+"""The function of each, by module. A module is imported with the first request for it: a broker
+without groups carries none of their code."""
 
 
 def served_apis() -> dict[int, Api]:
     """Every API that this broker serves, by its number."""
-    return {int(key): Api(key, _when_asked(handler)) for key, handler in _HANDLERS.items()}
+    return {
+        int(key): Api(key, _when_asked(module, function))
+        for module, functions in _HANDLERS.items()
+        for key, function in functions.items()
+    }
 
 
-def _when_asked(name: str) -> Callable[[], Handler]:
-    module, function = name.split(".")
-
+def _when_asked(module: str, function: str) -> Callable[[], Handler]:
     def load() -> Handler:
-        handler: Handler = getattr(import_module(f"sawlog.broker.api.{module}"), function)
+        handler: Handler = getattr(import_module(module), function)
         return handler
 
     return load
