@@ -4,6 +4,7 @@ One thread looks at all tables. What ends a query is put into words, and decides
 anew (`deciding.py`). A table that gives up does not stop the others.
 """
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -63,7 +64,7 @@ class Supervised:
         self._once = once
         self._tries = Tries(once=once)
         self._run: Run | None = None
-        self._begin_at_s = 0.0
+        self._begin_at_s = -math.inf
         self._said: str | None = None
         self.outcome: Outcome | None = None
 
@@ -76,9 +77,9 @@ class Supervised:
         if self.outcome is not None or now_s < self._begin_at_s:
             return
         if self._run is None:
-            self._begin()
+            self._begin(now_s)
         elif not self._run.query.isActive:
-            self._ended(self._run)
+            self._ended(self._run, now_s)
 
     def stop(self) -> None:
         if self._run is not None:
@@ -87,13 +88,13 @@ class Supervised:
         if self.outcome is None:
             self.outcome = Outcome(self.name, None)
 
-    def _begin(self) -> None:
+    def _begin(self, now_s: float) -> None:
         try:
             self._run = self._step.begin(once=self._once)
         except Exception as error:
-            self._failed(classify(error))
+            self._failed(classify(error), now_s)
 
-    def _ended(self, run: Run) -> None:
+    def _ended(self, run: Run, now_s: float) -> None:
         self._run = None
         if run.rows:
             self._tries.landed()
@@ -103,9 +104,9 @@ class Supervised:
         if failure is None:
             self.outcome = Outcome(self.name, None)
         else:
-            self._failed(failure)
+            self._failed(failure, now_s)
 
-    def _failed(self, failure: LandingFailure) -> None:
+    def _failed(self, failure: LandingFailure, now_s: float) -> None:
         decided = self._tries.ended(failure)
         if isinstance(decided, GiveUp):
             self.outcome = Outcome(self.name, failure)
@@ -113,7 +114,7 @@ class Supervised:
             return
         if failure.kind is Kind.SET_BACK:
             self._step.begin_anew()
-        self._begin_at_s = time.monotonic() + decided.after_s
+        self._begin_at_s = now_s + decided.after_s
         text = f"{failure.message}; {_NEXT[failure.kind]}"
         if text != self._said:
             self._events.said(self.name, text)

@@ -1,0 +1,142 @@
+"""A table's lives: begun, ended, begun again, given up; its queries only say how they end."""
+
+import threading
+from typing import Any
+
+from sawlog.client.errors import NoBrokerReachable
+from sawlog.client.leaders import partition_of
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.running import Outcome, Supervised, run_steps
+from sawlog.pipeline.tables.errors import Overtaken
+from support.landing import Heard
+
+OVERTAKEN = Overtaken(partition_of("t", 0), 5, 1, 9)
+
+
+class Query:
+    """Ends when it is told to, with what Spark would say."""
+
+    def __init__(self, text: str | None) -> None:
+        self.isActive = True
+        self._text = text
+
+    def exception(self) -> str | None:
+        return self._text
+
+
+class Life:
+    def __init__(
+        self, text: str | None = None, failure: BaseException | None = None, rows: int = 0
+    ) -> None:
+        self.query: Any = Query(text)
+        self.failure = failure
+        self.rows = rows
+        self.stops = 0
+
+    def stop(self) -> None:
+        self.query.isActive = False
+        self.stops += 1
+
+
+class Table:
+    """Begins the lives that it is given, one after the other; an exception is one that fails."""
+
+    name = "t"
+
+    def __init__(self, *lives: Life | Exception) -> None:
+        self._lives = list(lives)
+        self.begun: list[Life] = []
+        self.anew = 0
+
+    def begin(self, *, once: bool) -> Life:
+        life = self._lives.pop(0)
+        if isinstance(life, Exception):
+            raise life
+        self.begun.append(life)
+        return life
+
+    def begin_anew(self) -> None:
+        self.anew += 1
+
+
+def supervised(table: Table, *, once: bool = False) -> tuple[Supervised, Heard]:
+    heard = Heard()
+    return Supervised(table, heard, once=once), heard
+
+
+def test_a_query_that_comes_to_its_end_is_done() -> None:
+    table = Table(Life())
+    watched, heard = supervised(table, once=True)
+    watched.look(0)
+    watched.look(1)
+    assert watched.outcome is None
+    table.begun[0].query.isActive = False
+    watched.look(2)
+    assert watched.outcome == Outcome("t", None)
+    assert table.begun[0].stops == 1
+    assert heard.lines == []
+
+
+def test_what_the_driver_met_counts_more_than_what_spark_made_of_it() -> None:
+    table = Table(Life("a long story", OVERTAKEN), Life())
+    watched, heard = supervised(table)
+    watched.look(0)
+    table.begun[0].query.isActive = False
+    watched.look(1)
+    watched.look(1.05)
+    assert len(table.begun) == 1
+    watched.look(2)
+    assert len(table.begun) == 2
+    assert [line.rpartition("; ")[2] for line in heard.lines] == [
+        "going on from where the table is"
+    ]
+
+
+def test_a_wait_is_said_once() -> None:
+    table = Table(*[NoBrokerReachable("nobody there")] * 5, Life())
+    watched, heard = supervised(table)
+    for now_s in range(0, 60, 10):
+        watched.look(now_s)
+    assert heard.lines == ["t: nobody there; waiting for the brokers"]
+    assert len(table.begun) == 1
+
+
+def test_a_failure_that_somebody_must_decide_ends_it() -> None:
+    table = Table(Life(f"x {LandingFailure(Kind.LOST, 'offsets 5 to 9 are gone')} y"))
+    watched, heard = supervised(table)
+    watched.look(0)
+    table.begun[0].query.isActive = False
+    watched.look(1)
+    assert watched.outcome is not None
+    assert watched.outcome.failure is not None
+    assert watched.outcome.failure.message == "offsets 5 to 9 are gone"
+    assert heard.lines == ["t: stopped: offsets 5 to 9 are gone"]
+    watched.look(2)
+    assert len(table.begun) == 1
+
+
+def test_a_query_whose_tables_were_set_back_begins_anew() -> None:
+    table = Table(Life("errors.TakenOut: version 8 took rows out"), Life())
+    watched, _ = supervised(table)
+    watched.look(0)
+    table.begun[0].query.isActive = False
+    watched.look(1)
+    watched.look(2)
+    assert table.anew == 1
+    assert len(table.begun) == 2
+
+
+def test_a_stop_ends_what_runs_and_is_no_failure() -> None:
+    tables = [Table(Life()), Table(NoBrokerReachable("nobody"))]
+    stop = threading.Event()
+    heard = Heard()
+    said = heard.said
+
+    def stop_then(table: str, text: str) -> None:
+        said(table, text)
+        stop.set()
+
+    heard.said = stop_then  # type: ignore[method-assign]
+    outcomes = run_steps(tables, heard, stop, once=False)
+    assert outcomes == [Outcome("t", None), Outcome("t", None)]
+    assert tables[0].begun[0].stops == 1
