@@ -118,3 +118,12 @@ def test_lanes_to_a_broker_are_connections_of_their_own() -> None:
         node = NodeId(NODE_ID)
         assert cluster.connection(node) is cluster.connection(node)
         assert cluster.connection(node, "fetch") is not cluster.connection(node)
+
+
+def test_a_cluster_that_told_of_no_broker_was_reached_nevertheless() -> None:
+    """As one that is just starting may: what was reached once is waited for."""
+    with ScriptedBroker() as broker, Cluster(broker.bootstrap) as cluster:
+        assert not cluster.was_reached
+        broker.reply(ApiKey.METADATA, MetadataResponse(brokers=[], cluster_id="c"))
+        cluster.fetch_metadata([])
+        assert cluster.was_reached
