@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from sawlog.client.admin import Admin
-from sawlog.client.cluster import Cluster
+from sawlog.client.cluster import Cluster, NoSuchTopic
 from sawlog.client.errors import Refusals
 from sawlog.client.groups import GroupAdmin, GroupDescription, GroupMember
 from sawlog.client.offsets import LATEST
@@ -117,8 +117,21 @@ def measure(
 def end_offsets(
     cluster: Cluster, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Of those that exist and have a leader now."""
+    """Of those that exist and have a leader now.
+
+    A topic may be deleted after it was seen: then those that are left are looked for again.
+    """
     wanted = sorted(set(partitions))
+    names = dict.fromkeys(topic for topic, _ in wanted)
+    for _ in names:  # each time one at least is gone for good
+        try:
+            return _end_offsets(cluster, wanted)
+        except NoSuchTopic:
+            continue
+    return _end_offsets(cluster, wanted)
+
+
+def _end_offsets(cluster: Cluster, wanted: list[TopicPartition]) -> dict[TopicPartition, int]:
     topics, _ = Admin(cluster).describe_topics(dict.fromkeys(topic for topic, _ in wanted))
     led = {
         TopicPartition(topic.name, partition.index)

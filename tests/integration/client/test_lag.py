@@ -1,0 +1,58 @@
+"""Where logs end, while topics come and go."""
+
+from typing import Any
+
+import pytest
+
+from sawlog.client.cluster import Cluster
+from sawlog.client.lag import end_offsets
+from sawlog.client.leaders import partition_of
+from sawlog.core.errors import ErrorCode
+from sawlog.protocol.apis import ApiKey
+from sawlog.protocol.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from support.scripted_broker import ScriptedBroker
+
+END = 5
+DOOMED = ("doomed", "lost")
+
+
+@pytest.mark.parametrize("gone", [(), DOOMED[:1], DOOMED])
+def test_a_topic_that_is_deleted_while_it_is_looked_at_hinders_no_other(
+    gone: tuple[str, ...],
+) -> None:
+    """Each is seen in the metadata first, and is not there any more when its end is asked for."""
+    left = list(gone)
+    with ScriptedBroker(stays=2, doomed=1, lost=1) as broker, Cluster(broker.bootstrap) as cluster:
+
+        def answer(request: Any) -> ListOffsetsResponse:
+            if left:
+                del broker.partition_counts[left.pop()]
+            topics = [
+                ListOffsetsTopicResponse(
+                    topic.name,
+                    [
+                        _told(partition.partition_index, topic.name in broker.partition_counts)
+                        for partition in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+            return ListOffsetsResponse(topics=topics)
+
+        broker.stand(ApiKey.LIST_OFFSETS, answer)
+        wanted = [partition_of("stays", 0), partition_of("stays", 1)]
+        doomed = [partition_of(name, 0) for name in DOOMED]
+        found = end_offsets(cluster, [*wanted, *doomed, partition_of("never-was", 0)])
+    there = [*wanted, *(each for each in doomed if each.topic not in gone)]
+    assert found == dict.fromkeys(there, END)
+
+
+def _told(index: int, is_there: bool) -> ListOffsetsPartitionResponse:
+    if is_there:
+        return ListOffsetsPartitionResponse(partition_index=index, offset=END)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
