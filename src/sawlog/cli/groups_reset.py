@@ -90,7 +90,7 @@ def reset(
     cluster: Cluster,
     **targets: Any,
 ) -> None:
-    """Set the offsets of GROUP, which may have no members.
+    """Set the offsets of GROUP while it has no members.
 
     An offset that the log does not reach is taken as the nearest that it does.
     """

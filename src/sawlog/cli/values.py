@@ -6,26 +6,30 @@ broker is imported, because both commands pay for it.
 
 import math
 import os
+import re
 from collections.abc import Iterable
 from typing import Any
 
 import click
 
 _LONGEST_TIMEOUT_S = 1_000_000  # in milliseconds it still fits the field of a request
+_WHOLE = re.compile(r"[+-]?[0-9]{1,30}")  # so few digits that reading them costs nothing
 
 
-class WholeNumber(click.IntRange):
+class WholeNumber(click.ParamType[int]):
     """Says what is wrong with a number in words that need no knowledge of click."""
 
+    name = "integer"
+
     def __init__(self, lowest: int, highest: int) -> None:
-        super().__init__(lowest, highest)
+        self._allowed = range(lowest, highest + 1)
         self._meant = f"a whole number from {lowest} to {highest}"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            return super().convert(value, param, ctx)
-        except click.BadParameter:
-            self.fail(f"{str(value)[:40]!r} is not {self._meant}", param, ctx)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value)
+        if not _WHOLE.fullmatch(text) or int(text) not in self._allowed:
+            self.fail(f"{text[:40]!r} is not {self._meant}", param, ctx)
+        return int(text)
 
 
 class Text(click.ParamType[str]):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sawlog.client.delivery import Delivered, Delivery, DeliveryFailed
     from sawlog.client.errors import ClientError, ConnectionLost, NoAnswer, NoBrokerReachable
     from sawlog.client.fetched import ConsumedRecord
+    from sawlog.client.group_members import Leaver
     from sawlog.client.group_offsets import Committed
     from sawlog.client.groups import GroupDescription, GroupListing, GroupMember
     from sawlog.client.membership.commits import CommitFailed
@@ -59,6 +60,7 @@ __all__ = [
     "GroupMember",
     "GroupSettings",
     "KafkaError",
+    "Leaver",
     "MessageStream",
     "NewTopic",
     "NoAnswer",
@@ -81,6 +83,7 @@ _HOMES = {
     "sawlog.client.delivery": ("Delivered", "Delivery", "DeliveryFailed"),
     "sawlog.client.errors": ("ClientError", "ConnectionLost", "NoAnswer", "NoBrokerReachable"),
     "sawlog.client.fetched": ("ConsumedRecord",),
+    "sawlog.client.group_members": ("Leaver",),
     "sawlog.client.group_offsets": ("Committed",),
     "sawlog.client.groups": ("GroupDescription", "GroupListing", "GroupMember"),
     "sawlog.client.membership.commits": ("CommitFailed",),

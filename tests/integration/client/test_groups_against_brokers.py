@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from sawlog.client import Leaver
 from sawlog.client.admin import Admin, NewTopic
 from sawlog.client.cluster import Cluster
 from sawlog.client.groups import GroupAdmin
@@ -210,3 +211,28 @@ def test_offsets_of_a_deleted_topic_do_not_hinder_the_others(
     found, refusals = measure(cluster, admin, [group])
     assert refusals == {}
     assert found[group].positions[partition_of(topic, 0)].lag == 9
+
+
+def test_members_are_put_out_and_the_others_stay(
+    bootstrap: str, admin: GroupAdmin, topic: str, group: str
+) -> None:
+    with (
+        ConsumerMember(bootstrap, group, [topic]).cluster,
+        ConsumerMember(bootstrap, group, [topic], instance_id="one", waits=False).cluster,
+        ConsumerMember(bootstrap, group, [topic], member_id="stays", waits=False),
+    ):
+        found = {
+            each.instance_id: each.id
+            for each in admin.describe_groups([group])[0][group].members
+            if each.id != "stays"
+        }
+        wrong = Leaver("stays", "one")
+        leavers = [Leaver("nobody"), Leaver(found[None]), wrong, Leaver(instance_id="one")]
+        refused = admin.remove_members(group, leavers, "it hangs")
+        assert {leaver: error.code for leaver, error in refused.items()} == {
+            Leaver("nobody"): ErrorCode.UNKNOWN_MEMBER_ID,
+            wrong: ErrorCode.FENCED_INSTANCE_ID,
+        }
+        assert "no member 'nobody'" in refused[Leaver("nobody")].message
+        left = admin.describe_groups([group])[0][group].members
+        assert [member.id for member in left] == ["stays"]

@@ -39,6 +39,8 @@ from sawlog.core.ids import NodeId
         (["reset", "g", "--topic", "t:", "--to-latest"], "expected TOPIC or TOPIC:PARTITION"),
         (["reset", "g", "--topic", "t:a", "--to-latest"], "'a' is not a whole number from 0 to"),
         (["reset", "g", "--topic", "t", "--to-offset", "-1"], "'-1' is not a whole number"),
+        (["reset", "g", "--topic", "t", "--to-offset", "9" * 5_000], "not a whole number"),
+        (["reset", "g", "--topic", "t", "--to-offset", f"{2**63}"], "not a whole number"),
         (["reset", "g", "--topic", "t", "--shift-by", "two"], "'two' is not a whole number"),
         (["reset", "g", "--topic", "t", "--to-time", "noon"], "none of: a time"),
         (["reset", "g", "--topic", "t", "--to-time", "17"], "too few digits"),
