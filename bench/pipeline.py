@@ -117,4 +117,5 @@ def _command(work: Workload, broker: Broker, directory: Path) -> list[str]:
         return [sys.executable, "-m", "bench.spark_jobs", *job]
     jars = ",".join(map(os.fspath, spark_connector.jars()))
     script = ROOT / "bench" / "connector_jobs.py"
-    return [os.fspath(spark_connector.python()), os.fspath(script), jars, SCHEMA, *job]
+    # -P: modules beside the script must not take the place of Python's own (profile).
+    return [os.fspath(spark_connector.python()), "-P", os.fspath(script), jars, SCHEMA, *job]

@@ -8,6 +8,7 @@ import argparse
 import json
 import random
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 from bench.decoding import place
@@ -25,7 +26,6 @@ VALUE_BYTES = 100
 BATCH_RECORDS = 1_000
 DISTINCT_BATCHES = 1_000
 BROKEN_EVERY = 100
-FIRST_TIMESTAMP_MS = 1_700_000_000_000
 SCHEMA = "id BIGINT, user STRING, path STRING, status INT, ms DOUBLE, ok BOOLEAN"
 
 
@@ -52,8 +52,10 @@ def access(source: random.Random, number: int) -> bytes:
 VALUES: dict[str, Callable[[random.Random, int], bytes]] = {"opaque": opaque, "json": access}
 
 
-def batches(kind: str, count: int) -> Iterator[bytearray]:
-    """So many batches, the same in every run."""
+def batches(kind: str, count: int, now_ms: int) -> Iterator[bytearray]:
+    """So many batches, the same in every run but for their time: records of long ago would be
+    gone with the broker's first look at what it need not keep any more.
+    """
     source, make = random.Random(2011), VALUES[kind]
     made: list[bytearray] = []
     for number in range(count):
@@ -61,7 +63,7 @@ def batches(kind: str, count: int) -> Iterator[bytearray]:
             builder = BatchBuilder()
             for index in range(BATCH_RECORDS):
                 row = number * BATCH_RECORDS + index
-                builder.append(FIRST_TIMESTAMP_MS + row, None, make(source, row), ())
+                builder.append(now_ms + index, None, make(source, row), ())
             made.append(builder.finish())
         yield made[number % DISTINCT_BATCHES]
 
@@ -77,7 +79,7 @@ def fill(bootstrap: str, topic: str, kind: str, partitions: int, records: int) -
     with Cluster(bootstrap) as cluster:
         known = cluster.topic(topic)
         leaders = [cluster.leader(place(topic, index)) for index in range(partitions)]
-        for number, batch in enumerate(batches(kind, count)):
+        for number, batch in enumerate(batches(kind, count, time.time_ns() // 1_000_000)):
             index = number % partitions
             data = PartitionProduceData(index=index, records=batch)
             named = TopicProduceData(name=topic, topic_id=known.id, partition_data=[data])

@@ -42,8 +42,10 @@ def test_json_values_are_of_a_hundred_bytes_and_one_in_a_hundred_is_broken() -> 
 
 
 def test_a_batch_holds_what_it_should_and_begins_with_a_broken_value() -> None:
-    (batch,) = batches("json", 1)
-    values = [record.value or b"" for record in iterate(batch, max_decompressed_bytes=1 << 20)]
+    (batch,) = batches("json", 1, 5_000)
+    records = list(iterate(batch, max_decompressed_bytes=1 << 20))
+    assert [record.timestamp for record in records] == [*range(5_000, 5_000 + BATCH_RECORDS)]
+    values = [record.value or b"" for record in records]
     assert len(values) == BATCH_RECORDS
     short = [number for number, value in enumerate(values) if len(value) < VALUE_BYTES]
     assert short == list(range(0, BATCH_RECORDS, BROKEN_EVERY))
