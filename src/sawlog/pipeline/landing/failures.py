@@ -18,6 +18,7 @@ from sawlog.pipeline.tables.following import TakenOut
 
 _LINE = re.compile(r"^\s*(?:[\w.]+(?:Error|Exception|Failure|Interrupt)\w*): (.+)$", re.MULTILINE)
 _TOLD = re.compile(r"<sawlog:([a-z-]+)>(.*?)</sawlog>", re.DOTALL)
+_FRAME = re.compile(r"^\[STREAM_FAILED\].*?terminated with exception: |SQLSTATE: \w+\s*$")
 _LONGEST = 500
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -101,8 +102,11 @@ def unwrap(text: str) -> LandingFailure:
         return LandingFailure(Kind.SET_BACK, "a table that it reads was set back or cleaned up")
     if "No space left on device" in text:
         return LandingFailure(Kind.DISK_FULL, "no room is left on the disk")
-    lines = [line.strip() for line in _LINE.findall(text)] or text.strip().splitlines() or ["?"]
-    return LandingFailure(Kind.OTHER, lines[-1][:_LONGEST])
+    lines = _LINE.findall(text)
+    if lines:
+        return LandingFailure(Kind.OTHER, lines[-1].strip()[:_LONGEST])
+    first = (text.strip().splitlines() or ["?"])[0]
+    return LandingFailure(Kind.OTHER, _FRAME.sub("", first).strip()[:_LONGEST])
 
 
 @contextmanager

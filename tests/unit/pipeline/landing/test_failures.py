@@ -52,6 +52,14 @@ def test_an_unknown_failure_keeps_its_last_line() -> None:
     assert (told.kind, told.message) == (Kind.OTHER, "division by zero")
 
 
+def test_without_a_traceback_it_is_the_first_line_that_tells() -> None:
+    text = (
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: The worker did not"
+        " connect. SQLSTATE: XXKST\n=== Streaming Query ===\nThread State: RUNNABLE"
+    )
+    assert unwrap(text).message == "The worker did not connect."
+
+
 def test_an_unknown_failure_is_not_wrapped() -> None:
     with pytest.raises(ZeroDivisionError), wrapped():
         raise ZeroDivisionError
