@@ -53,6 +53,30 @@ def test_types_that_tasks_infer_differently_are_merged_and_no_row_is_lost(
     assert rows_of(table.dead_path) == []
 
 
+def test_the_columns_that_dead_letters_were_judged_by_bind_before_they_count(
+    broker: SawlogServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker.bootstrap, topic, [{"a": 1}, {"a": 2}])
+    send(broker.bootstrap, topic, [b"broken"])
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
+    table = pipeline.landed[0]
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Table, "commit", die)
+        with pytest.raises(KeyboardInterrupt):
+            land_here(pipeline)
+    assert "a" in Table.open(table.path).schema.names
+    assert [row["value"] for row in rows_of(table.dead_path)] == [b"broken"]
+    assert rows_of(table.path) == []
+    land_here(pipeline)
+    assert [row["a"] for row in rows_of(table.path)] == [1, 2]
+    assert [row["value"] for row in rows_of(table.dead_path)] == [b"broken"]
+
+
 def test_an_empty_topic_makes_an_empty_table_that_knows_where_it_begins(
     broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:

@@ -1,8 +1,9 @@
 """The driver's end of a batch: reports in, one version of the table out.
 
-Order is everything here. Files that do not fit together are parsed again first; then the dead
-letters, then the table, each in one commit; then the group's offsets, which nothing depends on. A
-driver may die between any two: the next one begins where the table is.
+Order is everything here. Files that do not fit together are parsed again first; then the columns
+that dead letters were judged by, the dead letters, and the table, each in one commit; then the
+group's offsets, which nothing depends on. A driver may die between any two: the next one begins
+where the table is.
 """
 
 import threading
@@ -91,9 +92,12 @@ class Committer:
         """One version; None where the table had all of it."""
         schema, fitting = self._made_to_fit(spark, reports)
         moves = moves_of(fitting)
-        commit_dead(
-            self._dead, self._job.group, dead_files_of(fitting), moves, replays=self._replays
-        )
+        dead_files = dead_files_of(fitting)
+        if dead_files:
+            # A verdict on a row leans on the columns: they bind before it counts. A driver that
+            # dies behind it must not leave the row to one that would infer others.
+            self._table.widen(schema)
+        commit_dead(self._dead, self._job.group, dead_files, moves, replays=self._replays)
         files = files_of(fitting)
         done = self._table.commit(
             self._job.group, files, moves, schema=schema, info={"topic": self._job.topic}
