@@ -16,7 +16,8 @@ demo: $(READY)
 	$(BIN)/python -m bench.demo
 
 test: lint types layers programs
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long"
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long and not spark"
+	$(BIN)/python -m pytest -q -m "spark and not long"
 
 test-long: programs java
 	$(BIN)/python -m pytest -q -m long
@@ -53,6 +54,7 @@ $(READY): pyproject.toml constraints.txt
 
 programs: $(READY)
 	@tools/need kcat
+	@tools/need java
 
 java: $(READY)
 	@tools/need java

@@ -41,9 +41,10 @@ SILENCE_MS = 30_000.0
 def batches(records: int) -> Iterator[bytearray]:
     """Batches of so many records in all: keys, values of 20 to 180 bytes, a header on each tenth.
 
-    They are the same in every run.
+    They are the same in every run, but for their time.
     """
     source = random.Random(2011)
+    now_ms = time.time_ns() // 1_000_000  # older ones would not be kept
     made: list[bytearray] = []
     for number in range(records // BATCH_RECORDS):
         if number < DISTINCT_BATCHES:
@@ -52,7 +53,7 @@ def batches(records: int) -> Iterator[bytearray]:
                 key = b"key-%08d" % source.randrange(10**8)
                 value = source.randbytes(source.randint(*VALUE_BYTES))
                 headers = (("trace", key),) if index % HEADERS_EVERY == 0 else ()
-                builder.append(1_700_000_000_000 + index, key, value, headers)
+                builder.append(now_ms + index, key, value, headers)
             made.append(builder.finish())
         yield made[number % DISTINCT_BATCHES]
 

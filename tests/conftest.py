@@ -15,6 +15,9 @@ from support.kafka import KafkaServer, running_kafka
 
 Server = SawlogServer | KafkaServer
 
+SETTINGS = {"log.retention.ms": "-1"}
+"""Tests send records of any time, and those of long ago must stay as well."""
+
 
 @pytest.fixture(scope="session")
 def target() -> str:
@@ -27,7 +30,7 @@ def broker(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
     """One running broker for all tests of a worker; each test uses topics of its own."""
     directory = tmp_path_factory.mktemp("broker")
     start = {"sawlog": running_sawlog, "kafka": running_kafka}[target]
-    with start(directory) as server:
+    with start(directory, SETTINGS) as server:
         yield server
 
 

@@ -24,6 +24,14 @@ SETTINGS = {
 }
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What starts Spark is marked so: Spark gives a Python worker ten seconds to connect, which
+    may be too few beside other tests."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """Tasks run in the Python of the tests. A query that a test starts it stops."""
