@@ -12,11 +12,13 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Drawn
 
 from bench import brokers, topics
@@ -31,8 +33,10 @@ from sawlog.pipeline.tables.table import Table
 DIRECTORY = Path(".cache") / "demo"
 TOPIC, PARTITIONS = "access-log", 6
 SECONDS, RECORDS = 20, 2_000_000
-PATIENCE_S = 80.0
+LONGEST_S = 300.0  # from the last record written to the last row
+STILL_S = 90.0  # without a row more, once there were some; before that Spark is starting
 LOOK_S = 0.5
+TELL_S = 5.0  # where no bar can be drawn
 PIPELINE = """\
 brokers: {bootstrap}
 lake: ./lake
@@ -133,21 +137,81 @@ def account(bootstrap: str, lake: Path, told: dict[str, float], seconds: float) 
     )  # fmt: skip
 
 
-def wait_for_rows(bootstrap: str, lake: Path, pipeline: Server) -> None:
-    """Until the tables have what the topic has, or nobody believes in it any more."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        pipeline.check_running()
-        if Table.exists(lake / "access") and Table.exists(lake / "minutes"):
-            access = Table.open(lake / "access")
-            at = {tp.partition: at for tp, at in access.offsets("lake-access").items()}
-            rows = sum(file.rows or 0 for file in access.files())
-            if (
-                at == ends(bootstrap)
-                and rows == counted(Table.open(lake / "minutes"), "requests")[1]
-            ):
-                return
-        time.sleep(LOOK_S)
+class Seen(NamedTuple):
+    """How far the tables are."""
+
+    written: int  # offsets of the topic
+    landed: int  # those of them that are in access, or beside it as dead letters
+    rows: int  # of access
+    aggregated: int  # the rows that minutes has counted
+
+    @property
+    def is_all(self) -> bool:
+        return self.landed == self.written and self.aggregated == self.rows
+
+    def __str__(self) -> str:
+        if not self.landed:
+            return "Spark is starting"
+        return (
+            f"{self.landed:,} of {self.written:,} records have landed, and {self.aggregated:,} of"
+            f" {self.rows:,} rows are counted by the minute"
+        )
+
+
+class NotLanded(Exception):
+    """Nobody believes any more that the rest will come."""
+
+
+class Patience:
+    """Ends where no row has come for long, and somewhen in any case."""
+
+    def __init__(self, now_s: float) -> None:
+        self._began_s = self._moved_s = now_s
+        self._last: Seen | None = None
+
+    def is_over(self, seen: Seen, now_s: float) -> bool:
+        if seen != self._last:
+            self._last, self._moved_s = seen, now_s
+        is_still = seen.landed > 0 and now_s - self._moved_s >= STILL_S
+        return is_still or now_s - self._began_s >= LONGEST_S
+
+
+def look(bootstrap: str, lake: Path) -> Seen:
+    landed = rows = aggregated = 0
+    if Table.exists(lake / "access"):
+        access = Table.open(lake / "access")
+        landed = sum(access.offsets("lake-access").values())
+        rows = sum(file.rows or 0 for file in access.files())
+    if Table.exists(lake / "minutes"):
+        aggregated = counted(Table.open(lake / "minutes"), "requests")[1]
+    return Seen(sum(ends(bootstrap).values()), landed, rows, aggregated)
+
+
+def wait_for_rows(bootstrap: str, lake: Path, pipeline: Server, console: Console) -> None:
+    """Until the tables have what the topic has; NotLanded says what they have not."""
+    began_s = told_s = time.monotonic()
+    patience = Patience(began_s)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns,
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as progress:
+        bar = progress.add_task("Spark is starting", total=None)
+        while not (seen := look(bootstrap, lake)).is_all:
+            pipeline.check_running()
+            now_s = time.monotonic()
+            if patience.is_over(seen, now_s):
+                raise NotLanded(f"after {now_s - began_s:.0f} s: {seen}")
+            if seen.landed:
+                done, whole = seen.landed + seen.aggregated, seen.written + seen.rows
+                progress.update(bar, description="landing, counting", completed=done, total=whole)
+            if not console.is_terminal and now_s - told_s >= TELL_S:
+                console.print(f"{seen} ...", highlight=False)
+                told_s = now_s
+            time.sleep(LOOK_S)
 
 
 def landing_seconds(lake: Path) -> float:
@@ -168,11 +232,11 @@ def run(directory: Path, console: Console) -> Account:
         command = [sys.executable, "-m", "sawlog.cli.main", "pipeline", "run", str(file)]
         pipeline = Server(command, directory / "pipeline.log")
         try:
-            console.print(f"The pipeline starts; access logs are written for {SECONDS} s.")
+            console.print(f"Spark is starting; access logs are written for {SECONDS} s meanwhile.")
             told = generated(broker.bootstrap)
             rate = told["produced"] / told["seconds"]
             console.print(f"{told['produced']:,} records are written, {rate:,.0f} a second.")
-            wait_for_rows(broker.bootstrap, directory / "lake", pipeline)
+            wait_for_rows(broker.bootstrap, directory / "lake", pipeline, console)
         finally:
             pipeline.stop()
         seconds = landing_seconds(directory / "lake")
@@ -220,6 +284,12 @@ def main() -> int:
         found = run(directory, console)
     except ChildFailed as failure:
         console.print(f"[red]failed:[/] {failure}", highlight=False)
+        return 1
+    except NotLanded as failure:
+        log = DIRECTORY / "pipeline.log"
+        console.print(
+            f"[red]not all landed[/] {failure}; {log} says what the pipeline did.", highlight=False
+        )
         return 1
     show(found, DIRECTORY, time.monotonic() - began, console)
     if not found.is_right:

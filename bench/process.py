@@ -53,7 +53,7 @@ class Server:
     def check_running(self) -> None:
         if self._process.poll() is not None:
             code = self._process.returncode
-            raise ChildFailed(f"the broker ended with code {code}:\n{self.tail()}")
+            raise ChildFailed(f"a server ended with code {code}:\n{self.tail()}")
 
     def tail(self) -> str:
         lines = self._output.read_text(errors="replace").splitlines()
