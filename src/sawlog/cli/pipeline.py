@@ -8,7 +8,9 @@ from sawlog.cli.pipeline_calls import (
     load,
     master_option,
     require_spark,
+    started,
     stopping,
+    verbose_option,
 )
 from sawlog.cli.pipeline_tables import check, compact, replay, status
 
@@ -26,7 +28,8 @@ for _command in (check, compact, replay, status):
 @file_argument
 @click.option("--once", is_flag=True, help="Land what there is now, then stop.")
 @master_option
-def run(file: str, once: bool, master: str | None) -> None:
+@verbose_option
+def run(file: str, once: bool, master: str | None, verbose: bool) -> None:
     """Land the topics of FILE in their tables, until stopped.
 
     Ctrl-C or SIGTERM ends it well: a batch that is being committed is, all others are left for the
@@ -36,11 +39,14 @@ def run(file: str, once: bool, master: str | None) -> None:
     wanted = load(file)
     require_spark()
     from sawlog.cli.pipeline_progress import watching
-    from sawlog.pipeline.landing.session import session
     from sawlog.pipeline.landing.whole import run_pipeline
 
     # Spark listens for Ctrl-C itself: the session comes first.
-    with session(wanted, master) as spark, stopping() as stop, watching(wanted) as events:
+    with (
+        started(wanted, master, verbose=verbose) as spark,
+        stopping() as stop,
+        watching(wanted) as events,
+    ):
         outcomes = run_pipeline(spark, wanted, events, stop, once=once)
     exit_by(outcomes)
     if once and stop.is_set():

@@ -14,12 +14,18 @@ from sawlog.cli.output import note
 from sawlog.cli.values import TEXT
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from sawlog.pipeline.landing.config import Pipeline
     from sawlog.pipeline.landing.running import Outcome
 
 file_argument = click.argument("file", type=TEXT)
 master_option = click.option(
     "--master", type=TEXT, metavar="URL", help="Where Spark runs; else on this machine's cores."
+)
+
+verbose_option = click.option(
+    "--verbose", is_flag=True, help="Show what Spark and its workers print, too."
 )
 
 
@@ -54,6 +60,22 @@ def require_spark() -> None:
         raise click.ClickException(
             f"the pipeline needs PySpark 4.2 or later; {pyspark.__version__} is installed"
         )
+
+
+@contextmanager
+def started(pipeline: "Pipeline", master: str | None, *, verbose: bool) -> "Iterator[SparkSession]":
+    """A Spark session; it takes some seconds, and whoever waits is told for what."""
+    from sawlog.pipeline.landing.session import SparkDidNotStart, session
+
+    note("starting Spark ...")
+    try:
+        with session(pipeline, master, verbose=verbose) as spark:
+            yield spark
+    except SparkDidNotStart as error:
+        raise click.ClickException(
+            "Spark did not start. It needs Java 17 (JAVA_HOME, or java in the PATH), and a master"
+            f" and settings that it knows; it said:\n{error}"
+        ) from None
 
 
 @contextmanager

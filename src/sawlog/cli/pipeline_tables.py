@@ -18,7 +18,9 @@ from sawlog.cli.pipeline_calls import (
     master_option,
     missing,
     require_spark,
+    started,
     stopping,
+    verbose_option,
 )
 from sawlog.cli.starts import TimePoint
 from sawlog.cli.values import TEXT
@@ -129,7 +131,8 @@ def _as_json(entry: "TableStatus") -> dict[str, Any]:
 @click.argument("what", metavar="FILE|TABLE", type=TEXT)
 @click.option("--target", type=TEXT, default="128MB", show_default=True, help="A size to aim at.")
 @master_option
-def compact(what: str, target: str, master: str | None) -> None:
+@verbose_option
+def compact(what: str, target: str, master: str | None, verbose: bool) -> None:
     """Merge small files of the tables of FILE, or of the TABLE in that directory, with Spark.
 
     Nobody has to stop for it: landings and readers go on.
@@ -146,9 +149,7 @@ def compact(what: str, target: str, master: str | None) -> None:
         raise click.UsageError(f"--target: {error}") from None
     wanted, paths = _places(what)
     require_spark()
-    from sawlog.pipeline.landing.session import session
-
-    with session(wanted, master) as spark:
+    with started(wanted, master, verbose=verbose) as spark:
         for name, path in paths:
             if not Table.exists(path):
                 note(f"{name}: is not there yet")
@@ -211,7 +212,10 @@ class ReplayFrom(click.ParamType["From"]):
     help="The file that has the table.",
 )
 @master_option
-def replay(table: str, start: "From", into: str | None, file: str, master: str | None) -> None:
+@verbose_option
+def replay(
+    table: str, start: "From", into: str | None, file: str, master: str | None, verbose: bool
+) -> None:
     """Land TABLE again from a time or from offsets on, without doubles.
 
     Rows from there on are taken out of the table and landed again; with --into they land in a new
@@ -228,7 +232,6 @@ def replay(table: str, start: "From", into: str | None, file: str, master: str |
         resolve,
         set_back,
     )
-    from sawlog.pipeline.landing.session import session
     from sawlog.pipeline.landing.whole import run_pipeline
 
     try:
@@ -244,7 +247,11 @@ def replay(table: str, start: "From", into: str | None, file: str, master: str |
     except LandingFailure as failure:
         raise click.ClickException(failure.message) from None
     only = replace(wanted, tables=(config,))
-    with session(only, master) as spark, stopping() as stop, watching(only) as events:
+    with (
+        started(only, master, verbose=verbose) as spark,
+        stopping() as stop,
+        watching(only) as events,
+    ):
         outcomes = run_pipeline(spark, only, events, stop, once=True)
     exit_by(outcomes)
 

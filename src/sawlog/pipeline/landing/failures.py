@@ -102,6 +102,10 @@ def unwrap(text: str) -> LandingFailure:
         return LandingFailure(Kind.SET_BACK, "a table that it reads was set back or cleaned up")
     if "No space left on device" in text:
         return LandingFailure(Kind.DISK_FULL, "no room is left on the disk")
+    if "failed to connect back" in text or "CANNOT_OPEN_SOCKET" in text:
+        return LandingFailure(
+            Kind.OTHER, "a Python worker of Spark's did not start within Spark's limit of 10 s"
+        )
     lines = _LINE.findall(text)
     if lines:
         return LandingFailure(Kind.OTHER, lines[-1].strip()[:_LONGEST])

@@ -5,10 +5,13 @@ import os
 import sys
 import tempfile
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sawlog.pipeline.landing.aside import stderr_aside
 from sawlog.pipeline.landing.config import Pipeline
+from sawlog.pipeline.landing.failures import unwrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,38 +19,58 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG_SETTINGS = """\
-rootLogger.level = error
+rootLogger.level = {level}
 rootLogger.appenderRef.stderr.ref = console
 appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
-logger.query.name = org.apache.spark.sql.execution.streaming
-logger.query.level = off
-logger.tasks.name = org.apache.spark.scheduler
-logger.tasks.level = off
-logger.executor.name = org.apache.spark.executor
-logger.executor.level = off
-logger.write.name = org.apache.spark.sql.execution.datasources
-logger.write.level = off
 """
+# What these say of a failure is told by us, in a line; of a query that is being stopped they
+# report as failed what was only ended.
+_SILENCED = (
+    "TaskContextImpl", "api.python", "broadcast", "executor", "scheduler",
+    "sql.execution.datasources", "sql.execution.streaming",
+)  # fmt: skip
 _TASK_TRIES = 4
 
 
+class SparkDidNotStart(Exception):
+    """With what it said itself."""
+
+
 @contextmanager
-def session(pipeline: Pipeline, master: str | None) -> "Iterator[SparkSession]":
-    """For the length of a block."""
-    spark = build_session(pipeline, master)
+def session(
+    pipeline: Pipeline, master: str | None, *, verbose: bool = False
+) -> "Iterator[SparkSession]":
+    """For the length of a block. What Spark and its workers print is seen with `verbose` only."""
+    build = partial(build_session, verbose=True) if verbose else _build_quietly
+    spark = build(pipeline, master)
     try:
         yield spark
     finally:
         spark.stop()
 
 
-def build_session(pipeline: Pipeline, master: str | None) -> "SparkSession":
+def _build_quietly(pipeline: Pipeline, master: str | None) -> "SparkSession":
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        with stderr_aside() as aside:
+            return build_session(pipeline, master)
+    except PySparkException as error:  # there is no JVM
+        raise SparkDidNotStart(aside.last() or str(error)) from error
+    except Py4JError as error:  # it does not take the settings
+        raise SparkDidNotStart(unwrap(str(error)).message) from error
+
+
+def build_session(
+    pipeline: Pipeline, master: str | None, *, verbose: bool = False
+) -> "SparkSession":
     """With the settings of the file over ours. Failed queries are told by us, in a line, so Spark's
     own pages about them are not printed.
     """
@@ -71,7 +94,7 @@ def build_session(pipeline: Pipeline, master: str | None) -> "SparkSession":
     # The setting alone is heard by spark-submit only.
     python = settings.get("spark.pyspark.python", sys.executable)
     os.environ.setdefault("PYSPARK_PYTHON", python)
-    with _quiet() as options:
+    with _log_settings(verbose) as options:
         settings["spark.driver.extraJavaOptions"] = " ".join(
             [options, settings.get("spark.driver.extraJavaOptions", "")]
         ).strip()
@@ -98,14 +121,20 @@ def register(spark: "SparkSession") -> None:
 
 
 @contextmanager
-def _quiet() -> "Iterator[str]":
+def _log_settings(verbose: bool) -> "Iterator[str]":
     """A file of settings for log4j; the JVM reads it when it starts, and never again. What PySpark
     logs itself of a query that is wrong, we tell in a line.
     """
     from pyspark.logger import PySparkLogger
 
-    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    text = _LOG_SETTINGS.format(level="warn" if verbose else "error")
+    if not verbose:
+        PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+        for number, name in enumerate(_SILENCED):
+            text += (
+                f"logger.s{number}.name = org.apache.spark.{name}\nlogger.s{number}.level = off\n"
+            )
     with tempfile.TemporaryDirectory(prefix="sawlog-spark-") as directory:
         file = Path(directory) / "log4j2.properties"
-        file.write_text(_LOG_SETTINGS)
+        file.write_text(text)
         yield f"-Dlog4j2.configurationFile=file:{file}"
