@@ -25,6 +25,7 @@ from sawlog.pipeline.landing.reports import (
     read_report,
 )
 from sawlog.pipeline.landing.task import Job, columns_text, land
+from sawlog.pipeline.tables.errors import CannotWiden
 from sawlog.pipeline.tables.files import discard
 from sawlog.pipeline.tables.table import Committed, Table
 
@@ -92,12 +93,9 @@ class Committer:
         """One version; None where the table had all of it."""
         schema, fitting = self._made_to_fit(spark, reports)
         moves = moves_of(fitting)
-        dead_files = dead_files_of(fitting)
-        if dead_files:
-            # A verdict on a row leans on the columns: they bind before it counts. A driver that
-            # dies behind it must not leave the row to one that would infer others.
-            self._table.widen(schema)
-        commit_dead(self._dead, self._job.group, dead_files, moves, replays=self._replays)
+        commit_dead(
+            self._dead, self._job.group, dead_files_of(fitting), moves, replays=self._replays
+        )
         files = files_of(fitting)
         done = self._table.commit(
             self._job.group, files, moves, schema=schema, info={"topic": self._job.topic}
@@ -124,12 +122,21 @@ class Committer:
     def _made_to_fit(
         self, spark: "SparkSession", reports: Sequence[Report]
     ) -> tuple["pa.Schema", list[Report]]:
-        """The reports, with those ranges parsed again whose files do not fit the others."""
+        """The reports, with those ranges parsed again whose files do not fit the others.
+
+        The table has the columns then. A verdict on a row leans on them, so they bind before it
+        counts: else of two drivers that infer different ones, one could take dead letters away for
+        rows that the other then leaves out.
+        """
         fitting = list(reports)
         for _ in range(_ROUNDS):
             self._table.refresh()
             schema, again = fit(self._table.schema, fitting)
             if not again:
+                try:
+                    self._table.widen(schema)
+                except CannotWiden:
+                    continue  # another driver's columns came first
                 return schema, fitting
             renewed = land_again(spark, self._job, schema, [fitting[place] for place in again])
             for place, report in zip(again, renewed, strict=True):
