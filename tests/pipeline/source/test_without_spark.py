@@ -11,6 +11,8 @@ from conftest import Server
 from sawlog.client.cluster import Cluster, NoSuchTopic
 from sawlog.client.groups import GroupAdmin
 from sawlog.client.leaders import partition_of
+from sawlog.pipeline.sink.options import read_sink_options
+from sawlog.pipeline.sink.writing import TopicWriter
 from sawlog.pipeline.source.client_options import Brokers
 from sawlog.pipeline.source.environment import versions_here
 from sawlog.pipeline.source.options import ReadSettings, Topics, read_source_options
@@ -170,3 +172,16 @@ def test_a_named_topic_that_is_missing_is_an_error_that_names_it(made: Made) -> 
     with pytest.raises(Exception, match="no topic 'no-such-topic'") as caught:
         Subscription(made.cluster, options.topics).resolve(options.starting, is_start=True)
     assert not isinstance(caught.value, NoSuchTopic)
+
+
+def test_a_typo_in_the_name_of_a_topic_is_refused_and_makes_none(
+    broker: Server, made: Made, topic: str
+) -> None:
+    made.create(topic)
+    options = read_sink_options({"kafka.bootstrap.servers": broker.bootstrap})
+    rows = pa.record_batch({"topic": [topic, f"{topic}-typo"], "value": [b"1", b"2"]})
+    with options.brokers.connect() as cluster:
+        writer = TopicWriter(cluster, options)
+        with pytest.raises(NoSuchTopic, match=f"{topic}-typo"):
+            writer.write(rows)
+        assert f"{topic}-typo" not in cluster.fetch_metadata(None).topics
