@@ -52,6 +52,7 @@ __all__ = [
 
 DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 DEFAULT_AUTO_COMMIT_MS = 5_000
+DEFAULT_POLL_MS = 1_000
 
 
 class Consumer:
@@ -241,7 +242,9 @@ class Consumer:
 
     # Reading
 
-    def poll(self, timeout_ms: float, *, max_records: int = 1_000) -> list[ConsumedRecord]:
+    def poll(
+        self, timeout_ms: float = DEFAULT_POLL_MS, *, max_records: int = 1_000
+    ) -> list[ConsumedRecord]:
         """Records, as soon as there are some, in order within a partition; none where the time is
         up before. KafkaError or ClientError where they cannot be had; nothing is skipped by it.
         """
@@ -256,7 +259,7 @@ class Consumer:
 
     def poll_arrow(
         self,
-        timeout_ms: float,
+        timeout_ms: float = DEFAULT_POLL_MS,
         *,
         columns: Collection[str] | None = None,
         max_bytes: int = 32 * 1024 * 1024,

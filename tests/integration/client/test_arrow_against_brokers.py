@@ -98,6 +98,7 @@ def test_columns_hold_what_records_hold(cluster: Cluster, topic: str, codec: Cod
     assert sorted(in_columns) == expected
     assert consumer.positions == {part(topic, 0): 250, part(topic, 1): 250}
     assert consumer.poll_arrow(0).num_rows == 0
+    assert consumer.poll_arrow().num_rows == 0  # waits a moment where nothing is said
     in_ranges: list[Row] = []
     for index, (start, end) in itertools.product(range(2), [(0, 101), (101, 250)]):
         for chunk in read_range(
