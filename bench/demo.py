@@ -209,7 +209,7 @@ def wait_for_rows(bootstrap: str, lake: Path, pipeline: Server, console: Console
                 done, whole = seen.landed + seen.aggregated, seen.written + seen.rows
                 progress.update(bar, description="landing, counting", completed=done, total=whole)
             if not console.is_terminal and now_s - told_s >= TELL_S:
-                console.print(f"{seen} ...", highlight=False)
+                console.print(f"{seen} ...", highlight=False, soft_wrap=True)
                 told_s = now_s
             time.sleep(LOOK_S)
 

@@ -11,19 +11,23 @@ README = Path(__file__).parents[3] / "README.md"
 ADDRESS = "127.0.0.1:9092"
 
 
-def test_the_example_of_the_client_runs(tmp_path: Path) -> None:
+def run(example: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", example], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_the_example_of_the_client_runs_and_shows_what_is_refused(tmp_path: Path) -> None:
     section = README.read_text().split("## The Python client")[1]
     example = re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0]
     assert ADDRESS in example
     with running_sawlog(tmp_path) as server:
-        done = subprocess.run(
-            [sys.executable, "-c", example.replace(ADDRESS, server.bootstrap)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "stored at 0" in done.stdout
+        example = example.replace(ADDRESS, server.bootstrap)
+        first, second = run(example), run(example)
+    assert "stored at 0" in first
     for value in ("b'anna' b'19.90'", "None b'5.00'", "None b'7.50'"):
-        assert value in done.stdout
+        assert value in first
+    assert "not created" not in first
+    assert "payments was not created: TOPIC_ALREADY_EXISTS" in second
