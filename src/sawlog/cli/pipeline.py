@@ -7,6 +7,7 @@ from sawlog.cli.pipeline_calls import (
     file_argument,
     load,
     master_option,
+    require_lake,
     require_spark,
     started,
     stopping,
@@ -37,6 +38,7 @@ def run(file: str, once: bool, master: str | None, verbose: bool) -> None:
     where that was for want of a broker.
     """
     wanted = load(file)
+    require_lake(wanted)
     require_spark()
     from sawlog.cli.pipeline_progress import watching
     from sawlog.pipeline.landing.whole import run_pipeline

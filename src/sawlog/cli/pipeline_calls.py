@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sawlog.cli.commands import USAGE
 from sawlog.cli.failures import FAILED, NO_BROKER
 from sawlog.cli.output import note
 from sawlog.cli.values import TEXT
@@ -29,8 +30,14 @@ verbose_option = click.option(
 )
 
 
+class WrongFile(click.ClickException):
+    """The call names a file that is not as it must be: nothing was done."""
+
+    exit_code = USAGE
+
+
 def load(file: str) -> "Pipeline":
-    """The file, read and checked; what is wrong with it is a wrong call."""
+    """The file, read and checked; what is wrong with it is a wrong call, with a line for each."""
     try:
         from sawlog.pipeline.landing.nodes import BadPipelineFile
         from sawlog.pipeline.landing.reading import read_pipeline
@@ -38,8 +45,13 @@ def load(file: str) -> "Pipeline":
         raise missing(error) from None
     try:
         return read_pipeline(file)
+    except OSError as error:
+        raise WrongFile(f"{file}: {error.strerror or error}") from None
     except BadPipelineFile as error:
-        raise click.UsageError(str(error)) from None
+        problems = str(error).splitlines()
+        if len(problems) > 1:
+            problems.insert(0, f"{len(problems)} things are wrong with the file")
+        raise WrongFile("\n".join(problems)) from None
 
 
 def missing(error: ImportError) -> click.ClickException:
@@ -47,6 +59,15 @@ def missing(error: ImportError) -> click.ClickException:
         f"the pipeline needs the package {error.name!r}, which is not installed; install"
         " sawlog[spark]"
     )
+
+
+def require_lake(pipeline: "Pipeline") -> None:
+    """As is a place that cannot be written to: Spark would only start to say so."""
+    from sawlog.pipeline.landing.places import unwritable
+
+    problem = unwritable(pipeline.lake)
+    if problem is not None:
+        raise click.ClickException(problem)
 
 
 def require_spark() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sawlog.cli.failures import FAILED, NO_BROKER
 from sawlog.cli.options import json_option
 from sawlog.cli.output import counted, note, print_json, print_table
 from sawlog.cli.pipeline_calls import (
@@ -50,17 +51,24 @@ def _cluster(pipeline: "Pipeline") -> Cluster:
 @file_argument
 def check(file: str) -> None:
     """Read FILE, its schemas and its tables, and say what a run would meet; change nothing."""
-    from sawlog.pipeline.landing.checking import check_table
-
     wanted = load(file)
-    problems = 0
+    from sawlog.pipeline.landing.checking import check_table
+    from sawlog.pipeline.landing.failures import Kind
+    from sawlog.pipeline.landing.places import unwritable
+
+    problem = unwritable(wanted.lake)
+    if problem is not None:
+        note(problem)
+    kinds = set()
     with _cluster(wanted) as cluster:
         for table in wanted.tables:
             found = check_table(cluster, table)
-            problems += found.is_problem
+            kinds.add(found.problem)
             note(f"{table.name}: {found.text}")
-    if problems:
-        click.get_current_context().exit(1)
+    kinds.discard(None)
+    if problem is not None or kinds:
+        is_unreachable = problem is None and kinds == {Kind.UNREACHABLE}
+        click.get_current_context().exit(NO_BROKER if is_unreachable else FAILED)
 
 
 @click.command()
@@ -82,17 +90,26 @@ def status(file: str, as_json: bool) -> None:
         return
     columns = ("table", "topic", "offset", "lag", "rows", "rows/s", "last commit", "version",
                "files", "small", "MB", "dead letters")  # fmt: skip
-    print_table(columns, [_row(entry) for entry in found])
+    texts = ("table", "topic", "last commit")
+    numbers = [column for column in columns if column not in texts]
+    print_table(columns, [_row(entry) for entry in found], numbers=numbers)
 
 
 def _row(entry: "TableStatus") -> tuple[Any, ...]:
-    rate = None if entry.rows_per_s is None else round(entry.rows_per_s, 1)
-    size = None if entry.size is None else round(entry.size / 1e6, 1)
+    size = None if entry.size is None else entry.size / 1e6
     return (
-        entry.table, entry.topic, entry.offset, entry.lag, entry.rows, rate,
-        _ago(entry.committed_ms), entry.version, entry.files, entry.small_files, size,
-        entry.dead_letters,
+        entry.table, entry.topic, _grouped(entry.offset), _grouped(entry.lag),
+        _grouped(entry.rows), _grouped(entry.rows_per_s), _ago(entry.committed_ms),
+        _grouped(entry.version), _grouped(entry.files), _grouped(entry.small_files),
+        _grouped(size), _grouped(entry.dead_letters),
     )  # fmt: skip
+
+
+def _grouped(number: float | None) -> str | None:
+    """For eyes: 1,234,567 and 1,234.5; programs take the JSON."""
+    if number is None:
+        return None
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.1f}"
 
 
 def _ago(at_ms: int | None) -> str | None:
@@ -227,6 +244,7 @@ def replay(
     from sawlog.cli.pipeline_progress import watching
     from sawlog.pipeline.landing.failures import LandingFailure
     from sawlog.pipeline.landing.replaying import (
+        BadStart,
         create_replayed,
         replayed_into,
         resolve,
@@ -244,6 +262,8 @@ def replay(
             else:
                 config = replayed_into(config, into)
                 create_replayed(cluster, config, starts)
+    except BadStart as error:
+        raise click.UsageError(f"--from: {error}") from None
     except LandingFailure as failure:
         raise click.ClickException(failure.message) from None
     only = replace(wanted, tables=(config,))

@@ -1,17 +1,20 @@
 """What tasks and commits do, with a running broker and real tables; Spark is not needed for it."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from sawlog.cli.commands import run
 from sawlog.client.admin import Admin
 from sawlog.client.cluster import Cluster
 from sawlog.client.configs import Change, Operation, Resource, ResourceType, alter_configs
+from sawlog.client.consumer import AtOffset, AtTime
 from sawlog.client.leaders import partition_of
 from sawlog.pipeline.landing.config import LandedTable, Pipeline
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
-from sawlog.pipeline.landing.replaying import resolve, set_back
+from sawlog.pipeline.landing.replaying import BadStart, From, resolve, set_back
 from sawlog.pipeline.tables.table import Table
 from support.broker import SawlogServer
 from support.landing import (
@@ -266,3 +269,44 @@ def test_partitions_that_come_later_are_landed_from_their_beginning(
     send(broker.bootstrap, topic, [b"a", b"b", b"c"])
     land_here(pipeline)
     assert values_in(pipeline.landed[0].path) == records_of(broker.bootstrap, topic)
+
+
+@pytest.mark.parametrize(
+    ("start", "told"),
+    [
+        (AtOffset(31), "ends before offset 31: its partitions end at 0:30, 1:30"),
+        ({0: 3, 1: 31}, "end before that, at 1:30"),
+        ({0: 3, 2: 1}, "has the partitions 0 to 1, not 2"),
+        (AtTime(2**50), "has no record of that time or later"),
+    ],
+)
+def test_a_replay_from_beyond_the_end_is_refused_and_changes_nothing(
+    broker: SawlogServer,
+    topic: str,
+    tmp_path: Path,
+    start: From,
+    told: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    create_topic(broker.bootstrap, topic, 2)
+    send(broker.bootstrap, topic, (b"x" for _ in range(60)))
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}}}\n")
+    land_here(pipeline)
+    before = Table.open(pipeline.landed[0].path).version
+    with Cluster(broker.bootstrap) as cluster, pytest.raises(BadStart, match=re.escape(told)):
+        resolve(cluster, topic, start)
+    if isinstance(start, dict):
+        text = ",".join(f"{index}:{offset}" for index, offset in start.items())
+        assert run(["pipeline", "replay", "t", "--from", text, "-f", pipeline.file]) == 2
+        assert told in capsys.readouterr().err
+    assert Table.open(pipeline.landed[0].path).version == before
+
+
+def test_a_replay_from_an_offset_leaves_shorter_partitions_where_they_end(
+    broker: SawlogServer, topic: str
+) -> None:
+    create_topic(broker.bootstrap, topic, 2)
+    send(broker.bootstrap, topic, (b"x" for _ in range(5)))  # three and two
+    with Cluster(broker.bootstrap) as cluster:
+        starts = resolve(cluster, topic, AtOffset(3))
+    assert {tp.partition: at for tp, at in starts.items()} == {0: 3, 1: 2}

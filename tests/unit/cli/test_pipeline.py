@@ -7,9 +7,10 @@ from click import BadParameter
 
 from sawlog.cli.commands import run
 from sawlog.cli.pipeline_progress import Lines, describe
-from sawlog.cli.pipeline_tables import ReplayFrom
+from sawlog.cli.pipeline_tables import ReplayFrom, _row
 from sawlog.client.consumer import AtOffset, AtTime
 from sawlog.pipeline.landing.committing import Landed
+from sawlog.pipeline.landing.status import TableStatus
 
 HEAD = "brokers: 127.0.0.1:1\nlake: ./lake\ntables:\n"
 BATCH = Landed(7, 1_000, 5, 2_000_000, 2, 500_000, 0.5, {})
@@ -29,8 +30,61 @@ def test_a_file_that_is_wrong_is_a_wrong_call(
 def test_a_file_that_is_not_there_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["pipeline", "status", str(tmp_path / "none.yaml")]) == 1
+    assert run(["pipeline", "status", str(tmp_path / "none.yaml")]) == 2
     assert "none.yaml: No such file or directory" in capsys.readouterr().err
+
+
+def test_several_problems_are_told_in_a_line_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        f"{HEAD}  t: {{topic: a, format: json, schema: 'a NUMBER'}}\n"
+        "  u: {topic: b, partition_by: [nothing]}\n"
+    )
+    assert run(["pipeline", "check", str(file)]) == 2
+    first, ddl, partition = capsys.readouterr().err.splitlines()
+    assert first == "sawlog: 2 things are wrong with the file"
+    assert ddl.startswith(f"{file}:4: the schema of 't': ")
+    assert partition == f"{file}:5: partition_by: there is no column 'nothing' to partition by"
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+@pytest.mark.parametrize(
+    ("lake", "reason"),
+    [("/proc/nolake", "writing in /proc fails"), ("p.yaml/lake", "p.yaml is no directory")],
+)
+def test_a_lake_that_cannot_be_made_is_found_before_anything_is_begun(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    lake: str,
+    reason: str,
+) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(f"brokers: 127.0.0.1:1\nlake: {lake}\ntables:\n  t: {{topic: a}}\n")
+    assert run(["pipeline", command, str(file)]) == 1
+    told = capsys.readouterr().err
+    assert f"{lake} cannot be made: " in told
+    assert reason in told
+    assert "choose another directory for 'lake'" in told
+    assert "Spark" not in told
+
+
+def test_a_check_leaves_nothing_behind_and_without_a_broker_has_its_own_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(f"{HEAD}  t: {{topic: a}}\n")
+    assert run(["pipeline", "check", str(file)]) == 3
+    assert "t: no broker can be reached" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_numbers_of_a_status_are_grouped_for_eyes() -> None:
+    entry = TableStatus("t", "a", version=1_234, offset=5_000_000, rows_per_s=12_345.67)
+    row = _row(entry)
+    assert (row[2], row[3], row[5], row[7]) == ("5,000,000", None, "12,345.7", "1,234")
 
 
 def test_status_of_tables_that_are_not_there_yet(
@@ -47,8 +101,8 @@ def test_a_check_finds_a_schema_that_is_none(
 ) -> None:
     file = tmp_path / "p.yaml"
     file.write_text(f"{HEAD}  t: {{topic: a, format: json, schema: 'a NUMBER'}}\n")
-    assert run(["pipeline", "check", str(file)]) == 1
-    assert "the schema of 't'" in capsys.readouterr().err
+    assert run(["pipeline", "check", str(file)]) == 2
+    assert f"{file}:4: the schema of 't'" in capsys.readouterr().err
 
 
 def test_a_replay_of_a_table_that_the_file_has_not(

@@ -10,7 +10,7 @@ from sawlog.pipeline.formats.outcome import FormatError
 from sawlog.pipeline.formats.rows import value_schema
 from sawlog.pipeline.landing.columns import declared, first_columns, format_of
 from sawlog.pipeline.landing.config import LandedTable, QueryTable
-from sawlog.pipeline.landing.failures import LandingFailure, classify
+from sawlog.pipeline.landing.failures import Kind, LandingFailure, classify
 from sawlog.pipeline.landing.preparing import check_table as check_existing
 from sawlog.pipeline.tables.errors import TableError
 from sawlog.pipeline.tables.partitioning import parse, with_partitions
@@ -19,14 +19,14 @@ from sawlog.pipeline.tables.table import Table
 
 class Found(NamedTuple):
     text: str
-    is_problem: bool
+    problem: Kind | None = None
 
 
 def check_table(cluster: Cluster, config: LandedTable | QueryTable) -> Found:
     """What can be known now, in a line."""
     if isinstance(config, QueryTable):
         reads = ", ".join([*config.tables, *config.topics])
-        return Found(f"a query over {reads}; Spark checks it when it runs", False)
+        return Found(f"a query over {reads}; Spark checks its SQL when it runs")
     try:
         columns = first_columns(config)
         parser(format_of(config), value_schema(columns), widen=declared(config) is None)
@@ -36,7 +36,8 @@ def check_table(cluster: Cluster, config: LandedTable | QueryTable) -> Found:
             table = Table.open(config.path)
             check_existing(table, config, topic)
             at = sum(table.offsets(config.group).values())
-            return Found(f"goes on at offset {at} of {config.topic!r}", False)
+            return Found(f"goes on at offset {at} of {config.topic!r}")
     except (LandingFailure, FormatError, TableError, KafkaError, ClientError) as error:
-        return Found(classify(error).message, True)
-    return Found(f"will be made from {len(topic.partitions)} partitions of {config.topic!r}", False)
+        failure = classify(error)
+        return Found(failure.message, failure.kind)
+    return Found(f"will be made from {len(topic.partitions)} partitions of {config.topic!r}")

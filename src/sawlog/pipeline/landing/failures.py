@@ -65,6 +65,8 @@ def classify(error: BaseException) -> LandingFailure:
     if isinstance(error, OSError) and error.errno in _FULL:
         where = f" ({error.filename})" if error.filename else ""
         return LandingFailure(Kind.DISK_FULL, f"no room is left on the disk{where}")
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return LandingFailure(Kind.OTHER, f"{error.filename}: {error.strerror}")
     if isinstance(error, KafkaError | ClientError):
         return LandingFailure(_kind_of_refusal(error), _words(error))
     return unwrap(str(error))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sawlog.client.addresses import parse_addresses
 from sawlog.client.consumer import AT_EARLIEST, AT_LATEST, AtTime, Start
 from sawlog.pipeline.landing import nodes
+from sawlog.pipeline.landing.columns import first_columns
 from sawlog.pipeline.landing.config import (
     CHECKPOINTS,
     DEAD_SUFFIX,
@@ -24,8 +25,11 @@ from sawlog.pipeline.landing.config import (
     QueryTable,
     Table,
 )
+from sawlog.pipeline.landing.failures import LandingFailure
 from sawlog.pipeline.landing.nodes import Problems, Section
+from sawlog.pipeline.tables.errors import TableError
 from sawlog.pipeline.tables.partitioning import parse as parse_partition
+from sawlog.pipeline.tables.partitioning import with_partitions
 
 if TYPE_CHECKING:
     import yaml
@@ -131,10 +135,10 @@ def _table(entry: Section, name: str, lake: str, directory: Path, names: Sequenc
 def _landed(entry: Section, name: str, lake: str, directory: Path) -> LandedTable:
     format_name = entry.take("format", _format, "raw")
     schema = entry.take("schema", nodes.text, INFER)
-    _check_schema(entry, format_name, schema)
+    is_right = _check_schema(entry, format_name, schema)
     if schema.endswith(".avsc"):
         schema = _place(directory, schema)
-    return LandedTable(
+    table = LandedTable(
         name=name,
         path=f"{lake}/{name}",
         topic=entry.need("topic", _topic, ""),
@@ -147,6 +151,25 @@ def _landed(entry: Section, name: str, lake: str, directory: Path) -> LandedTabl
         start=entry.take("start", _start, START),
         read_committed=entry.take("isolation", _isolation, True),
     )
+    if is_right:
+        _check_columns(entry, table)
+    return table
+
+
+def _check_columns(entry: Section, table: LandedTable) -> None:
+    """What the schema declares, and that partitions are made of it."""
+    try:
+        columns = first_columns(table)
+    except LandingFailure as failure:
+        entry.problems.add(entry.node_of("schema"), failure.message)
+        return
+    try:
+        with_partitions(columns, [parse_partition(text) for text in table.partition_by])
+    except TableError as error:
+        there = "" if table.schema != INFER or table.format == "raw" else (
+            "; of inferred columns none is known when the table is made"
+        )  # fmt: skip
+        entry.problems.add(entry.node_of("partition_by"), f"partition_by: {error}{there}")
 
 
 def _commit(entry: Section) -> CommitBounds:
@@ -207,7 +230,7 @@ def _format(node: "yaml.Node") -> str:
     return found
 
 
-def _check_schema(entry: Section, format_name: str, schema: str) -> None:
+def _check_schema(entry: Section, format_name: str, schema: str) -> bool:
     wrong = None
     if format_name == "raw" and schema != INFER:
         wrong = "raw takes no schema: the value lands as its bytes"
@@ -217,6 +240,7 @@ def _check_schema(entry: Section, format_name: str, schema: str) -> None:
         wrong = "avro needs the writer's schema: schema: FILE.avsc"
     if wrong:
         entry.problems.add(entry.node_of("schema"), f"schema: {wrong}")
+    return wrong is None
 
 
 def _topic(node: "yaml.Node") -> str:

@@ -25,26 +25,28 @@ from sawlog.pipeline.tables.table import Table
 From = AtOffset | AtTime | Mapping[int, int]
 
 
+class BadStart(Exception):
+    """A replay from where the topic has nothing; it says what the topic has."""
+
+
 def resolve(cluster: Cluster, topic: str, start: From) -> Offsets:
     """An offset for each partition that is named, or for all. What the broker has no longer is
-    refused: it could be taken out, but not be landed again.
+    refused: it could be taken out, but not be landed again. BadStart: it never had it.
     """
     indexes = cluster.topic(topic).partitions
     partitions = [partition_of(topic, index) for index in indexes]
+    told = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
+    ends = {partition: told[partition].offset for partition in partitions}
     if isinstance(start, AtTime):
-        found = list_offsets(cluster, dict.fromkeys(partitions, start.timestamp_ms))
-        ends = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
-        return {
-            tp: ends[tp].offset if told.offset < 0 else told.offset for tp, told in found.items()
-        }
+        return _by_time(cluster, topic, start, ends)
     if isinstance(start, AtOffset):
-        wanted = dict.fromkeys(partitions, start.offset)
+        if start.offset > max(ends.values()):
+            raise BadStart(f"the topic {topic!r} ends before offset {start.offset}: its partitions"
+                           f" end at {_listed(ends)}; nothing was changed")  # fmt: skip
+        # Shorter ones have nothing from there on, and go on where they end.
+        wanted = {partition: min(start.offset, end) for partition, end in ends.items()}
     else:
-        wanted = {partition_of(topic, index): offset for index, offset in start.items()}
-    unknown = sorted(partition.partition for partition in wanted.keys() - set(partitions))
-    if unknown:
-        raise _refused(f"the topic {topic!r} has the partitions 0 to {len(partitions) - 1}, not"
-                       f" {', '.join(map(str, unknown))}")  # fmt: skip
+        wanted = _by_partition(topic, start, ends)
     firsts = list_offsets(cluster, dict.fromkeys(wanted, EARLIEST))
     for partition, offset in sorted(wanted.items()):
         if offset < firsts[partition].offset:
@@ -53,6 +55,31 @@ def resolve(cluster: Cluster, topic: str, start: From) -> Offsets:
                 f" {offset} on, is gone from the topic and could not be landed again"
             )
     return wanted
+
+
+def _by_time(cluster: Cluster, topic: str, start: AtTime, ends: Offsets) -> Offsets:
+    found = list_offsets(cluster, dict.fromkeys(ends, start.timestamp_ms))
+    if all(told.offset < 0 for told in found.values()):
+        raise BadStart(f"the topic {topic!r} has no record of that time or later; nothing was"
+                       " changed")  # fmt: skip
+    return {tp: ends[tp] if told.offset < 0 else told.offset for tp, told in found.items()}
+
+
+def _by_partition(topic: str, start: Mapping[int, int], ends: Offsets) -> Offsets:
+    wanted = {partition_of(topic, index): offset for index, offset in start.items()}
+    unknown = sorted(partition.partition for partition in wanted.keys() - ends.keys())
+    if unknown:
+        raise BadStart(f"the topic {topic!r} has the partitions 0 to {len(ends) - 1}, not"
+                       f" {', '.join(map(str, unknown))}")  # fmt: skip
+    beyond = {tp: ends[tp] for tp, offset in sorted(wanted.items()) if offset > ends[tp]}
+    if beyond:
+        raise BadStart(f"partitions of the topic {topic!r} end before that, at {_listed(beyond)};"
+                       " nothing was changed")  # fmt: skip
+    return wanted
+
+
+def _listed(offsets: Offsets) -> str:
+    return ", ".join(f"{tp.partition}:{offset}" for tp, offset in sorted(offsets.items()))
 
 
 def set_back(config: LandedTable, starts: Offsets) -> Offsets:

@@ -128,6 +128,12 @@ def test_all_problems_are_told_at_once_in_the_order_of_their_lines() -> None:
         (f"{HEAD}  t: {{topic: a, format: raw, schema: a INT}}\n", "raw takes no schema"),
         (f"{HEAD}  t: {{topic: a, format: csv}}\n", "csv needs the columns"),
         (f"{HEAD}  t: {{topic: a, format: avro}}\n", "avro needs the writer's schema"),
+        (f"{HEAD}  t: {{topic: a, format: json, schema: a NUMBER}}\n", "p.yaml:4: the schema of"),
+        (
+            f"{HEAD}  t: {{topic: a, format: json, partition_by: status}}\n",
+            "p.yaml:4: partition_by: there is no column 'status' to partition by; of inferred",
+        ),
+        (f"{HEAD}  t: {{topic: a, partition_by: [date(offset)]}}\n", "date() needs a time"),
         (f"{HEAD}  t: {{topic: a, start: tomorrow}}\n", "expected earliest, latest or a time"),
         (f"{HEAD}  t: {{topic: a, start: 2025-01-31}}\n", "expected earliest, latest or a time"),
         (f"{HEAD}  t: {{topic: a, isolation: none}}\n", "read_committed or read_uncommitted"),
@@ -161,6 +167,11 @@ def test_a_start_may_be_the_end_or_a_moment() -> None:
 
 def test_an_avro_schema_lies_beside_the_file(tmp_path: Path) -> None:
     text = f"{HEAD}  t: {{topic: a, format: avro, schema: schemas/a.avsc}}\n"
+    with pytest.raises(BadPipelineFile, match=r"p.yaml:4: .*a.avsc: No such file or directory"):
+        parse_pipeline(str(tmp_path / "p.yaml"), text)
+    (tmp_path / "schemas").mkdir()
+    record = '{"type": "record", "name": "r", "fields": [{"name": "n", "type": "int"}]}'
+    (tmp_path / "schemas" / "a.avsc").write_text(record)
     table = parse_pipeline(str(tmp_path / "p.yaml"), text).tables[0]
     assert isinstance(table, LandedTable)
     assert table.schema == str(tmp_path / "schemas" / "a.avsc")
