@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 
 from sawlog.client.addresses import parse_addresses
 from sawlog.client.consumer import AT_EARLIEST, AT_LATEST, AtTime, Start
+from sawlog.pipeline.formats import parser
+from sawlog.pipeline.formats.outcome import FormatError
+from sawlog.pipeline.formats.rows import value_schema
 from sawlog.pipeline.landing import nodes
-from sawlog.pipeline.landing.columns import first_columns
+from sawlog.pipeline.landing.columns import first_columns, format_of
 from sawlog.pipeline.landing.config import (
     CHECKPOINTS,
     DEAD_SUFFIX,
@@ -157,12 +160,19 @@ def _landed(entry: Section, name: str, lake: str, directory: Path) -> LandedTabl
 
 
 def _check_columns(entry: Section, table: LandedTable) -> None:
-    """What the schema declares, and that partitions are made of it."""
+    """What the schema declares, that its format has such options, and that partitions are made of
+    what is there.
+    """
     try:
         columns = first_columns(table)
     except LandingFailure as failure:
         entry.problems.add(entry.node_of("schema"), failure.message)
         return
+    try:
+        if table.options:  # else there is nothing to find that would be worth the import
+            parser(format_of(table), value_schema(columns), widen=table.schema == INFER)
+    except FormatError as error:
+        entry.problems.add(entry.node_of("options"), f"options: {error}")
     try:
         with_partitions(columns, [parse_partition(text) for text in table.partition_by])
     except TableError as error:

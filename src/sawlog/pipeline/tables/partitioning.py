@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sawlog.core.config_notices import near_names
 from sawlog.pipeline.tables.errors import NotStorable
 
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
@@ -65,7 +66,8 @@ def with_partitions(schema: pa.Schema, partition_by: Sequence[PartitionBy]) -> p
     for entry in partition_by:
         position = schema.get_field_index(entry.column)
         if position < 0:
-            raise NotStorable(f"there is no column {entry.column!r} to partition by")
+            near = near_names(entry.column, schema.names)
+            raise NotStorable(f"there is no column {entry.column!r} to partition by{near}")
         kind = schema.field(position).type
         if entry.unit is None:
             if pa.types.is_nested(kind) or pa.types.is_binary(kind):
