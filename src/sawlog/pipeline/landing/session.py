@@ -63,9 +63,15 @@ def _build_quietly(pipeline: Pipeline, master: str | None) -> "SparkSession":
         with stderr_aside() as aside:
             return build_session(pipeline, master)
     except PySparkException as error:  # there is no JVM
-        raise SparkDidNotStart(aside.last() or str(error)) from error
+        raise SparkDidNotStart(_without_frames(aside.last()) or str(error)) from error
     except Py4JError as error:  # it does not take the settings
         raise SparkDidNotStart(unwrap(str(error)).message) from error
+
+
+def _without_frames(text: str) -> str:
+    """What a JVM that ended has said, but for where in itself it was."""
+    noise = ("\tat ", "\t... ", "WARNING: Using incubator modules")
+    return "\n".join(line for line in text.splitlines() if not line.startswith(noise))
 
 
 def build_session(

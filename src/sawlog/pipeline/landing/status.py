@@ -79,8 +79,8 @@ def topic_ends(cluster: Cluster, config: LandedTable) -> dict[TopicPartition, in
 
 
 def recent_rate(table: Table) -> float | None:
-    """Rows a second between the first and the last of the newest versions; None where there are
-    not two of them within a few minutes.
+    """Rows a second between the first and the last of the newest versions that brought rows; None
+    where there are not two of them within a few minutes. New columns and merged files bring none.
     """
     newest = table.state.committed_ms
     if newest is None:
@@ -91,7 +91,8 @@ def recent_rate(table: Table) -> float | None:
         told = next((action["commitInfo"] for action in actions if "commitInfo" in action), None)
         if told is None or newest - told["timestamp"] > _RECENT_MS:
             break
-        commits.append((told["timestamp"], sum(_count(action) for action in actions)))
+        if count := sum(_count(action) for action in actions):
+            commits.append((told["timestamp"], count))
     if len(commits) < 2 or commits[0][0] <= commits[-1][0]:
         return None
     rows = sum(count for _, count in commits[:-1])  # how long the first ones took is not known
