@@ -84,13 +84,17 @@ def test_what_cannot_land_is_said_and_does_not_stop_the_others(
     tables = (
         f"  good: {{topic: {topic}, format: json}}\n"
         f"  missing: {{topic: {topic}-missing}}\n"
-        f"  wrong: {{topic: {topic}, format: json, schema: 'id NUMBER'}}\n"
+        f"  wrong: {{topic: {topic}, format: avro, schema: gone.avsc}}\n"
     )
-    outcomes, heard = run_once(spark, pipeline_of(tmp_path, broker.bootstrap, tables))
+    schema = tmp_path / "gone.avsc"
+    schema.write_text('{"type": "record", "name": "r", "fields": [{"name": "n", "type": "int"}]}')
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, tables)
+    schema.unlink()  # after the file was read and found to be right
+    outcomes, heard = run_once(spark, pipeline)
     failures = {outcome.name: outcome.failure for outcome in outcomes}
     assert failures["good"] is None
     assert failures["missing"] is not None
     assert f"there is no topic '{topic}-missing'" in failures["missing"].message
     assert failures["wrong"] is not None
-    assert "NUMBER" in failures["wrong"].message
+    assert "gone.avsc: No such file or directory" in failures["wrong"].message
     assert any(line.startswith("missing: stopped: ") for line in heard.lines)
