@@ -38,13 +38,12 @@ DECOMPRESSED_BYTES = 1 << 28
 SILENCE_MS = 30_000.0
 
 
-def batches(records: int) -> Iterator[bytearray]:
+def batches(records: int, now_ms: int) -> Iterator[bytearray]:
     """Batches of so many records in all: keys, values of 20 to 180 bytes, a header on each tenth.
 
-    They are the same in every run, but for their time.
+    They are the same in every run, but for their time: old ones would not be kept.
     """
     source = random.Random(2011)
-    now_ms = time.time_ns() // 1_000_000  # older ones would not be kept
     made: list[bytearray] = []
     for number in range(records // BATCH_RECORDS):
         if number < DISTINCT_BATCHES:
@@ -63,7 +62,7 @@ def fill(bootstrap: str, topic: str, partitions: int, records: int) -> dict[str,
     with Cluster(bootstrap) as cluster:
         known = cluster.topic(topic)
         connection = cluster.connection(cluster.leader(place(topic, 0)))
-        for number, batch in enumerate(batches(records)):
+        for number, batch in enumerate(batches(records, time.time_ns() // 1_000_000)):
             data = PartitionProduceData(index=number % partitions, records=batch)
             named = TopicProduceData(name=topic, topic_id=known.id, partition_data=[data])
             request = ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[named])
@@ -123,7 +122,7 @@ def decode(records: int) -> dict[str, float]:
     from sawlog.client.arrow import RecordColumns
 
     answer = bytearray()
-    for number, batch in enumerate(batches(ONE_ANSWER)):
+    for number, batch in enumerate(batches(ONE_ANSWER, time.time_ns() // 1_000_000)):
         stamp(memoryview(batch), number * BATCH_RECORDS, 0)
         answer += batch
     taken = RecordColumns(max_bytes=ANSWER_BYTES)

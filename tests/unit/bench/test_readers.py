@@ -14,6 +14,7 @@ from bench.workloads import BY_NAME, Metric
 from sawlog.protocol.records import iterate
 
 WORK = BY_NAME["clients"]
+NOW_MS = 1_700_000_000_000
 
 
 def measured(rate: float) -> Results:
@@ -27,8 +28,8 @@ def measured(rate: float) -> Results:
 
 
 def test_all_read_the_same_records() -> None:
-    found = [bytes(batch) for batch in batches(3 * BATCH_RECORDS)]
-    assert found == [bytes(batch) for batch in batches(3 * BATCH_RECORDS)]
+    found = [bytes(batch) for batch in batches(3 * BATCH_RECORDS, NOW_MS)]
+    assert found == [bytes(batch) for batch in batches(3 * BATCH_RECORDS, NOW_MS)]
     records = [r for batch in found for r in iterate(batch, max_decompressed_bytes=1)]
     assert len(records) == 3 * BATCH_RECORDS
     assert {20 <= len(record.value or b"") <= 180 for record in records} == {True}
