@@ -15,8 +15,8 @@ from support.kafka import KafkaServer, running_kafka
 
 Server = SawlogServer | KafkaServer
 
-SETTINGS = {"log.retention.ms": "-1"}
-"""Tests send records of any time, and those of long ago must stay as well."""
+SETTINGS = {"log.retention.check.interval.ms": str(24 * 60 * 60 * 1000)}
+"""Tests send records of any time, and those of long ago must stay while a test looks at them."""
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from sawlog.client import (
     Producer,
 )
 from sawlog.client.leaders import partition_of
+from sawlog.client.retries import Deadline
 from sawlog.client.streams import Source, Streams
 
 if TYPE_CHECKING:
@@ -114,26 +115,31 @@ def test_streams_of_two_members_share_the_topic(quick_groups, three_partitions) 
     consumers = [Consumer(quick_groups, group=f"group-{topic}") for _ in range(2)]
     changed = threading.Condition()
     readers = [Readers(consumer.message_streams(topic, 2), changed) for consumer in consumers]
-    with Producer(quick_groups) as producer:
-        sent = 0
-        for _ in range(200):
-            for _ in range(10):
-                producer.send(topic, b"%d" % sent, partition=sent % 3)
-                sent += 1
-            producer.flush()
-            if all(any(each.read) for each in readers):
-                break
-        assert all(any(each.read) for each in readers), "both members have a part"
+
+    def both_have_a_part() -> bool:
+        return all(any(each.read) for each in readers)
 
     def have_come() -> int:
         return len({r.value for each in readers for some in each.read for r in some})
 
-    with changed:
-        is_complete = changed.wait_for(lambda: have_come() == sent, GUARD_S)
-    assert is_complete, "a rebalance may bring one twice, and leaves none out"
-    for consumer, each in zip(consumers, readers, strict=True):
-        consumer.close()
-        each.wait()
+    try:
+        give_up, sent = Deadline(GUARD_S * 1_000), 0
+        with Producer(quick_groups) as producer:
+            while not both_have_a_part() and not give_up.has_passed:
+                for _ in range(10):
+                    producer.send(topic, b"%d" % sent, partition=sent % 3)
+                    sent += 1
+                producer.flush()
+                with changed:
+                    changed.wait_for(both_have_a_part, 0.05)
+        assert both_have_a_part()
+        with changed:
+            is_complete = changed.wait_for(lambda: have_come() == sent, GUARD_S)
+        assert is_complete, "a rebalance may bring one twice, and leaves none out"
+    finally:
+        for consumer, each in zip(consumers, readers, strict=True):
+            consumer.close()
+            each.wait()
 
 
 def test_one_consumer_is_read_in_one_way(quick_groups, three_partitions) -> None:
