@@ -9,7 +9,8 @@ import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -27,9 +28,10 @@ def helper(function: Function) -> Function:
     return cast("Function", compiled)
 
 
-def kernel(signature: Any, sources: Iterable[str]) -> Callable[[Function], Function]:
-    """Compiled for this one signature at once, or taken from the cache; runs without the
-    interpreter's lock. `sources` are the files that it and all its helpers and constants are in.
+def kernel(signature: Any, sources: Sequence[str]) -> Callable[[Function], Function]:
+    """Compiled for this one signature at once (None: for its arguments at its first call), or taken
+    from the cache; runs without the interpreter's lock. `sources` are the files that it and all its
+    helpers and constants are in.
 
     NUMBA_CACHE_DIR goes before our own place, which numba is told of for this one call only.
     """
@@ -39,7 +41,7 @@ def kernel(signature: Any, sources: Iterable[str]) -> Callable[[Function], Funct
         try:
             place = Path(configured) if configured else cache_directory()
             if place is not None:
-                _numba.config.CACHE_DIR = os.fspath(place / _digest(sources))
+                _numba.config.CACHE_DIR = os.fspath(place / _digest(tuple(sources)))
                 found = _numba.njit(signature, nogil=True, cache=True)(function)
                 return cast("Function", found)
         except (OSError, RuntimeError):  # not to be written after all, or the source is in a zip
@@ -51,7 +53,8 @@ def kernel(signature: Any, sources: Iterable[str]) -> Callable[[Function], Funct
     return compiled
 
 
-def _digest(sources: Iterable[str]) -> str:
+@cache
+def _digest(sources: tuple[str, ...]) -> str:
     content = b"".join(Path(source).read_bytes() for source in sources)
     return hashlib.sha256(content).hexdigest()[:16]
 

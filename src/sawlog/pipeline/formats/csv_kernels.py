@@ -1,6 +1,7 @@
 """Cuts lines of separated fields apart, compiled, and takes the quotes out of quoted ones."""
 
-from sawlog.pipeline.formats.compiled import LONG, Bytes, Flags, Places, helper, kernel
+from sawlog.client.compiling import helper
+from sawlog.pipeline.formats.compiled import LONG, Bytes, Flags, Places, kernel
 from sawlog.pipeline.formats.json_grammar import (
     ESCAPED,
     MISSING,

@@ -7,7 +7,8 @@ by a negative code. A function gets where to begin and gives where it stopped, w
 
 import numpy as np
 
-from sawlog.pipeline.formats.compiled import LONG, Bytes, helper
+from sawlog.client.compiling import helper
+from sawlog.pipeline.formats.compiled import LONG, Bytes
 
 # Kinds of what a slot holds. A string's begin and end leave its quotes out.
 MISSING, NULL, FALSE, TRUE, INTEGER, BIG_INTEGER, FLOAT = 0, 1, 2, 3, 4, 5, 6

@@ -8,7 +8,8 @@ taken apart by another call, so that each level is one pass over all rows.
 import numpy as np
 import numpy.typing as npt
 
-from sawlog.pipeline.formats.compiled import LONG, Bytes, Flags, Places, helper, kernel
+from sawlog.client.compiling import helper
+from sawlog.pipeline.formats.compiled import LONG, Bytes, Flags, Places, kernel
 from sawlog.pipeline.formats.json_grammar import (
     ARRAY,
     CUT_OFF,

@@ -7,7 +7,8 @@ is exact to the last bit: what cannot be had so by one operation is left to Pyth
 import numpy as np
 import numpy.typing as npt
 
-from sawlog.pipeline.formats.compiled import LONG, Bytes, Flags, Places, helper, kernel
+from sawlog.client.compiling import helper
+from sawlog.pipeline.formats.compiled import LONG, Bytes, Flags, Places, kernel
 from sawlog.pipeline.formats.json_grammar import BIG_INTEGER, ESCAPED, FLOAT, INTEGER, hex4
 
 _POWERS = np.array([10.0**power for power in range(23)])

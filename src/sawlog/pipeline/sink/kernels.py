@@ -4,26 +4,22 @@ What a batch of rows costs is copying its bytes once: no Python object is made f
 write is within `out`, whose room is checked before each record.
 """
 
-import os
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
-from sawlog.client.compiling import cache_directory
+from sawlog.client.compiling import helper, kernel
 from sawlog.pipeline.sink.rows import HeaderPieces as Headers
 from sawlog.pipeline.sink.rows import Pieces
 
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
 types: Any = numba.types  # numba is typed in part only
-_config: Any = numba.config
 
+_SOURCES = (__file__,)
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _WORD = 0xFFFFFFFF
@@ -36,32 +32,7 @@ _PIECES = types.Tuple((_LONGS, _DATA, types.boolean[::1]))
 _HEADERS = types.Tuple((_LONGS, _PIECES, _PIECES))
 
 
-def _helper(function: Function) -> Function:
-    """Compiled into its callers."""
-    return cast("Function", numba.njit(function))
-
-
-def _kernel(signature: Any) -> Callable[[Function], Function]:
-    """Compiled for this one signature, or taken from the cache that the decoding has too."""
-
-    def compiled(function: Function) -> Function:
-        configured = _config.CACHE_DIR
-        place = configured or cache_directory()
-        if place is not None:
-            try:
-                _config.CACHE_DIR = os.fspath(place)
-                found = numba.njit(signature, nogil=True, cache=True)(function)
-                return cast("Function", found)
-            except (OSError, RuntimeError):  # full, or not to be written after all
-                pass
-            finally:
-                _config.CACHE_DIR = configured
-        return cast("Function", numba.njit(signature, nogil=True)(function))
-
-    return compiled
-
-
-@_helper
+@helper
 def _number_size(number: int) -> int:
     """Of a zigzag varint that is not negative."""
     rest = number << 1
@@ -72,7 +43,7 @@ def _number_size(number: int) -> int:
     return size
 
 
-@_helper
+@helper
 def _put_number(out: Bytes, position: int, number: int) -> int:
     rest = number << 1
     while rest > 127:
@@ -83,7 +54,7 @@ def _put_number(out: Bytes, position: int, number: int) -> int:
     return position + 1
 
 
-@_helper
+@helper
 def _piece_size(pieces: Pieces, row: int) -> int:
     """With its length in front; null is a length of -1, which takes one byte."""
     starts, _, there = pieces
@@ -93,7 +64,7 @@ def _piece_size(pieces: Pieces, row: int) -> int:
     return _number_size(length) + length
 
 
-@_helper
+@helper
 def _put_piece(out: Bytes, position: int, pieces: Pieces, row: int) -> int:
     starts, data, there = pieces
     if not there[row]:
@@ -107,7 +78,7 @@ def _put_piece(out: Bytes, position: int, pieces: Pieces, row: int) -> int:
     return position + length
 
 
-@_helper
+@helper
 def _content_size(keys: Pieces, values: Pieces, headers: Headers, row: int) -> int:
     """All of a record but its length and the delta of its offset."""
     lists, names, contents = headers
@@ -118,7 +89,7 @@ def _content_size(keys: Pieces, values: Pieces, headers: Headers, row: int) -> i
     return size
 
 
-@_kernel(_LONGS(_PIECES, _PIECES, _HEADERS))
+@kernel(_LONGS(_PIECES, _PIECES, _HEADERS), _SOURCES)
 def record_sizes(keys: Pieces, values: Pieces, headers: Headers) -> Longs:
     """About what each row takes as a record: for sharing rows among batches."""
     count = len(keys[2])
@@ -128,10 +99,11 @@ def record_sizes(keys: Pieces, values: Pieces, headers: Headers) -> Longs:
     return sizes
 
 
-@_kernel(
+@kernel(
     types.UniTuple(types.int64, 3)(
         _PIECES, _PIECES, _HEADERS, _LONGS, types.int64, _OUT, types.int64
-    )
+    ),
+    _SOURCES,
 )
 def encode_records(
     keys: Pieces, values: Pieces, headers: Headers, rows: Longs, first: int, out: Bytes,
@@ -168,7 +140,7 @@ def encode_records(
     return index, position, 0
 
 
-@_helper
+@helper
 def _murmur2(data: Bytes, first: int, length: int) -> int:
     """As `client.partitioner` has it, on 64 bits that are cut to 32."""
     result = (_SEED ^ length) & _WORD
@@ -192,10 +164,11 @@ def _murmur2(data: Bytes, first: int, length: int) -> int:
     return result ^ (result >> 15)
 
 
-@_kernel(
+@kernel(
     types.UniTuple(types.int64, 2)(
         _PIECES, _LONGS, _LONGS, _LONGS, types.int64, types.UniTuple(types.int64, 2), types.int64
-    )
+    ),
+    _SOURCES,
 )
 def choose_partitions(
     keys: Pieces, sizes: Longs, rows: Longs, chosen: Longs, partition_count: int,
