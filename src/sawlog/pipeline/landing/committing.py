@@ -6,7 +6,6 @@ group's offsets, which nothing depends on. A driver may die between any two: the
 where the table is.
 """
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.dead_letters import commit_dead
 from sawlog.pipeline.landing.fitting import fit
+from sawlog.pipeline.landing.lives import Commits
 from sawlog.pipeline.landing.preparing import Ready
 from sawlog.pipeline.landing.reports import (
     Report,
@@ -49,8 +49,8 @@ class Landed(NamedTuple):
     ends: dict[TopicPartition, int]
 
 
-class Committer:
-    """What `foreachBatch` calls, for one run of one table."""
+class Committer(Commits):
+    """For one run of one table."""
 
     def __init__(
         self,
@@ -60,32 +60,20 @@ class Committer:
         landed: Callable[[Landed], None],
         publish: Callable[[dict[TopicPartition, int]], object],
     ) -> None:
+        super().__init__()
         self._job = job
         self._table = ready.table
         self._dead = ready.dead
         self._replays = ready.replays
         self._landed = landed
         self._publish = publish
-        self._lock = threading.Lock()
-        self._takes_more = True
-        self.failure: BaseException | None = None
-        self.rows = 0
 
-    def __call__(self, frame: "DataFrame", batch_id: int) -> None:  # noqa: ARG002
-        try:
-            began_s = time.monotonic()
-            reports = [read_report(row[0]) for row in frame.collect()]
-            with self._lock:
-                if reports and self._takes_more:
-                    self.commit(frame.sparkSession, reports, began_s)
-        except BaseException as error:
-            self.failure = error
-            raise
-
-    def refuse_more(self) -> None:
-        """Returns when no commit is under way, and none will be."""
-        with self._lock:
-            self._takes_more = False
+    def take(self, frame: "DataFrame", batch_id: int) -> None:  # noqa: ARG002
+        began_s = time.monotonic()
+        reports = [read_report(row[0]) for row in frame.collect()]
+        with self.turn:
+            if reports and self.takes_more:
+                self.commit(frame.sparkSession, reports, began_s)
 
     def commit(
         self, spark: "SparkSession", reports: Sequence[Report], began_s: float

@@ -12,6 +12,7 @@ from sawlog.pipeline.landing.committing import Committer, Landed
 from sawlog.pipeline.landing.config import LandedTable, Pipeline
 from sawlog.pipeline.landing.events import Events
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.lives import Life
 from sawlog.pipeline.landing.preparing import prepare
 from sawlog.pipeline.landing.session import in_own_pool
 from sawlog.pipeline.landing.source import NAME
@@ -22,37 +23,8 @@ from sawlog.pipeline.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 _PREPARE_TIMEOUT_MS = 10_000
-
-
-class LandingRun:
-    """One life of the query. Its checkpoint goes with it: the table knows what it knew."""
-
-    def __init__(
-        self, query: "StreamingQuery", committer: Committer, cluster: Cluster, checkpoint: str
-    ) -> None:
-        self.query = query
-        self._committer = committer
-        self._cluster = cluster
-        self._checkpoint = checkpoint
-
-    @property
-    def failure(self) -> BaseException | None:
-        return self._committer.failure
-
-    @property
-    def rows(self) -> int:
-        return self._committer.rows
-
-    def stop(self) -> None:
-        self._committer.refuse_more()
-        try:
-            self.query.stop()
-        finally:
-            self._cluster.close()
-            shutil.rmtree(self._checkpoint, ignore_errors=True)
 
 
 class LandingStep:
@@ -74,7 +46,7 @@ class LandingStep:
         with self._lock:
             return dict(self._offsets)
 
-    def begin(self, *, once: bool) -> LandingRun:
+    def begin(self, *, once: bool) -> Life:
         config = self._config
         had_table = Table.exists(config.path)
         with Cluster(
@@ -112,7 +84,13 @@ class LandingStep:
         )
         in_own_pool(self._spark, config.name)
         query = (writer.trigger(availableNow=True) if once else writer).start()
-        return LandingRun(query, committer, publishing, checkpoint)
+
+        def ended() -> None:
+            """The checkpoint goes with its life: the table knows what it knew."""
+            publishing.close()
+            shutil.rmtree(checkpoint, ignore_errors=True)
+
+        return Life(query, committer, ended)
 
     def begin_anew(self) -> None:
         """There is nothing to forget: every life begins by what the table tells."""

@@ -7,7 +7,6 @@ checkpoint is gone, or a table that it reads was set back, the query begins anew
 import json
 import os
 import shutil
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from sawlog.pipeline.landing.committing import Landed
 from sawlog.pipeline.landing.config import Pipeline, QueryTable
 from sawlog.pipeline.landing.events import Events
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.lives import Commits, Life
 from sawlog.pipeline.landing.query_tables import (
     Written,
     add_batch,
@@ -28,38 +28,26 @@ from sawlog.pipeline.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 TABLE_SOURCE = "sawlog-table"
 
 
-class QueryCommitter:
-    """What `foreachBatch` calls, for one life of the query."""
+class QueryCommitter(Commits):
+    """For one life of the query."""
 
     def __init__(self, step: "QueryStep", table: Table, query_id: str) -> None:
+        super().__init__()
         self._step = step
         self._table = table
         self._query_id = query_id
-        self._lock = threading.Lock()
-        self._takes_more = True
-        self.failure: BaseException | None = None
-        self.rows = 0
 
-    def __call__(self, frame: "DataFrame", batch_id: int) -> None:
-        try:
-            began_s = time.monotonic()
-            with self._lock:
-                written = self._commit(frame, batch_id) if self._takes_more else None
-            if written is not None:
-                self.rows += written.rows
-                self._step.wrote(written, time.monotonic() - began_s)
-        except BaseException as error:
-            self.failure = error
-            raise
-
-    def refuse_more(self) -> None:
-        with self._lock:
-            self._takes_more = False
+    def take(self, frame: "DataFrame", batch_id: int) -> None:
+        began_s = time.monotonic()
+        with self.turn:
+            written = self._commit(frame, batch_id) if self.takes_more else None
+        if written is not None:
+            self.rows += written.rows
+            self._step.wrote(written, time.monotonic() - began_s)
 
     def _commit(self, frame: "DataFrame", batch_id: int) -> Written | None:
         config = self._step.config
@@ -76,24 +64,6 @@ class QueryCommitter:
         return add_batch(self._table, frame, self._query_id, batch_id, replace=is_new)
 
 
-class QueryRun:
-    def __init__(self, query: "StreamingQuery", committer: QueryCommitter) -> None:
-        self.query = query
-        self._committer = committer
-
-    @property
-    def failure(self) -> BaseException | None:
-        return self._committer.failure
-
-    @property
-    def rows(self) -> int:
-        return self._committer.rows
-
-    def stop(self) -> None:
-        self._committer.refuse_more()
-        self.query.stop()
-
-
 class QueryStep:
     def __init__(
         self, spark: "SparkSession", pipeline: Pipeline, config: QueryTable, events: Events
@@ -107,7 +77,7 @@ class QueryStep:
     def name(self) -> str:
         return self.config.name
 
-    def begin(self, *, once: bool) -> QueryRun:
+    def begin(self, *, once: bool) -> Life:
         config = self.config
         frame = self._frame()
         schema = arrow_schema(frame)
@@ -133,7 +103,7 @@ class QueryStep:
             query = writer.trigger(**trigger).start()
         except Exception as error:
             raise self._explained(error) from error
-        return QueryRun(query, committer)
+        return Life(query, committer)
 
     def wrote(self, written: Written, seconds: float) -> None:
         landed = Landed(
