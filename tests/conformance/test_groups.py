@@ -318,8 +318,12 @@ def test_who_keeps_a_partition_does_not_stop_reading_it(library, group_of, topic
         group.add("anna")
         group.wait_for_shares(PARTITIONS)
         group.journal.wait_until(lambda events: len(read_offsets(events)) == PARTITIONS)
+        before = {each: len(read) for each, read in read_offsets(group.events).items()}
         group.add("ben")
         kept = group.wait_for_shares(3, 3)["anna"]
+        group.journal.wait_until(
+            lambda events: all(len(read_offsets(events)[each]) > before[each] for each in kept)
+        )
     events = group.events
     came = next(place for place, event in enumerate(events) if event[1:3] == ("ben", JOINED))
     round_of_it = [event for event in events[came:] if event.member == "anna"]
@@ -327,18 +331,11 @@ def test_who_keeps_a_partition_does_not_stop_reading_it(library, group_of, topic
         each for event in round_of_it if event.what in (REVOKED, LOST) for each in event.partitions
     }
     assert given_up == set(range(PARTITIONS)) - kept
-    until = next(
-        event.at
-        for event in events
-        if event.member == "ben" and event.what == ASSIGNED and event.partitions
-    )
-    read = {
-        each
-        for event in round_of_it
-        if event.what == READ and event.at < until
-        for each in event.partitions
-    }
-    assert read >= kept, "read on while the group changed"
+    through = read_offsets(events, "anna")
+    assert all(
+        through[each] == list(range(len(through[each]))) and len(through[each]) > before[each]
+        for each in kept
+    ), "read each record once, from before the change to after it"
     group.end()
     group.check()
 
