@@ -49,6 +49,14 @@ class Follower:
         self._log = Log(self._storage)
         self._skip_changes = skip_changes
         self._whole: tuple[int, list[AddedFile]] | None = None
+        self._table_id: str | None = None
+
+    @property
+    def table_id(self) -> str:
+        """By it a table is told from one that was made anew in its place."""
+        if self._table_id is None:
+            self._table_id = str(self._log.state().metadata["id"])
+        return self._table_id
 
     def everything(self) -> Position:
         """Where one begins who wants the whole table."""
@@ -149,6 +157,12 @@ class Follower:
                 f"version {version} of {self._storage.root} was cleaned away before the stream"
                 f" read it (the table is at {newest}): begin anew with another checkpoint, and keep"
                 " the log longer (delta.logRetentionDuration)"
+            )
+        if newest < version - 1:
+            raise TableError(
+                f"version {version - 1} of {self._storage.root} was read by the stream, and the"
+                f" table is at {newest}: it was made anew, or is an older copy; begin anew with"
+                " another checkpoint"
             )
 
 

@@ -179,7 +179,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._initial = Position(self._options.starting_version, 0)
             else:
                 self._initial = self._follower.everything()
-        return {**self._initial.to_json(), "initial": True}
+        return {**self._written(self._initial), "initial": True}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadAllAvailable()
@@ -188,7 +188,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._follower.newest()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
-        begun = Position.from_json(start)
+        begun = self._read_position(start)
         end = self._follower.advance(
             begun,
             max_files=self._options.max_files,
@@ -198,13 +198,27 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if end == begun:
             return start
         began = {"began": begun.to_json()} if start.get("initial") else {}
-        return {**end.to_json(), **began}
+        return {**self._written(end), **began}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        begun = Position.from_json(end.get("began", start))
-        files = self._follower.between(begun, Position.from_json(end))
+        last = self._read_position(end)
+        files = self._follower.between(Position.from_json(end.get("began", start)), last)
         return _tasks(Storage(self._options.path).root, files, self._schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Files)
         return _read(partition)
+
+    def _written(self, position: Position) -> dict[str, Any]:
+        return {**position.to_json(), "table": self._follower.table_id}
+
+    def _read_position(self, written: Mapping[str, Any]) -> Position:
+        """TableError where it is one in another table, which means nothing in this."""
+        position = Position.from_json(written)
+        if written.get("table") != self._follower.table_id:
+            raise TableError(
+                f"version {position.version} of {self._options.path}, where the stream is, is one"
+                " of another table, and this was made anew in its place; begin anew with another"
+                " checkpoint"
+            )
+        return position

@@ -1,8 +1,10 @@
 """Every row that is added is seen once, in batches of any size, also after a restart."""
 
+import shutil
 from pathlib import Path
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from sawlog.pipeline.tables.compaction import compact
 from sawlog.pipeline.tables.errors import TableError
@@ -10,6 +12,7 @@ from sawlog.pipeline.tables.files import on_disk
 from sawlog.pipeline.tables.following import Follower, Position, TakenOut
 from sawlog.pipeline.tables.rewinding import rewind
 from sawlog.pipeline.tables.scanning import scan_file
+from sawlog.pipeline.tables.spark_source import TableOptions, TableStreamReader
 from sawlog.pipeline.tables.storage import LOG
 from sawlog.pipeline.tables.table import Table
 from support.tables import PIPELINE, at, land, new_table
@@ -149,3 +152,37 @@ def test_partition_columns_come_from_the_log(tmp_path: Path) -> None:
             assert batch.schema.equals(table.schema)
             found += [(str(row["timestamp_date"]), row["topic"]) for row in batch.to_pylist()]
     assert sorted(found) == [(f"1970-01-0{day}", "access") for day in (1, 2, 3)]
+
+
+def test_a_table_that_is_behind_its_follower_is_not_waited_for(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    for number in range(4):
+        land(table, 0, number, number + 1)
+    start = Follower(table.path).newest()
+    shutil.rmtree(table.path)
+    land(new_table(tmp_path / "t"), 0, 0, 1)
+    with pytest.raises(TableError, match="version 4 of .* was read .* the table is at 1"):
+        Follower(table.path).advance(start)
+
+
+def test_a_position_in_a_table_means_nothing_in_one_made_anew_in_its_place(
+    tmp_path: Path,
+) -> None:
+    table = new_table(tmp_path / "t")
+    land(table, 0, 0, 1)
+    start = reader_of(table).initialOffset()
+    end = reader_of(table).latestOffset(start, ReadAllAvailable())
+    assert len(reader_of(table).partitions(start, end)) == 1
+    shutil.rmtree(table.path)
+    anew = new_table(tmp_path / "t")
+    for number in range(4):
+        land(anew, 0, number, number + 1)
+    with pytest.raises(TableError, match="version 2 of .* is one of another table"):
+        reader_of(anew).latestOffset(end, ReadAllAvailable())
+    with pytest.raises(TableError, match="version 2 of .* is one of another table"):
+        reader_of(anew).partitions(start, end)
+
+
+def reader_of(table: Table) -> TableStreamReader:
+    """As after a restart."""
+    return TableStreamReader(TableOptions({"path": table.path}), table.schema)
