@@ -23,8 +23,12 @@ _numba: Any = numba  # typed by half
 
 
 def helper(function: Function) -> Function:
-    """Compiled into its callers, without what Python would need to call it."""
-    compiled = _numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    """Compiled into the body of its callers, without what Python would need to call it. It can
+    make no arrays, and need not count who uses those that it is given: a call that does so costs
+    more than most helpers do.
+    """
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    compiled = _numba.njit(nogil=True, forceinline=True, _nrt=False, **options)(function)
     return cast("Function", compiled)
 
 

@@ -52,7 +52,8 @@ def value_schema(table: pa.Schema, partition_columns: tuple[str, ...] = ()) -> p
 
 def assemble(topic: str, partition: int, chunk: pa.RecordBatch, parsed: Parsed) -> pa.RecordBatch:
     """The rows of a table: those records of the chunk that were kept, with their own columns."""
-    kept = chunk if parsed.kept is None else chunk.take(parsed.kept)
+    own = chunk.select([name for name in chunk.schema.names if name in RECORD.names])
+    kept = own if parsed.kept is None else own.take(parsed.kept)
     rows = parsed.rows
     columns = [*_own(topic, partition, kept), *rows.columns]
     schema = pa.schema([*RECORD, *rows.schema])
