@@ -130,3 +130,28 @@ def exit_by(outcomes: "list[Outcome]") -> None:
     if failures:
         unreachable = all(failure.kind is Kind.UNREACHABLE for failure in failures)
         click.get_current_context().exit(NO_BROKER if unreachable else FAILED)
+
+
+class Troubles:
+    """What is wrong with one table is told in a line, and is no reason to leave out the others."""
+
+    def __init__(self) -> None:
+        self._were_any = False
+
+    @contextmanager
+    def of(self, table: str) -> Iterator[None]:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        from sawlog.pipeline.landing.failures import classify
+        from sawlog.pipeline.tables.errors import TableError
+
+        try:
+            yield
+        except (TableError, OSError, PySparkException, Py4JError) as error:
+            note(f"{table}: {classify(error).message}")
+            self._were_any = True
+
+    def exit_if_any(self) -> None:
+        if self._were_any:
+            click.get_current_context().exit(FAILED)

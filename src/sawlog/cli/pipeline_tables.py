@@ -13,6 +13,7 @@ from sawlog.cli.failures import FAILED, NO_BROKER
 from sawlog.cli.options import json_option
 from sawlog.cli.output import counted, note, print_json, print_table
 from sawlog.cli.pipeline_calls import (
+    Troubles,
     exit_by,
     file_argument,
     load,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from sawlog.pipeline.landing.config import LandedTable, Pipeline
     from sawlog.pipeline.landing.replaying import From
     from sawlog.pipeline.landing.status import TableStatus
+    from sawlog.pipeline.tables.compaction import Compacted
 
 _TIMEOUT_MS = 5_000
 _DEFAULT_FILE = "pipeline.yaml"
@@ -81,18 +83,22 @@ def status(file: str, as_json: bool) -> None:
 
     wanted = load(file)
     found = []
+    troubles = Troubles()
     with _cluster(wanted) as cluster:
         for table in wanted.tables:
             ends = topic_ends(cluster, table) if isinstance(table, LandedTable) else None
-            found.append(status_of(table, ends))
+            with troubles.of(table.name):
+                found.append(status_of(table, ends))
     if as_json:
         print_json([_as_json(entry) for entry in found])
+        troubles.exit_if_any()
         return
     columns = ("table", "topic", "offset", "lag", "rows", "rows/s", "last commit", "version",
                "files", "small", "MB", "dead letters")  # fmt: skip
     texts = ("table", "topic", "last commit")
     numbers = [column for column in columns if column not in texts]
     print_table(columns, [_row(entry) for entry in found], numbers=numbers)
+    troubles.exit_if_any()
 
 
 def _row(entry: "TableStatus") -> tuple[Any, ...]:
@@ -157,6 +163,7 @@ def compact(what: str, target: str, master: str | None, verbose: bool) -> None:
     try:
         from sawlog.pipeline.landing.nodes import parse_size
         from sawlog.pipeline.tables.compaction import compact as merge
+        from sawlog.pipeline.tables.compaction import plan
         from sawlog.pipeline.tables.table import Table
     except ImportError as error:
         raise missing(error) from None
@@ -166,15 +173,28 @@ def compact(what: str, target: str, master: str | None, verbose: bool) -> None:
         raise click.UsageError(f"--target: {error}") from None
     wanted, paths = _places(what)
     require_spark()
-    with started(wanted, master, verbose=verbose) as spark:
-        for name, path in paths:
+    troubles = Troubles()
+    waiting = []  # Spark is not started for what needs none
+    for name, path in paths:
+        with troubles.of(name):
             if not Table.exists(path):
                 note(f"{name}: is not there yet")
-                continue
-            done = merge(spark, path, target_bytes)
-            text = f"{counted(done.files_before, 'file')} became {done.files_after}"
-            lost = f", {counted(done.overtaken, 'group')} left: others changed them meanwhile"
-            note(f"{name}: {text}{lost if done.overtaken else ''}")
+            elif not plan(Table.open(path).files(), target_bytes):
+                note(f"{name}: there is nothing to merge")
+            else:
+                waiting.append((name, path))
+    if waiting:
+        with started(wanted, master, verbose=verbose) as spark:
+            for name, path in waiting:
+                with troubles.of(name):
+                    note(f"{name}: {_merged(merge(spark, path, target_bytes))}")
+    troubles.exit_if_any()
+
+
+def _merged(done: "Compacted") -> str:
+    text = f"{counted(done.files_before, 'file')} became {done.files_after}"
+    lost = f", {counted(done.overtaken, 'group')} left: others changed them meanwhile"
+    return f"{text}{lost if done.overtaken else ''}"
 
 
 def _places(what: str) -> "tuple[Pipeline, list[tuple[str, str]]]":
@@ -191,7 +211,7 @@ def _places(what: str) -> "tuple[Pipeline, list[tuple[str, str]]]":
 
 
 class ReplayFrom(click.ParamType["From"]):
-    """`earliest`, `17`, `0:17,1:20`, `2025-01-31T12:00`, `15m` (ago)."""
+    """`17`, `0:17,1:20`, `2025-01-31T12:00`, `15m` (ago), `1738324800000`."""
 
     name = "from"
 
@@ -204,8 +224,15 @@ class ReplayFrom(click.ParamType["From"]):
             return AtOffset(int(value))
         if _OFFSETS.fullmatch(value):
             pairs = [pair.split(":") for pair in value.split(",")]
-            return {int(index): int(offset) for index, offset in pairs}
-        found: AtTime = TimePoint().convert(value, param, ctx)
+            offsets = {int(index): int(offset) for index, offset in pairs}
+            if len(offsets) < len(pairs):
+                self.fail(f"{value!r} names a partition twice", param, ctx)
+            return offsets
+        try:
+            found: AtTime = TimePoint().convert(value, param, ctx)
+        except click.BadParameter as error:
+            self.fail(f"{error.message}, an offset (17), one for each partition (0:17,1:20)",
+                      param, ctx)  # fmt: skip
         return found
 
 
@@ -240,9 +267,11 @@ def replay(
     """
     wanted = load(file)
     config = _landed(wanted, table)
+    if into is not None:
+        _check_new(wanted, into)
     require_spark()
     from sawlog.cli.pipeline_progress import watching
-    from sawlog.pipeline.landing.failures import LandingFailure
+    from sawlog.pipeline.landing.failures import LandingFailure, classify
     from sawlog.pipeline.landing.replaying import (
         BadStart,
         create_replayed,
@@ -251,6 +280,7 @@ def replay(
         set_back,
     )
     from sawlog.pipeline.landing.whole import run_pipeline
+    from sawlog.pipeline.tables.errors import TableError
 
     try:
         with _cluster(wanted) as cluster:
@@ -264,8 +294,8 @@ def replay(
                 create_replayed(cluster, config, starts)
     except BadStart as error:
         raise click.UsageError(f"--from: {error}") from None
-    except LandingFailure as failure:
-        raise click.ClickException(failure.message) from None
+    except (LandingFailure, TableError) as error:
+        raise click.ClickException(classify(error).message) from None
     only = replace(wanted, tables=(config,))
     with (
         started(only, master, verbose=verbose) as spark,
@@ -274,6 +304,20 @@ def replay(
     ):
         outcomes = run_pipeline(spark, only, events, stop, once=True)
     exit_by(outcomes)
+    if stop.is_set():
+        note(f"{config.name}: not all has landed yet; a run goes on, or the same replay again")
+        raise click.Abort
+
+
+def _check_new(wanted: "Pipeline", name: str) -> None:
+    from sawlog.pipeline.landing.reading import check_name
+
+    try:
+        check_name(name)
+    except ValueError as error:
+        raise click.UsageError(f"--into: {error}") from None
+    if name.lower() in (table.name.lower() for table in wanted.tables):
+        raise click.UsageError(f"--into: {wanted.file} has a table {name!r}; choose a new name")
 
 
 def _landed(wanted: "Pipeline", name: str) -> "LandedTable":

@@ -11,6 +11,7 @@ from sawlog.cli.pipeline_tables import ReplayFrom, _row
 from sawlog.client.consumer import AtOffset, AtTime
 from sawlog.pipeline.landing.committing import Landed
 from sawlog.pipeline.landing.status import TableStatus
+from support.tables import land, new_table
 
 HEAD = "brokers: 127.0.0.1:1\nlake: ./lake\ntables:\n"
 BATCH = Landed(7, 1_000, 5, 2_000_000, 2, 500_000, 0.5, {})
@@ -119,8 +120,62 @@ def test_a_replay_begins_at_offsets_or_a_time() -> None:
     assert kind.convert("17", None, None) == AtOffset(17)
     assert kind.convert("0:17,2:20", None, None) == {0: 17, 2: 20}
     assert kind.convert("1970-01-01T00:00:01Z", None, None) == AtTime(1_000)
-    with pytest.raises(BadParameter):
+    with pytest.raises(BadParameter, match=r"a time ago .*, an offset .*, one for each partition"):
         kind.convert("0:17,2", None, None)
+    with pytest.raises(BadParameter, match="'0:17,0:20' names a partition twice"):
+        kind.convert("0:17,0:20", None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("../t", "is no name for a table"),
+        ("", "is no name for a table"),
+        ("t__dead", "is no name for a table"),
+        ("_checkpoints", "checkpoints of queries lie there"),
+        ("Access", "has a table 'Access'; choose a new name"),
+    ],
+)
+def test_a_replay_goes_into_a_table_of_the_lake_that_the_file_has_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, reason: str
+) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(f"{HEAD}  access: {{topic: a}}\n")
+    call = ["pipeline", "replay", "access", "--from", "0", "--into", name, "-f", str(file)]
+    assert run(call) == 2
+    assert reason in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("command", ["status", "compact"])
+def test_a_damaged_table_is_told_of_and_does_not_hide_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(f"{HEAD}  bad: {{topic: a}}\n  good: {{topic: b}}\n")
+    for name in ("bad", "good"):
+        new_table(tmp_path / "lake" / name)
+    (tmp_path / "lake" / "bad" / "_delta_log" / f"{1:020}.json").write_text("not JSON")
+    assert run(["pipeline", command, str(file)]) == 1
+    told = capsys.readouterr()
+    assert "bad: " in told.err
+    assert f"{1:020}.json is not a log entry" in told.err
+    assert "good" in told.out + told.err
+
+
+def test_where_there_is_nothing_to_merge_spark_is_not_started(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(f"{HEAD}  some: {{topic: a}}\n  none: {{topic: b}}\n")
+    land(new_table(tmp_path / "lake" / "some"), 0, 0, 10)
+    assert run(["pipeline", "compact", str(file)]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "some: there is nothing to merge",
+        "none: is not there yet",
+        "some, dead letters: is not there yet",
+        "none, dead letters: is not there yet",
+    ]
 
 
 def test_a_batch_is_one_line() -> None:

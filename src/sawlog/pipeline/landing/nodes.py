@@ -118,7 +118,8 @@ def parse(file: str, text: str) -> tuple[Problems, yaml.MappingNode]:
         line = 1 if mark is None else mark.line + 1
         raise BadPipelineFile(f"{file}:{line}: this is no YAML: {error.problem}") from None
     except (yaml.YAMLError, RecursionError) as error:
-        raise BadPipelineFile(f"{file}:1: this is no YAML: {error}") from None
+        reason = " ".join(str(error).split())
+        raise BadPipelineFile(f"{file}:1: this is no YAML: {reason}") from None
     if not isinstance(node, yaml.MappingNode):
         found = "nothing" if node is None else kind(node)
         raise BadPipelineFile(f"{file}:1: expected the keys brokers, lake and tables, not {found}")

@@ -71,7 +71,7 @@ def parse_pipeline(file: str, content: str) -> Pipeline:
 
 
 def _place(directory: Path, place: str) -> str:
-    return str((directory / place).resolve())
+    return str((directory / Path(place).expanduser()).resolve())
 
 
 def _directory(node: "yaml.Node") -> str:
@@ -107,16 +107,25 @@ def _tables(problems: Problems, top: Section, lake: str, directory: Path) -> lis
         problems.add(section.node, "tables: there is none")
     tables: list[Table] = []
     for name in names:
-        if not _TABLE_NAME.fullmatch(name) or name.endswith(DEAD_SUFFIX):
-            problems.add(
-                section.node_of(name),
-                f"{name!r} is no name for a table: letters, digits and '_', no digit first, and"
-                f" not {DEAD_SUFFIX!r} at the end, which is for dead letters",
-            )
+        try:
+            check_name(name)
+        except ValueError as error:
+            problems.add(section.node_of(name), str(error))
         entry = section.section(name)
         if entry is not None:
             tables.append(_table(entry, name, lake, directory, names))
     return tables
+
+
+def check_name(name: str) -> None:
+    """ValueError where no table can be called so."""
+    if not _TABLE_NAME.fullmatch(name) or name.lower().endswith(DEAD_SUFFIX):
+        raise ValueError(
+            f"{name!r} is no name for a table: letters, digits and '_', no digit first, and"
+            f" not {DEAD_SUFFIX!r} at the end, which is for dead letters"
+        )
+    if name.lower() == CHECKPOINTS:
+        raise ValueError(f"{name!r} is no name for a table: checkpoints of queries lie there")
 
 
 def _table(entry: Section, name: str, lake: str, directory: Path, names: Sequence[str]) -> Table:

@@ -209,3 +209,17 @@ def test_a_query_knows_the_tables_that_it_names() -> None:
 )
 def test_a_name_is_found_as_a_word(sql: str, is_there: bool) -> None:
     assert names_in(sql, "access") is is_there
+
+
+def test_a_place_may_be_in_somebodys_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/somewhere")
+    text = HEAD.replace("./lake", "~/lake") + "  t: {topic: a}\n"
+    assert parse_pipeline("p.yaml", text).lake == "/somewhere/lake"
+
+
+def test_no_table_lies_where_checkpoints_do() -> None:
+    assert "checkpoints of queries" in refusal(f"{HEAD}  _checkpoints: {{topic: a}}\n")
+
+
+def test_what_is_no_text_is_one_problem() -> None:
+    assert len(refusal("\0\0").splitlines()) == 1

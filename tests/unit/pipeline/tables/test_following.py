@@ -161,7 +161,7 @@ def test_a_table_that_is_behind_its_follower_is_not_waited_for(tmp_path: Path) -
     start = Follower(table.path).newest()
     shutil.rmtree(table.path)
     land(new_table(tmp_path / "t"), 0, 0, 1)
-    with pytest.raises(TableError, match="version 4 of .* was read .* the table is at 1"):
+    with pytest.raises(TableError, match=r"version 4 of .* was read .* the table is at 1"):
         Follower(table.path).advance(start)
 
 
@@ -177,9 +177,9 @@ def test_a_position_in_a_table_means_nothing_in_one_made_anew_in_its_place(
     anew = new_table(tmp_path / "t")
     for number in range(4):
         land(anew, 0, number, number + 1)
-    with pytest.raises(TableError, match="version 2 of .* is one of another table"):
+    with pytest.raises(TableError, match=r"version 2 of .* is one of another table"):
         reader_of(anew).latestOffset(end, ReadAllAvailable())
-    with pytest.raises(TableError, match="version 2 of .* is one of another table"):
+    with pytest.raises(TableError, match=r"version 2 of .* is one of another table"):
         reader_of(anew).partitions(start, end)
 
 
