@@ -1,8 +1,8 @@
 """How loops over bytes are compiled: by numba, once for a machine, and kept for the next process.
 
 The code is kept where only its owner can write, under a name made from all sources that it was
-compiled from: numba itself looks at a function's own file only. Where it cannot be kept, each
-process compiles for itself. Importing this imports numba.
+compiled from, this one among them: numba itself looks at a function's own file only. Where it
+cannot be kept, each process compiles for itself. Importing this imports numba.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ def kernel(signature: Any, sources: Sequence[str]) -> Callable[[Function], Funct
 
 @cache
 def _digest(sources: tuple[str, ...]) -> str:
-    content = b"".join(Path(source).read_bytes() for source in sources)
+    content = b"".join(Path(source).read_bytes() for source in (__file__, *sources))
     return hashlib.sha256(content).hexdigest()[:16]
 
 
