@@ -110,6 +110,7 @@ def test_writers_that_are_killed_over_and_over(tmp_path: Path, random_seed: int)
             victim = choice.randrange(len(workers))
             try:
                 workers[victim].wait(choice.uniform(0.2, 1.5))
+                finish(workers[victim])
             except subprocess.TimeoutExpired:
                 workers[victim].send_signal(signal.SIGKILL)
                 workers[victim].communicate(timeout=30)
