@@ -3,14 +3,11 @@
 import click
 
 from sawlog.cli.pipeline_calls import (
-    exit_by,
     file_argument,
+    land,
     load,
     master_option,
     require_lake,
-    require_spark,
-    started,
-    stopping,
     verbose_option,
 )
 from sawlog.cli.pipeline_tables import check, compact, replay, status
@@ -39,17 +36,6 @@ def run(file: str, once: bool, master: str | None, verbose: bool) -> None:
     """
     wanted = load(file)
     require_lake(wanted)
-    require_spark()
-    from sawlog.cli.pipeline_progress import watching
-    from sawlog.pipeline.landing.whole import run_pipeline
-
-    # Spark listens for Ctrl-C itself: the session comes first.
-    with (
-        started(wanted, master, verbose=verbose) as spark,
-        stopping() as stop,
-        watching(wanted) as events,
-    ):
-        outcomes = run_pipeline(spark, wanted, events, stop, once=once)
-    exit_by(outcomes)
-    if once and stop.is_set():
+    was_stopped = land(wanted, master, once=once, verbose=verbose)
+    if once and was_stopped:
         raise click.Abort

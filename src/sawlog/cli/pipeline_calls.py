@@ -30,6 +30,10 @@ verbose_option = click.option(
 )
 
 
+class SparkIsGone(click.ClickException):
+    """Its JVM ended before we did."""
+
+
 class WrongFile(click.ClickException):
     """The call names a file that is not as it must be: nothing was done."""
 
@@ -86,7 +90,7 @@ def require_spark() -> None:
 @contextmanager
 def started(pipeline: "Pipeline", master: str | None, *, verbose: bool) -> "Iterator[SparkSession]":
     """A Spark session; it takes some seconds, and whoever waits is told for what."""
-    from sawlog.pipeline.landing.session import SparkDidNotStart, session
+    from sawlog.pipeline.landing.session import SparkDidNotStart, SparkEnded, session
 
     note("starting Spark ...")
     try:
@@ -97,12 +101,35 @@ def started(pipeline: "Pipeline", master: str | None, *, verbose: bool) -> "Iter
             "Spark did not start. It needs Java 17 (JAVA_HOME, or java in the PATH), and a master"
             f" and settings that it knows; it said:\n{error}"
         ) from None
+    except SparkEnded as error:
+        raise SparkIsGone(str(error)) from None
+
+
+def land(wanted: "Pipeline", master: str | None, *, once: bool, verbose: bool) -> bool:
+    """Lands the tables, exits by what became of them, and tells whether somebody stopped it."""
+    require_spark()
+    from sawlog.cli.pipeline_progress import watching
+    from sawlog.pipeline.landing.whole import run_pipeline
+
+    stop = threading.Event()
+    outcomes: list[Outcome] = []
+    try:
+        with (
+            started(wanted, master, verbose=verbose) as spark,
+            stopping(stop),  # Spark listens for Ctrl-C itself: the session comes first
+            watching(wanted) as events,
+        ):
+            outcomes = run_pipeline(spark, wanted, events, stop, once=once)
+    except SparkIsGone:
+        if not stop.is_set():  # else its JVM heard the same signal, and was faster
+            raise
+    exit_by(outcomes)
+    return stop.is_set()
 
 
 @contextmanager
-def stopping() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set. A second Ctrl-C does not wait any longer."""
-    stop = threading.Event()
+def stopping(stop: threading.Event) -> Iterator[None]:
+    """Ctrl-C and SIGTERM set the event. A second Ctrl-C does not wait any longer."""
     before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
 
     def stopped(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
@@ -115,7 +142,7 @@ def stopping() -> Iterator[threading.Event]:
     for sign in before:
         signal.signal(sign, stopped)
     try:
-        yield stop
+        yield
     finally:
         for sign, handler in before.items():
             with suppress(TypeError):  # one that was not set from Python
@@ -135,20 +162,19 @@ def exit_by(outcomes: "list[Outcome]") -> None:
 class Troubles:
     """What is wrong with one table is told in a line, and is no reason to leave out the others."""
 
-    def __init__(self) -> None:
+    def __init__(self, *more: type[Exception]) -> None:
+        self._more = more
         self._were_any = False
 
     @contextmanager
     def of(self, table: str) -> Iterator[None]:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
         from sawlog.pipeline.landing.failures import classify
         from sawlog.pipeline.tables.errors import TableError
 
+        kinds: tuple[type[Exception], ...] = (TableError, OSError, *self._more)
         try:
             yield
-        except (TableError, OSError, PySparkException, Py4JError) as error:
+        except kinds as error:
             note(f"{table}: {classify(error).message}")
             self._were_any = True
 

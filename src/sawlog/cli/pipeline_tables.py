@@ -14,14 +14,13 @@ from sawlog.cli.options import json_option
 from sawlog.cli.output import counted, note, print_json, print_table
 from sawlog.cli.pipeline_calls import (
     Troubles,
-    exit_by,
     file_argument,
+    land,
     load,
     master_option,
     missing,
     require_spark,
     started,
-    stopping,
     verbose_option,
 )
 from sawlog.cli.starts import TimePoint
@@ -173,7 +172,10 @@ def compact(what: str, target: str, master: str | None, verbose: bool) -> None:
         raise click.UsageError(f"--target: {error}") from None
     wanted, paths = _places(what)
     require_spark()
-    troubles = Troubles()
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    troubles = Troubles(PySparkException, Py4JError)
     waiting = []  # Spark is not started for what needs none
     for name, path in paths:
         with troubles.of(name):
@@ -270,7 +272,6 @@ def replay(
     if into is not None:
         _check_new(wanted, into)
     require_spark()
-    from sawlog.cli.pipeline_progress import watching
     from sawlog.pipeline.landing.failures import LandingFailure, classify
     from sawlog.pipeline.landing.replaying import (
         BadStart,
@@ -279,7 +280,6 @@ def replay(
         resolve,
         set_back,
     )
-    from sawlog.pipeline.landing.whole import run_pipeline
     from sawlog.pipeline.tables.errors import TableError
 
     try:
@@ -297,14 +297,7 @@ def replay(
     except (LandingFailure, TableError) as error:
         raise click.ClickException(classify(error).message) from None
     only = replace(wanted, tables=(config,))
-    with (
-        started(only, master, verbose=verbose) as spark,
-        stopping() as stop,
-        watching(only) as events,
-    ):
-        outcomes = run_pipeline(spark, only, events, stop, once=True)
-    exit_by(outcomes)
-    if stop.is_set():
+    if land(only, master, once=True, verbose=verbose):
         note(f"{config.name}: not all has landed yet; a run goes on, or the same replay again")
         raise click.Abort
 

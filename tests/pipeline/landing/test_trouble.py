@@ -12,7 +12,7 @@ from sawlog.client.leaders import partition_of
 from sawlog.pipeline.landing.config import Pipeline
 from sawlog.pipeline.landing.reading import read_pipeline
 from support.broker import SawlogServer, running_sawlog
-from support.drivers import driving, run_to_the_end, version_of, wait_until
+from support.drivers import driving, kill_all, run_to_the_end, version_of, wait_until
 from support.landing import create_topic, pipeline_file, records_of, rows_of, send, values_in
 from support.process import ServerProcess
 from support.programs import require_java
@@ -72,6 +72,29 @@ def test_records_that_retention_took_stop_the_table_with_their_offsets(
         driver.wait_for_line(r"t-0 no longer has all of the offsets 2 to 5: it begins at 4")
         assert driver.wait() == 1
     assert [value for _, value in values_in(pipeline.landed[0].path)] == [b"a", b"b"]
+
+
+def test_a_signal_that_all_processes_get_ends_a_landing_as_well_as_one_to_itself(
+    server: SawlogServer, tmp_path: Path
+) -> None:
+    """As systemd sends it: Spark's JVM ends first."""
+    create_topic(server.bootstrap, "t", 1)
+    send(server.bootstrap, "t", [b"a", b"b"])
+    file, pipeline = pipeline_at(tmp_path, server, "  t: {topic: t, commit: {every: 100ms}}\n")
+    (table,) = pipeline.landed
+    with driving(file) as driver:
+        wait_until(lambda: version_of(table.path) >= 1, driver)
+        for process in driver.below("java"):
+            process.terminate()
+        assert driver.terminate() == 0, driver.output
+    assert "Traceback" not in driver.output
+    with driving(file) as driver:
+        driver.wait_for_line("starting Spark")
+        send(server.bootstrap, "t", [b"c"])
+        wait_until(lambda: len(values_in(table.path)) == 3, driver)
+        kill_all(driver.below("java"))
+        driver.wait_for_line("Spark's JVM has ended, .*; what has landed is safe")
+        assert driver.wait() == 1, driver.output
 
 
 def test_a_replay_beside_a_running_landing_neither_loses_nor_doubles(

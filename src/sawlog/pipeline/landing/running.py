@@ -8,7 +8,10 @@ import math
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from py4j.protocol import Py4JNetworkError
 
 from sawlog.pipeline.landing.deciding import GiveUp, Tries
 from sawlog.pipeline.landing.events import Events
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _LOOK_S = 0.1
+SPARK_IS_GONE = (Py4JNetworkError, ConnectionRefusedError)
+"""What a call of Spark's raises when its JVM has ended; no table can go on then."""
 
 
 class Run(Protocol):
@@ -91,6 +96,8 @@ class Supervised:
     def _begin(self, now_s: float) -> None:
         try:
             self._run = self._step.begin(once=self._once)
+        except SPARK_IS_GONE:
+            raise
         except Exception as error:
             self._failed(classify(error), now_s)
 
@@ -146,12 +153,11 @@ def run_steps(
 ) -> list[Outcome]:
     """Until all have an outcome, or `stop` is set: then every query is ended well."""
     tables = [Supervised(step, events, once=once) for step in steps]
-    try:
+    with ExitStack() as ends:
+        for table in reversed(tables):
+            ends.callback(table.stop)
         while not stop.is_set() and any(table.outcome is None for table in tables):
             for table in tables:
                 table.look(time.monotonic())
             stop.wait(_LOOK_S)
-    finally:
-        for table in tables:
-            table.stop()
     return [table.outcome for table in tables if table.outcome is not None]

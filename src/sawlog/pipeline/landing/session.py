@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from sawlog.pipeline.landing.aside import stderr_aside
 from sawlog.pipeline.landing.config import Pipeline
 from sawlog.pipeline.landing.failures import unwrap
+from sawlog.pipeline.landing.running import SPARK_IS_GONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +43,10 @@ class SparkDidNotStart(Exception):
     """With what it said itself."""
 
 
+class SparkEnded(Exception):
+    """Its JVM is gone: killed, out of memory, or ended by a signal that all processes got."""
+
+
 @contextmanager
 def session(
     pipeline: Pipeline, master: str | None, *, verbose: bool = False
@@ -50,9 +55,15 @@ def session(
     build = partial(build_session, verbose=True) if verbose else _build_quietly
     spark = build(pipeline, master)
     try:
-        yield spark
-    finally:
-        spark.stop()
+        try:
+            yield spark
+        finally:
+            spark.stop()
+    except SPARK_IS_GONE as error:
+        raise SparkEnded(
+            "Spark's JVM has ended, by a signal or for want of memory (spark.driver.memory in the"
+            " file gives it more); what has landed is safe, and the next run goes on from there"
+        ) from error
 
 
 def _build_quietly(pipeline: Pipeline, master: str | None) -> "SparkSession":
@@ -136,6 +147,8 @@ def _log_settings(verbose: bool) -> "Iterator[str]":
     text = _LOG_SETTINGS.format(level="warn" if verbose else "error")
     if not verbose:
         PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+        # Repeats what ended a query, and what was cut off by a second Ctrl-C.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
         for number, name in enumerate(_SILENCED):
             text += (
                 f"logger.s{number}.name = org.apache.spark.{name}\nlogger.s{number}.level = off\n"

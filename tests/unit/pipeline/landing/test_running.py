@@ -3,6 +3,8 @@
 import threading
 from typing import Any
 
+import pytest
+
 from sawlog.client.errors import NoBrokerReachable
 from sawlog.client.leaders import partition_of
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
@@ -140,3 +142,16 @@ def test_a_stop_ends_what_runs_and_is_no_failure() -> None:
     outcomes = run_steps(tables, heard, stop, once=False)
     assert outcomes == [Outcome("t", None), Outcome("t", None)]
     assert tables[0].begun[0].stops == 1
+
+
+def test_without_spark_no_table_goes_on_and_all_are_ended() -> None:
+    class Gone(Life):
+        def stop(self) -> None:
+            super().stop()
+            raise ConnectionRefusedError
+
+    one, other = Table(Gone()), Table(Gone())
+    third = Table(ConnectionRefusedError())
+    with pytest.raises(ConnectionRefusedError):
+        run_steps([one, other, third], Heard(), threading.Event(), once=False)
+    assert [table.begun[0].stops for table in (one, other)] == [1, 1]
