@@ -1,11 +1,13 @@
 """Texts to dates, numbers and the like by Arrow's casts, with the texts that do not fit told apart.
 
 A cast fails as a whole, so a failing array is halved until what does not fit stands alone. Times
-without a zone are UTC; digits beyond microseconds are cut off.
+without a zone are UTC; digits beyond microseconds are cut off; dates and times are those of the
+years 1 to 9999.
 """
 
 import base64
 import binascii
+import decimal
 from collections.abc import Callable
 
 import numpy as np
@@ -13,12 +15,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sawlog.pipeline.formats.compiled import Flags
-from sawlog.pipeline.formats.types import TIMESTAMP, plain
+from sawlog.pipeline.formats.types import END_S, FIRST_S, MOST_DIGITS, TIMESTAMP, plain
 
 Cast = Callable[[pa.Array], pa.Array]
 _ZONE = r"(?i)[0-9](z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 _DATE_AND_TIME = r"^[^:]*[ T][0-9]{2}(:|[0-9]|$)"
 _TOO_FINE = r"(\.[0-9]{6})[0-9]+"
+_DECIMAL = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_DAY_S = 86_400
+_MISFIT = (
+    pa.ArrowInvalid,
+    pa.ArrowNotImplementedError,
+    binascii.Error,
+    decimal.DecimalException,
+)
 
 
 def cast_texts(texts: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags]:
@@ -27,9 +37,13 @@ def cast_texts(texts: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags]:
     if pa.types.is_string(type_):
         return texts, np.zeros(len(texts), np.bool_)
     if pa.types.is_timestamp(type_):
-        return _apart(texts, TIMESTAMP, _to_timestamps)
+        return _within_years(*_apart(texts, TIMESTAMP, _to_timestamps))
+    if pa.types.is_date(type_):
+        return _within_years(*_apart(texts, type_, lambda some: pc.cast(some, type_)))
     if pa.types.is_binary(type_):
         return _apart(texts, type_, _from_base64)
+    if pa.types.is_decimal(type_):
+        return _apart(texts, type_, lambda some: _to_decimals(some, type_))
     return _apart(texts, type_, lambda some: pc.cast(some, type_))
 
 
@@ -41,7 +55,7 @@ def _apart(texts: pa.Array, type_: pa.DataType, cast: Cast) -> tuple[pa.Array, F
         start, stop = waiting.pop()
         try:
             parts.append(cast(texts.slice(start, stop - start)))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, binascii.Error):
+        except _MISFIT:
             if stop - start == 1:
                 bad[start] = True
                 parts.append(pa.nulls(1, type_))
@@ -49,6 +63,18 @@ def _apart(texts: pa.Array, type_: pa.DataType, cast: Cast) -> tuple[pa.Array, F
             middle = (start + stop) // 2
             waiting += [(middle, stop), (start, middle)]
     return pa.concat_arrays(parts) if len(parts) != 1 else parts[0], bad
+
+
+def _within_years(array: pa.Array, bad: Flags) -> tuple[pa.Array, Flags]:
+    """Arrow knows a year 0, and a zone may lead into it, or behind the last one."""
+    if pa.types.is_date(array.type):
+        seconds = np.asarray(array.cast(pa.int32()).fill_null(0)).astype(np.int64) * _DAY_S
+    else:
+        seconds = np.asarray(array.cast(pa.int64()).fill_null(0)) // 1_000_000
+    beyond = (seconds < FIRST_S) | (seconds >= END_S)
+    if not beyond.any():
+        return array, bad
+    return pc.if_else(pa.array(beyond), pa.scalar(None, array.type), array), bad | beyond
 
 
 def _to_timestamps(texts: pa.Array) -> pa.Array:
@@ -64,6 +90,30 @@ def _to_timestamps(texts: pa.Array) -> pa.Array:
     zoned = pc.cast(pc.if_else(has_zone, texts, none), TIMESTAMP)
     local = pc.cast(pc.if_else(has_zone, none, texts), pa.timestamp("us"))
     return pc.coalesce(zoned, pc.assume_timezone(local, "UTC"))
+
+
+def _to_decimals(texts: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Arrow's cast does not check for more than 38 digits on the way, or for powers of ten beyond:
+    it would give other numbers, or crash. It gets what cannot do that; the rest Python reads.
+    """
+    whole = type_.precision - type_.scale
+    is_short = pc.match_substring_regex(
+        texts, rf"^[+-]?0*[0-9]{{0,{whole}}}(\.[0-9]{{0,{MOST_DIGITS - whole}}})?$"
+    )
+    none = pa.scalar(None, pa.string())
+    short = pc.cast(pc.if_else(is_short, texts, none), type_)
+    if pc.all(is_short).as_py() is not False:
+        return short
+    rest = pc.if_else(is_short, none, texts)
+    if pc.any(pc.invert(pc.match_substring_regex(rest, _DECIMAL))).as_py():
+        raise pa.ArrowInvalid("not a number")
+    exact = decimal.Context(type_.precision, traps=[decimal.Inexact, decimal.InvalidOperation])
+    unit = decimal.Decimal(1).scaleb(-type_.scale)
+    numbers = [
+        None if text is None else exact.quantize(decimal.Decimal(text), unit)
+        for text in rest.to_pylist()
+    ]
+    return pc.coalesce(short, pa.array(numbers, type_))
 
 
 def _from_base64(texts: pa.Array) -> pa.Array:

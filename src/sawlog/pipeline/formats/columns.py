@@ -24,7 +24,14 @@ from sawlog.pipeline.formats.slots import (
     validity,
 )
 from sawlog.pipeline.formats.spellings import Column, Room, Spellings
-from sawlog.pipeline.formats.types import column_name, field_column, is_list, word
+from sawlog.pipeline.formats.types import (
+    END_S,
+    FIRST_S,
+    column_name,
+    field_column,
+    is_list,
+    word,
+)
 
 MOST_INFERRED_LEVELS = 20
 """What is nested deeper in a new field becomes text."""
@@ -161,7 +168,7 @@ class Builder:
             return texts
         seconds = np.empty(len(slots.kinds), np.int64)
         value_kernels.integers(self._data, *slots[:3], seconds)
-        whole &= np.abs(seconds.astype(np.float64)) < 2**63 / 1_000_000
+        whole &= (seconds >= FIRST_S) & (seconds < END_S)
         micros = np.where(whole, seconds, 0) * 1_000_000
         strings = np.asarray(texts.cast(pa.int64()).fill_null(0))
         self._note_misfits(slots, fits | whole, type_, path)

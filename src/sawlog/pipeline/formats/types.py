@@ -24,8 +24,11 @@ SIMPLE: dict[str, pa.DataType] = {
 }
 _WORDS = {type_: word for word, type_ in SIMPLE.items()}
 MOST_DIGITS = 38
-# Delta tables without column mapping, which old readers lack, refuse these in a name.
-_REFUSED = re.compile(r"[ ,;{}()\n\t=]")
+# Years 1 to 9999, in seconds: Spark's times go on, but Python's and those of many readers do not.
+FIRST_S, END_S = -62_135_596_800, 253_402_300_800
+# Delta tables without column mapping, which old readers lack, refuse some of these in a name; of a
+# NUL whole readers die, and no control character is worth a try.
+_REFUSED = re.compile(r"[\x00-\x1f\x7f ,;{}()=]")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

@@ -54,7 +54,13 @@ def field(value: str) -> bytes:
         ("decimal(5,2)", "1.5", Decimal("1.50")),
         ("decimal(5,2)", '"-123.45"', Decimal("-123.45")),
         ("decimal(38,0)", "99999999999999999999", Decimal("99999999999999999999")),
+        ("decimal(38,0)", f"-{'9' * 38}", Decimal(f"-{'9' * 38}")),
+        ("decimal(38,38)", f"0.{'1' * 38}", Decimal(f"0.{'1' * 38}")),
+        ("decimal(5,2)", f"1.{'0' * 60}", Decimal("1.00")),
+        ("decimal(5,2)", "12345e-2", Decimal("123.45")),
+        ("decimal(5,2)", '"0e1000000000"', Decimal("0.00")),
         ("date", '"2024-02-29"', dt.date(2024, 2, 29)),
+        ("date", '"0001-01-01"', dt.date(1, 1, 1)),
         ("timestamp", '"2024-02-29T12:30:00Z"', dt.datetime(2024, 2, 29, 12, 30, tzinfo=UTC)),
         ("timestamp", '"2024-02-29T12:30:00+02:00"', dt.datetime(2024, 2, 29, 10, 30, tzinfo=UTC)),
         ("timestamp", '"2024-02-29 12:30:00"', dt.datetime(2024, 2, 29, 12, 30, tzinfo=UTC)),
@@ -64,6 +70,12 @@ def field(value: str) -> bytes:
             '"2024-02-29T12:30:00.123456789Z"',
             dt.datetime(2024, 2, 29, 12, 30, 0, 123456, tzinfo=UTC),
         ),
+        (
+            "timestamp",
+            '"9999-12-31T23:59:59.999999999Z"',
+            dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
+        ),
+        ("timestamp", '"0001-01-01"', dt.datetime(1, 1, 1, tzinfo=UTC)),
         ("timestamp", "1700000000", dt.datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)),
         ("binary", '"AAH/"', b"\x00\x01\xff"),
         ("array<bigint>", "[1, null, 2]", [1, None, 2]),
@@ -95,10 +107,25 @@ def test_what_fits(type_: str, value: str, expected: Any) -> None:
         ("boolean", "1", "1"),
         ("decimal(5,2)", "1234.5", "1234.5"),
         ("decimal(5,2)", "1.005", "1.005"),
+        # Arrow's own cast takes these for other numbers, or dies of them.
+        (
+            "decimal(38,0)",
+            "344978690736625851781286570704999622830",
+            "344978690736625851781286570704999622830",
+        ),
+        ("decimal(38,0)", "4705483442485810228020100670e33", "4705483442485810228020100670e33"),
+        ("decimal(38,38)", "-1234567890123456789", "-1234567890123456789"),
+        ("decimal(5,2)", "1e-1000000000", "1e-1000000000"),
+        ("decimal(5,2)", '"1e-1000000000"', 'the string "1e-1000000000"'),
+        ("decimal(5,2)", '"NaN"', 'the string "NaN"'),
         ("date", '"yesterday"', 'the string "yesterday"'),
         ("date", "19000", "19000"),
         ("timestamp", '"2024-13-01T00:00:00Z"', 'the string "2024-13-01T00:00:00Z"'),
         ("timestamp", "9223372036854775807", "9223372036854775807"),
+        ("timestamp", "1700000000000", "1700000000000"),  # milliseconds, taken for seconds
+        ("timestamp", '"0000-12-31T23:59:59Z"', 'the string "0000-12-31T23:59:59Z"'),
+        ("timestamp", '"9999-12-31T23:00-01:00"', 'the string "9999-12-31T23:00-01:00"'),
+        ("date", '"0000-12-31"', 'the string "0000-12-31"'),
         ("timestamp", "1.5", "1.5"),
         ("binary", '"no base64!"', 'the string "no base64!"'),
         ("array<bigint>", "1", "1"),
@@ -199,6 +226,12 @@ def test_fields_named_as_the_record_s_own_columns_get_a_prefix() -> None:
 def test_characters_that_a_column_s_name_cannot_have_are_replaced() -> None:
     outcome = parse("json", b'{"a b": 1, "c.d": 2, "": 3, "{e}": 4, "\\u00e4=": 5}')
     assert outcome.rows == [{"a_b": 1, "c.d": 2, "_": 3, "_e_": 4, "ä_": 5}]
+
+
+def test_control_characters_do_not_reach_a_column_s_name() -> None:
+    """A NUL in one would keep whole libraries from reading the table."""
+    outcome = parse("json", rb'{"a\u0000b": 1, "c\rd": {"e\u001ff": 2}}')
+    assert outcome.rows == [{"a_b": 1, "c_d": {"e_f": 2}}]
 
 
 def test_fields_that_differ_in_case_share_a_column_but_not_in_one_row() -> None:
