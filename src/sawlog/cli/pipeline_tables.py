@@ -286,7 +286,7 @@ def replay(
         with _cluster(wanted) as cluster:
             starts = resolve(cluster, config.topic, start)
             if into is None:
-                back = set_back(config, starts)
+                back = set_back(cluster, config, starts)
                 text = ", ".join(f"{tp.partition}:{at}" for tp, at in back.items())
                 note(f"{config.name}: set back to {text or 'where it is'}")
             else:

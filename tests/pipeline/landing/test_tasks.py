@@ -153,7 +153,7 @@ def test_a_batch_is_bounded_by_rows_and_by_bytes(
 def set_back_to(pipeline: Pipeline, start: dict[int, int]) -> LandedTable:
     (table,) = pipeline.landed
     with Cluster(pipeline.brokers) as cluster:
-        set_back(table, resolve(cluster, table.topic, start))
+        set_back(cluster, table, resolve(cluster, table.topic, start))
     return table
 
 
@@ -256,6 +256,27 @@ def test_a_topic_created_again_is_refused(broker: SawlogServer, topic: str, tmp_
     create_topic(broker.bootstrap, topic, 1)
     with pytest.raises(LandingFailure, match="was deleted and created again"):
         land_here(pipeline)
+    with pytest.raises(LandingFailure, match="was deleted and created again"):
+        set_back_to(pipeline, {0: 0})
+    assert len(values_in(pipeline.landed[0].path)) == 1
+
+
+def test_a_table_of_one_topic_is_not_given_another(
+    broker: SawlogServer, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (topic, f"{topic}.other"):
+        create_topic(broker.bootstrap, name, 1)
+        send(broker.bootstrap, name, [b"a", b"b"])
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}}}\n")
+    land_here(pipeline)
+    set_back_to(pipeline, {0: 0})
+    land_here(pipeline)
+    assert run(["pipeline", "check", pipeline.file]) == 0
+    assert f"t: goes on at offset 2 of '{topic}'" in capsys.readouterr().err
+    other = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}.other}}\n")
+    with pytest.raises(LandingFailure, match=f"has records of {topic}, the file says"):
+        land_here(other)
+    assert len(values_in(pipeline.landed[0].path)) == 2
 
 
 def test_partitions_that_come_later_are_landed_from_their_beginning(

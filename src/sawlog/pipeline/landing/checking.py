@@ -35,7 +35,8 @@ def check_table(cluster: Cluster, config: LandedTable | QueryTable) -> Found:
         if Table.exists(config.path):
             table = Table.open(config.path)
             check_existing(table, config, topic)
-            at = sum(table.offsets(config.group).values())
+            offsets = table.offsets(config.group).items()
+            at = sum(offset for partition, offset in offsets if partition.topic == topic.name)
             return Found(f"goes on at offset {at} of {config.topic!r}")
     except (LandingFailure, FormatError, TableError, KafkaError, ClientError) as error:
         failure = classify(error)

@@ -19,10 +19,11 @@ from sawlog.pipeline.landing.config import LandedTable
 from sawlog.pipeline.landing.dead_letters import open_dead
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.landing.planner import check_topic_id
-from sawlog.pipeline.landing.replay_marks import replays_of
+from sawlog.pipeline.landing.replay_marks import replays_id, replays_of
 from sawlog.pipeline.source.positions import Offsets
 from sawlog.pipeline.tables.columns import storable
 from sawlog.pipeline.tables.errors import CannotWiden, TableExists
+from sawlog.pipeline.tables.offsets import application_id
 from sawlog.pipeline.tables.partitioning import parse
 from sawlog.pipeline.tables.table import Table
 from sawlog.pipeline.tables.widening import widened
@@ -114,11 +115,23 @@ def refuse_others(table: Table, config: LandedTable) -> None:
         )
 
 
+def topics_of(table: Table, group: str) -> set[str]:
+    """Whose records a landing has put there."""
+    own = replays_id(group)
+    return {tp.topic for tp in table.offsets(group) if application_id(group, tp) != own}
+
+
 def check_table(table: Table, config: LandedTable, topic: Topic) -> None:
     """LandingFailure where the table and the file do not belong together. A schema that the file
     grew by columns is none.
     """
     refuse_others(table, config)
+    topics = topics_of(table, config.group)
+    if topics and topic.name not in topics:
+        raise _refused(
+            f"the table in {config.path} has records of {', '.join(sorted(topics))}, the file says"
+            f" {topic.name!r}: land it in a table of another name"
+        )
     told = _properties(table).get(TOPIC_ID + topic.name)
     check_topic_id(topic.name, parse_topic_id(told) if told else NO_TOPIC_ID, topic.id)
     wanted = [parse(entry) for entry in config.partition_by]

@@ -16,7 +16,7 @@ from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.config import LandedTable
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
-from sawlog.pipeline.landing.preparing import create_at, refuse_others
+from sawlog.pipeline.landing.preparing import check_table, create_at, refuse_others
 from sawlog.pipeline.landing.replay_marks import replays_id, replays_of
 from sawlog.pipeline.source.positions import Offsets
 from sawlog.pipeline.tables.rewinding import rewind
@@ -82,14 +82,15 @@ def _listed(offsets: Offsets) -> str:
     return ", ".join(f"{tp.partition}:{offset}" for tp, offset in sorted(offsets.items()))
 
 
-def set_back(config: LandedTable, starts: Offsets) -> Offsets:
+def set_back(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offsets:
     """The table and its dead letters at these offsets, or where they are if that is before. Can be
-    run again where it died. Returns what the table is set back to.
+    run again where it died. Returns what the table is set back to. Where a landing would be
+    refused, so is this: what was taken out would not land again.
     """
     if not Table.exists(config.path):
         raise _refused(f"there is no table in {config.path} to replay into")
     table, dead = Table.open(config.path), Table.open(config.dead_path)
-    refuse_others(table, config)
+    check_table(table, config, cluster.topic(config.topic))
     group = config.group
     replays = 1 + replays_of(group, table.state.transactions)
     rewind(dead, group, _before(dead, group, starts), {replays_id(group): replays})
