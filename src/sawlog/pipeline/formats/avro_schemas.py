@@ -12,7 +12,7 @@ import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
 from sawlog.pipeline.formats.outcome import FormatError
-from sawlog.pipeline.formats.types import MOST_DIGITS, TIMESTAMP
+from sawlog.pipeline.formats.types import MOST_DIGITS, TIMESTAMP, column_name, field_column
 
 _SIMPLE = {
     "boolean": pa.bool_(),
@@ -89,6 +89,15 @@ class _Types:
     def _record(self, schema: Any, path: str, inside: tuple[str, ...]) -> pa.DataType:
         within = (*inside, schema["name"])
         prefix = f"{path}." if path else ""
+        by_column: dict[str, str] = {}
+        for name in (str(part["name"]) for part in schema["fields"]):
+            column = column_name(name) if path else field_column(name)
+            if column.lower() in by_column:
+                raise FormatError(
+                    f"Avro fields {prefix}{by_column[column.lower()]} and {prefix}{name} both"
+                    f" belong to column {prefix}{column}; rename one"
+                )
+            by_column[column.lower()] = name
         return pa.struct(
             [
                 pa.field(part["name"], self.of(part["type"], f"{prefix}{part['name']}", within))
@@ -99,11 +108,11 @@ class _Types:
     def _simple(self, schema: Any, kind: str, path: str) -> pa.DataType:
         logical = schema.get("logicalType")
         if logical == "decimal" and kind in ("bytes", "fixed"):
-            precision, scale = int(schema["precision"]), int(schema.get("scale", 0))
+            precision, scale = int(schema.get("precision", 0)), int(schema.get("scale", 0))
             if not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= precision:
                 raise FormatError(
-                    f"Avro field {path}: decimal({precision},{scale}); a table has up to"
-                    f" {MOST_DIGITS} digits"
+                    f"Avro field {path}: decimal({precision},{scale}); a table has 1 to"
+                    f" {MOST_DIGITS} digits (precision)"
                 )
             return pa.decimal128(precision, scale)
         if (kind, logical) in _LOGICAL:

@@ -21,6 +21,7 @@ Cast = Callable[[pa.Array], pa.Array]
 _ZONE = r"(?i)[0-9](z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 _DATE_AND_TIME = r"^[^:]*[ T][0-9]{2}(:|[0-9]|$)"
 _TOO_FINE = r"(\.[0-9]{6})[0-9]+"
+_HEXADECIMAL = "(?i)^-?0x"
 _DECIMAL = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _DAY_S = 86_400
 _MISFIT = (
@@ -42,6 +43,8 @@ def cast_texts(texts: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags]:
         return _within_years(*_apart(texts, type_, lambda some: pc.cast(some, type_)))
     if pa.types.is_binary(type_):
         return _apart(texts, type_, _from_base64)
+    if pa.types.is_integer(type_):
+        return _apart(texts, type_, lambda some: _to_integers(some, type_))
     if pa.types.is_decimal(type_):
         return _apart(texts, type_, lambda some: _to_decimals(some, type_))
     return _apart(texts, type_, lambda some: pc.cast(some, type_))
@@ -90,6 +93,13 @@ def _to_timestamps(texts: pa.Array) -> pa.Array:
     zoned = pc.cast(pc.if_else(has_zone, texts, none), TIMESTAMP)
     local = pc.cast(pc.if_else(has_zone, none, texts), pa.timestamp("us"))
     return pc.coalesce(zoned, pc.assume_timezone(local, "UTC"))
+
+
+def _to_integers(texts: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Arrow would read the digits of base 16 too, which nobody asked for."""
+    if pc.any(pc.match_substring_regex(texts, _HEXADECIMAL)).as_py():
+        raise pa.ArrowInvalid("not a decimal number")
+    return pc.cast(texts, type_)
 
 
 def _to_decimals(texts: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -95,7 +95,8 @@ class CsvParser:
 
     def _reason(self, code: int, place: int) -> str:
         if code == csv_kernels.FIELD_COUNT:
-            return f"{place} fields where {len(self._schema)} were expected"
+            fields = "1 field" if place == 1 else f"{place} fields"
+            return f"{fields} where {len(self._schema)} were expected"
         text = _REASONS[code]
         return text if code == grammar.NO_VALUE else f"{text}, at byte {place}"
 

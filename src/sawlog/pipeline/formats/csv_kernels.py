@@ -8,6 +8,7 @@ from sawlog.pipeline.formats.json_grammar import (
     NO_VALUE,
     NOT_UTF8,
     STRING,
+    is_marked,
     not_utf8,
 )
 from sawlog.pipeline.formats.json_kernels import Slots
@@ -90,7 +91,8 @@ def cut_apart(
             stop -= 1
         if stop > begin and data[stop - 1] == 13:
             stop -= 1
-        place, code = _line(data, begin, stop, delimiter, quote, good, slots)
+        first = begin + 3 if is_marked(data, begin, stop) else begin
+        place, code = _line(data, first, stop, delimiter, quote, good, slots)
         if code == 0 and place != len(slots[0]):
             code = FIELD_COUNT
             place += begin

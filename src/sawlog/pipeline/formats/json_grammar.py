@@ -250,6 +250,12 @@ def value(data: Bytes, i: int, stop: int, stack: Bytes) -> tuple[int, int]:
 
 
 @helper
+def is_marked(data: Bytes, i: int, stop: int) -> bool:
+    """Whether a byte order mark stands here, as editors and spreadsheets write it."""
+    return bool(i + 3 <= stop and data[i] == 0xEF and data[i + 1] == 0xBB and data[i + 2] == 0xBF)
+
+
+@helper
 def not_utf8(data: Bytes, i: int, stop: int) -> int:
     """Where the bytes stop being UTF-8; -1 where they do not."""
     while i < stop:

@@ -29,6 +29,7 @@ from sawlog.pipeline.formats.json_grammar import (
     TOO_MANY_FIELDS,
     TRAILING,
     UNEXPECTED,
+    is_marked,
     not_utf8,
     skip,
     string,
@@ -212,7 +213,7 @@ def take_apart(
             codes[row] = -NO_VALUE
             continue
         i = skip(data, begin, stop)
-        if i + 3 <= stop and data[i] == 0xEF and data[i + 1] == 0xBB and data[i + 2] == 0xBF:
+        if is_marked(data, i, stop):
             i = skip(data, i + 3, stop)
         if i >= stop:
             codes[row] = -EMPTY

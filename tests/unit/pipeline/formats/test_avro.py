@@ -34,6 +34,11 @@ def record_schema(*fields: Any) -> str:
     return json.dumps({"type": "record", "name": "R", "fields": named})
 
 
+def named_schema(*names: str) -> str:
+    fields = [{"name": name, "type": "int"} for name in names]
+    return json.dumps({"type": "record", "name": "N", "fields": fields})
+
+
 def body(record: dict[str, Any], schema: str = SCHEMA) -> bytes:
     out = io.BytesIO()
     fastavro.schemaless_writer(out, json.loads(schema), record)
@@ -162,7 +167,15 @@ def test_a_wider_schema_than_the_table_s_widens_it_and_another_is_refused() -> N
         ),
         (
             record_schema({"type": "bytes", "logicalType": "decimal", "precision": 39}),
-            "a table has up to 38 digits",
+            "a table has 1 to 38 digits",
+        ),
+        (record_schema({"type": "bytes", "logicalType": "decimal"}), "a table has 1 to 38 digits"),
+        (named_schema("id", "name", "ID"), "fields id and ID both belong to column ID"),
+        (named_schema("id", "id"), "fields id and id both belong to column id"),
+        (named_schema("key", "value_key"), "key and value_key both belong to column value_key"),
+        (
+            record_schema(json.loads(named_schema("x", "X"))),
+            r"fields f0\.x and f0\.X both belong to column f0\.X",
         ),
     ],
 )

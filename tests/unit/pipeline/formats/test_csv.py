@@ -28,6 +28,7 @@ TWO = from_ddl("a string, b bigint")
         (b'"",', {"a": "", "b": None}),
         (b'"""",1', {"a": '"', "b": 1}),
         ("ä€,5".encode(), {"a": "ä€", "b": 5}),
+        ('\ufeff"x",6'.encode(), {"a": "x", "b": 6}),
     ],
 )
 def test_a_line_is_a_row(line: bytes, row: dict[str, Any]) -> None:
@@ -39,8 +40,8 @@ def test_a_line_is_a_row(line: bytes, row: dict[str, Any]) -> None:
     ("line", "reason"),
     [
         (None, "no value"),
-        (b"", "1 fields where 2 were expected"),
-        (b"x", "1 fields where 2 were expected"),
+        (b"", "1 field where 2 were expected"),
+        (b"x", "1 field where 2 were expected"),
         (b"x,1,2", "3 fields where 2 were expected"),
         (b"x,1,", "3 fields where 2 were expected"),
         (b'"x,1', "a quote is not closed, at byte 0"),
@@ -48,6 +49,7 @@ def test_a_line_is_a_row(line: bytes, row: dict[str, Any]) -> None:
         (b"x,1\ny,2", "a second line in one value, at byte 3"),
         (b"\xff,1", "not UTF-8, at byte 0"),
         (b"x,one", 'field b: expected bigint, found "one"'),
+        (b"x,0x10", 'field b: expected bigint, found "0x10"'),
         (b"x,1.5", 'field b: expected bigint, found "1.5"'),
         (b'x,""', 'field b: expected bigint, found ""'),
     ],
