@@ -78,14 +78,15 @@ def check(file: str) -> None:
 def status(file: str, as_json: bool) -> None:
     """Show the tables of FILE: how far they are, how far behind, how fast, how many files."""
     from sawlog.pipeline.landing.config import LandedTable
-    from sawlog.pipeline.landing.status import status_of, topic_ends
+    from sawlog.pipeline.landing.status import TopicEnds, status_of
 
     wanted = load(file)
     found = []
     troubles = Troubles()
     with _cluster(wanted) as cluster:
+        asked = TopicEnds(cluster, note)
         for table in wanted.tables:
-            ends = topic_ends(cluster, table) if isinstance(table, LandedTable) else None
+            ends = asked.of(table) if isinstance(table, LandedTable) else None
             with troubles.of(table.name):
                 found.append(status_of(table, ends))
     if as_json:

@@ -92,9 +92,11 @@ def test_status_of_tables_that_are_not_there_yet(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "p.yaml"
-    file.write_text(f"{HEAD}  t: {{topic: a}}\n")
+    file.write_text(f"{HEAD}  t: {{topic: a}}\n  u: {{topic: b}}\n")
     assert run(["pipeline", "status", str(file), "--json"]) == 0
-    assert '"table": "t", "topic": "a", "version": null' in capsys.readouterr().out
+    told = capsys.readouterr()
+    assert '"table": "t", "topic": "a", "version": null' in told.out
+    assert told.err.count("no broker can be reached") == 1
 
 
 def test_a_check_finds_a_schema_that_is_none(

@@ -16,7 +16,9 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.pipeline.tables.errors import Overtaken, TableError, TooContended
 from sawlog.pipeline.tables.following import TakenOut
 
-_LINE = re.compile(r"^\s*(?:[\w.]+(?:Error|Exception|Failure|Interrupt)\w*): (.+)$", re.MULTILINE)
+_LINE = re.compile(
+    r"^\s*(?:[\w.]+(?:Error|Exception|Failure|Interrupt)\w*|sawlog(?:\.\w+)+): (.+)$", re.MULTILINE
+)
 _TOLD = re.compile(r"<sawlog:([a-z-]+)>(.*?)</sawlog>", re.DOTALL)
 _FRAME = re.compile(r"^\[STREAM_FAILED\].*?terminated with exception: |SQLSTATE: \w+\s*$")
 _LONGEST = 500

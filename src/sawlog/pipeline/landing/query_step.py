@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from sawlog.pipeline.landing.committing import Landed
@@ -118,13 +119,15 @@ class QueryStep:
     def _frame(self) -> "DataFrame":
         """The query over streams. Views live only as long as the query is read."""
         views: list[str] = []
+        columns: set[str] = set()
         try:
-            for name in self.config.tables:
-                self._view(name, self._table_stream(name))
+            for name in (*self.config.tables, *self.config.topics):
+                is_table = name in self.config.tables
+                stream = self._table_stream(name) if is_table else self._topic_stream(name)
+                columns.update(stream.columns)
+                self._view(name, stream)
                 views.append(name)
-            for topic in self.config.topics:
-                self._view(topic, self._topic_stream(topic))
-                views.append(topic)
+            check_watermark(self.config, columns)
             frame = self._spark.sql(self.config.sql)
         except LandingFailure:
             raise
@@ -164,6 +167,19 @@ class QueryStep:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         kind = Kind.NO_TOPIC if "UNRESOLVED_COLUMN" in lines[0] else Kind.REFUSED
         return LandingFailure(kind, f"the query of {self.name!r}: {lines[0]}")
+
+
+def check_watermark(config: QueryTable, columns: Collection[str]) -> None:
+    """LandingFailure where nothing has the column: without a word the state would grow for ever.
+    It may be one that its table does not have yet.
+    """
+    for column in config.watermark:
+        if column not in columns:
+            raise LandingFailure(
+                Kind.NO_TOPIC,
+                f"the query of {config.name!r} reads nothing with a column {column!r}, which"
+                f" 'watermark' names; there are {', '.join(sorted(columns))}",
+            )
 
 
 def make_checkpoint(path: str) -> str:

@@ -253,6 +253,8 @@ def _check_schema(entry: Section, format_name: str, schema: str) -> bool:
     wrong = None
     if format_name == "raw" and schema != INFER:
         wrong = "raw takes no schema: the value lands as its bytes"
+    elif format_name == "json" and schema.endswith(".avsc"):
+        wrong = "json takes the columns as DDL, or infer; an Avro file is for avro"
     elif format_name == "csv" and (schema == INFER or schema.endswith(".avsc")):
         wrong = "csv needs the columns as DDL, in their order: schema: a INT, b STRING"
     elif format_name == "avro" and not schema.endswith(".avsc"):

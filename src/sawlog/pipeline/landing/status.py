@@ -1,16 +1,17 @@
 """How the tables of a file are: from their logs, and the ends of their topics from the brokers."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sawlog.client.cluster import Cluster
-from sawlog.client.errors import ClientError
+from sawlog.client.errors import UNANSWERED, ClientError
 from sawlog.client.leaders import partition_of
 from sawlog.client.offsets import LATEST, list_offsets
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.config import LandedTable, QueryTable
+from sawlog.pipeline.landing.failures import classify
 from sawlog.pipeline.tables.status import status
 from sawlog.pipeline.tables.table import Table
 
@@ -67,15 +68,32 @@ def status_of(
     )
 
 
-def topic_ends(cluster: Cluster, config: LandedTable) -> dict[TopicPartition, int] | None:
-    """None where nobody answers, or there is no such topic."""
-    try:
-        indexes = cluster.topic(config.topic).partitions
-        wanted = dict.fromkeys((partition_of(config.topic, index) for index in indexes), LATEST)
-        found = list_offsets(cluster, wanted, read_committed=config.read_committed)
-    except (KafkaError, ClientError):
+class TopicEnds:
+    """Where topics end, by the brokers. Who does not answer is asked once, and told of once."""
+
+    def __init__(self, cluster: Cluster, tell: Callable[[str], None]) -> None:
+        self._cluster = cluster
+        self._tell = tell
+        self._is_silent = False
+
+    def of(self, config: LandedTable) -> dict[TopicPartition, int] | None:
+        """None where nobody answers, or there is no such topic."""
+        if self._is_silent:
+            return None
+        try:
+            return self._ask(config)
+        except UNANSWERED as error:
+            self._is_silent = True
+            self._tell(f"how far behind tables are is not known: {error}")
+        except (KafkaError, ClientError) as error:
+            self._tell(f"{config.name}: {classify(error).message}")
         return None
-    return {partition: told.offset for partition, told in sorted(found.items())}
+
+    def _ask(self, config: LandedTable) -> dict[TopicPartition, int]:
+        indexes = self._cluster.topic(config.topic).partitions
+        wanted = dict.fromkeys((partition_of(config.topic, index) for index in indexes), LATEST)
+        found = list_offsets(self._cluster, wanted, read_committed=config.read_committed)
+        return {partition: told.offset for partition, told in sorted(found.items())}
 
 
 def recent_rate(table: Table) -> float | None:

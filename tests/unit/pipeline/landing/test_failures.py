@@ -52,6 +52,11 @@ def test_an_unknown_failure_keeps_its_last_line() -> None:
     assert (told.kind, told.message) == (Kind.OTHER, "division by zero")
 
 
+def test_an_error_of_our_own_is_known_by_its_module() -> None:
+    text = SPARK.format("sawlog.pipeline.tables.errors.NotATable: there is no table in /lake/t")
+    assert unwrap(text).message == "there is no table in /lake/t"
+
+
 def test_without_a_traceback_it_is_the_first_line_that_tells() -> None:
     text = (
         "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: The worker did not"

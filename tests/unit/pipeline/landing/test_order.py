@@ -1,9 +1,13 @@
-"""Queries of a file run behind those that they read; a checkpoint keeps its id."""
+"""Queries of a file: in which order, by which checkpoint, with which watermark."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from sawlog.pipeline.landing.config import QueryTable
-from sawlog.pipeline.landing.query_step import make_checkpoint
+from sawlog.pipeline.landing.failures import LandingFailure
+from sawlog.pipeline.landing.query_step import check_watermark, make_checkpoint
 from sawlog.pipeline.landing.whole import in_order
 
 
@@ -25,3 +29,10 @@ def test_a_checkpoint_has_one_id_for_as_long_as_it_is_there(tmp_path: Path) -> N
     second = make_checkpoint(str(path))
     assert second != first
     assert not (path / "offsets").exists()
+
+
+def test_a_watermark_by_a_column_that_nothing_has_is_not_passed_over() -> None:
+    config = replace(query("q", "a"), watermark={"timestmp": 60.0})
+    with pytest.raises(LandingFailure, match=r"no.* with a column 'timestmp', which 'watermark'"):
+        check_watermark(config, {"timestamp", "status"})
+    check_watermark(config, {"timestmp"})

@@ -223,3 +223,8 @@ def test_no_table_lies_where_checkpoints_do() -> None:
 
 def test_what_is_no_text_is_one_problem() -> None:
     assert len(refusal("\0\0").splitlines()) == 1
+
+
+def test_an_avro_file_is_no_schema_for_json() -> None:
+    told = refusal(f"{HEAD}  t: {{topic: a, format: json, schema: a.avsc}}\n")
+    assert told.endswith("json takes the columns as DDL, or infer; an Avro file is for avro")
