@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from sawlog.broker.api.describe import (
     Entries,
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
         AlterableConfig,
         IncrementalAlterConfigsRequest,
     )
+
+Told = TypeVar("Told", AlterConfigsResourceResponse, WholeResourceResponse)
 
 TIMEOUT_MS = 30_000
 """These requests carry none; Kafka takes `request.timeout.ms`, whose default this is."""
@@ -198,25 +200,11 @@ def incremental_alter_configs(
         for resource in message.resources
     ]
 
-    def response(errors: list[KafkaError | None]) -> IncrementalAlterConfigsResponse:
-        return IncrementalAlterConfigsResponse(
-            responses=[
-                AlterConfigsResourceResponse(
-                    error_code=0 if error is None else int(error.code),
-                    error_message=None if error is None else error.message or None,
-                    resource_type=alteration.kind,
-                    resource_name=alteration.name,
-                )
-                for alteration, error in zip(alterations, errors, strict=True)
-            ]
-        )
+    def answer(errors: list[KafkaError | None]) -> None:
+        responses = _told(alterations, errors, AlterConfigsResourceResponse)
+        request.reply(IncrementalAlterConfigsResponse(responses=responses))
 
-    _alter(
-        broker,
-        alterations,
-        lambda errors: request.reply(response(errors)),
-        validate_only=message.validate_only,
-    )
+    _alter(broker, alterations, answer, validate_only=message.validate_only)
     return None
 
 
@@ -235,26 +223,26 @@ def alter_configs(
         for resource in message.resources
     ]
 
-    def response(errors: list[KafkaError | None]) -> AlterConfigsResponse:
-        return AlterConfigsResponse(
-            responses=[
-                WholeResourceResponse(
-                    error_code=0 if error is None else int(error.code),
-                    error_message=None if error is None else error.message or None,
-                    resource_type=alteration.kind,
-                    resource_name=alteration.name,
-                )
-                for alteration, error in zip(alterations, errors, strict=True)
-            ]
-        )
+    def answer(errors: list[KafkaError | None]) -> None:
+        responses = _told(alterations, errors, WholeResourceResponse)
+        request.reply(AlterConfigsResponse(responses=responses))
 
-    _alter(
-        broker,
-        alterations,
-        lambda errors: request.reply(response(errors)),
-        validate_only=message.validate_only,
-    )
+    _alter(broker, alterations, answer, validate_only=message.validate_only)
     return None
+
+
+def _told(
+    alterations: list[_Alteration], errors: list[KafkaError | None], kind: Callable[..., Told]
+) -> list[Told]:
+    return [
+        kind(
+            error_code=0 if error is None else int(error.code),
+            error_message=None if error is None else error.message or None,
+            resource_type=alteration.kind,
+            resource_name=alteration.name,
+        )
+        for alteration, error in zip(alterations, errors, strict=True)
+    ]
 
 
 def _alter(
