@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -209,6 +210,28 @@ def test_a_replay_that_died_half_way_stops_landings_until_it_is_run_again(
     table = set_back_to(pipeline, {0: 5})
     land_here(pipeline)
     assert values_in(table.dead_path) == records_of(broker.bootstrap, topic)
+
+
+@pytest.mark.parametrize("suffix", ["", "__dead"])
+def test_after_a_replay_either_table_may_be_deleted_to_be_made_anew(
+    broker: SawlogServer, topic: str, tmp_path: Path, suffix: str
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker.bootstrap, topic, [b"{", b'{"id": 1}'] * 5)
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
+    land_here(pipeline)
+    for _ in range(2):
+        table = set_back_to(pipeline, {0: 5})
+        land_here(pipeline)
+    shutil.rmtree(table.path + suffix)
+    send(broker.bootstrap, topic, [b"{", b'{"id": 2}'])
+    land_here(pipeline)
+    set_back_to(pipeline, {0: 11})
+    land_here(pipeline)
+    assert len(rows_of(table.path)) == 6
+    assert [place[1] for place, _ in values_in(table.dead_path)] == (
+        [10] if suffix else [0, 2, 4, 6, 8, 10]
+    )
 
 
 def test_what_the_topic_has_no_longer_cannot_be_replayed(

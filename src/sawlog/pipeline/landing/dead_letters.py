@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.landing.config import LandedTable
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
-from sawlog.pipeline.landing.replay_marks import replays_of
+from sawlog.pipeline.landing.replay_marks import as_often_as, replays_of
 from sawlog.pipeline.tables.errors import TableExists
 from sawlog.pipeline.tables.files import DataFile, discard, removed
 from sawlog.pipeline.tables.log import Action, LiveFile, State
@@ -32,11 +33,13 @@ class _Moved(Exception):
     """Somebody else committed between the look and the commit: look again."""
 
 
-def open_dead(path: str, schema: pa.Schema) -> Table:
+def open_dead(config: LandedTable, schema: pa.Schema) -> Table:
     """The table of dead letters, created where there is none."""
+    path, group = config.dead_path, config.group
     if not Table.exists(path):
         try:
-            return Table.create(path, schema)
+            marks = as_often_as(config.path, group)
+            return Table.create(path, schema, starts=marks, pipeline=group)
         except TableExists:
             pass
     return Table.open(path)

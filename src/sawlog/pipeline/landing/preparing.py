@@ -19,7 +19,7 @@ from sawlog.pipeline.landing.config import LandedTable
 from sawlog.pipeline.landing.dead_letters import open_dead
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.landing.planner import check_topic_id
-from sawlog.pipeline.landing.replay_marks import replays_id, replays_of
+from sawlog.pipeline.landing.replay_marks import as_often_as, replays_id, replays_of
 from sawlog.pipeline.source.positions import Offsets
 from sawlog.pipeline.tables.columns import storable
 from sawlog.pipeline.tables.errors import CannotWiden, TableExists
@@ -49,7 +49,7 @@ def prepare(cluster: Cluster, config: LandedTable) -> Ready:
     table = Table.open(config.path)
     check_table(table, config, topic)
     table.widen(first_columns(config))
-    dead = open_dead(config.dead_path, DEAD)
+    dead = open_dead(config, DEAD)
     replays = replays_of(config.group, table.state.transactions)
     if replays_of(config.group, dead.state.transactions) != replays:
         raise LandingFailure(
@@ -78,7 +78,7 @@ def create_at(config: LandedTable, topic: Topic, starts: Offsets) -> None:
             config.path,
             first_columns(config),
             config.partition_by,
-            starts,
+            {**starts, **as_often_as(config.dead_path, config.group)},
             config.group,
             properties,
         )

@@ -8,7 +8,9 @@ under way, or died in between, and must not land anything until it was run again
 from collections.abc import Mapping
 
 from sawlog.client.leaders import partition_of
+from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.tables.offsets import application_id
+from sawlog.pipeline.tables.table import Table
 
 _REPLAYS = partition_of("(replays)", 0)  # no topic can be called so
 
@@ -20,3 +22,13 @@ def replays_id(group: str) -> str:
 def replays_of(group: str, versions: Mapping[str, int]) -> int:
     """How many replays a table has seen, by the versions of its applications."""
     return versions.get(replays_id(group), 0)
+
+
+def as_often_as(path: str, group: str) -> dict[TopicPartition, int]:
+    """For a table that is made beside one that is there already, because it was deleted: a mark
+    that says as many replays as that one's does.
+    """
+    if not Table.exists(path):
+        return {}
+    count = replays_of(group, Table.open(path).state.transactions)
+    return {_REPLAYS: count} if count else {}

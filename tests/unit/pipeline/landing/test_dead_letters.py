@@ -8,6 +8,7 @@ import pytest
 from sawlog.client.leaders import partition_of
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.formats.rows import DEAD
+from sawlog.pipeline.landing.config import LandedTable
 from sawlog.pipeline.landing.dead_letters import commit_dead, open_dead
 from sawlog.pipeline.landing.failures import LandingFailure
 from sawlog.pipeline.landing.replay_marks import replays_id
@@ -24,7 +25,7 @@ PARTITION = partition_of("t", 0)
 
 @pytest.fixture
 def dead(tmp_path: Path) -> Table:
-    return open_dead(str(tmp_path / "t__dead"), DEAD)
+    return open_dead(LandedTable("t", str(tmp_path / "t"), "t", GROUP), DEAD)
 
 
 def written(dead: Table, *offsets: int, index: int = 0) -> list[DataFile]:
