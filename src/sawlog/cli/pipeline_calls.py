@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sawlog.pipeline.landing.config import Pipeline
+    from sawlog.pipeline.landing.events import Events
     from sawlog.pipeline.landing.running import Outcome
 
 file_argument = click.argument("file", type=TEXT)
@@ -116,8 +117,8 @@ def land(wanted: "Pipeline", master: str | None, *, once: bool, verbose: bool) -
     try:
         with (
             started(wanted, master, verbose=verbose) as spark,
-            stopping(stop),  # Spark listens for Ctrl-C itself: the session comes first
             watching(wanted) as events,
+            stopping(stop, events),  # Spark listens for Ctrl-C itself: the session comes first
         ):
             outcomes = run_pipeline(spark, wanted, events, stop, once=once)
     except SparkIsGone:
@@ -128,15 +129,15 @@ def land(wanted: "Pipeline", master: str | None, *, once: bool, verbose: bool) -
 
 
 @contextmanager
-def stopping(stop: threading.Event) -> Iterator[None]:
-    """Ctrl-C and SIGTERM set the event. A second Ctrl-C does not wait any longer."""
+def stopping(stop: threading.Event, events: "Events") -> Iterator[None]:
+    """Ctrl-C and SIGTERM set `stop`. A second Ctrl-C does not wait any longer."""
     before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
 
     def stopped(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         if not stop.is_set():
-            note("sawlog: stopping; a commit that is under way is finished")
+            events.said("sawlog", "stopping; a commit that is under way is finished")
         stop.set()
 
     for sign in before:

@@ -25,7 +25,7 @@ class Lines:
     """For a file, a pipe, a journal."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal may come while its thread says something
         self._ends: dict[str, int] = {}
 
     def said(self, table: str, text: str) -> None:

@@ -1,11 +1,15 @@
 """`sawlog pipeline` without Spark: wrong files, lines about batches, what a replay is given."""
 
+import signal
+import threading
 from pathlib import Path
 
 import pytest
 from click import BadParameter
 
+from sawlog.cli import pipeline_progress
 from sawlog.cli.commands import run
+from sawlog.cli.pipeline_calls import stopping
 from sawlog.cli.pipeline_progress import Lines, describe
 from sawlog.cli.pipeline_tables import ReplayFrom, _row
 from sawlog.client.consumer import AtOffset, AtTime
@@ -196,3 +200,26 @@ def test_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert captured.out == ""
     assert "(lag 8)" in captured.err
     assert "t: waiting" in captured.err
+
+
+def test_a_signal_is_answered_above_the_bars_even_while_something_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+
+    def note(text: str) -> None:
+        said.append(text)
+        if text == "t: waiting":
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(pipeline_progress, "note", note)
+    stop, lines = threading.Event(), Lines()
+    with stopping(stop, lines):
+        lines.said("t", "waiting")
+        assert stop.is_set()
+        lines.said("t", "waiting")
+    assert said == [
+        "t: waiting",
+        "sawlog: stopping; a commit that is under way is finished",
+        "t: waiting",
+    ]
