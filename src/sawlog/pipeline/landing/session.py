@@ -72,11 +72,18 @@ def _build_quietly(pipeline: Pipeline, master: str | None) -> "SparkSession":
 
     try:
         with stderr_aside() as aside:
-            return build_session(pipeline, master)
+            spark = build_session(pipeline, master)
     except PySparkException as error:  # there is no JVM
         raise SparkDidNotStart(_without_frames(aside.last()) or str(error)) from error
     except Py4JError as error:  # it does not take the settings
         raise SparkDidNotStart(unwrap(str(error)).message) from error
+    counter = spark.sparkContext._accumulatorServer  # noqa: SLF001
+    counter.handle_error = _without_a_word  # type: ignore[method-assign, assignment]
+    return spark
+
+
+def _without_a_word(*_: object) -> None:
+    """In place of a traceback for a JVM that left, which it does at the end of every run."""
 
 
 def _without_frames(text: str) -> str:
