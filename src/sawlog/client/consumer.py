@@ -53,6 +53,7 @@ __all__ = [
 DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 DEFAULT_AUTO_COMMIT_MS = 5_000
 DEFAULT_POLL_MS = 1_000
+_CLOSED = "the consumer is closed"
 
 
 class Consumer:
@@ -155,6 +156,8 @@ class Consumer:
 
     def assign(self, starts: Mapping[TopicPartition, Start]) -> None:
         """From now on these partitions, each from its start, in place of those before."""
+        if self._is_closed:
+            raise ValueError(_CLOSED)
         if self._session is not None and self._session.is_subscribed:
             raise ValueError("partitions come from the group; unsubscribe before assigning some")
         positions = self._reader.find(starts)
@@ -328,7 +331,7 @@ class Consumer:
                 if not self._is_closed:  # a listener may do that
                     wait_ms = min(deadline.remaining_ms, longest_ms)
                     self._reader.wait(wait_ms, self._bell.fileno())
-        raise ValueError("the consumer is closed")
+        raise ValueError(_CLOSED)
 
     # Commits
 
@@ -363,6 +366,8 @@ class Consumer:
     def _with_group(self) -> "Session":
         if self._session is None:
             raise ValueError("the consumer has no group; give it one: Consumer(..., group=NAME)")
+        if self._session.is_over:
+            raise ValueError(_CLOSED)
         return self._session
 
     def _begin(self, committed: "Mapping[TopicPartition, Committed | None]") -> None:

@@ -7,7 +7,7 @@ stored once.
 
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Self, overload
 
 from sawlog.client.cluster import Cluster, NoSuchTopic
@@ -24,6 +24,7 @@ from sawlog.protocol.records import Headers
 ALL_REPLICAS = -1
 _RECORD_OVERHEAD_BYTES = 40  # the most that the numbers and lengths of a record take
 _HEADER_OVERHEAD_BYTES = 10
+_LAST_TIMESTAMP_MS = (1 << 63) - 1
 
 Value = bytes | None
 
@@ -128,6 +129,11 @@ class Producer:
             value = bytes(value)
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
+        else:
+            _check_time(timestamp_ms)
+        if key is not None:
+            key = _as_bytes("a key", key)
+        headers = _as_headers(headers) if headers else ()
         with self._lock:
             if self._mover.is_stopped:
                 raise ValueError("the producer is closed")
@@ -223,7 +229,7 @@ class Producer:
             if partition not in topic.partitions:
                 raise NoSuchTopic(
                     f"the topic {name!r} has the partitions 0 to {len(topic.partitions) - 1},"
-                    f" not {partition}"
+                    f" not {partition!r}"
                 )
             index = partition
         elif key is not None:
@@ -270,6 +276,39 @@ def _largest_size(key: bytes | None, value: Value, headers: Headers) -> int:
     for name, content in headers:
         size += len(name) * 4 + len(content or b"") + _HEADER_OVERHEAD_BYTES
     return size
+
+
+# What cannot be in a batch is refused before there is one: its neighbours must not suffer.
+
+
+def _as_bytes(what: str, content: object) -> bytes:
+    if isinstance(content, bytes | bytearray | memoryview):
+        return bytes(content)
+    raise TypeError(f"{what} is bytes, not {type(content).__name__}: encode it first")
+
+
+def _as_headers(headers: object) -> Headers:
+    if isinstance(headers, Mapping) or not isinstance(headers, Iterable):
+        raise TypeError(
+            f'headers are pairs such as [("trace", b"17")], not a {type(headers).__name__}'
+        )
+    pairs: list[tuple[str, bytes | None]] = []
+    for header in headers:
+        if not isinstance(header, tuple | list) or len(header) != 2:
+            raise TypeError(f'a header is a pair such as ("trace", b"17"), not {header!r:.100}')
+        name, content = header
+        if not isinstance(name, str):
+            raise TypeError(f"a header's name is a string, not {type(name).__name__}")
+        name.encode()  # half of a surrogate pair has no bytes
+        pairs.append((name, None if content is None else _as_bytes("a header's value", content)))
+    return tuple(pairs)
+
+
+def _check_time(timestamp_ms: object) -> None:
+    if not isinstance(timestamp_ms, int):
+        raise TypeError(f"timestamp_ms is a whole number, not {type(timestamp_ms).__name__}")
+    if not 0 <= timestamp_ms <= _LAST_TIMESTAMP_MS:
+        raise ValueError(f"timestamp_ms is in milliseconds since 1970, not {timestamp_ms}")
 
 
 def _messages(values: object) -> Iterable[bytes]:

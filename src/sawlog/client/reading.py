@@ -192,6 +192,12 @@ class Reader:
 
     def find(self, starts: Mapping[TopicPartition, Start]) -> dict[TopicPartition, int]:
         """The offsets behind times; by time where nothing is that late, the end."""
+        for start in starts.values():
+            if not isinstance(start, AtOffset | AtTime):
+                raise TypeError(
+                    "a start is AT_EARLIEST, AT_LATEST, AtTime(...) or AtOffset(...),"
+                    f" not {start!r}"
+                )
         times = {p: start.timestamp_ms for p, start in starts.items() if isinstance(start, AtTime)}
         found = self._offsets_at(times)
         late = [partition for partition, offset in found.items() if offset < 0]

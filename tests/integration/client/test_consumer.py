@@ -236,6 +236,13 @@ def test_only_what_is_assigned_can_be_sought() -> None:
         assert not broker.requests
 
 
+def test_a_start_that_is_none_is_told() -> None:
+    with broker_with(logs=1) as broker, Consumer(broker.bootstrap) as consumer:
+        for start in (5, "earliest"):
+            with pytest.raises(TypeError, match=f"a start is AT_EARLIEST, .* not {start!r}"):
+                consumer.assign({LOGS: start})  # type: ignore[dict-item]
+
+
 def test_a_partition_that_finds_no_room_comes_first_the_next_time() -> None:
     """Only the first partition of a fetch is sure to get a whole batch (KIP-74)."""
 

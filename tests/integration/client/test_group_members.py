@@ -370,6 +370,11 @@ def test_wrong_calls_are_refused_in_words() -> None:
             consumer.assign({})
         with pytest.raises(ValueError, match="t-0 is not assigned"):
             consumer.pause([partition_of("t", 0)])
+        with pytest.raises(ValueError, match="t-0: an offset is from 0 to"):
+            consumer.commit({partition_of("t", 0): -1})
+    for late in (lambda: consumer.commit({partition_of("t", 0): 1}), lambda: consumer.poll(0)):
+        with pytest.raises(ValueError, match="the consumer is closed"):
+            late()
     for wrong in ({"protocol": "new"}, {"assignors": ("sticky",)}, {"session_timeout_ms": 1}):
         with pytest.raises(ValueError, match=r"protocol|assignors|heartbeat"):
             GroupSettings("g", **wrong)  # type: ignore[arg-type]

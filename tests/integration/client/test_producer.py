@@ -30,6 +30,32 @@ def test_records_travel_together_and_learn_their_offsets() -> None:
         assert [delivery.result().offset for delivery in deliveries] == [100, 101, 102]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"key": "anna"}, "a key is bytes, not str"),
+        ({"headers": {"a": b"b"}}, "headers are pairs .* not a dict"),
+        ({"headers": [("a",)]}, "a header is a pair"),
+        ({"headers": [("a", "b")]}, "a header's value is bytes, not str"),
+        ({"headers": [(b"a", b"b")]}, "a header's name is a string, not bytes"),
+        ({"headers": [("\ud800", b"b")]}, "surrogates not allowed"),
+        ({"timestamp_ms": "1"}, "timestamp_ms is a whole number, not str"),
+        ({"timestamp_ms": 1 << 63}, "in milliseconds since 1970, not 9223372036854775808"),
+        ({"timestamp_ms": -2}, "in milliseconds since 1970, not -2"),
+    ],
+)
+def test_a_record_that_cannot_be_is_refused_and_its_neighbours_are_not(
+    wrong: dict[str, Any], text: str
+) -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        with Producer(cluster, linger_ms=10_000) as producer:
+            for _ in range(2):  # as the first one of a batch, and within one
+                with pytest.raises((TypeError, ValueError), match=text):
+                    producer.send("logs", b"x", partition=0, **wrong)
+                producer.send("logs", b"y", partition=0)
+        assert [values for _, _, values in batches(broker)] == [[b"y", b"y"]]
+
+
 def test_a_full_batch_goes_out_without_a_flush() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         producer = Producer(cluster, linger_ms=10_000, batch_bytes=1_000)

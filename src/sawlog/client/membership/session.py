@@ -30,6 +30,7 @@ from sawlog.core.ids import TopicPartition
 from sawlog.core.log import EventLogger
 
 _LAST_COMMIT_MS = 10_000  # before partitions go to others, who wait for it
+_HIGHEST_OFFSET = (1 << 63) - 1
 
 _log = EventLogger("sawlog.client.group")
 
@@ -64,6 +65,7 @@ class Session:
         self._speaker: Speaker | None = None
         self._end_speaker: Any = None
         self._listener = RebalanceListener()
+        self.is_over = False
         self.owned: frozenset[TopicPartition] = frozenset()
         self._unplaced: set[TopicPartition] = set()
         self._give_up: Deadline | None = None
@@ -115,8 +117,11 @@ class Session:
     def close(self, *, commits: bool) -> None:
         if commits and self._speaker is None:
             self._commit_before_release(frozenset(self._reader.positions))
-        self.unsubscribe(commits=commits)
-        self._commits.collect(wait=commits)
+        try:
+            self.unsubscribe(commits=commits)  # whose listener may still commit
+            self._commits.collect(wait=commits)
+        finally:
+            self.is_over = True
 
     def attend(self, deadline: Deadline) -> None:
         """Once in every turn of a poll: what the group has decided is carried out."""
@@ -145,7 +150,7 @@ class Session:
 
     def commit(self, offsets: Offsets | None, deadline: Deadline) -> None:
         """CommitFailed where the partitions are not, or no longer, this member's."""
-        wanted = self._uncommitted() if offsets is None else dict(offsets)
+        wanted = self._uncommitted() if offsets is None else _checked(offsets)
         backoff = Backoff()
         while wanted:
             identity = self._identity_for(wanted)
@@ -159,7 +164,7 @@ class Session:
                 return
 
     def commit_async(self, offsets: Offsets | None, done: CommitCallback) -> None:
-        wanted = self._uncommitted() if offsets is None else dict(offsets)
+        wanted = self._uncommitted() if offsets is None else _checked(offsets)
         if not wanted:
             done(wanted, None)
             return
@@ -268,6 +273,13 @@ class Session:
         self._give_up = None
         self._last.update({each: at.offset for each, at in placed.items() if at is not None})
         self._unplaced.clear()
+
+
+def _checked(offsets: Offsets) -> dict[TopicPartition, int]:
+    for partition, offset in offsets.items():
+        if not 0 <= offset <= _HIGHEST_OFFSET:
+            raise ValueError(f"{partition}: an offset is from 0 to {_HIGHEST_OFFSET}, not {offset}")
+    return dict(offsets)
 
 
 def _failed(code: ErrorCode, offsets: Offsets) -> CommitFailed:
