@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sawlog.pipeline.source.client_options import SHARED_OPTIONS, Brokers, read_brokers
-from sawlog.pipeline.source.option_values import BadOption, Options, flag, one_of, whole
+from sawlog.pipeline.source.option_values import LONG, BadOption, Options, flag, one_of, whole
 from sawlog.protocol.compression import Codec
 
 WHAT = "the sink 'sawlog'"
@@ -88,7 +88,7 @@ def read_sink_options(written: Mapping[str, str]) -> SinkOptions:
         idempotent=idempotent,
         codec=_CODECS[codec],
         batch_bytes=options.read("kafka.batch.size", whole(0), 256 * 1024),
-        buffer_bytes=options.read("kafka.buffer.memory", whole(1), 32 * 1024 * 1024),
+        buffer_bytes=options.read("kafka.buffer.memory", whole(1, LONG), 32 * 1024 * 1024),
         max_request_bytes=options.read("kafka.max.request.size", whole(1), 1024 * 1024),
         delivery_timeout_ms=options.read("kafka.delivery.timeout.ms", whole(1), 120_000),
     )
@@ -96,5 +96,5 @@ def read_sink_options(written: Mapping[str, str]) -> SinkOptions:
 
 def _brokers(options: Options) -> Brokers:
     brokers = read_brokers(options)
-    timeout_ms = options.read("kafka.max.block.ms", whole(1), brokers.timeout_ms)
+    timeout_ms = options.read("kafka.max.block.ms", whole(1, LONG), brokers.timeout_ms)
     return Brokers(brokers.bootstrap, brokers.client_id, brokers.request_timeout_ms, timeout_ms)

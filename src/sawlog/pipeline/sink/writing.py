@@ -6,7 +6,6 @@ send again is stored once. A task that Spark runs again writes its rows again.
 """
 
 import random
-import select
 import time
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from sawlog.client.delivery import ProducedBatch
 from sawlog.client.retries import Deadline
 from sawlog.client.sender import Sender, now_ms
 from sawlog.client.sequences import Sequences
+from sawlog.client.waiting import wait_readable
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.pipeline.sink.kernels import choose_partitions, encode_records, record_sizes
 from sawlog.pipeline.sink.options import SinkOptions
@@ -163,7 +163,7 @@ class TopicWriter:
         self._sender.round(flushing=True)
         if not self._sender.is_idle:
             descriptors, wait_ms = self._sender.awaited(flushing=True)
-            select.select(descriptors, [], [], wait_ms / 1_000)
+            wait_readable(descriptors, wait_ms)
 
     def _ended(self, batch: ProducedBatch) -> None:
         self._buffered_bytes -= batch.builder.size

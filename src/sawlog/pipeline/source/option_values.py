@@ -13,6 +13,9 @@ from sawlog.client.addresses import parse_addresses
 
 Value = TypeVar("Value")
 
+INT = (1 << 31) - 1
+LONG = (1 << 63) - 1
+
 _UNITS_MS = {
     "us": 0.001,
     "ms": 1.0,
@@ -73,12 +76,12 @@ def flag(text: str) -> bool:
     return text.lower() == "true"
 
 
-def whole(lowest: int) -> Callable[[str], int]:
-    """A whole number that is at least `lowest`."""
+def whole(lowest: int, highest: int = INT) -> Callable[[str], int]:
+    """A whole number within these bounds; the usual ones are those of the Java client's int."""
 
     def parse(text: str) -> int:
-        if re.fullmatch(r"[+-]?\d+", text) is None or int(text) < lowest:
-            raise ValueError(f"it takes a whole number, {lowest} or more")
+        if re.fullmatch(r"[+-]?[0-9]+", text) is None or not lowest <= int(text) <= highest:
+            raise ValueError(f"it takes a whole number from {lowest} to {highest}")
         return int(text)
 
     return parse

@@ -19,6 +19,7 @@ from sawlog.pipeline.source.client_options import (
 )
 from sawlog.pipeline.source.environment import Versions
 from sawlog.pipeline.source.option_values import (
+    LONG,
     BadOption,
     Options,
     duration_ms,
@@ -127,11 +128,11 @@ def read_source_options(written: Mapping[str, str], *, streaming: bool) -> Sourc
         == "latest",
         limits=_limits(options),
         min_tasks=options.read("minPartitions", whole(1), None),
-        max_task_records=options.read("maxRecordsPerPartition", whole(1), None),
+        max_task_records=options.read("maxRecordsPerPartition", whole(1, LONG), None),
         fail_on_data_loss=options.read("failOnDataLoss", flag, True),
         columns=_columns(options),
         read_timeout_ms=options.read(
-            "kafkaConsumer.pollTimeoutMs", whole(1), DEFAULT_READ_TIMEOUT_MS
+            "kafkaConsumer.pollTimeoutMs", whole(1, LONG), DEFAULT_READ_TIMEOUT_MS
         ),
         offset_tries=options.read("fetchOffset.numRetries", whole(1), 3),
         offset_retry_ms=options.read("fetchOffset.retryIntervalMs", whole(0), 10),
@@ -185,7 +186,7 @@ def _pattern(text: str) -> str:
 def _where(options: Options, side: str, default: Where) -> Where:
     """A time for all comes before times, and times before offsets."""
     if f"{side}Timestamp" in options:
-        return AtTime(options.required(f"{side}Timestamp", whole(0)))
+        return AtTime(options.required(f"{side}Timestamp", whole(0, LONG)))
     if f"{side}OffsetsByTimestamp" in options:
         return options.required(f"{side}OffsetsByTimestamp", parse_times)
     return options.read(f"{side}Offsets", parse_where, default)
@@ -231,8 +232,8 @@ def _check_pairs(
 
 
 def _limits(options: Options) -> Limits:
-    highest = options.read("maxOffsetsPerTrigger", whole(1), None)
-    lowest = options.read("minOffsetsPerTrigger", whole(1), None)
+    highest = options.read("maxOffsetsPerTrigger", whole(1, LONG), None)
+    lowest = options.read("minOffsetsPerTrigger", whole(1, LONG), None)
     if (lowest or 0) > (highest or math.inf):
         raise BadOption(
             f"'minOffsetsPerTrigger' {lowest} is more than 'maxOffsetsPerTrigger' {highest}"

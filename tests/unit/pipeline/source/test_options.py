@@ -41,6 +41,11 @@ def test_the_defaults_are_those_of_sparks_connector() -> None:
     )  # fmt: skip
 
 
+def test_the_largest_time_out_stands_for_as_long_as_it_takes() -> None:
+    brokers = read(kafka__request__timeout__ms=f"{2**31 - 1}").client.brokers
+    assert brokers.request_timeout_ms == 24 * 60 * 60 * 1_000  # what a socket still takes
+
+
 def test_names_are_found_whatever_their_case() -> None:
     assert read(SUBSCRIBE="a", maxoffsetspertrigger="7", subscribe="a").limits.max_records == 7
 
@@ -171,13 +176,16 @@ def test_times_are_written_as_spark_has_them(text: str, ms: float) -> None:
         ({"assign": "a"}, "'assign' is 'a': it is no JSON"),
         ({"startingOffsets": "erliest"}, "'startingOffsets' is 'erliest': it takes 'earliest'"),
         ({"startingTimestamp": "now"}, "'startingTimestamp' is 'now': it takes a whole number"),
+        ({"startingTimestamp": f"{2**63}"}, f"it takes a whole number from 0 to {2**63 - 1}"),
+        ({"kafka__fetch__max__bytes": f"{2**31}"}, f"a whole number from 1 to {2**31 - 1}"),
+        ({"maxOffsetsPerTrigger": "\u0663"}, "it takes a whole number"),
         ({"startingOffsetsByTimestamp": "5"}, "'startingOffsetsByTimestamp' is '5'"),
         ({"startingOffsetsByTimestampStrategy": "x"}, "it takes 'error' or 'latest'"),
         ({"endingOffsets": "latest"}, "a stream has no end, so 'endingOffsets'"),
         ({"endingTimestamp": "5"}, "a stream has no end, so 'endingTimestamp'"),
         (
             {"maxOffsetsPerTrigger": "0"},
-            "'maxOffsetsPerTrigger' is '0': it takes a whole number, 1",
+            "'maxOffsetsPerTrigger' is '0': it takes a whole number from 1 to",
         ),
         (
             {"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"},
