@@ -45,7 +45,7 @@ def kernel(signature: Any, sources: Sequence[str]) -> Callable[[Function], Funct
         try:
             place = Path(configured) if configured else cache_directory()
             if place is not None:
-                _numba.config.CACHE_DIR = os.fspath(place / _digest(tuple(sources)))
+                _numba.config.CACHE_DIR = os.fspath(_made(place / _digest(tuple(sources))))
                 found = _numba.njit(signature, nogil=True, cache=True)(function)
                 return cast("Function", found)
         except (OSError, RuntimeError):  # not to be written after all, or the source is in a zip
@@ -55,6 +55,14 @@ def kernel(signature: Any, sources: Sequence[str]) -> Callable[[Function], Funct
         return cast("Function", _numba.njit(signature, nogil=True)(function))
 
     return compiled
+
+
+def _made(place: Path) -> Path:
+    """A directory to write to: without one numba would keep its code beside the sources."""
+    place.mkdir(parents=True, exist_ok=True)
+    if not os.access(place, os.W_OK):
+        raise PermissionError(f"{place} cannot be written")
+    return place
 
 
 @cache
