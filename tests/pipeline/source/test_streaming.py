@@ -124,6 +124,13 @@ def test_records_that_retention_took_stop_the_job_unless_told_otherwise(
     assert job.run(subscribe=topic, failOnDataLoss=False) == [list(range(8, 15))]
 
 
+def test_a_wrong_option_is_what_the_query_fails_with(job: Job) -> None:
+    """And not what Spark meets when it stops the reader that it did not get."""
+    with pytest.raises(StreamingQueryException, match="a stream has no end") as caught:
+        job.run(subscribe="logs", endingOffsets="latest")
+    assert "UnboundLocalError" not in str(caught.value)
+
+
 def test_spark_reports_where_the_topic_ends(job: Job, topics: Topics, topic: str) -> None:
     topics.create(topic)
     topics.write(topic, 5)

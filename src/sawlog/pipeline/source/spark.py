@@ -82,8 +82,11 @@ class TopicSource(DataSource):
         return TopicReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        options = read_source_options(self.options, streaming=True)
-        _check_schema(schema, options.columns)
+        try:
+            options = read_source_options(self.options, streaming=True)
+            _check_schema(schema, options.columns)
+        except BadOption as refused:
+            return RefusedStreamReader(str(refused))
         return TopicStreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -188,6 +191,33 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _connect(self, timeout_ms: float) -> Cluster:
         self._clusters.append(self._options.client.brokers.connect(timeout_ms=timeout_ms))
         return self._clusters[-1]
+
+
+class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Says what is wrong with the options when it is asked for anything. Raised before there is a
+    reader, that would be hidden: Spark stops the reader that it has not got, and tells of that.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        raise BadOption(self._reason)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        raise BadOption(self._reason)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        raise BadOption(self._reason)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
+        raise BadOption(self._reason)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
+        raise BadOption(self._reason)
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:  # noqa: ARG002
+        raise BadOption(self._reason)
 
 
 def schema_of(columns: Iterable[str]) -> StructType:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.source.options import SourceOptions
 from sawlog.pipeline.source.planning import Limits, OffsetRange, plan_batch, split
@@ -79,7 +80,7 @@ class Stream:
 
     def freeze(self) -> None:
         """From now on there is nothing after what there is now (Trigger.AvailableNow)."""
-        self._target = self._topics.latest(self._topics.partitions(missing_ok=True))
+        self._target = self._ends()
 
     def latest(self, start: Mapping[str, Any], *, unlimited: bool = False) -> dict[str, Any]:
         """How far the batch goes that begins at `start`; `start` itself where there is nothing
@@ -159,7 +160,13 @@ class Stream:
     def _ends(self) -> Offsets:
         if self._target is not None:
             return self._target
-        return self._topics.latest(self._topics.partitions(missing_ok=True))
+        try:
+            return self._topics.latest(self._topics.partitions(missing_ok=True))
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            self._topics.look_again()  # one was deleted since they were looked up
+            return self._topics.latest(self._topics.partitions(missing_ok=True))
 
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sawlog.client.cluster import NoSuchTopic
 from sawlog.client.leaders import partition_of
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.source.options import read_source_options
@@ -178,6 +179,37 @@ def test_a_topic_that_is_gone_is_a_loss() -> None:
     with pytest.raises(DataLost, match=r"logs-1 is gone; it was read up to 5.*failOnDataLoss"):
         world.stream.latest(start)
     assert world.slept_ms == [10, 10]  # it may have been a stale answer
+
+
+class SeenBefore(FakeTopics):
+    """Knows its partitions as they were when it last looked, as the real one does for a while."""
+
+    def __init__(self, **ends: int) -> None:
+        super().__init__(**ends)
+        self.look_again()
+
+    def partitions(self, *, missing_ok: bool = False) -> list[TopicPartition]:
+        return self.seen
+
+    def look_again(self) -> None:
+        self.seen = sorted(self.ends)
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        if not self.ends.keys() >= set(partitions):
+            raise NoSuchTopic("there is no topic 'logs'")
+        return super().latest(partitions)
+
+
+def test_a_topic_deleted_since_it_was_looked_up_is_no_other_loss() -> None:
+    world = World(SeenBefore(p0=5, p1=5))
+    start = world.latest(world.initial())
+    del world.topics.ends[B]
+    with pytest.raises(DataLost, match=r"logs-1 is gone; it was read up to 5"):
+        world.stream.latest(start)
+    world = World(SeenBefore(p0=5, p1=5), failOnDataLoss="false")
+    start = world.latest(world.initial())
+    del world.topics.ends[B]
+    assert world.latest(start)["logs"] == {"0": 5}
 
 
 def test_a_topic_that_shrank_is_a_loss() -> None:
