@@ -1,9 +1,10 @@
 """What the commands of `sawlog pipeline` share: the file, Spark, a way to stop, exit codes."""
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from sawlog.pipeline.landing.config import Pipeline
     from sawlog.pipeline.landing.events import Events
     from sawlog.pipeline.landing.running import Outcome
+
+_STDERR = 2
 
 file_argument = click.argument("file", type=TEXT)
 master_option = click.option(
@@ -95,7 +98,9 @@ def started(pipeline: "Pipeline", master: str | None, *, verbose: bool) -> "Iter
 
     note("starting Spark ...")
     try:
-        with session(pipeline, master, verbose=verbose) as spark:
+        with ExitStack() as ends:
+            with held_back():
+                spark = ends.enter_context(session(pipeline, master, verbose=verbose))
             yield spark
     except SparkDidNotStart as error:
         raise click.ClickException(
@@ -104,6 +109,33 @@ def started(pipeline: "Pipeline", master: str | None, *, verbose: bool) -> "Iter
         ) from None
     except SparkEnded as error:
         raise SparkIsGone(str(error)) from None
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Ctrl-C and SIGTERM take effect at the end of the block: a JVM whose start PySpark breaks off
+    is left behind, and never ends. A second Ctrl-C does not wait any longer.
+    """
+    came: list[int] = []
+    terminal = os.dup(_STDERR)  # which is put aside while Spark starts
+
+    def comes(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        if came and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if not came:
+            os.write(terminal, b"sawlog: stopping, as soon as Spark has started\n")
+        came.append(number)
+
+    before = {sign: signal.signal(sign, comes) for sign in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for sign, handler in before.items():
+            if signal.getsignal(sign) is comes:  # else it is Spark's own by now
+                signal.signal(sign, handler)
+        os.close(terminal)
+    if came:
+        signal.raise_signal(came[0])
 
 
 def land(wanted: "Pipeline", master: str | None, *, once: bool, verbose: bool) -> bool:

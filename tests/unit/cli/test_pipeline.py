@@ -9,7 +9,7 @@ from click import BadParameter
 
 from sawlog.cli import pipeline_progress
 from sawlog.cli.commands import run
-from sawlog.cli.pipeline_calls import stopping
+from sawlog.cli.pipeline_calls import held_back, stopping
 from sawlog.cli.pipeline_progress import Lines, describe
 from sawlog.cli.pipeline_tables import ReplayFrom, _row
 from sawlog.client.consumer import AtOffset, AtTime
@@ -223,3 +223,22 @@ def test_a_signal_is_answered_above_the_bars_even_while_something_is_said(
         "sawlog: stopping; a commit that is under way is finished",
         "t: waiting",
     ]
+
+
+@pytest.mark.parametrize(("signals", "is_started"), [(1, True), (2, False)])
+def test_a_signal_while_spark_starts_waits_for_it_and_a_second_does_not(
+    capfd: pytest.CaptureFixture[str], signals: int, is_started: bool
+) -> None:
+    started = []
+
+    def start() -> None:
+        with held_back():
+            for _ in range(signals):
+                signal.raise_signal(signal.SIGINT)
+            started.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert bool(started) is is_started
+    assert capfd.readouterr().err == "sawlog: stopping, as soon as Spark has started\n"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
