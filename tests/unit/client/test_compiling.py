@@ -95,13 +95,22 @@ def test_without_any_place_each_process_compiles_for_itself(tmp_path: Path) -> N
 
 
 @pytest.mark.long
-def test_nothing_outside_of_its_columns_is_touched_whatever_the_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "places",
+    [
+        ("property/test_arrow.py", "unit/client/test_arrow.py"),
+        ("property/pipeline/test_json_against_python.py", "unit/pipeline/formats/test_csv.py"),
+    ],
+    ids=["batches", "formats"],
+)
+def test_nothing_outside_of_its_columns_is_touched_whatever_the_bytes(
+    tmp_path: Path, places: tuple[str, ...]
+) -> None:
     """Numba checks every index where it is told to: then the same tests meet any that is wrong."""
     tests = Path(__file__).parents[2]
     checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
-    command += [str(tests / "property" / "test_arrow.py")]
-    command += [str(tests / "unit" / "client" / "test_arrow.py")]
+    command += [str(tests / place) for place in places]
     told = subprocess.run(
         command, env={**os.environ, **checked}, capture_output=True, text=True, timeout=500
     )
