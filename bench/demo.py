@@ -293,8 +293,8 @@ def main() -> int:
         return 1
     show(found, DIRECTORY, time.monotonic() - began, console)
     if not found.is_right:
-        log = (directory / "pipeline.log").read_text(errors="replace")
-        console.print(f"[red]The account does not come out.[/]\n{log}", highlight=False)
+        told = (directory / "pipeline.log").read_text(errors="replace")
+        console.print(f"[red]The account does not come out.[/]\n{told}", highlight=False)
         return 1
     return 0
 

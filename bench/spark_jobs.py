@@ -120,7 +120,7 @@ class Silent:
     def said(self, table: str, text: str) -> None:
         self.heard.append(f"{table}: {text}")
 
-    def landed(self, table: str, batch: Landed) -> None:
+    def landed(self, table: str, batch: Landed, done: int) -> None:
         pass
 
     def measured(self, table: str, done: int, ends: int) -> None:
