@@ -17,6 +17,7 @@ from sawlog.client.errors import (
     NotServed,
     UnexpectedAnswer,
 )
+from sawlog.client.forks import Home
 from sawlog.client.retries import Deadline
 from sawlog.client.waiting import wait_readable
 from sawlog.core.errors import ErrorCode, MalformedFrame
@@ -73,6 +74,7 @@ class Connection:
         connect_timeout_ms: float = DEFAULT_CONNECT_TIMEOUT_MS,
     ) -> None:
         self.address = address
+        self._home = Home()
         self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
         self._correlation_id = 0
@@ -103,6 +105,8 @@ class Connection:
     @property
     def is_usable(self) -> bool:
         """Open, and not ended by the other side while nothing was asked (it does so when idle)."""
+        if not self._home.is_here:
+            self.close("it belongs to the process that this one is a fork of")
         if self.is_open and not self._under_way and wait_readable([self.fileno()], 0):
             self.close("the broker closed it")
         return self.is_open

@@ -14,6 +14,7 @@ from sawlog.client.bell import Bell
 from sawlog.client.cluster import Cluster, as_cluster
 from sawlog.client.fetched import ConsumedRecord
 from sawlog.client.fetcher import FetchLimits
+from sawlog.client.forks import Home
 from sawlog.client.membership.listener import RebalanceListener
 from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
 from sawlog.client.reading import Reader
@@ -96,6 +97,7 @@ class Consumer:
             out_of_range=out_of_range,
             max_decompressed_bytes=max_decompressed_bytes,
         )
+        self._home = Home()
         self._turn = threading.RLock()  # who closes, or reads a message stream, waits for a poll
         self._bell = Bell()
         self._is_woken = False
@@ -133,6 +135,8 @@ class Consumer:
         """Leaves the group, after a last commit where commits are made by themselves; message
         streams end. May be called from any thread.
         """
+        if not self._home.is_here:
+            return  # it goes on where it was made
         if self._streams is not None:
             self._streams.end()
         self.wakeup()
@@ -313,6 +317,7 @@ class Consumer:
 
     def _poll(self, timeout_ms: float, take: Callable[[], bool]) -> None:
         """Until `take` has found something, or the time is up, or somebody wakes us."""
+        self._home.check("consumer")
         deadline = Deadline(timeout_ms)
         longest_ms = float("inf") if self._session is None else self._session.longest_wait_ms
         with self._turn:
@@ -366,6 +371,7 @@ class Consumer:
     def _with_group(self) -> "Session":
         if self._session is None:
             raise ValueError("the consumer has no group; give it one: Consumer(..., group=NAME)")
+        self._home.check("consumer")
         if self._session.is_over:
             raise ValueError(_CLOSED)
         return self._session
@@ -389,6 +395,5 @@ class Consumer:
         wanted = list(partitions)
         for partition in wanted:
             if partition not in self.assignment:
-                have = sorted(self.assignment)
-                raise ValueError(f"{partition} is not assigned; assigned are {have}")
+                raise ValueError(f"{partition} is not assigned; only {sorted(self.assignment)} are")
         return wanted

@@ -12,6 +12,7 @@ from typing import Self, overload
 
 from sawlog.client.cluster import Cluster, NoSuchTopic
 from sawlog.client.delivery import Delivery, DeliveryFailed, ProducedBatch
+from sawlog.client.forks import Home
 from sawlog.client.moving import Mover
 from sawlog.client.partitioner import StickyChoice, partition_for_key
 from sawlog.client.retries import Deadline
@@ -60,6 +61,7 @@ class Producer:
         self._cluster = cluster.sibling() if isinstance(cluster, Cluster) else Cluster(cluster)
         if isinstance(cluster, Cluster):
             cluster.close_with(self)
+        self._home = Home()
         self._batch_bytes = batch_bytes
         self._linger_ms = linger_ms
         self._buffer_bytes = buffer_bytes
@@ -127,6 +129,7 @@ class Producer:
             if not isinstance(value, bytearray | memoryview):
                 return [self.send(topic, message) for message in _messages(value)]
             value = bytes(value)
+        self._home.check("producer")
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
         else:
@@ -159,6 +162,7 @@ class Producer:
         where a record since the last flush was not delivered, TimeoutError where the time is up
         before (all that is under way goes on).
         """
+        self._home.check("producer")
         if not self._mover.drive(lambda: self._sender.is_idle, timeout_ms):
             raise TimeoutError(f"not all records had an outcome after {timeout_ms} ms")
         self._mover.call_back(wait=True)
@@ -172,13 +176,15 @@ class Producer:
     def close(self, timeout_ms: float | None = None) -> None:
         """Flushes and ends, also where `flush` raises; what is not delivered by then is lost."""
         try:
-            if not self._mover.is_stopped:
+            if self._home.is_here and not self._mover.is_stopped:
                 self.flush(timeout_ms)
         finally:
             self.abandon()
 
     def abandon(self) -> None:
         """Ends at once: what was not delivered yet may or may not arrive."""
+        if not self._home.is_here:
+            return  # it goes on where it was made
         self._mover.stop()
         with self._lock:
             self._cluster.close()
@@ -191,6 +197,7 @@ class Producer:
 
     def wait_for(self, batch: ProducedBatch, timeout_ms: float | None) -> None:
         """For a Delivery."""
+        self._home.check("producer")
         if not self._mover.drive(lambda: batch.is_done, timeout_ms):
             raise TimeoutError(f"{batch.partition}: no outcome after {timeout_ms} ms")
         self._mover.call_back()

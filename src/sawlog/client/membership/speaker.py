@@ -14,6 +14,7 @@ from sawlog.client.bell import Bell
 from sawlog.client.cluster import Cluster
 from sawlog.client.coordinators import Coordinators, group_refusal
 from sawlog.client.errors import ClientError, NotServed
+from sawlog.client.forks import Home
 from sawlog.client.group_offsets import Identity
 from sawlog.client.membership.classic import ClassicMachine
 from sawlog.client.membership.incremental import ConsumerMachine
@@ -65,6 +66,7 @@ class Speaker:
         self._settings = settings
         self._subscription = subscription
         self._news = news
+        self._home = Home()
         self._bell = Bell()
         self._lock = threading.Lock()
         self._machine: Machine | None = None
@@ -129,6 +131,8 @@ class Speaker:
 
     def end(self) -> None:
         """Has it leave the group and end, and does not wait for it."""
+        if not self._home.is_here:
+            return  # its thread is not here, and the member still is one elsewhere
         with self._lock:
             self._is_over = True
         self._bell.ring()
