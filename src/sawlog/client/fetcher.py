@@ -87,6 +87,11 @@ class Fetcher:
             watched = [*(connection.fileno() for connection in connections), *also]
             wait_readable(watched, min(waits_ms))
 
+    @property
+    def is_waiting(self) -> bool:
+        """A fetch is under way."""
+        return bool(self._requests)
+
     def answers(self) -> list[FetchAnswer]:
         """What has come since the last time."""
         found: list[FetchAnswer] = []

@@ -11,7 +11,7 @@ from sawlog.client.cluster import Cluster
 from sawlog.client.errors import UNANSWERED
 from sawlog.client.leaders import partition_of
 from sawlog.client.offsets import LATEST, list_offsets
-from sawlog.client.ranges import read_range
+from sawlog.client.weights import record_bytes
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NO_TOPIC_ID, TopicPartition, format_topic_id
 from sawlog.pipeline.landing.config import CommitBounds
@@ -20,7 +20,6 @@ from sawlog.pipeline.landing.pacing import Pacing
 from sawlog.pipeline.source.planning import Limits, plan_batch
 from sawlog.pipeline.source.positions import Offsets
 
-PROBE_BYTES = 64 * 1_024
 MISSING_S = 10.0  # so long may a cluster not know a topic, while a broker starts
 _LOOK_S = 0.2
 
@@ -85,9 +84,12 @@ class Planner:
         """As much of what lies before `ends` as one batch may take."""
         check_ends(starts, ends)
         begun = {partition: starts.get(partition, 0) for partition in ends}
-        for partition, end in ends.items():
-            if begun[partition] < end:
-                self._weigh(partition, begun[partition], end)
+        waiting = {
+            partition: begun[partition] for partition in ends if begun[partition] < ends[partition]
+        }
+        self._record_bytes |= record_bytes(
+            self._cluster, waiting, read_committed=self._read_committed
+        )
         planned = plan_batch(begun, ends, self._limits, record_bytes=self._record_bytes)
         return {**starts, **planned}
 
@@ -132,28 +134,6 @@ class Planner:
         (topic,) = metadata.topics.values()
         check_topic_id(self._topic, self._topic_id, topic.id)
         return [partition_of(topic.name, index) for index in topic.partitions]
-
-    def _weigh(self, partition: TopicPartition, start: int, end: int) -> None:
-        """What a record takes on the wire, by a small look at the next ones. The first answer may
-        begin in the middle of a record batch, which comes whole and would make records look heavy:
-        the second tells, or what was known before where there is none.
-        """
-        chunks = read_range(
-            self._cluster,
-            partition,
-            start,
-            end,
-            columns=("offset",),
-            read_committed=self._read_committed,
-            max_bytes=PROBE_BYTES,
-        )
-        first, second = next(chunks, None), next(chunks, None)
-        if first is not None and second is not None and second.next_offset > first.next_offset:
-            records = second.next_offset - first.next_offset
-            self._record_bytes[partition] = second.fetched_bytes / records
-        elif first is not None and first.next_offset > start:
-            weight = first.fetched_bytes / (first.next_offset - start)
-            self._record_bytes.setdefault(partition, weight)
 
 
 def check_topic_id(topic: str, expected: bytes, found: bytes) -> None:

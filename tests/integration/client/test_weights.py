@@ -1,0 +1,42 @@
+"""What records weigh is told by the headers of their batches, on either broker."""
+
+import pytest
+
+from sawlog.client.cluster import Cluster
+from sawlog.client.producer import Producer
+from sawlog.client.weights import PROBE_BYTES, record_bytes, weight_of
+from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
+from support.batches import batch
+
+
+def place(topic: str, index: int) -> TopicPartition:
+    return TopicPartition(TopicName(topic), PartitionIndex(index))
+
+
+def test_every_partition_is_weighed_also_where_its_first_batch_is_larger_than_a_look(
+    quick_groups: str, three_partitions: str
+) -> None:
+    sizes = (10, 2 * PROBE_BYTES, 3 * PROBE_BYTES)
+    with Producer(quick_groups) as producer:
+        for index, size in enumerate(sizes):
+            producer.send(three_partitions, b"v" * size, partition=index).result()
+    starts = {place(three_partitions, index): 0 for index in range(3)}
+    with Cluster(quick_groups) as cluster:
+        weights = record_bytes(cluster, starts)
+        found = {tp: weights[tp] for tp in starts if tp in weights}
+        assert found.keys() == starts.keys()
+        for size, weight in zip(sizes, found.values(), strict=True):
+            assert size < weight < size + 100
+        assert record_bytes(cluster, dict.fromkeys(starts, 1)) == {}, "nothing lies there"
+
+
+def test_a_look_into_the_middle_of_a_batch_weighs_the_whole_of_it() -> None:
+    ten, five = batch(0, *[b"x" * 100] * 10), batch(10, *[b"x" * 100] * 5)
+    assert weight_of(ten) == len(ten) / 10
+    assert weight_of(ten + five) == len(ten + five) / 15
+    assert weight_of(ten + five[:-1]) == len(ten) / 10
+
+
+@pytest.mark.parametrize("records", [b"", b"x" * 100])
+def test_what_holds_no_whole_batch_has_no_weight(records: bytes) -> None:
+    assert weight_of(records) is None
