@@ -16,7 +16,6 @@ from pathlib import Path
 from bench.process import ChildFailed, Server
 from tools.kafka_server import HOST, KafkaNode, free_port
 
-BYTECODE = Path(__file__).resolve().parent.parent / ".cache" / "bytecode"
 START_TIMEOUT_S = 120.0
 CONNECT_AGAIN_S = 0.002
 API_VERSIONS, VERSION, CORRELATION = 18, 0, 7
@@ -77,21 +76,13 @@ def start(
 
 def _launch(name: Name, command: list[str], data: Path, directory: Path, port: int) -> Broker:
     began = time.monotonic()
-    server = Server(command, directory / f"{name}.out", _environment())
+    server = Server(command, directory / f"{name}.out")
     try:
         wait_for_answer(server, port)
     except BaseException:
         server.kill()
         raise
     return Broker(name, f"{HOST}:{port}", data, server, time.monotonic() - began)
-
-
-def _environment() -> dict[str, str]:
-    """Lets Python keep its bytecode, as an installed package has it, but not among the sources."""
-    environment = dict(os.environ)
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    environment["PYTHONPYCACHEPREFIX"] = os.fspath(BYTECODE)
-    return environment
 
 
 def wait_for_answer(server: Server, port: int, timeout_s: float = START_TIMEOUT_S) -> None:

@@ -9,10 +9,11 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+BYTECODE = Path(__file__).resolve().parent.parent / ".cache" / "bytecode"
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 STOP_TIMEOUT_S = 60.0
@@ -32,12 +33,18 @@ class Finished:
     cpu_s: float
 
 
+def environment() -> dict[str, str]:
+    """Lets Python keep its bytecode, as an installed package has it, but not among the sources."""
+    kept = dict(os.environ)
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    kept["PYTHONPYCACHEPREFIX"] = os.fspath(BYTECODE)
+    return kept
+
+
 class Server:
     """A child that runs until it is stopped."""
 
-    def __init__(
-        self, command: Sequence[str], output: Path, environment: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, command: Sequence[str], output: Path) -> None:
         self._output = output
         with output.open("ab") as sink:
             self._process = subprocess.Popen(
@@ -45,7 +52,7 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
-                env=None if environment is None else dict(environment),
+                env=environment(),
                 start_new_session=True,
             )
         self.pid = self._process.pid
@@ -106,6 +113,7 @@ def run_to_end(command: Sequence[str], timeout_s: float, cwd: Path | None = None
             stdout=sink,
             stderr=subprocess.STDOUT,
             cwd=cwd,
+            env=environment(),
             start_new_session=True,
         )
         try:
