@@ -21,8 +21,8 @@ remember.
 
 A rebalance takes from the last JoinGroup sent (in the consumer protocol: from the last heartbeat
 that joins) to the last assignment received, with two partitions a member and no initial delay.
-Members of the classic protocol join again, those of the consumer protocol are new every time and
-get a new target with each that joins. All members are one driver that answers at once.
+Members of the classic protocol join again, those of the consumer protocol are new every time. All
+members are one driver that answers at once.
 
 Clients in Python read the same topic from Sawlog, each in a process of its own: their CPU holds
 the imports, their time does not, nor what compiling took. The decoding alone compiles anew in every
