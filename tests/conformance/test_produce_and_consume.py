@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from confluent_kafka import OFFSET_END, TopicPartition
+from confluent_kafka import TopicPartition
 
 from sawlog.protocol.batches import batches_in
 from sawlog.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -122,7 +122,7 @@ def test_a_consumer_that_waits_gets_what_comes(confluent: Confluent, create_topi
     create_topic(topic, 2)
     confluent.produce(topic, [Row(b"old"), Row(b"old", partition=1)])
     with confluent.consumer(**{"fetch.wait.max.ms": 20_000}) as consumer:
-        consumer.assign([TopicPartition(topic, index, OFFSET_END) for index in (0, 1)])
+        consumer.assign([TopicPartition(topic, index, 1) for index in (0, 1)])
         assert consumer.poll(0.5) is None
         for index in (1, 0, 1):
             confluent.produce(topic, [Row(b"new", partition=index)])
