@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -225,6 +226,15 @@ def test_a_signal_is_answered_above_the_bars_even_while_something_is_said(
     ]
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """As in a program of its own; a loop that other tests keep may have put its handler there."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(("signals", "is_started"), [(1, True), (2, False)])
 def test_a_signal_while_spark_starts_waits_for_it_and_a_second_does_not(
     capfd: pytest.CaptureFixture[str], signals: int, is_started: bool
