@@ -49,16 +49,16 @@ class Tenure(NamedTuple):
 
 def tenures(events: list[Event], end: float = float("inf")) -> list[Tenure]:
     open_since: dict[tuple[str, int], Event] = {}
-    doubts: dict[str, list[float]] = {}
+    doubts: dict[str, list[Event]] = {}
     found: list[Tenure] = []
 
     def close(member: str, partition: int, at: float) -> None:
         event = open_since.pop((member, partition), None)
-        if event is not None:
-            doubtful = min(
-                (each for each in doubts.get(member, ()) if each >= event.at), default=at
-            )
-            found.append(Tenure(partition, member, event.at, at, doubtful, event.stamp))
+        known = doubts.get(member, ())
+        if event is None or any(_was_out_already(each, event) for each in known):
+            return
+        doubtful = min((each.at for each in known if each.at >= event.at), default=at)
+        found.append(Tenure(partition, member, event.at, at, doubtful, event.stamp))
 
     for event in sorted(events, key=lambda each: each.at):
         if event.what == ASSIGNED:
@@ -73,13 +73,24 @@ def tenures(events: list[Event], end: float = float("inf")) -> list[Tenure]:
                 if member == event.member:
                     close(member, partition, event.at)
         elif event.what in (PAUSED, PUT_OUT):
-            doubts.setdefault(event.member, []).append(event.at)
+            doubts.setdefault(event.member, []).append(event)
     for member, partition in list(open_since):
         close(member, partition, end)
     return sorted(found, key=lambda each: (each.partition, each.start))
 
 
-_PUT_OUT = re.compile(r"time=(\S+) .*event=\"member put out\" group=(\S+) member=(\"[^\"]*\"|\S+)")
+def _was_out_already(doubt: Event, assigned: Event) -> bool:
+    """What the broker had sent before it put a member out may be heard after that, by one that was
+    stopped meanwhile or waited for the processor: it is of the epoch before, and gives nothing.
+    """
+    is_of_that_member = doubt.what == PUT_OUT and doubt.stamp[0] == assigned.stamp[0]
+    return is_of_that_member and doubt.at < assigned.at and assigned.stamp[1] <= doubt.stamp[1]
+
+
+_PUT_OUT = re.compile(
+    r"time=(\S+) .*event=\"member put out\" group=(\S+) member=(\"[^\"]*\"|\S+)"
+    r" (?:epoch|generation)=(-?\d+)"
+)
 
 
 def put_out(events: list[Event], group: str, output: Iterable[str]) -> list[Event]:
@@ -93,7 +104,8 @@ def put_out(events: list[Event], group: str, output: Iterable[str]) -> list[Even
             member = names.get(match[3].strip('"'))
             if member is not None:
                 at = datetime.fromisoformat(match[1]).timestamp() - ahead_s
-                found.append(Event(at, member, PUT_OUT, {}))
+                stamp = match[3].strip('"'), int(match[4])
+                found.append(Event(at, member, PUT_OUT, {}, stamp=stamp))
     return found
 
 

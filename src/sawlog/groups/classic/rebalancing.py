@@ -92,7 +92,7 @@ class Rebalancing:
         change.cancel_timer(join_key(group.id))
         for member in tuple(group.members.values()):
             if member.id not in group.waiting_joins and member.instance_id is None:
-                _tell_of(group.id, member.id, "did not join again in time")
+                _tell_of(group, member.id, "did not join again in time")
                 change.remove(member.id)
         if group.members and not _has_leader_joined(group):
             log.warning("nobody joined again", group=group.id, members=len(group.members))
@@ -176,7 +176,7 @@ class Rebalancing:
             is_waiting = member_id in group.waiting_joins or member_id in group.waiting_syncs
             if is_waiting and member_id not in group.newcomers:
                 return Plan()
-        _tell_of(group_id, member_id, "not heard of in time")
+        _tell_of(group, member_id, "not heard of in time")
         was_pending = member_id in group.pending
         change = self.change(group)
         group = change.group
@@ -222,7 +222,7 @@ class Rebalancing:
             return Plan()
         change = self.change(group)
         for member_id in sorted(group.unsynced):
-            _tell_of(group_id, member_id, "did not ask for its assignment in time")
+            _tell_of(group, member_id, "did not ask for its assignment in time")
             change.remove(member_id)
         self.begin(change, "members did not sync")
         return change.plan()
@@ -239,5 +239,11 @@ def _has_leader_joined(group: ClassicGroup) -> bool:
     return True
 
 
-def _tell_of(group_id: str, member_id: str, reason: str) -> None:
-    log.info("member put out", group=group_id, member=member_id, reason=reason)
+def _tell_of(group: ClassicGroup, member_id: str, reason: str) -> None:
+    log.info(
+        "member put out",
+        group=group.id,
+        member=member_id,
+        generation=group.generation,
+        reason=reason,
+    )

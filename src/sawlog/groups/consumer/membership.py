@@ -244,7 +244,9 @@ class ConsumerMembership:
         if epoch is not None and not (member.state is UNREVOKED and member.epoch == epoch):
             return Plan()
         reason = "not heard of in time" if epoch is None else "did not give up its partitions"
-        log.info("member put out", group=group_id, member=member_id, reason=reason)
+        log.info(
+            "member put out", group=group_id, member=member_id, epoch=member.epoch, reason=reason
+        )
         return self.fence(group, [member])
 
     # Looking
