@@ -10,7 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from sawlog.pipeline.formats.outcome import Parsed
-from sawlog.pipeline.formats.types import RECORD_NAMES, TIMESTAMP, field_column, plain_schema
+from sawlog.pipeline.formats.types import (
+    FIRST_MS,
+    LAST_MS,
+    RECORD_NAMES,
+    TIMESTAMP,
+    field_column,
+    plain_schema,
+)
 
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 RECORD = pa.schema(
@@ -32,8 +39,6 @@ DEAD = pa.schema(
     ]
 )
 """What is kept of a record whose value is no row: enough to send it again."""
-# From the year 1 to the year 9999, which is what Spark, Python and Parquet's readers agree upon.
-_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
 def table_schema(value: pa.Schema) -> pa.Schema:
@@ -76,7 +81,7 @@ def microseconds(timestamps: pa.Array) -> pa.Array:
     """Milliseconds as a table keeps them; what no calendar holds becomes its first or last day."""
     valid = np.asarray(timestamps.is_valid())
     numbers = np.asarray(timestamps.cast(pa.int64()).fill_null(0))
-    clamped = np.clip(numbers, _FIRST_MS, _LAST_MS) * 1_000
+    clamped = np.clip(numbers, FIRST_MS, LAST_MS) * 1_000
     return pa.array(clamped, mask=~valid).cast(TIMESTAMP)
 
 

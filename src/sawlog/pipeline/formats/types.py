@@ -26,6 +26,7 @@ _WORDS = {type_: word for word, type_ in SIMPLE.items()}
 MOST_DIGITS = 38
 # Years 1 to 9999, in seconds: Spark's times go on, but Python's and those of many readers do not.
 FIRST_S, END_S = -62_135_596_800, 253_402_300_800
+FIRST_MS, LAST_MS = FIRST_S * 1_000, END_S * 1_000 - 1
 # Delta tables without column mapping, which old readers lack, refuse some of these in a name; of a
 # NUL whole readers die, and no control character is worth a try.
 _REFUSED = re.compile(r"[\x00-\x1f\x7f ,;{}()=]")

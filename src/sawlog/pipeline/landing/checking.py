@@ -13,7 +13,6 @@ from sawlog.pipeline.landing.config import LandedTable, QueryTable
 from sawlog.pipeline.landing.failures import Kind, LandingFailure, classify
 from sawlog.pipeline.landing.preparing import check_table as check_existing
 from sawlog.pipeline.tables.errors import TableError
-from sawlog.pipeline.tables.partitioning import parse, with_partitions
 from sawlog.pipeline.tables.table import Table
 
 
@@ -28,9 +27,8 @@ def check_table(cluster: Cluster, config: LandedTable | QueryTable) -> Found:
         reads = ", ".join([*config.tables, *config.topics])
         return Found(f"a query over {reads}; Spark checks its SQL when it runs")
     try:
-        columns = first_columns(config)
-        parser(format_of(config), value_schema(columns), widen=declared(config) is None)
-        with_partitions(columns, [parse(entry) for entry in config.partition_by])
+        columns = value_schema(first_columns(config))
+        parser(format_of(config), columns, widen=declared(config) is None)
         topic = cluster.topic(config.topic)
         if Table.exists(config.path):
             table = Table.open(config.path)

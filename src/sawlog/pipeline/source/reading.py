@@ -15,6 +15,7 @@ from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
 from sawlog.client.ranges import OffsetsLost, read_range
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.formats.types import FIRST_MS, LAST_MS
 from sawlog.pipeline.source.client_options import Brokers
 from sawlog.pipeline.source.environment import check_here
 from sawlog.pipeline.source.options import ReadSettings
@@ -40,8 +41,6 @@ _OF_RECORDS = {
     "timestampType": "timestamp_type",
     "headers": "headers",
 }
-_FIRST_MS = -62_135_596_800_000  # 0001-01-01, where Spark's timestamps begin
-_LAST_MS = 253_402_300_799_999  # 9999-12-31, where they end
 _TOPIC_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID)
 _log = logging.getLogger(__name__)
 _clusters: dict[Brokers, Cluster] = {}
@@ -88,8 +87,8 @@ def clamped_timestamps(timestamps: pa.Array) -> pa.Array:
     """
     millis = timestamps.cast(pa.int64())
     bounds = pc.min_max(millis).as_py()
-    if bounds["min"] is not None and (bounds["min"] < _FIRST_MS or bounds["max"] > _LAST_MS):
-        millis = pc.min_element_wise(pc.max_element_wise(millis, _FIRST_MS), _LAST_MS)
+    if bounds["min"] is not None and (bounds["min"] < FIRST_MS or bounds["max"] > LAST_MS):
+        millis = pc.min_element_wise(pc.max_element_wise(millis, FIRST_MS), LAST_MS)
     return millis.cast(pa.timestamp("ms", tz="UTC")).cast(TYPES["timestamp"])
 
 
