@@ -15,9 +15,6 @@ from support.kafka import KafkaServer, running_kafka
 
 Server = SawlogServer | KafkaServer
 
-SETTINGS = {"log.retention.check.interval.ms": str(24 * 60 * 60 * 1000)}
-"""Tests send records of any time, and those of long ago must stay while a test looks at them."""
-
 
 @pytest.fixture(scope="session")
 def target() -> str:
@@ -30,7 +27,7 @@ def broker(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
     """One running broker for all tests of a worker; each test uses topics of its own."""
     directory = tmp_path_factory.mktemp("broker")
     start = {"sawlog": running_sawlog, "kafka": running_kafka}[target]
-    with start(directory, SETTINGS) as server:
+    with start(directory) as server:
         yield server
 
 

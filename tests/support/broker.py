@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from support.process import ServerProcess
+from support.process import KEEP_OLD_RECORDS, ServerProcess
 
 NODE_ID = 1
 READY = r"\bready\b.*?\b(?P<host>\d+\.\d+\.\d+\.\d+):(?P<port>\d+)"
@@ -18,7 +18,7 @@ class SawlogServer:
         self.data = directory / "data"
         self.host = "127.0.0.1"
         self.port = 0
-        self.settings = dict(settings or {})
+        self.settings = KEEP_OLD_RECORDS | dict(settings or {})
         directory.mkdir(parents=True, exist_ok=True)
         self.start()
 

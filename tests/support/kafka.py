@@ -8,11 +8,13 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from support.process import ServerProcess
+from support.process import KEEP_OLD_RECORDS, ServerProcess
 from support.programs import require_java
 from tools.kafka_server import HOST, SMALL_JVM, KafkaNode, java_command
 
 TOOL_TIMEOUT_S = 300
+# Kafka looks for old segments soon after its start, too, however long the interval.
+DEFAULTS = KEEP_OLD_RECORDS | {"log.initial.task.delay.ms": str(24 * 60 * 60 * 1000)}
 SERVER_LOG = "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info"
 
 
@@ -21,7 +23,7 @@ class KafkaServer:
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         require_java()
-        self._node = KafkaNode(directory, settings)
+        self._node = KafkaNode(directory, DEFAULTS | dict(settings or {}))
         self._node.format()
         self.data = self._node.data
         self.host = HOST

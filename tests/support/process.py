@@ -13,6 +13,8 @@ import psutil
 
 START_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 60
+KEEP_OLD_RECORDS = {"log.retention.check.interval.ms": str(24 * 60 * 60 * 1000)}
+"""Tests send records of any time, and those of long ago must stay while a test looks at them."""
 
 
 class ServerProcess:
