@@ -6,6 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 WORKERS ?= 2
+PURE   := tests/simulation tests/property tests/unit  # of them, many at once disturb nobody
 
 export PYTHONDONTWRITEBYTECODE = 1
 
@@ -20,7 +21,8 @@ test: lint types layers programs
 	$(BIN)/python -m pytest -q -m "spark and not long"
 
 test-long: programs java
-	$(BIN)/python -m pytest -q -m long
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m long $(PURE)
+	$(BIN)/python -m pytest -q -m long $(addprefix --ignore=,$(PURE))
 
 bench: $(READY) java
 	$(BIN)/python -m bench

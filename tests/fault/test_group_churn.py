@@ -194,7 +194,7 @@ def test_many_members_come_go_and_die(
             events = group.journal.events
             check([*events, *put_out(events, group.name, told + server.process.lines)])
             assert {DIED, RESUMED} <= {event.what for event in group.journal.events}
-            assert commits_that_went_back(library, group.name, TOPIC) == []
+            assert commits_that_went_back(library, group.name, TOPIC, events) == []
         server.stop()
     finally:
         for group in groups:
@@ -267,7 +267,7 @@ def test_java_members_and_others_share_a_group(
         dora.end()
         host.end()
         check(journal.events, CLOCK_S)
-        assert commits_that_went_back(library, group, TOPIC) == []
+        assert commits_that_went_back(library, group, TOPIC, journal.events) == []
         server.stop()
     finally:
         for member in members:

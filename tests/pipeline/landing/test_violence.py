@@ -164,7 +164,7 @@ def test_two_drivers_and_lost_checkpoints_neither_lose_nor_double(
             assert checkpoints
             for directory in checkpoints:
                 shutil.rmtree(directory, ignore_errors=True)
-            wait_until(lambda: version_of(raw.path) >= 30, one, other)
+            wait_until(lambda: version_of(raw.path) >= 20, one, other)
         assert one.terminate() == 0, one.output
         assert other.terminate() == 0, other.output
         said = one.output + other.output

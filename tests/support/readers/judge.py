@@ -26,6 +26,7 @@ from support.readers.journal import (
     LOST,
     PAUSED,
     PUT_OUT,
+    REFUSED,
     REVOKED,
     Event,
     read_offsets,
@@ -161,8 +162,11 @@ def unread(events: list[Event], ends: dict[int, int]) -> dict[int, list[int]]:
     return {partition: some for partition, some in missing.items() if some}
 
 
-def commits_that_went_back(library: Confluent, group: str, topic: str) -> list[str]:
-    """By the log of commits itself: every commit that was written, in the order of the log."""
+def commits_that_went_back(
+    library: Confluent, group: str, topic: str, events: list[Event]
+) -> list[str]:
+    """By the log of commits itself: every commit that was written, in the order of the log; with
+    what the members told of those two commits."""
     partition = partition_for(group, GROUP_PARTITIONS)
     _, end = library.bounds(GROUP_TOPIC, partition)
     last: dict[int, int] = {}
@@ -172,6 +176,13 @@ def commits_that_went_back(library: Confluent, group: str, topic: str) -> list[s
         if isinstance(key, OffsetCommitKey) and (key.group, key.topic) == (group, topic):
             offset = -1 if value is None else value.offset
             if offset < last.get(key.partition, 0):
-                wrong.append(f"{topic}-{key.partition}: {last[key.partition]}, then {offset}")
+                both = (last[key.partition], offset)
+                told = [
+                    event
+                    for event in events
+                    if event.what in (COMMITTED, REFUSED)
+                    and event.partitions.get(key.partition) in both
+                ]
+                wrong.append(f"{topic}-{key.partition}: {both[0]}, then {both[1]}; told: {told}")
             last[key.partition] = offset
     return wrong
