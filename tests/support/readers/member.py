@@ -1,6 +1,7 @@
 """One member of a group, whatever library it reads by: a thread that reads until it may leave."""
 
 import threading
+import traceback
 from abc import ABC, abstractmethod
 
 from support.readers.journal import COMMITTED, FAILED, Tell, Teller
@@ -39,7 +40,7 @@ class Member(ABC):
         try:
             self.read()
         except Exception as failure:  # the test has to hear of it, whatever it is
-            self.teller.say(FAILED, words=repr(failure))
+            self.teller.say(FAILED, words="".join(traceback.format_exception(failure)))
 
     def committed(self, positions: dict[int, int], since: float) -> None:
         for each, at in positions.items():  # the next commit need not tell it again
