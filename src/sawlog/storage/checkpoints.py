@@ -25,7 +25,8 @@ events = EventLogger(__name__)
 
 class Checkpointer:
     """Invariants: one round at a time; `_points` and `_starts` are what the files say, or will say
-    when the write under way is done; no point is beyond what was flushed."""
+    when the write under way is done; no point is beyond what was flushed; what the files say of a
+    log that is gone is never taken for one of the same name that came after it."""
 
     def __init__(self, directory: "LogDirectory", *, flushes: bool) -> None:
         self.directory = directory
@@ -33,14 +34,22 @@ class Checkpointer:
         self._points: dict[TopicPartition, int] = {}
         self._starts: dict[TopicPartition, int] = {}
         self._changed: dict[Log, None] = {}
+        self._gone: set[TopicPartition] = set()  # the files may still name them
+        self._leaving: set[TopicPartition] = set()  # those that the write under way takes out
         self._round: _Round | None = None
         self._is_wanted = False  # another round, as soon as this one ends
         self._is_timed = False
 
-    def start(self, points: dict[TopicPartition, int], starts: dict[TopicPartition, int]) -> None:
+    def start(
+        self,
+        points: dict[TopicPartition, int],
+        starts: dict[TopicPartition, int],
+        watermarks: dict[TopicPartition, int],
+    ) -> None:
         """After all logs are open, with what the files say; where that is more than the logs
         turned out to hold, they are corrected before the first append."""
         logs = self.directory.logs
+        self._gone = (points.keys() | starts.keys() | watermarks.keys()) - logs.keys()
         self._points = {
             tp: min(point, logs[tp].flushed_offset) for tp, point in points.items() if tp in logs
         }
@@ -67,6 +76,14 @@ class Checkpointer:
     def forget(self, log: Log) -> None:
         self._changed.pop(log, None)
         self._points.pop(log.tp, None)
+        self._gone.add(log.tp)
+        self._leaving.discard(log.tp)
+
+    def make_way(self, tp: TopicPartition) -> None:
+        """For a new log: no file tells of an earlier one of its name when this returns; DiskError
+        where one may."""
+        if tp in self._gone:
+            self._write_now()
 
     def checkpoint_later(self) -> None:
         if self.directory.offline is not None:
@@ -82,16 +99,13 @@ class Checkpointer:
             self._round.begin()
 
     def lower(self, log: Log, offset: int) -> None:
-        """The files claim at most `offset` when this returns; DiskError where they cannot.
-
-        A round's write that is under way is overtaken: the later `replace` of a path wins.
-        """
+        """The files claim at most `offset` when this returns; DiskError where they cannot."""
         if self._points.get(log.tp, 0) > offset:
             self._points[log.tp] = offset
-            self.directory.disk.replace(files.RECOVERY_POINTS, files.encode_offsets(self._points))
+            self._replace(files.RECOVERY_POINTS, files.encode_offsets(self._points))
         if self._starts.get(log.tp, 0) > offset:
             self._starts[log.tp] = offset
-            self.directory.disk.replace(files.START_OFFSETS, files.encode_offsets(self._starts))
+            self._replace(files.START_OFFSETS, files.encode_offsets(self._starts))
 
     def _timed(self) -> None:
         self._is_timed = False
@@ -102,7 +116,14 @@ class Checkpointer:
     def write_later(self, points: dict[Log, int], done: Callable[[DiskError | None], None]) -> None:
         for log, point in points.items():
             self._points[log.tp] = point
-        self.directory.disk.replace_later(self._files(), done)
+        self._leaving = set(self._gone)
+
+        def written(error: DiskError | None) -> None:
+            if error is None:
+                self._gone -= self._leaving
+            done(error)
+
+        self.directory.disk.replace_later(self._files(), written)
 
     def ended(self, unfinished: list[Log]) -> None:
         self._round = None
@@ -136,7 +157,14 @@ class Checkpointer:
 
     def _write_now(self) -> None:
         for path, data in self._files():
-            self.directory.disk.replace(path, data)
+            self._replace(path, data)
+        self._gone.clear()
+
+    def _replace(self, path: str, data: bytes) -> None:
+        """A round's write that is under way is overtaken, even where this one fails: the later
+        `replace` of a path wins."""
+        self._leaving.clear()
+        self.directory.disk.replace(path, data)
 
     def _files(self) -> list[tuple[str, bytes]]:
         logs = self.directory.logs

@@ -102,7 +102,7 @@ class LogDirectory:
         self.missing = {tp: point for tp, point in points.items() if tp not in self.logs and point}
         if self.logs and not self.was_clean:
             self.disk.sync_directory("")  # some may have been created and never flushed
-        self._checkpointer.start(points, start_offsets)
+        self._checkpointer.start(points, start_offsets, watermarks)
         self.timer.after(EXPIRE_PRODUCERS_MS, self._expire_producers)
 
     def identify(self, cluster_id: str, node_id: int) -> None:
@@ -140,14 +140,16 @@ class LogDirectory:
     # Logs
 
     def create(self, tp: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
-        """A new, empty log. Nothing here waits for the disk: the first flush makes the directory
-        durable, and a start after a crash makes good what did not get there before."""
+        """A new, empty log. Nothing here waits for the disk, unless checkpoints still tell of an
+        earlier log of that name: the first flush makes the directory durable, and a start after a
+        crash makes good what did not get there before."""
         if tp in self.logs:
             raise ValueError(f"{tp} is there already")
         log = Log(self, tp, topic_id, config)
         try:
             if self.disk.exists(log.directory):
                 self._keep_aside(tp)  # never over somebody's data
+            self._checkpointer.make_way(tp)
             self.disk.make_directory(log.directory)
             log.adopt([rolling.new_segment(log, 0)])
         except DiskError as error:

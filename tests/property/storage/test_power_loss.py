@@ -7,7 +7,7 @@ import pytest
 from sawlog.core.ports import DiskError
 from sawlog.simulation.disk import Stopped
 from sawlog.storage.config import LogConfig
-from support.storage import Storage, append, headers_in, read, records
+from support.storage import TP, Storage, append, headers_in, read, records
 
 CONFIG = LogConfig(segment_bytes=800, index_interval_bytes=100)
 SEEDS = range(3)
@@ -159,3 +159,43 @@ def test_leaving_out_the_fdatasync_is_noticed() -> None:
         workload.storage.open()
         losses += workload.storage.log.end_offset < promised
     assert losses >= 3
+
+
+def replace_log(storage: Storage, promised: list[int]) -> None:
+    """The log is deleted, and another of its name is written and flushed."""
+    storage.directory.delete(TP)
+    storage.schedule.step()
+    for number in range(6):
+        storage.append(2)
+        if number % 2:
+            storage.log.flush_later(lambda error, end=storage.log.end_offset: promised.append(end))
+            storage.schedule.run_for(0)
+    storage.checkpoint()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_power_is_lost_at_every_step_of_replacing_a_log(seed: int) -> None:
+    is_through = False
+    step = 0
+    while not is_through:
+        step += 1
+        storage = Storage(CONFIG, seed=seed)
+        append(storage.log, records(9))
+        storage.log.high_watermark = 9
+        storage.log.advance_start(7)
+        storage.checkpoint()
+        promised: list[int] = []
+        storage.disk.stop_at = storage.disk.operations + step
+        try:
+            replace_log(storage, promised)
+            is_through = True
+        except Stopped:
+            pass
+        storage.lose_power()
+        storage.open()
+        if promised:
+            assert storage.log.start_offset == 0
+            assert storage.log.end_offset >= promised[-1]
+            bases = [header.base_offset for header in headers_in(storage.log)]
+            assert bases == list(range(0, storage.log.end_offset, 2))
+    assert step > 30

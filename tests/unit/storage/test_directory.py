@@ -72,6 +72,96 @@ def test_a_deleted_log_is_gone_with_its_files() -> None:
     assert storage.log.end_offset == 1
 
 
+def replaced(storage: Storage, how: str) -> Storage:
+    """A log of fifty records that starts at 40, checkpointed and gone in some way."""
+    for _ in range(50):
+        storage.append()
+    storage.log.high_watermark = 50
+    storage.log.advance_start(40)
+    storage.checkpoint()
+    if how == "set aside":
+        storage.directory.set_aside(TP)
+    else:
+        storage.directory.delete(TP)
+        storage.schedule.run_for(1_000)
+    if how == "deleted before a crash":
+        storage.recover()
+    return storage
+
+
+@pytest.mark.parametrize("how", ["deleted", "set aside", "deleted before a crash"])
+@pytest.mark.parametrize("count", [10, 45, 100])
+def test_what_checkpoints_say_of_an_earlier_log_is_not_taken_for_the_new_one(
+    how: str, count: int
+) -> None:
+    storage = replaced(Storage(), how)
+    for _ in range(count):
+        storage.append()
+    storage.flush()
+    storage.recover()
+    assert [header.base_offset for header in headers_in(storage.log)] == list(range(count))
+    assert (storage.log.start_offset, storage.log.end_offset) == (0, count)
+
+
+@pytest.mark.parametrize("how", ["deleted", "set aside", "deleted before a crash"])
+def test_an_unsynced_tail_is_not_hidden_behind_the_recovery_point_of_an_earlier_log(
+    how: str,
+) -> None:
+    for seed in range(10):
+        storage = replaced(Storage(seed=seed), how)
+        storage.append(3)
+        storage.flush()
+        for _ in range(3):
+            append(storage.log, records(1, value=bytes(2_000)))
+        storage.lose_power()
+        storage.open()
+        assert 3 <= storage.log.end_offset <= 6
+        assert headers_in(storage.log)[-1].next_offset == storage.log.end_offset
+
+
+def test_a_new_log_waits_until_checkpoints_can_let_go_of_the_earlier_one() -> None:
+    storage = replaced(Storage(), "deleted")
+    storage.disk.free_bytes = 1
+    with pytest.raises(KafkaError):
+        storage.directory.create(TP, TOPIC_ID, storage.config)
+    assert (storage.directory.logs, storage.directory.offline) == ({}, None)
+    storage.disk.free_bytes = None
+    storage.append()
+    storage.flush()
+    storage.recover()
+    assert (storage.log.start_offset, storage.log.end_offset) == (0, 1)
+
+
+def test_a_checkpoint_that_is_written_meanwhile_does_not_bring_an_earlier_log_back() -> None:
+    for steps in range(12):
+        storage = replaced(Storage(seed=steps), "set aside")
+        other = storage.directory.create(partition(1), TOPIC_ID, storage.config)
+        append(other, records(1))
+        storage.flush(other)
+        storage.directory.checkpoint_later()
+        for _ in range(steps):
+            storage.schedule.step()
+        storage.append()
+        storage.directory.delete(TP)
+        storage.append()
+        storage.flush()
+        storage.schedule.run_for(100)
+        storage.recover()
+        assert (storage.log.start_offset, storage.log.end_offset) == (0, 1)
+
+
+def test_only_a_name_that_checkpoints_still_tell_of_makes_a_new_log_wait() -> None:
+    storage = replaced(Storage(), "deleted")
+    storage.directory.create(partition(1), TOPIC_ID, storage.config)
+    assert b"topic 0 " in storage.disk.read_file("recovery-point-offset-checkpoint")
+    append(storage.directory.logs[partition(1)], records(1))
+    storage.flush(storage.directory.logs[partition(1)])
+    storage.schedule.run_for(6_000)
+    operations = storage.disk.operations
+    storage.directory.create(TP, TOPIC_ID, storage.config)
+    assert storage.disk.operations - operations <= 2, "a directory and a segment"
+
+
 def test_a_log_can_be_deleted_while_work_is_under_way() -> None:
     for steps in range(12):
         storage = Storage(LogConfig(segment_bytes=300), seed=steps)
