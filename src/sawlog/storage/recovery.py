@@ -14,7 +14,7 @@ from sawlog.storage.config import FOREVER, LogConfig
 from sawlog.storage.epochs import LeaderEpochs
 from sawlog.storage.home import Home
 from sawlog.storage.log import Log
-from sawlog.storage.scan import Damage, check, walk_past_damage
+from sawlog.storage.scan import Damage, check, true_batch, walk_past_damage
 from sawlog.storage.segment import LOOK_UP_BYTES, MAX_RELATIVE_OFFSET, Segment
 from sawlog.storage.snapshots import Snapshots
 
@@ -192,32 +192,55 @@ class _Recovery:
         start, end = segment.resume(self.point), segment.file.size
         if segment.base_offset >= self.point:
             return start
+        if start:  # the index vouches for the batch there
+            self.next_offset = segment.batch_at(start).base_offset
         damages: list[Damage] = []
 
         def note(damage: Damage, behind: BatchHeader | None) -> None:
             damages.append(damage)
             if self.next_offset < self.point:
+                self.takes_gaps = True
                 self._report_damage(damage, behind)
 
         for position, header in walk_past_damage(
             segment.file, start, end, note, chunk_bytes=LOOK_UP_BYTES
         ):
+            if self.next_offset >= self.point:
+                # Damage that begins at the point itself is a torn tail.
+                return damages[-1].position if damages else position
+            if not self._fits(segment, position, header):
+                reason = f"offsets {header.base_offset} to {header.last_offset} out of line"
+                behind = true_batch(segment.file, position + header.size, end)
+                note(Damage(segment.file, position, reason), behind)
+                continue
             if header.base_offset >= self.point:
-                # Behind damage that begins at the point itself: that is a torn tail.
-                return damages[-1].position if self._is_torn(damages) else position
+                return position
             if damages:
-                self.takes_gaps = True
                 segment.bytes_since_index = FOREVER  # so that an entry leads behind the damage
                 damages.clear()
             self._take(segment, position, header)
-        if self._is_torn(damages):
+        if damages and self.next_offset >= self.point:
             return damages[-1].position
         self.is_blocked = bool(damages) and self.point - segment.base_offset <= MAX_RELATIVE_OFFSET
-        self.takes_gaps = self.takes_gaps or self.is_blocked
         return end
 
-    def _is_torn(self, damages: list[Damage]) -> bool:
-        return bool(damages) and self.next_offset >= self.point
+    def _fits(self, segment: Segment, position: int, header: BatchHeader) -> bool:
+        """Whether a batch below the recovery point has the offsets that it says. No CRC covers the
+        first of them: where it leaves a gap, the batch behind tells whether there is one."""
+        if header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
+            return False
+        is_next = header.base_offset == self.next_offset
+        if is_next and header.last_offset_delta == header.count - 1:
+            return True
+        file = segment.file
+        if header.base_offset < self.next_offset or not true_batch(file, position, file.size):
+            return False
+        if is_next:
+            return True
+        behind = true_batch(file, position + header.size, file.size)
+        if behind is None or behind.base_offset < self.next_offset:
+            return self.takes_gaps or header.base_offset < self.point
+        return behind.base_offset >= header.next_offset
 
     def _check_from(self, segment: Segment, start: int) -> None:
         """Checks and takes every batch; Damage at the first that must be cut."""

@@ -122,7 +122,7 @@ def find_next(file: File, position: int, end: int) -> tuple[int, BatchHeader] | 
     while end - position >= HEADER_SIZE:
         chunk = file.read(position, min(CHUNK_BYTES, end - position))
         for match in _COULD_BEGIN.finditer(chunk):
-            header = _true_batch(file, position + match.start(), end)
+            header = true_batch(file, position + match.start(), end)
             if header is not None:
                 return position + match.start(), header
         if len(chunk) <= HEADER_SIZE:
@@ -131,7 +131,8 @@ def find_next(file: File, position: int, end: int) -> tuple[int, BatchHeader] | 
     return None
 
 
-def _true_batch(file: File, position: int, end: int) -> BatchHeader | None:
+def true_batch(file: File, position: int, end: int) -> BatchHeader | None:
+    """The header of the whole batch with a true CRC that begins there; None where none does."""
     try:
         header = read_header(file.read(position, HEADER_SIZE).ljust(HEADER_SIZE, b"\0"))
         judge(file, header, position, end)

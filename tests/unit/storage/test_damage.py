@@ -234,6 +234,43 @@ def test_damage_below_the_recovery_point_drops_nothing(
     assert read(storage.log, 60, 1) is not None
 
 
+@pytest.mark.parametrize("within", [0, 1, 5, 7, 23, 24, 25, 26])
+@pytest.mark.parametrize("number", [-4, -3, -2, -1])
+@pytest.mark.parametrize("is_more_behind", [False, True])
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_wrong_offsets_below_the_recovery_point_drop_nothing(
+    policy: str, is_more_behind: bool, number: int, within: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = storage_with_records(cleanup_policy=frozenset({policy}))
+    storage.log.high_watermark = 60
+    storage.checkpoint()
+    path = f"{TP}/{storage.log.bases[-1]:020d}.log"
+    header = headers_in(storage.log)[number]
+    position = storage.log.active.position_of(header.base_offset)
+    if is_more_behind:
+        storage.append(3, epoch=3)
+    end_offset = storage.log.end_offset
+    size = storage.disk.open(path).size
+    remove_indexes(storage)
+    storage.kill()
+    flip(storage, path, position + within)
+    with caplog.at_level(logging.WARNING):
+        storage.open()
+    assert storage.disk.open(path).size == size
+    assert "torn tail cut" not in caplog.text
+    could_be_a_gap = policy == "compact" and number == -1 and not is_more_behind
+    if not could_be_a_gap:
+        assert storage.log.end_offset == end_offset
+        assert "damage below the recovery point" in caplog.text
+
+
+def remove_indexes(storage: Storage) -> None:
+    """So that the way to the recovery point leads past every batch."""
+    for suffix in (".index", ".timeindex"):
+        for path in files_with(storage, suffix):
+            storage.disk.remove(path)
+
+
 def test_damage_in_an_old_segment_is_found_by_its_reader_only() -> None:
     storage = storage_with_records()
     storage.checkpoint()
