@@ -122,7 +122,8 @@ class GroupCommit:
                 home.flushed(log)
         elif isinstance(error, TooManyOpenFiles):
             # Nothing was attempted on that file, so this is no failed fsync: it may be tried again.
-            self.unsynced = [file for file in self._files if file is not log.active.file]
+            left = [file for file in self._files if file is not log.active.file]
+            self.unsynced = list(dict.fromkeys(left + self.unsynced))
             self.directory_is_dirty = self.home_is_dirty = True
         elif not log.is_closed:
             home.fail(error)

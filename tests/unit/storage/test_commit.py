@@ -1,5 +1,7 @@
 """Group commit: what a flush covers, who is told, and what a failed one does."""
 
+from collections.abc import Callable
+
 import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -137,6 +139,30 @@ def test_running_out_of_descriptors_fails_the_flush_and_nothing_else(
     monkeypatch.setattr(SimulatedFile, "sync_later", original)
     assert storage.flush() is None
     assert storage.log.flushed_offset == 3
+
+
+def test_running_out_of_descriptors_forgets_no_segment_that_rolls_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    storage = Storage(LogConfig(segment_bytes=1_000))
+    append(storage.log, records(1, value=bytes(300)))
+    told: list[DiskError | None] = []
+
+    def refuse(path: str, done: Callable[[DiskError], None]) -> None:
+        storage.schedule.after(5, lambda: done(TooManyOpenFiles(path, "too many")))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage.disk, "sync_directory_later", refuse)
+        storage.log.flush_later(told.append)
+        for _ in range(8):
+            append(storage.log, records(1, value=bytes(300)))
+        assert storage.schedule.run(lambda: bool(told))
+    assert isinstance(told[0], TooManyOpenFiles)
+    assert len(storage.log.segments) > 3
+    assert storage.flush() is None
+    storage.lose_power()
+    storage.open()
+    assert storage.log.end_offset == 9
 
 
 def test_a_failed_write_takes_the_directory_offline() -> None:
