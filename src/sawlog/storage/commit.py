@@ -106,8 +106,8 @@ class GroupCommit:
         self._synced(None)
 
     def _synced(self, error: DiskError | None) -> None:
-        if error is not None:
-            self._error = error
+        if error is not None and (self._error is None or isinstance(self._error, TooManyOpenFiles)):
+            self._error = error  # a lack of descriptors hides no failed fsync
         self._outstanding -= 1
         if not self._outstanding:
             self._finish()

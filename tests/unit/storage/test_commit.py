@@ -165,6 +165,27 @@ def test_running_out_of_descriptors_forgets_no_segment_that_rolls_meanwhile(
     assert storage.log.end_offset == 9
 
 
+@pytest.mark.parametrize("failing", [0, 1])
+def test_running_out_of_descriptors_hides_no_failed_fsync(
+    failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = Storage(LogConfig(segment_bytes=300))
+    asked: list[str] = []
+
+    def fail(self: SimulatedFile, done: Callable[[DiskError], None]) -> None:
+        kind = DiskError if len(asked) == failing else TooManyOpenFiles
+        asked.append(self.path)
+        storage.schedule.after(len(asked), lambda: done(kind(self.path, "failed, as told")))
+
+    monkeypatch.setattr(SimulatedFile, "sync_later", fail)
+    for _ in range(2):
+        append(storage.log, records(1, value=bytes(200)))
+    storage.flush()
+    assert len(asked) > 1
+    assert storage.directory.offline is not None
+    assert storage.directory.offline.path == asked[failing]
+
+
 def test_a_failed_write_takes_the_directory_offline() -> None:
     storage = Storage()
     storage.append(3)
