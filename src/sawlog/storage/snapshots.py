@@ -135,7 +135,8 @@ def write_now(log: "Log") -> None:
 
 
 def tidy(log: "Log", point: int) -> None:
-    """After a checkpoint at `point`: the one before it is not needed any more, or moves here."""
+    """After a checkpoint at `point`: the one before it is not needed any more, or moves here if no
+    producer wrote since."""
     try:
         kept = log.snapshots
         index = bisect_right(kept.offsets, point)
@@ -146,6 +147,7 @@ def tidy(log: "Log", point: int) -> None:
         if (
             newest >= 0
             and newest < point
+            and not log.needs_snapshot
             and newest not in log.bases
             and _is_far_back(log, newest, point)
         ):

@@ -353,3 +353,24 @@ def test_with_flush_policy_os_a_checkpoint_flushes_nothing() -> None:
     storage.schedule.run_for(6_000)
     assert storage.log.flushed_offset == 3
     assert storage.disk.read_file("recovery-point-offset-checkpoint") == b"0\n1\ntopic 0 3\n"
+
+
+def test_with_flush_policy_os_a_snapshot_stays_where_it_is_true() -> None:
+    storage = Storage()
+    storage.directory._checkpointer.flushes = False
+    producer: dict[str, object] = {"producer_id": 1, "producer_epoch": 0}
+    storage.append(base_sequence=0, **producer)
+    storage.checkpoint()
+    assert storage.log.snapshots.offsets == [1]
+    for sequence in (1, 2, 3):
+        value = bytes(500_000)
+        append(storage.log, records(1, value=value), base_sequence=sequence, **producer)
+    storage.flush()
+    storage.append(producer_id=2, producer_epoch=0, base_sequence=0)
+    storage.directory.checkpoint_later()
+    storage.schedule.run_for(6_000)
+    assert (storage.log.flushed_offset, storage.log.end_offset) == (4, 5)
+    storage.recover()
+    for sequence in (0, 1, 2, 3):
+        assert storage.append(base_sequence=sequence, **producer).duplicate
+    assert storage.append(base_sequence=4, **producer).base_offset == 5
