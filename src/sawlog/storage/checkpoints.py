@@ -47,15 +47,16 @@ class Checkpointer:
         watermarks: dict[TopicPartition, int],
     ) -> None:
         """After all logs are open, with what the files say; where that is more than the logs
-        turned out to hold, they are corrected before the first append."""
+        turned out to hold, they are corrected before the first append. Where it is less, the next
+        checkpoint will do: a start does not need room on the disk for it."""
         logs = self.directory.logs
         self._gone = (points.keys() | starts.keys() | watermarks.keys()) - logs.keys()
         self._points = {
             tp: min(point, logs[tp].flushed_offset) for tp, point in points.items() if tp in logs
         }
         self._starts = {tp: start for tp, start in starts.items() if tp in logs}
-        if any(points[tp] != point for tp, point in self._points.items()) or any(
-            logs[tp].start_offset != start for tp, start in self._starts.items()
+        if any(points[tp] > point for tp, point in self._points.items()) or any(
+            start > logs[tp].start_offset for tp, start in self._starts.items()
         ):
             self._write_now()
 

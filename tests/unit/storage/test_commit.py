@@ -270,3 +270,24 @@ def test_a_full_disk_only_delays_checkpoints() -> None:
     storage.lose_power()
     storage.open()
     assert storage.log.flushed_offset == 3
+
+
+def test_a_full_disk_does_not_stop_a_start_behind_a_start_offset_that_was_not_written() -> None:
+    storage = Storage(LogConfig(segment_bytes=300))
+    for _ in range(10):
+        append(storage.log, records(1, value=bytes(150)))
+    storage.log.advance_start(3)
+    storage.checkpoint()
+    storage.log.advance_start(8)
+    while storage.log.bases[0] < 8 or storage.log.doomed:
+        storage.disk.free_bytes = 0
+        storage.schedule.step()
+    storage.disk.free_bytes = 0
+    assert b"topic 0 3\n" in storage.disk.read_file("log-start-offset-checkpoint")
+    storage.recover()
+    assert (storage.log.start_offset, storage.log.end_offset) == (8, 10)
+    assert read(storage.log, 8) is not None
+    storage.disk.free_bytes = None
+    storage.append()
+    storage.checkpoint()
+    assert b"topic 0 8\n" in storage.disk.read_file("log-start-offset-checkpoint")
