@@ -64,9 +64,7 @@ class Checkpointer:
 
     def changed(self, log: Log) -> None:
         self._changed[log] = None
-        if not self._is_timed:
-            self._is_timed = True
-            self.directory.timer.after(INTERVAL_MS, self._timed)
+        self._set_timer()
 
     def rolled(self, log: Log) -> None:
         """A snapshot at the new segment's base, so that a truncation finds one near; a round."""
@@ -108,6 +106,11 @@ class Checkpointer:
             self._starts[log.tp] = offset
             self._replace(files.START_OFFSETS, files.encode_offsets(self._starts))
 
+    def _set_timer(self) -> None:
+        if not self._is_timed:
+            self._is_timed = True
+            self.directory.timer.after(INTERVAL_MS, self._timed)
+
     def _timed(self) -> None:
         self._is_timed = False
         self.checkpoint_later()
@@ -127,11 +130,15 @@ class Checkpointer:
         self.directory.disk.replace_later(self._files(), written)
 
     def ended(self, unfinished: list[Log]) -> None:
+        """The next round follows at once if one is wanted; after what could not be done it waits,
+        since a full disk is not less so at the next moment."""
         self._round = None
         for log in unfinished:
             if not log.is_closed:
-                self.changed(log)
-        if self._is_wanted:
+                self._changed[log] = None
+        if self._changed and unfinished:
+            self._set_timer()
+        elif self._is_wanted:
             self.checkpoint_later()
 
     # At the end

@@ -7,6 +7,7 @@ import pytest
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ports import DiskError, TooManyOpenFiles
 from sawlog.simulation.disk import SimulatedFile
+from sawlog.storage import checkpoints
 from sawlog.storage.config import LogConfig
 from support.storage import TP, Storage, append, read, records
 
@@ -270,6 +271,25 @@ def test_a_full_disk_only_delays_checkpoints() -> None:
     storage.lose_power()
     storage.open()
     assert storage.log.flushed_offset == 3
+
+
+def test_a_full_disk_delays_the_checkpoints_of_many_logs_without_hurry(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(checkpoints, "LOGS_A_ROUND", 2)
+    storage = Storage()
+    for index in range(5):
+        log = storage.directory.create(TP._replace(partition=index), TP_ID, storage.config)  # type: ignore[arg-type]
+        append(log, records(1))
+        storage.flush(log)
+    storage.disk.free_bytes = 0
+    assert storage.schedule.run(lambda: storage.schedule.monotonic_ms() >= 60_000, most=1_000)
+    assert 2 <= caplog.messages.count("checkpoint not written") <= 12
+    storage.disk.free_bytes = None
+    storage.schedule.run_for(5_001)
+    storage.lose_power()
+    storage.open()
+    assert [log.flushed_offset for log in storage.directory.logs.values()] == [1] * 5
 
 
 def test_a_full_disk_does_not_stop_a_start_behind_a_start_offset_that_was_not_written() -> None:
