@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sawlog.core.config import BrokerConfig
     from sawlog.core.ports import Client, Clock, Disk, Exchange, Random, Timer
     from sawlog.storage.config import LogConfig
+    from sawlog.storage.log import Log
 
 log = EventLogger(__name__)
 
@@ -230,6 +231,7 @@ class Broker:
     def _apply_topic(self, before: TopicImage | None, after: TopicImage) -> None:
         config = self._log_config(after.configs)
         reconfigured = before is not None and before.configs != after.configs
+        is_whole = True
         for index, state in enumerate(after.partitions):
             if self.node_id not in state.replicas:
                 continue
@@ -243,14 +245,16 @@ class Broker:
                     replica = self._open(name, after, config)
                 except (KafkaError, DiskError) as error:
                     log.error("log cannot be opened", log=str(name), reason=str(error))
-                    self.timer.after(REOPEN_MS, lambda: self._apply_again(after))
-                    return
+                    is_whole = False
+                    continue
             elif reconfigured:
                 replica.log.reconfigure(config)
             if state.leader == self.node_id:
                 replica.lead(state.leader_epoch, state.isr)
                 if name.topic == GROUP_TOPIC:
                     self.groups.lead(replica)
+        if not is_whole:
+            self.timer.after(REOPEN_MS, lambda: self._apply_again(after))
 
     def _apply_again(self, topic: TopicImage) -> None:
         """Another try at a topic whose logs could not be opened, if it is still wanted."""
@@ -260,7 +264,7 @@ class Broker:
     def _open(self, name: TopicPartition, topic: TopicImage, config: "LogConfig") -> Partition:
         found = self.directory.logs.get(name)
         if found is not None and found.topic_id == NO_TOPIC_ID:
-            self.directory.identify_log(found, topic.id)
+            self._identify(found, topic.id)
         elif found is not None and found.topic_id != topic.id:
             self._set_aside(name)
             found = None
@@ -274,6 +278,17 @@ class Broker:
         )
         self.partitions[name] = replica
         return replica
+
+    def _identify(self, found: "Log", topic_id: TopicId) -> None:
+        """A log that does not know its topic learns it. Where that cannot be written down, for lack
+        of room say, its records are served all the same, and it is tried again."""
+        if found.is_closed:
+            return
+        try:
+            self.directory.identify_log(found, topic_id)
+        except DiskError as error:
+            log.warning("partition.metadata not written", log=str(found.tp), reason=str(error))
+            self.timer.after(REOPEN_MS, lambda: self._identify(found, topic_id))
 
     def _config_for(self, topic: TopicName) -> "LogConfig":
         known = self.image.topics.get(topic)
@@ -296,9 +311,14 @@ class Broker:
 
     def _set_aside_strays(self) -> None:
         """Logs of topics that nobody knows, left by a crash in a deletion or brought by somebody:
-        out of the way, so that a new topic of that name starts empty, but not lost."""
-        for name in [name for name in self.directory.logs if name not in self.partitions]:
+        out of the way, so that a new topic of that name starts empty, but not lost. One that only
+        cannot be opened for now stays where it is."""
+        for name in [name for name in self.directory.logs if not self._is_ours(name)]:
             self._set_aside(name)
+
+    def _is_ours(self, name: TopicPartition) -> bool:
+        state = self.image.partition(*name)
+        return state is not None and self.node_id in state.replicas
 
     def _set_aside(self, name: TopicPartition) -> None:
         kept = self.directory.set_aside(name)

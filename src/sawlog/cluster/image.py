@@ -38,8 +38,8 @@ class PartitionImage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicImage:
-    """A topic whose every partition has a state. `configs` holds only what was set on the topic;
-    `config_version` rises with each change of them."""
+    """A topic; each partition shown has a state, and those that it is growing by may not show yet.
+    `configs` holds only what was set on the topic; `config_version` rises with each change."""
 
     name: TopicName
     id: TopicId

@@ -7,6 +7,8 @@ whoever writes names that version. `image` makes the immutable picture for every
 from collections.abc import Mapping
 
 from sawlog.cluster.image import (
+    EMPTY_IMAGE,
+    GROUP_TOPIC,
     NO_NODE,
     BrokerImage,
     MetadataImage,
@@ -90,7 +92,7 @@ class View:
         is_changed = False
         for name in sorted(self.changed):
             before = topics.get(name)
-            after = self._topic_image(name, before)
+            after = self._topic_image(name, before, old is EMPTY_IMAGE)
             if after is before:
                 continue
             is_changed = True
@@ -102,25 +104,39 @@ class View:
                 names[after.id] = name
         return (topics, names) if is_changed else (old.topics, old.names)
 
-    def _topic_image(self, name: TopicName, before: TopicImage | None) -> TopicImage | None:
+    def _topic_image(
+        self, name: TopicName, before: TopicImage | None, is_first: bool
+    ) -> TopicImage | None:
         view = self.topics.get(name)
         if view is None or not view.is_read:
             return None
-        replicas, states = view.assignment.replicas, view.states
-        if len(states) < len(replicas):
-            # New partitions show when they have states; of a new topic nothing shows before.
-            if before is None or before.id != view.assignment.topic_id:
-                return None
-            replicas = replicas[: len(before.partitions)]
-            if any(index not in states for index in range(len(replicas))):
-                return None
+        count = self._shown_partitions(view, before, is_first)
+        if count == 0:
+            return None
         partitions = tuple(
-            self._partition_image(states[index], nodes) for index, nodes in enumerate(replicas)
+            self._partition_image(view.states[index], nodes)
+            for index, nodes in enumerate(view.assignment.replicas[:count])
         )
         after = TopicImage(
             name, view.assignment.topic_id, partitions, view.configs, view.config_version
         )
         return before if before == after else after
+
+    def _shown_partitions(self, view: TopicView, before: TopicImage | None, is_first: bool) -> int:
+        """How many partitions show: all once all have states, until then those that did before.
+
+        The first image cannot know which did. It shows those up to the first one without a state,
+        so that the logs of a topic that had no room to grow have their place. The groups' topic
+        does not grow: where it is not whole, none of it ever showed.
+        """
+        wanted, states = len(view.assignment.replicas), view.states
+        stated = next((index for index in range(wanted) if index not in states), wanted)
+        if stated == wanted or (is_first and view.name != GROUP_TOPIC):
+            return stated
+        if before is None or before.id != view.assignment.topic_id:
+            return 0
+        shown = len(before.partitions)
+        return shown if shown <= stated else 0
 
     def _partition_image(
         self, state: PartitionState, replicas: tuple[NodeId, ...]

@@ -5,9 +5,15 @@ from typing import Any
 import pytest
 
 from sawlog.cluster.embedded import HELD_MS
+from sawlog.cluster.image import EMPTY_IMAGE, GROUP_TOPIC
 from sawlog.cluster.reserve import REMAKE_MS, RESERVE, RESERVE_BYTES
+from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import TopicName
 from sawlog.core.store import Create, Delete, SetData, StoreUnavailable
+from sawlog.protocol.messages.create_partitions_request import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from sawlog.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from sawlog.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -38,18 +44,18 @@ def machine() -> SimulatedMachine:
     return machine
 
 
-def produce(machine: SimulatedMachine) -> int:
+def produce(machine: SimulatedMachine, index: int = 0) -> int:
     batch = build_batch([Record(0, 1, None, b"value", ())])
-    data = PartitionProduceData(index=0, records=memoryview(bytes(batch)))
+    data = PartitionProduceData(index=index, records=memoryview(bytes(batch)))
     topic = TopicProduceData(name="t", partition_data=[data])
     response = machine.ask(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[topic]), 9)
     code: int = response.responses[0].partition_responses[0].error_code
     return code
 
 
-def fetched(machine: SimulatedMachine) -> tuple[int, bool]:
+def fetched(machine: SimulatedMachine, index: int = 0) -> tuple[int, bool]:
     """The error code, and whether the record came."""
-    partition = FetchPartition(partition=0, partition_max_bytes=1 << 20)
+    partition = FetchPartition(partition=index, partition_max_bytes=1 << 20)
     topic = FetchTopic(topic="t", partitions=[partition])
     request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=[topic])
     answer: Any = machine.ask(request, 11).responses[0].partitions[0]
@@ -84,6 +90,75 @@ def test_reads_are_served_after_a_start_on_a_full_disk(
     machine.disk.free_bytes = None
     machine.schedule.run_for(10_000)
     assert produce(machine) == 0
+
+
+def restart_on_a_full_disk(machine: SimulatedMachine) -> None:
+    fill(machine.disk)
+    machine.stop()
+    machine.boot()
+    machine.schedule.run_for(1_000)
+
+
+def make_room(machine: SimulatedMachine) -> None:
+    machine.disk.free_bytes = None
+    machine.schedule.run_for(10_000)
+
+
+def set_aside(machine: SimulatedMachine) -> list[str]:
+    return [name for name in machine.disk.list("") if name.endswith("-stray")]
+
+
+def test_a_topic_without_room_to_grow_keeps_its_records(machine: SimulatedMachine) -> None:
+    """The wish for more partitions lands with the last bytes of room; their states do not."""
+    machine.disk.free_bytes = 500
+    wish = CreatePartitionsTopic(name="t", count=6, assignments=None)
+    response = machine.ask(CreatePartitionsRequest(topics=[wish], timeout_ms=2_000))
+    assert response.results[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    restart_on_a_full_disk(machine)
+    assert fetched(machine) == (0, True)
+    make_room(machine)
+    assert fetched(machine) == (0, True)
+    assert produce(machine, 5) == 0
+    assert set_aside(machine) == []
+
+
+def test_a_group_topic_of_which_a_part_was_made_does_not_show() -> None:
+    """Groups would be looked for in other partitions than later."""
+    broker = SoleBroker()
+    broker.create(GROUP_TOPIC, 3)
+    broker.create("t", 3)
+    view = broker.member._view
+    for name in (GROUP_TOPIC, "t"):
+        del view.topics[TopicName(name)].states[2]
+        view.touch(TopicName(name))
+    image = view.image(EMPTY_IMAGE)
+    assert {name: len(topic.partitions) for name, topic in image.topics.items()} == {"t": 2}
+
+
+def test_a_log_that_does_not_know_its_topic_is_served_on_a_full_disk(
+    machine: SimulatedMachine,
+) -> None:
+    machine.disk.remove("t-0/partition.metadata")
+    restart_on_a_full_disk(machine)
+    assert fetched(machine) == (0, True)
+    make_room(machine)
+    assert machine.disk.exists("t-0/partition.metadata")
+    assert produce(machine) == 0
+    assert set_aside(machine) == []
+
+
+def test_a_log_that_cannot_be_made_leaves_the_others_of_its_topic_open(
+    machine: SimulatedMachine,
+) -> None:
+    assert produce(machine, 2) == 0
+    machine.disk.remove_directory("t-1")
+    restart_on_a_full_disk(machine)
+    assert fetched(machine, 1)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert fetched(machine, 2) == (0, True)
+    make_room(machine)
+    assert fetched(machine, 2) == (0, True)
+    assert produce(machine, 1) == 0
+    assert set_aside(machine) == []
 
 
 def test_elections_on_a_full_disk_are_written_when_there_is_room() -> None:
