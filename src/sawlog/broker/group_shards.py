@@ -115,9 +115,15 @@ class GroupShards:
         )
 
     def _lead_again(self, partition: "Partition") -> None:
-        """The machine broke: another one is made of what the log says."""
-        self.by_index.pop(partition.name.partition, None)
-        self.lead(partition)
+        """The machine was given up: another one is made of what the log says, if it is still led
+        here and can be written at all."""
+        index = partition.name.partition
+        given_up = self.by_index.get(index)
+        if given_up is None or given_up.partition is not partition:
+            return
+        if self._broker.directory.offline is None:
+            del self.by_index[index]
+            self.lead(partition)
 
     def resign(self, index: int) -> None:
         shard = self.by_index.pop(index, None)

@@ -3,6 +3,7 @@
 Promise: the machine has seen exactly the records of the log, each operation runs alone, and nobody
 is answered before all that the answer rests on is committed. Where a commit fails, or a record that
 is written cannot be applied, the machine is given up: what it believes is not what the log says.
+Whoever made the shard is told, and may load another machine of what the log says then.
 """
 
 from collections.abc import Callable
@@ -30,6 +31,9 @@ Refuse = Callable[[KafkaError], None]
 
 RETRY_MS = 500
 """A timer's operation that could not be written is tried again after this time."""
+
+RELOAD_MS = 5_000
+"""A log that failed may work again after this time: that files ran out, say, is soon over."""
 
 LATE_MS = 250
 GRACE_MS = 100
@@ -60,7 +64,8 @@ class Shard(Generic[M]):
         timer: "Timer",
         broken: Callable[[], None] | None = None,
     ) -> None:
-        """`broken` is called when the machine broke, after the end: another one may be loaded."""
+        """`broken` is called after the machine was given up, when another one may be loaded: at
+        once where the machine broke, in a while where its log failed."""
         self.partition = partition
         self.state = State.LOADING
         self._records = records
@@ -79,7 +84,7 @@ class Shard(Generic[M]):
             return
         if error is not None:
             log.error("coordinator cannot load", log=str(self.partition.name), reason=str(error))
-            self.close(KafkaError(ErrorCode.NOT_COORDINATOR))
+            self._log_failed(error, KafkaError(ErrorCode.NOT_COORDINATOR))
             return
         self.state = State.ACTIVE
         self.machine.activate()
@@ -96,6 +101,14 @@ class Shard(Generic[M]):
         self._timers.clear()
         if was_active:
             self.machine.deactivate(error)
+
+    def _log_failed(self, error: KafkaError, told: KafkaError) -> None:
+        """Gives the machine up. Damage stays; from anything else the log may recover."""
+        if self.state is State.CLOSED:
+            return
+        self.close(told)
+        if self._broken is not None and error.code is not ErrorCode.CORRUPT_MESSAGE:
+            self._timer.after(RELOAD_MS, self._broken)
 
     # Operations
 
@@ -163,9 +176,10 @@ class Shard(Generic[M]):
                 self.machine.replay(entry)
 
     def _settle(self, plan: Plan, answer: Answer, refuse: Refuse, error: KafkaError | None) -> None:
-        told = None if error is None else coordinator_error(error)
-        if told is not None:
-            self.close(told)
+        told = None
+        if error is not None:
+            told = coordinator_error(error)
+            self._log_failed(error, told)
         if plan.settled is not None:
             plan.settled(told)
         if told is not None:

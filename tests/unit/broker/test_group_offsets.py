@@ -1,9 +1,13 @@
 """OffsetCommit, OffsetFetch and OffsetDelete, as a client sees them."""
 
+from collections.abc import Callable
+
 import pytest
 
 from sawlog.cluster.image import GROUP_TOPIC
+from sawlog.coordinator.shard import RELOAD_MS
 from sawlog.core.errors import ErrorCode
+from sawlog.core.ports import DiskError, TooManyOpenFiles
 from sawlog.protocol.messages.create_partitions_request import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
@@ -20,6 +24,7 @@ from sawlog.protocol.messages.offset_delete_request import (
     OffsetDeleteRequestTopic,
 )
 from sawlog.protocol.messages.offset_fetch_request import OffsetFetchRequest
+from sawlog.simulation.disk import SimulatedFile
 from sawlog.simulation.machine import SimulatedMachine
 from support.groups import (
     SHARDS,
@@ -31,6 +36,7 @@ from support.groups import (
     fetch_request,
     fetched,
     id_of,
+    is_ready,
     machine_with_groups,
     reboot,
 )
@@ -89,6 +95,41 @@ def test_what_was_answered_survives_a_loss_of_power() -> None:
     reboot(machine)
     assert fetch(machine, "g") == {T0: (7, "", 0), T1: (6, "", 0)}
     assert fetch(machine, "other") == {T0: (1, "", 0)}
+
+
+@pytest.fixture
+def machine_out_of_files(monkeypatch: pytest.MonkeyPatch) -> SimulatedMachine:
+    """Nothing can be synced until the patch is undone."""
+    machine = machine_with_groups()
+
+    def refuse(file: SimulatedFile, done: Callable[[DiskError], None]) -> None:
+        machine.schedule.soon(lambda: done(TooManyOpenFiles(file.path, "too many")))
+
+    monkeypatch.setattr(SimulatedFile, "sync_later", refuse)
+    return machine
+
+
+def test_groups_are_served_again_after_a_commit_failed_for_lack_of_files(
+    machine_out_of_files: SimulatedMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = machine_out_of_files
+    assert commit(machine, "g", {T0: 5}) == {T0: NOT_COORDINATOR}
+    machine.schedule.run_for(3 * RELOAD_MS)
+    assert commit(machine, "g", {T0: 6}) == {T0: NOT_COORDINATOR}
+    monkeypatch.undo()
+    assert machine.schedule.run(lambda: is_ready(machine))
+    assert commit(machine, "g", {T1: 7}) == {T1: 0}
+    assert fetch(machine, "g") == {T0: (5, "", 0), T1: (7, "", 0)}
+
+
+def test_a_coordinator_that_failed_stays_closed_once_the_broker_stops(
+    machine_out_of_files: SimulatedMachine,
+) -> None:
+    machine = machine_out_of_files
+    commit(machine, "g", {T0: 5})
+    machine.broker.groups.close()
+    machine.schedule.run_for(2 * RELOAD_MS)
+    assert machine.broker.groups.by_index == {}
 
 
 def test_unknown_partitions_are_refused_and_the_others_committed(

@@ -7,12 +7,13 @@ import pytest
 
 from sawlog.coordinator.plan import Operation, Plan, Timers
 from sawlog.coordinator.records import Entry
-from sawlog.coordinator.shard import Shard, State
+from sawlog.coordinator.shard import RELOAD_MS, Shard, State
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.groups.records import GROUP_RECORDS
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
 from sawlog.protocol.messages.offset_commit_value import OffsetCommitValue
 from sawlog.replication.partition import Partition
+from sawlog.storage.log import Log
 from support.shards import PartitionWorld
 
 
@@ -218,6 +219,47 @@ def test_where_a_commit_fails_the_machine_is_given_up() -> None:
     assert shard.machine.ended is not None
     shard.run(write(note("a", 2)), answers.append, answers.refuse)
     assert answers[-1] is ErrorCode.NOT_COORDINATOR
+
+
+def test_another_machine_may_be_loaded_a_while_after_a_commit_failed() -> None:
+    world = PartitionWorld()
+    answers = Answers()
+    broken: list[int] = []
+    shard = new_shard(world, broken=lambda: broken.append(1))
+    shard.load()
+    world.schedule.run_for(100)
+    for number in range(2):
+        shard.run(write(note("a", number)), answers.append, answers.refuse)
+    world.partition._fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
+    assert answers == [ErrorCode.NOT_COORDINATOR] * 2
+    world.schedule.run_for(RELOAD_MS - 1)
+    assert broken == []
+    world.schedule.run_for(1)
+    assert broken == [1]
+    assert open_shard(world).machine.numbers == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("code", "is_over"),
+    [(ErrorCode.KAFKA_STORAGE_ERROR, True), (ErrorCode.CORRUPT_MESSAGE, False)],
+)
+def test_a_load_that_failed_may_be_tried_again_where_the_log_may_recover(
+    monkeypatch: pytest.MonkeyPatch, code: ErrorCode, is_over: bool
+) -> None:
+    world = PartitionWorld()
+    broken: list[int] = []
+    shard = new_shard(world, broken=lambda: broken.append(1))
+
+    def fail(*_: object, **__: object) -> None:
+        raise KafkaError(code)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "read", fail)
+        shard.load()
+        world.schedule.run_for(100)
+    assert shard.state is State.CLOSED
+    world.schedule.run_for(2 * RELOAD_MS)
+    assert bool(broken) is is_over
 
 
 def ringing(shard: Shard[Notebook], name: str) -> Callable[[], Plan]:
