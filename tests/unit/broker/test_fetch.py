@@ -57,6 +57,54 @@ def test_a_fetch_waits_for_its_least_bytes_over_all_partitions() -> None:
     assert values(call.answered) == [[b"x" * 100], [b"y" * 100]]
 
 
+def test_a_fetch_waits_for_no_more_than_its_answer_can_hold() -> None:
+    machine = machine_with_topic()
+    filled(machine, b"a" * 1_000, b"b" * 1_000)
+    limits = {"min_bytes": 1_500, "max_bytes": 1_400}
+    call = machine.send(fetch(0, max_wait_ms=60_000, **limits), NAMED)
+    assert call.is_done
+    assert values(call.answered) == [[b"a" * 1_000]]
+
+
+@pytest.mark.parametrize(("partition_max_bytes", "waits"), [(1 << 20, False), (10, True)])
+def test_a_batch_that_has_no_room_in_the_answer_is_not_waited_for(
+    partition_max_bytes: int, waits: bool
+) -> None:
+    """Of each partition, what it may give counts."""
+    machine = machine_with_topic(partitions=2)
+    machine.ask(produce(*[batch_of(machine, b"x" * 1_000)] * 2), NAMED)
+    limits = {"min_bytes": 1_500, "max_bytes": 1_500, "partition_max_bytes": partition_max_bytes}
+    call = machine.send(fetch(0, 0, max_wait_ms=60_000, **limits), NAMED)
+    assert call.is_done is not waits
+    machine.schedule.run_for(60_000)
+    assert values(call.answered) == [[b"x" * 1_000], []]
+
+
+def test_a_reader_behind_the_last_segment_does_not_wait() -> None:
+    machine = machine_with_topic(configs={"segment.bytes": str(1 << 20)})
+    filled(machine, *[b"x" * 400_000] * 3)
+    bases = machine.broker.partitions[TOPIC, 0].log.bases
+    assert bases == [0, 2]
+    waiting = {"max_wait_ms": 60_000, "min_bytes": 2_000_000, "max_bytes": 4_000_000}
+    behind = machine.send(fetch(1, **waiting), NAMED)
+    assert behind.is_done
+    assert [len(found) for found in values(behind.answered)] == [1]
+    assert not machine.send(fetch(2, **waiting), NAMED).is_done
+
+
+def test_a_waiting_reader_is_answered_when_the_log_rolls() -> None:
+    machine = machine_with_topic(configs={"segment.bytes": str(1 << 20)})
+    filled(machine, b"x" * 400_000)
+    waiting = {"max_wait_ms": 60_000, "min_bytes": 4_000_000, "max_bytes": 4_000_000}
+    call = machine.send(fetch(0, **waiting), NAMED)
+    filled(machine, b"x" * 400_000)
+    machine.schedule.run_for(1)
+    assert not call.is_done
+    filled(machine, b"x" * 400_000)
+    machine.schedule.run_for(1)
+    assert call.is_done
+
+
 def test_the_first_batch_is_whole_however_large() -> None:
     machine = machine_with_topic()
     filled(machine, b"a" * 1_000, b"b")

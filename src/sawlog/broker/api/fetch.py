@@ -1,8 +1,9 @@
 """Fetch, versions 4 to 18: sessions (KIP-227), topic ids from 13 (KIP-516), epochs (KIP-320, 595).
 
-Answered at once where there is an error, enough bytes or no time to wait; else parked under the
-partitions' watermarks until `min_bytes` are there or the time is up. Records go out as slices of
-files. `max_bytes` bounds the answer, but its first batch is always whole (KIP-74).
+Answered at once where there is an error, enough bytes or no time to wait, or where a reader is
+behind the last segment; else parked under the partitions' watermarks until `min_bytes` are there or
+the time is up. Records go out as slices of files. `max_bytes` bounds the answer, and what it can be
+made to wait for, but its first batch is always whole (KIP-74).
 """
 
 from typing import TYPE_CHECKING
@@ -32,6 +33,9 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_REPLICA_STATE = 15
 READ_COMMITTED = 1
 _CONSUMER = -1
+_ENOUGH = 1 << 32
+"""More bytes than a request can ask to wait for."""
+
 _ASK_ANOTHER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -85,22 +89,22 @@ class _Attempt:
         budget = min(message.max_bytes, self._broker.fetch_max_bytes)
         results: Results = []
         total = 0
-        is_due = False
+        counted = 0
         for partition in self._context.partitions:
             try:
-                data, size = self._read_one(partition, budget - total, total == 0)
-                is_due = is_due or data.diverging_epoch.epoch >= 0
+                data, size, counts = self._read_one(partition, budget - total, total == 0)
             except KafkaError as error:
-                data, size = self._refusal(partition, error), 0
-                is_due = True
+                data, size, counts = self._refusal(partition, error), 0, _ENOUGH
             total += size
+            counted += counts
             results.append((partition, data, size))
         self._results = results
-        return is_due or total >= message.min_bytes
+        return counted >= min(message.min_bytes, budget)
 
     def _read_one(
         self, partition: "FetchedPartition", budget: int, is_first: bool
-    ) -> tuple[PartitionData, int]:
+    ) -> tuple[PartitionData, int, int]:
+        """The answer, the size of its records, and how many bytes of `min_bytes` are there."""
         replica = self._replica(partition)
         if self._replica_id >= 0:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -118,15 +122,15 @@ class _Attempt:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
             if epoch < partition.last_fetched_epoch or end < offset:
                 data.diverging_epoch = EpochEndOffset(epoch, end)
-                return data, 0
+                return data, 0, _ENOUGH
         if watermark <= offset <= replica.log.end_offset:
-            return data, 0
+            return data, 0, 0
         size = min(partition.max_bytes, max(budget, 0))
         piece = replica.read(offset, size, whole_first_batch=is_first)
         if piece is None or piece.length == 0:
-            return data, 0
+            return data, 0, 0 if is_first else size  # it is there, and has no room in this answer
         data.records = piece
-        return data, piece.length
+        return data, piece.length, _ENOUGH if _is_behind(replica, offset) else piece.length
 
     def _replica(self, partition: "FetchedPartition") -> "Partition":
         broker = self._broker
@@ -214,3 +218,12 @@ class _Attempt:
             if size and isinstance(data.records, FileSlice):
                 self._broker.metrics.served(size)
         return response
+
+
+def _is_behind(replica: "Partition", offset: int) -> bool:
+    """Whether the watermark lies in a later segment than `offset`: such a reader has enough to do,
+    and what it gets ends with its segment anyway. Kafka lets none of them wait either."""
+    log = replica.log
+    return offset < log.active.base_offset and (
+        log.segment_index_for(offset) < log.segment_index_for(replica.high_watermark)
+    )
