@@ -129,7 +129,7 @@ class Broker:
             if response is not None:
                 request.reply(response)
         except Exception as error:
-            self._failed(request, api, error)
+            self._failed(request, error)
         self.metrics.received(api_key)
 
     def _refuse_version(self, request: Request, api: Api, version: int) -> None:
@@ -141,7 +141,8 @@ class Broker:
                 f"{api.min_version} to {api.max_version} are"
             )
 
-    def _failed(self, request: Request, api: Api, error: Exception) -> None:
+    def _failed(self, request: Request, error: Exception) -> None:
+        api = request.api
         code = ErrorCode.UNKNOWN_SERVER_ERROR
         if isinstance(error, KafkaError):
             code = error.code
@@ -171,10 +172,12 @@ class Broker:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def after_commit(self, names: Iterable[tuple[str, int]], action: Callable[[], None]) -> None:
-        """Calls `action` once all that is written to these partitions now is committed, as far as
-        that takes no more than a flush; so that a client which flushed its producer sees what it
-        sent, whatever it asks for."""
+    def reply_after_commit(
+        self, names: Iterable[tuple[str, int]], request: Request, answer: Callable[[], object]
+    ) -> None:
+        """Replies with `answer()` once all that is written to these partitions now is committed, as
+        far as that takes no more than a flush; so that a client which flushed its producer sees
+        what it sent, whatever it asks for."""
         waiting = [
             (replica, replica.log.end_offset)
             for name in names
@@ -183,16 +186,21 @@ class Broker:
             and len(replica.in_sync) == 1
         ]
         left = len(waiting)
-        if left == 0:
-            action()
-            return
+
+        def reply() -> None:
+            try:
+                request.reply(answer())
+            except Exception as error:
+                self._failed(request, error)
 
         def committed(_: KafkaError | None) -> None:
             nonlocal left
             left -= 1
             if left == 0:
-                action()
+                reply()
 
+        if left == 0:
+            reply()
         for replica, end in waiting:
             replica.when_committed(end, committed)
 

@@ -84,7 +84,7 @@ class Api:
 class Request:
     """What a handler sees of a request besides its message."""
 
-    __slots__ = ("_api", "_correlation_id", "_exchange", "api_version", "client_id")
+    __slots__ = ("_correlation_id", "_exchange", "api", "api_version", "client_id")
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Request:
         client_id: str | None,
     ) -> None:
         self._exchange = exchange
-        self._api = api
+        self.api = api
         self._correlation_id = correlation_id
         self.api_version = api_version
         self.client_id = client_id
@@ -105,11 +105,11 @@ class Request:
         return self._exchange.client
 
     def reply(self, response: Any) -> None:
-        self._exchange.answer(self._api.frame(self.api_version, self._correlation_id, response))
+        self._exchange.answer(self.api.frame(self.api_version, self._correlation_id, response))
 
     def reply_in_version(self, version: int, response: Any) -> None:
         """For the one API that answers in another version than it was asked (ApiVersions)."""
-        self._exchange.answer(self._api.frame(version, self._correlation_id, response))
+        self._exchange.answer(self.api.frame(version, self._correlation_id, response))
 
     def reply_nothing(self) -> None:
         """Produce with acks=0: the client waits for no answer."""

@@ -35,6 +35,7 @@ _FIRST = b"\x00\x00\x00"  # attributes, and both deltas, of the first record of 
 _NO_HEADERS = b"\x00"
 _NOT_COMPRESSED = int(Codec.NONE)
 _SMALLEST_HEADER_BYTES = 2
+_FIRST_MS, _LAST_MS, _ALL_MS = -(1 << 63), (1 << 63) - 1, 1 << 64
 _new = tuple.__new__
 
 
@@ -104,6 +105,8 @@ def _read_records(body: bytes, header: BatchHeader) -> Iterator[Record]:
             if position != end:
                 raise _corrupt(f"a record of {length} bytes ends {position - end} bytes off")
             timestamp = base_timestamp + timestamp if append_time is None else append_time
+            if not _FIRST_MS <= timestamp <= _LAST_MS:
+                timestamp = (timestamp - _FIRST_MS) % _ALL_MS + _FIRST_MS  # as Java adds them up
             yield _new(Record, (base_offset + offset, timestamp, key, value, headers))
     except IndexError:
         raise _corrupt(f"records end early: the batch announced {header.count}") from None

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sawlog.broker.api import offsets, records
 from sawlog.core.errors import ErrorCode
 from sawlog.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -22,7 +23,10 @@ from sawlog.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderTopic,
 )
 from sawlog.protocol.records import Record, build_batch
+from sawlog.protocol.schema import Message
+from sawlog.protocol.varint import encode_varint
 from sawlog.simulation.machine import SimulatedMachine
+from support.batches import raw_batch
 from support.requests import NAMED, TOPIC, batch_of, machine_with_topic, produce
 
 START_MS = 1_700_000_000_000
@@ -92,6 +96,57 @@ def test_unknown_topics_have_no_offsets() -> None:
     machine = machine_with_topic()
     code, *_ = found(machine.ask(offsets_at(-1, topic="nowhere")))
     assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def odd_batch(elapsed: int, distance: int) -> bytes:
+    """Of one record, so much later and so many offsets further than its batch says."""
+    record = b"\x00" + encode_varint(elapsed) + encode_varint(distance) + b"\x01\x00\x00"
+    body = encode_varint(len(record)) + record
+    return bytes(raw_batch(body, base_timestamp=START_MS, max_timestamp=START_MS))
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "distance", "code"),
+    [
+        (2**63 - 1, 0, 0),
+        (0, 2**63 - 1, ErrorCode.CORRUPT_MESSAGE),
+        (0, 1, ErrorCode.CORRUPT_MESSAGE),
+    ],
+)
+def test_a_record_beyond_its_batch_does_not_keep_a_client_from_its_answer(
+    elapsed: int, distance: int, code: int
+) -> None:
+    machine = machine_with_topic()
+    machine.ask(produce(odd_batch(elapsed, distance)), NAMED)
+    assert found(machine.ask(offsets_at(START_MS)))[0] == code
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        offsets_at(-1),
+        DeleteRecordsRequest([DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 0)])]),
+    ],
+    ids=["ListOffsets", "DeleteRecords"],
+)
+def test_a_request_that_fails_is_not_left_without_an_answer(
+    monkeypatch: pytest.MonkeyPatch, request_: Message, waits: bool
+) -> None:
+    """With a flush to wait for as without."""
+
+    def break_down(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(offsets, "_find", break_down)
+    monkeypatch.setattr(records, "_delete", break_down)
+    machine = machine_with_topic()
+    if waits:
+        machine.send(produce(batch_of(machine, b"a"), acks=1), NAMED)
+    call = machine.send(request_)
+    assert call.is_done is not waits
+    assert machine.schedule.run(lambda: call.is_done)
+    assert call.closed is not None
 
 
 def test_the_end_of_an_epoch_is_where_the_next_began() -> None:

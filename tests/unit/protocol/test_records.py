@@ -74,6 +74,24 @@ def test_append_time_is_every_records_timestamp() -> None:
     assert {record.timestamp for record in read(batch)} == {1_500}
 
 
+@pytest.mark.parametrize(
+    ("base", "distance", "timestamp"),
+    [
+        (5, 2**63 - 1, -(2**63) + 4),
+        (-5, -(2**63), 2**63 - 5),
+        (2**63 - 1, 1, -(2**63)),
+        (-1, -(2**63) + 1, -(2**63)),
+        (0, 2**63 - 1, 2**63 - 1),
+    ],
+)
+def test_a_timestamp_has_64_bits_as_java_adds_them_up(
+    base: int, distance: int, timestamp: int
+) -> None:
+    record = b"\x00" + encode_varint(distance) + b"\x00\x01\x00\x00"
+    batch = raw_batch(encode_varint(len(record)) + record, base_timestamp=base)
+    assert [record.timestamp for record in read(batch)] == [timestamp]
+
+
 def test_a_builder_knows_its_size_before_compression() -> None:
     builder = BatchBuilder()
     for record in RECORDS:

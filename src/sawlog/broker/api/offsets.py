@@ -53,14 +53,15 @@ _UNKNOWN = -1
 
 def list_offsets(broker: "Broker", request: "Request", message: "ListOffsetsRequest") -> None:
     """Waits until what is written now is committed, unless only the earliest is asked for."""
-    broker.after_commit(
+    broker.reply_after_commit(
         (
             (topic.name, asked.partition_index)
             for topic in message.topics
             for asked in topic.partitions
             if asked.timestamp not in (EARLIEST, EARLIEST_LOCAL)
         ),
-        lambda: request.reply(_answer(broker, request, message)),
+        request,
+        lambda: _answer(broker, request, message),
     )
 
 
@@ -112,6 +113,8 @@ def _find(
         found = log.offset_for_timestamp(asked.timestamp, replica.high_watermark)
     if found is None:
         return _UNKNOWN, _UNKNOWN, _UNKNOWN
+    if not log.start_offset <= found.offset < replica.high_watermark:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A record claims the offset {found.offset}.")
     return found.offset, found.timestamp, found.leader_epoch
 
 

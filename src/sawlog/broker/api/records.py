@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 
 def delete_records(broker: "Broker", request: "Request", message: "DeleteRecordsRequest") -> None:
-    broker.after_commit(
+    broker.reply_after_commit(
         (
             (topic.name, asked.partition_index)
             for topic in message.topics
             for asked in topic.partitions
         ),
-        lambda: request.reply(_answer(broker, message)),
+        request,
+        lambda: _answer(broker, message),
     )
 
 
