@@ -6,6 +6,7 @@ opened only to tell which of its records has a timestamp. Damage in the way is C
 
 from collections.abc import Callable
 from functools import wraps
+from itertools import islice
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -122,7 +123,9 @@ def first_at_or_after(log: "Log", timestamp: int, limit_offset: int) -> TimedOff
             if header.base_offset >= limit_offset:
                 return None
             if header.max_timestamp >= timestamp and header.last_offset >= log.start_offset:
-                return _record_in(segment, position, header, timestamp, log.start_offset)
+                found = _record_in(segment, position, header, timestamp, log.start_offset)
+                if found is not None:
+                    return found
     return None
 
 
@@ -141,7 +144,7 @@ def with_max_timestamp(log: "Log", limit_offset: int) -> TimedOffset | None:
         return None
     position = best.position_of(highest_offset)
     header = best.batch_at(position)
-    return _record_in(best, position, header, highest, log.start_offset)
+    return _record_in(best, position, header, highest, log.start_offset) or _end_of(header)
 
 
 def _timed_start(segment: Segment, timestamp: int) -> int:
@@ -174,15 +177,28 @@ def _highest_below(segment: Segment, start_offset: int, limit_offset: int) -> tu
 
 def _record_in(
     segment: Segment, position: int, header: BatchHeader, timestamp: int, start_offset: int
-) -> TimedOffset:
-    """The first record of a batch that is not older. A header that promises one and has none, and
-    a batch too large to open here, are answered with the batch's end: no reader may make the
-    broker open one batch after the other."""
-    end = TimedOffset(header.last_offset, header.max_timestamp, header.leader_epoch)
-    if header.count > MAX_RECORDS_OPENED:
-        return end
+) -> TimedOffset | None:
+    """The first record of a batch that is not older; None where only those below `start_offset`
+    are, which is so in one batch of a log at most. Otherwise no reader may make the broker open one
+    batch after the other: a header that promises a record and has none is answered with the batch's
+    end. One too large to be looked through is answered with its beginning, too early but never
+    past the record."""
     batch = segment.file.read(position, header.size)
-    for record in iterate(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES):
-        if record.timestamp >= timestamp and record.offset >= start_offset:
-            return TimedOffset(record.offset, record.timestamp, header.leader_epoch)
-    return end
+    is_open = header.count <= MAX_RECORDS_OPENED
+    try:
+        records = iterate(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
+        for record in islice(records, MAX_RECORDS_OPENED):
+            if record.timestamp >= timestamp and record.offset >= start_offset:
+                return TimedOffset(record.offset, record.timestamp, header.leader_epoch)
+    except KafkaError as error:
+        if error.code is not ErrorCode.MESSAGE_TOO_LARGE:
+            raise
+        is_open = False
+    if not is_open:
+        first = max(header.base_offset, start_offset)
+        return TimedOffset(first, header.max_timestamp, header.leader_epoch)
+    return None if header.base_offset < start_offset else _end_of(header)
+
+
+def _end_of(header: BatchHeader) -> TimedOffset:
+    return TimedOffset(header.last_offset, header.max_timestamp, header.leader_epoch)

@@ -1,0 +1,65 @@
+"""Records found by their time: what is opened for it, and what is answered where it is too much."""
+
+import pytest
+
+from sawlog.protocol.compression import Codec
+from sawlog.protocol.records import Record
+from sawlog.storage import lookup
+from sawlog.storage.log import Log
+from support.storage import Storage, append
+
+
+def timed(log: Log, *times: int, codec: Codec = Codec.NONE, value: bytes = b"") -> None:
+    """One batch of records with these times."""
+    contents = [Record(number, time, None, value) for number, time in enumerate(times)]
+    append(log, contents, codec=codec)
+
+
+@pytest.fixture
+def log() -> Log:
+    """Five small records, then five in one batch."""
+    log = Storage().log
+    timed(log, 1, 2, 3, 4, 5)
+    timed(log, 11, 12, 13, 14, 15)
+    return log
+
+
+def test_a_record_near_the_beginning_of_a_large_batch_is_found(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "MAX_RECORDS_OPENED", 3)
+    assert log.offset_for_timestamp(12, 10) == (6, 12, 0)
+    assert log.offset_for_timestamp(13, 10) == (7, 13, 0)
+
+
+def test_a_batch_of_too_many_records_is_not_passed_over(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "MAX_RECORDS_OPENED", 3)
+    assert log.offset_for_timestamp(14, 10) == (5, 15, 0), "early, never late"
+    assert log.offset_of_max_timestamp(10) == (5, 15, 0)
+    log.advance_start(7)
+    assert log.offset_for_timestamp(14, 10) == (7, 15, 0), "what is deleted is no answer"
+
+
+def test_a_batch_that_opens_to_too_much_is_not_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lookup, "MAX_DECOMPRESSED_BYTES", 1 << 14)
+    log = Storage().log
+    timed(log, 1)
+    timed(log, 11, 12, 13, codec=Codec.ZSTD, value=bytes(1 << 13))
+    assert log.offset_for_timestamp(13, 4) == (1, 13, 0), "early, never late"
+    assert log.offset_of_max_timestamp(4) == (1, 13, 0)
+    log.advance_start(2)
+    assert log.offset_for_timestamp(13, 4) == (2, 13, 0), "what is deleted is no answer"
+
+
+def test_where_the_record_is_deleted_the_next_batch_has_the_answer() -> None:
+    log = Storage().log
+    timed(log, 20, 1, 2)
+    timed(log, 3, 4)
+    timed(log, 19, 20, 21)
+    log.advance_start(1)
+    assert log.offset_for_timestamp(20, 8) == (6, 20, 0)
+    assert log.offset_for_timestamp(20, 5) is None, "beyond the limit"
