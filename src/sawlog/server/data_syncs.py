@@ -27,7 +27,8 @@ class DataSyncs:
         self._kernel: KernelSyncs | None = None
 
     def sync(self, descriptor: int, told: Callable[[int], None]) -> None:
-        """fdatasync; `told` gets the number of the error, or 0, later and on the loop's thread."""
+        """fdatasync; `told` gets the number of the error, or 0, later and on the loop's thread.
+        Never raises."""
         if self._loop is not None:
             self._ask_kernel(self._loop)
         if self._kernel is not None:
@@ -43,12 +44,12 @@ class DataSyncs:
             self._kernel = None
 
     def _ask_kernel(self, loop: "AbstractEventLoop") -> None:
-        from sawlog.server.kernel_syncs import KernelSyncs, NotOffered  # brings ctypes along
-
         self._loop = None
         try:
+            from sawlog.server.kernel_syncs import KernelSyncs  # brings ctypes along
+
             self._kernel = KernelSyncs(loop, self._on_thread)
-        except NotOffered as reason:
+        except (OSError, ImportError) as reason:  # both also where no descriptor is left
             log.info("files are synced on threads", reason=str(reason))
 
     def _on_thread(self, descriptor: int, told: Callable[[int], None]) -> None:

@@ -49,7 +49,7 @@ class _Order(ctypes.Structure):
     )
 
 
-class NotOffered(Exception):
+class NotOffered(OSError):
     """This system has no such calls, or grants none."""
 
 
@@ -57,18 +57,20 @@ class KernelSyncs:
     """Invariant: a slot is either in `_free` or under way, with the one to tell in `_told`."""
 
     def __init__(self, loop: "AbstractEventLoop", otherwise: Callable[[int, Told], None]) -> None:
-        """`otherwise` syncs in another way what the kernel does not take."""
+        """`otherwise` syncs in another way what the kernel does not take. OSError where it takes
+        nothing at all: NotOffered, or no descriptor is left."""
         numbers = _SYSTEM_CALLS.get(platform.machine())
         if numbers is None:
             raise NotOffered(f"no call numbers for {platform.machine()}")
         setup, self._destroy, self._get_events, self._submit = numbers
         self._call = ctypes.CDLL(None, use_errno=True).syscall
         self._context = ctypes.c_ulong(0)
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         if self._call(setup, SLOTS, ctypes.byref(self._context)) != 0:
+            os.close(self._wake)
             raise NotOffered(os.strerror(ctypes.get_errno()))
         self._loop = loop
         self._otherwise = otherwise
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._orders = [
             _Order(slot, opcode=_FDSYNC, flags=_TELL_DESCRIPTOR, event_descriptor=self._wake)
             for slot in range(SLOTS)

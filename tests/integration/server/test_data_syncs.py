@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,25 +74,51 @@ def test_what_the_kernel_does_not_take_goes_another_way_and_its_error_is_told() 
     assert asyncio.run(sync_a_pipe()) == [errno.EINVAL] * 2
 
 
-def test_without_the_kernels_help_threads_do_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kernel_syncs, "_SYSTEM_CALLS", {})
+def synced_five_times(file_path: Path) -> list[int]:
+    """By whatever way there is."""
 
     async def sync() -> list[int]:
         loop = asyncio.get_running_loop()
-        with pytest.raises(NotOffered, match="no call numbers"):
-            KernelSyncs(loop, never)
         threads = DiskThreads(loop.call_soon_threadsafe)
         syncs = DataSyncs(threads, loop)
-        with (tmp_path / "file").open("wb", buffering=0) as file:
+        with file_path.open("wb", buffering=0) as file:
             try:
                 return await results_of(5, lambda told: syncs.sync(file.fileno(), told))
             finally:
                 syncs.close()
                 threads.stop()
 
-    assert asyncio.run(sync()) == [0] * 5
+    return asyncio.run(sync())
+
+
+def test_without_the_kernels_help_threads_do_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_syncs, "_SYSTEM_CALLS", {})
+
+    async def ask() -> None:
+        KernelSyncs(asyncio.get_running_loop(), never)
+
+    with pytest.raises(NotOffered, match="no call numbers"):
+        asyncio.run(ask())
+    assert synced_five_times(tmp_path / "file") == [0] * 5
+
+
+def test_without_a_descriptor_for_the_kernel_threads_do_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(os, "eventfd", refuse)
+    assert synced_five_times(tmp_path / "file") == [0] * 5
+
+
+def test_where_the_way_to_the_kernel_cannot_be_loaded_threads_do_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sawlog.server.kernel_syncs", None)
+    assert synced_five_times(tmp_path / "file") == [0] * 5
 
 
 def test_a_disk_with_a_loop_needs_no_thread_to_sync_a_file(tmp_path: Path) -> None:
