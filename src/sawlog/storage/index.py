@@ -8,6 +8,7 @@ may depend on an entry being there or being true: whoever uses one looks at the 
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
+from operator import itemgetter
 
 from sawlog.core.log import EventLogger
 from sawlog.core.ports import Disk, DiskError, File
@@ -44,11 +45,11 @@ class SparseIndex:
         count = self._count_written()
         return self._entry(count - 1) if count else None
 
-    def floor(self, key: int) -> Entry | None:
-        """The last entry whose first field is at most `key`."""
+    def floor(self, key: int, *, field: int = 0) -> Entry | None:
+        """The last entry whose field 0 or 1 is at most `key`."""
         tail = self.tail
-        if tail and tail[0][0] <= key:
-            return tail[bisect_right(tail, key, key=_first) - 1]
+        if tail and tail[0][field] <= key:
+            return tail[bisect_right(tail, key, key=_FIELDS[field]) - 1]
         count = self._count_written()
         if not count:
             return None
@@ -57,12 +58,12 @@ class SparseIndex:
         while low < high:
             middle = (low + high) // 2
             read = self._read(middle * _BLOCK_ENTRIES, _BLOCK_ENTRIES)
-            if read and self._layout.unpack_from(read)[0] <= key:
+            if read and self._layout.unpack_from(read)[field] <= key:
                 block = read
                 low = middle + 1
             else:
                 high = middle
-        return self._floor_in(block, key) if block else None
+        return self._floor_in(block, key, field) if block else None
 
     def drop_from(self, field: int, value: int) -> None:
         """Drops the entries whose field 0 or 1 is at or above `value`, and all behind them."""
@@ -72,7 +73,7 @@ class SparseIndex:
 
         tail = self.tail
         if tail and is_kept(tail[0]):
-            del tail[bisect_left(tail, value, key=lambda entry: entry[field]) :]
+            del tail[bisect_left(tail, value, key=_FIELDS[field]) :]
             return
         tail.clear()
         low, high = 0, self._count_written()
@@ -152,16 +153,16 @@ class SparseIndex:
         # A file that shrank under us is damaged like any other: this entry points nowhere.
         return self._layout.unpack(data) if data else (-1, -1)
 
-    def _floor_in(self, block: bytes, key: int) -> Entry:
+    def _floor_in(self, block: bytes, key: int, field: int) -> Entry:
         unpack_from, size = self._layout.unpack_from, self._layout.size
         low, high = 1, len(block) // size
         while low < high:
             middle = (low + high) // 2
-            if unpack_from(block, middle * size)[0] <= key:
+            if unpack_from(block, middle * size)[field] <= key:
                 low = middle + 1
             else:
                 high = middle
         return unpack_from(block, (low - 1) * size)
 
 
-_first: Callable[[Entry], int] = lambda entry: entry[0]  # noqa: E731
+_FIELDS: tuple[Callable[[Entry], int], ...] = (itemgetter(0), itemgetter(1))

@@ -167,12 +167,23 @@ def _highest_below(segment: Segment, start_offset: int, limit_offset: int) -> tu
     if start_offset <= segment.max_timestamp_offset < limit_offset:
         return segment.max_timestamp, segment.max_timestamp_offset
     highest, highest_offset = -1, -1
-    for _, header in segment.batches_from(segment.position_of(start_offset)):
+    start = _highest_start(segment, start_offset, limit_offset)
+    for _, header in segment.batches_from(start):
         if header.base_offset >= limit_offset:
             break
         if header.max_timestamp > highest:
             highest, highest_offset = header.max_timestamp, header.last_offset
     return highest, highest_offset
+
+
+def _highest_start(segment: Segment, start_offset: int, limit_offset: int) -> int:
+    """Where to begin the search: all batches before are older, or it is the range's beginning."""
+    entry = segment.time_index.floor(limit_offset - 1 - segment.base_offset, field=1)
+    if entry is not None and segment.base_offset + entry[1] >= start_offset:
+        position = segment.time_position(entry)
+        if position is not None:
+            return position
+    return segment.position_of(start_offset)
 
 
 def _record_in(

@@ -35,9 +35,11 @@ def test_floor_finds_the_last_entry_at_or_below(disk: SimulatedDisk, written: in
     assert len(index) == 3_000
     assert index.last() == (30_000, 300_000)
     assert index.floor(9) is None
+    assert index.floor(99, field=1) is None
     for number in (1, 2, 3, 510, 511, 512, 513, 514, 1_999, 2_000, 2_001, 2_999, 3_000):
         assert index.floor(number * 10) == (number * 10, number * 100)
         assert index.floor(number * 10 + 9) == (number * 10, number * 100)
+        assert index.floor(number * 100 + 99, field=1) == (number * 10, number * 100)
     assert index.floor(10**9) == (30_000, 300_000)
 
 

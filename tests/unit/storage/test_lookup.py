@@ -5,6 +5,7 @@ import pytest
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.records import Record
 from sawlog.storage import lookup
+from sawlog.storage.config import LogConfig
 from sawlog.storage.log import Log
 from support.storage import Storage, append
 
@@ -63,3 +64,32 @@ def test_where_the_record_is_deleted_the_next_batch_has_the_answer() -> None:
     log.advance_start(1)
     assert log.offset_for_timestamp(20, 8) == (6, 20, 0)
     assert log.offset_for_timestamp(20, 5) is None, "beyond the limit"
+
+
+def test_the_highest_time_of_what_is_committed_is_found_near_its_end() -> None:
+    storage = Storage(LogConfig(index_interval_bytes=1000))
+    log = storage.log
+    for time in range(3_000):
+        timed(log, time)
+    storage.disk.reads.clear()
+    assert log.offset_of_max_timestamp(2_990) == (2_989, 2_989, 0)
+    size = log.active.file.size
+    first = min(position for path, position, _ in storage.disk.reads if path.endswith(".log"))
+    assert first > size * 0.9, "however long the segment is"
+
+
+@pytest.mark.parametrize("is_reopened", [False, True])
+@pytest.mark.parametrize("start_offset", [0, 5, 17])
+def test_the_highest_time_is_that_of_the_range(start_offset: int, is_reopened: bool) -> None:
+    storage = Storage(LogConfig(segment_bytes=1500, index_interval_bytes=150))
+    times = [int(digit) for digit in "314159265358979323846264338327"]
+    for time in times:
+        timed(storage.log, time, value=bytes(30))
+    assert len(storage.log.segments) > 1
+    storage.log.advance_start(start_offset)
+    if is_reopened:
+        storage.restart()
+    for limit in range(start_offset + 1, len(times) + 1):
+        highest = max(times[start_offset:limit])
+        expected = times.index(highest, start_offset)
+        assert storage.log.offset_of_max_timestamp(limit) == (expected, highest, 0)
