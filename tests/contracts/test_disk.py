@@ -230,6 +230,22 @@ def test_open_handles_follow_a_rename(disk: Disk) -> None:
     assert disk.list("p-0-delete") == ["moved"]
 
 
+def test_handles_in_directories_of_a_directory_follow_it(disk: Disk) -> None:
+    disk.make_directory("a/b")
+    disk.make_directory("ab/b")
+    file = disk.open("a/b/file", create=True)
+    other = disk.open("ab/b/file", create=True)
+    for old, new in (("a", "c"), ("c/b", "c/d"), ("c", "e")):
+        disk.rename(old, new)
+    file.append([b"12"])
+    assert file.path == "e/d/file"
+    assert disk.open("e/d/file") is file
+    disk.remove_directory("e")
+    disk.make_directory("e/d")
+    assert disk.open("e/d/file", create=True) is not file, "that one is gone"
+    assert disk.open("ab/b/file") is other, "not in it"
+
+
 def test_a_rename_of_nothing_is_an_error(disk: Disk) -> None:
     with pytest.raises(FileNotFoundError):
         disk.rename("a", "b")

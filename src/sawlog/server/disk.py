@@ -55,6 +55,7 @@ class RealDisk:
         self._open: OrderedDict[RealFile, None] = OrderedDict()
         self._handles: dict[str, dict[str, RealFile]] = {}  # directory, name
         self._trusted_directories = {""}
+        self._deep_directories: set[str] = set()  # those in others; logs stand side by side
         self._replacing: dict[str, int] = {}
         self._replacing_lock = threading.Lock()
         self._tickets = 0
@@ -194,14 +195,15 @@ class RealDisk:
             new_directory, new_name = _split(new)
             file.path = new
             self._handles.setdefault(new_directory, {})[new_name] = file
-        for handles_of in [path for path in self._handles if _is_within(path, old)]:
-            moved = self._handles.pop(handles_of)
+        self._forget_directories(new)
+        for handles_of in self._forget_directories(old):
+            moved = self._handles.pop(handles_of, {})
             moved_to = new + handles_of[len(old) :]
             for name_in, file_in in moved.items():
                 file_in.path = f"{moved_to}/{name_in}"
-            self._handles[moved_to] = moved
-        self._distrust(old)
-        self._distrust(new)
+            if moved:
+                self._handles[moved_to] = moved
+                self._note_depth(moved_to)
 
     # Directories
 
@@ -220,10 +222,9 @@ class RealDisk:
 
     def remove_directory(self, path: str) -> None:
         full = self._resolve(path)
-        for handles_of in [held for held in self._handles if _is_within(held, path)]:
-            for file in list(self._handles.pop(handles_of).values()):
+        for handles_of in self._forget_directories(path):
+            for file in list(self._handles.pop(handles_of, {}).values()):
                 file.close()
-        self._distrust(path)
         try:
             shutil.rmtree(full)  # does not follow links
         except FileNotFoundError:
@@ -335,21 +336,25 @@ class RealDisk:
         except OSError as error:
             raise disk_error(directory, error) from error
         self._trusted_directories.add(directory)
+        self._note_depth(directory)
         return full
 
-    def _distrust(self, directory: str) -> None:
-        self._trusted_directories = {
-            path for path in self._trusted_directories if not _is_within(path, directory)
-        }
+    def _note_depth(self, directory: str) -> None:
+        if "/" in directory:
+            self._deep_directories.add(directory)
+
+    def _forget_directories(self, path: str) -> Sequence[str]:
+        """Trusts neither this one any more nor those in it; tells which may have handles."""
+        within = path + "/"
+        gone = [path, *(deep for deep in self._deep_directories if deep.startswith(within))]
+        self._trusted_directories.difference_update(gone)
+        self._deep_directories.difference_update(gone)
+        return gone
 
 
 def _split(path: str) -> tuple[str, str]:
     directory, _, name = path.rpartition("/")
     return directory, name
-
-
-def _is_within(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(directory + "/")
 
 
 def _write_synced(full: str, data: Buffer) -> None:

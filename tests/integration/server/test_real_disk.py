@@ -4,6 +4,7 @@ import errno
 import os
 import queue
 import resource
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -214,6 +215,47 @@ def test_no_link_leads_out_of_the_directory(disk: RealDisk, tmp_path: Path) -> N
     assert sorted(path.name for path in outside.iterdir()) == ["secret"]
     disk.remove("link")
     assert (outside / "secret").exists()
+
+
+def test_a_link_in_a_directory_s_place_is_not_trusted(disk: RealDisk, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    disk.make_directory("p-0")
+    os.rmdir(tmp_path / "data" / "p-0")
+    (tmp_path / "data" / "link").symlink_to(tmp_path / "outside")
+    disk.rename("link", "p-0")
+    with pytest.raises(DiskError):
+        disk.open("p-0/file", create=True)
+
+
+def calls_during(work: Callable[[], None]) -> int:
+    """How many functions are called, Python's own included."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_moving_a_directory_costs_no_more_among_many(disk: RealDisk) -> None:
+    costs = []
+    for count in (10, 200):
+        for number in range(count):
+            disk.make_directory(f"of-{count}-{number}")
+            disk.open(f"of-{count}-{number}/file", create=True)
+
+        def move(name: str = f"of-{count}-1") -> None:
+            disk.rename(name, f"{name}-delete")
+            disk.remove_directory(f"{name}-delete")
+
+        costs.append(calls_during(move))
+    assert costs[1] < costs[0] + 10
 
 
 def test_a_directory_itself_may_be_a_link(tmp_path: Path, loop: Loop) -> None:
