@@ -1,9 +1,10 @@
 """One client's connection: requests in, answers out, in the same order.
 
 A wake-up receives once, hands every whole frame to the application and sends what it answered at
-once. While answers do not leave, or too many requests are open, nothing more is read. Whatever
-goes wrong, here or in the application, ends this connection and no other. An end that is the answer
-to a request comes in its turn, after the answers before it.
+once. Nothing more is read while answers do not leave, too many requests are open, or too much waits
+for an answer that is not given yet. Whatever goes wrong, here or in the application, ends this
+connection and no other. An end that is the answer to a request comes in its turn, after the answers
+before it.
 """
 
 import socket
@@ -18,7 +19,7 @@ from sawlog.server.exchange import ConnectedClient, PendingExchange
 from sawlog.server.frames import Cut, FrameReader
 from sawlog.server.resources import Resources
 from sawlog.server.sender import Sender
-from sawlog.server.slices import Outgoing, pin, release
+from sawlog.server.slices import Outgoing, memory_bytes, pin, release
 from sawlog.server.watch import Watch
 
 log = EventLogger(__name__)
@@ -226,7 +227,11 @@ class Connection:
             self._after_cut(cut)
 
     def _may_read(self) -> bool:
-        return not self._sender.is_busy and len(self._exchanges) < self._max_exchanges
+        exchanges = self._exchanges
+        if self._sender.is_busy or len(exchanges) >= self._max_exchanges:
+            return False
+        waiting = sum(memory_bytes(exchange.outgoing or ()) for exchange in exchanges)
+        return waiting < self._resources.limits.waiting_bytes
 
     # Answers
 

@@ -12,6 +12,7 @@ from enum import Enum, auto
 from struct import Struct
 
 from sawlog.core.errors import MalformedFrame
+from sawlog.core.ports import Clock
 from sawlog.server.budget import ByteBudget, Share
 from sawlog.server.buffers import BufferPool
 from sawlog.server.memory import pages
@@ -26,7 +27,8 @@ SCARCE_STEP_BYTES = 1 << 17
 many connections that announce much and send nothing shall not hold much."""
 
 FRAMES_PER_TURN = 64
-"""After so many it is another connection's turn."""
+TURN_MS = 10
+"""After so many, or so long, it is another connection's turn."""
 
 _LENGTH = Struct(">i")
 _PREFIX_BYTES = 4
@@ -50,10 +52,11 @@ _GO_ON = Cut.GO_ON  # members of an Enum are slow to look up before Python 3.12
 class FrameMemory:
     """What the frame readers of a loop share. Used by one call at a time, never kept across."""
 
-    __slots__ = ("budget", "bytes_received", "pool", "view")
+    __slots__ = ("budget", "bytes_received", "clock", "pool", "view")
 
-    def __init__(self, budget: ByteBudget) -> None:
+    def __init__(self, budget: ByteBudget, clock: Clock) -> None:
         self.budget = budget
+        self.clock = clock
         self.pool = BufferPool()
         self.view = pages(RECEIVE_BYTES)
         self.bytes_received = 0
@@ -153,6 +156,8 @@ class FrameReader:
         deliver = self._deliver
         unpack = _LENGTH.unpack_from
         last = self.completed + FRAMES_PER_TURN
+        monotonic_ms = self._memory.clock.monotonic_ms
+        turn_ends_ms = monotonic_ms() + TURN_MS
         while end - position >= _PREFIX_BYTES:
             (length,) = unpack(view, position)
             if not 0 <= length <= limit:
@@ -162,7 +167,11 @@ class FrameReader:
                 return self._begin(view[position:end], length)
             position = start + length
             self.completed += 1
-            if not deliver(view[start:position]) or self.completed == last:
+            if (
+                not deliver(view[start:position])
+                or self.completed == last
+                or (position < end and monotonic_ms() >= turn_ends_ms)
+            ):
                 self._keep(view[position:end])
                 return Cut.PAUSED
         if position < end:

@@ -26,6 +26,7 @@ class Limits:
         DEFAULT_FRAMES_TOTAL_BYTES  # queued.max.request.bytes, but never without a limit
     )
     exchanges: int = 64  # requests of one connection under way; Kafka allows one
+    waiting_bytes: int = 256 * KIB  # answers of one connection that wait for an earlier one
     connections: int = _NO_LIMIT  # max.connections
     connections_per_ip: int = _NO_LIMIT  # max.connections.per.ip
     idle_ms: int = 600_000  # connections.max.idle.ms; below 0: for ever

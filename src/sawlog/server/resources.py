@@ -42,7 +42,7 @@ class Resources:
         self.clock = clock or SystemClock()
         self.timer = timer or LoopTimer(loop)
         self.budget = ByteBudget(limits.frames_total_bytes)
-        self.frame_memory = FrameMemory(self.budget)
+        self.frame_memory = FrameMemory(self.budget, self.clock)
         self.send_tools = send_tools or SendTools(
             loop, DiskThreads(loop.call_soon_threadsafe, limit=_COLD_THREADS), PageCache()
         )

@@ -70,6 +70,11 @@ def release(parts: Iterable[Outgoing]) -> None:
             part.release()
 
 
+def memory_bytes(parts: Iterable[Outgoing]) -> int:
+    """How much of them is in memory, not in a file."""
+    return sum(len(part) for part in parts if not isinstance(part, PinnedSlice))
+
+
 class PageCache:
     """Tells whether bytes of a file can be read without waiting for the disk."""
 

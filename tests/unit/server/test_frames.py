@@ -14,11 +14,12 @@ from sawlog.server.frames import (
     FRAMES_PER_TURN,
     RECEIVE_BYTES,
     SMALL_FRAME_BYTES,
+    TURN_MS,
     Cut,
     FrameMemory,
     FrameReader,
 )
-from support.shell import framed
+from support.shell import ManualClock, framed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,13 +53,16 @@ class Receiver:
 
     def __init__(self, *, limit: int = 100 * MIB, budget: int = 100 * MIB) -> None:
         self.frames: list[bytes] = []
+        self.ms_per_frame = 0
         self.grants = 0
-        self.memory = FrameMemory(ByteBudget(budget))
+        self.clock = ManualClock()
+        self.memory = FrameMemory(ByteBudget(budget), self.clock)
         self.reader = FrameReader(self.memory, limit, self.deliver, self.granted)
         self.appetite: Iterator[bool] = iter(())
 
     def deliver(self, frame: memoryview) -> bool:
         self.frames.append(bytes(frame))
+        self.clock.advance(self.ms_per_frame)
         frame[:] = b"\xff" * len(frame)  # the views are writable, and ours only for this call
         return next(self.appetite, True)
 
@@ -128,6 +132,23 @@ def test_many_small_frames_come_out_of_one_receive_and_then_others_have_their_tu
     assert len(receiver.frames) == FRAMES_PER_TURN
     assert receiver.reader.go_on() is Cut.GO_ON
     assert len(receiver.frames) == FRAMES_PER_TURN + 10
+
+
+def test_frames_that_take_long_leave_others_their_turn_sooner() -> None:
+    receiver = Receiver()
+    receiver.ms_per_frame = TURN_MS // 2
+    assert receiver.reader.read(Wire([framed(b"slow") * 5]).receive_into) is Cut.PAUSED
+    assert len(receiver.frames) == 2
+    assert receiver.reader.go_on() is Cut.PAUSED
+    assert len(receiver.frames) == 4
+    assert receiver.reader.go_on() is Cut.GO_ON
+    assert len(receiver.frames) == 5
+
+
+def test_a_frame_that_comes_alone_may_take_long() -> None:
+    receiver = Receiver()
+    receiver.ms_per_frame = 10 * TURN_MS
+    assert receiver.reader.read(Wire([framed(b"slow")]).receive_into) is Cut.GO_ON
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 2**31 - 1, 1001])

@@ -1,0 +1,80 @@
+"""What one connection may take of the memory and the time that all of them share."""
+
+from pathlib import Path
+
+import pytest
+
+from sawlog.core.ports import Exchange
+from sawlog.server.frames import FRAMES_PER_TURN, TURN_MS
+from sawlog.server.limits import Limits
+from support.shell import ScriptedApplication, Shell, StoredFile, framed, run
+
+LARGE = framed(bytes(50_000))
+
+
+def park_first(exchange: Exchange, request: bytes) -> None:
+    """Large answers to all requests but the first, whose answer is the test's to give."""
+    if request != b"first":
+        exchange.answer([LARGE])
+
+
+@pytest.mark.parametrize("is_burst", [True, False])
+def test_large_answers_behind_one_that_is_not_given_are_bounded(is_burst: bool) -> None:
+    async def test() -> None:
+        application = ScriptedApplication(park_first)
+        async with Shell(application, Limits(waiting_bytes=180_000)) as shell:
+            client = await shell.client()
+            requests = [framed(b"first"), *[framed(b"more")] * 30]
+            if is_burst:
+                requests = [b"".join(requests)]
+            for request in requests:
+                await client.send(request)
+                await shell.settle()
+            await shell.until(lambda: len(application.requests) >= 5)
+            await shell.settle()
+            assert len(application.requests) == 5, "four answers are too much, three are not"
+            application.exchanges[0].answer([framed(b"at last")])
+            assert await client.answer() == b"at last"
+            for _ in range(30):
+                assert framed(await client.answer()) == LARGE
+
+    run(test)
+
+
+def test_answers_that_are_in_files_take_no_memory(tmp_path: Path) -> None:
+    file = StoredFile(tmp_path / "log", bytes(50_000))
+
+    def script(exchange: Exchange, request: bytes) -> None:
+        if request != b"first":
+            exchange.answer([LARGE[:4], file.slice()])
+
+    async def test() -> None:
+        application = ScriptedApplication(script)
+        async with Shell(application, Limits(waiting_bytes=180_000)) as shell:
+            client = await shell.client()
+            await client.send(framed(b"first") + framed(b"more") * 30)
+            await shell.until(lambda: len(application.requests) == 31)
+
+    run(test)
+
+
+def test_requests_that_take_long_leave_others_their_turn() -> None:
+    async def test() -> None:
+        application = ScriptedApplication()
+        async with Shell(application) as shell:
+
+            def script(exchange: Exchange, request: bytes) -> None:
+                shell.clock.advance(TURN_MS)
+                exchange.answer([framed(request)])
+
+            application.script = script
+            slow, other = await shell.client(), await shell.client()
+            for client in (slow, other):
+                await client.request(b"hello")
+            await slow.send(framed(b"slow") * FRAMES_PER_TURN)
+            await other.request(b"other")
+            assert application.requests.count(b"slow") < FRAMES_PER_TURN
+            for _ in range(FRAMES_PER_TURN):
+                await slow.answer()
+
+    run(test)
