@@ -325,10 +325,7 @@ class Consumer:
                 self._bell.hush()
                 if self._session is not None:
                     self._session.attend(deadline)
-                self._reader.take_answers()
-                has_found = take()
-                self._reader.fetch_ahead()
-                if has_found or deadline.has_passed:
+                if self._reader.turn(take) or deadline.has_passed:
                     return
                 if self._is_woken:
                     self._is_woken = False

@@ -49,6 +49,10 @@ class _UnderWay(NamedTuple):
 
 
 class Fetcher:
+    """`failure` is what will not heal, or has not for too long: other partitions are asked for, and
+    `raise_failure` tells.
+    """
+
     def __init__(self, cluster: Cluster, limits: FetchLimits, *, read_committed: bool) -> None:
         self._cluster = cluster
         self._limits = limits
@@ -57,6 +61,7 @@ class Fetcher:
         self._pause: Deadline | None = None
         self._backoff = Backoff()
         self._give_up: Deadline | None = None
+        self.failure: KafkaError | ClientError | None = None
 
     def send(self, wanted: Mapping[TopicPartition, int]) -> None:
         """Asks the leaders that have no fetch under way for these partitions from these offsets."""
@@ -116,18 +121,23 @@ class Fetcher:
         self._pause = self._give_up = None
         self._backoff = Backoff()
 
-    def failed(self, error: Exception, topics: Iterable[str]) -> None:
-        """Pauses before the next fetch, with fresh metadata; raises what will not heal or has not
-        for too long.
-        """
+    def failed(self, error: KafkaError | ClientError, topics: Iterable[str]) -> None:
+        """Pauses before the next fetch, with fresh metadata."""
         if self._give_up is None:
             self._give_up = self._cluster.deadline()
         if not is_worth_another_try(error) or self._give_up.has_passed:
             self.succeeded()
-            raise error
+            self.failure = error
+            return
         self._cluster.forget(topics)
         if self._pause is None or self._pause.has_passed:
             self._pause = Deadline(self._backoff.next_ms())
+
+    def raise_failure(self) -> None:
+        """What there is of it, once."""
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
 
     def _send_to(self, node: NodeId, wanted: Mapping[TopicPartition, int]) -> None:
         limits = self._limits

@@ -182,6 +182,7 @@ class _Reader:
                     return None  # no partition with data in it is left out of its only fetch
                 else:
                     self._ends_early(self._end_known_by(data))
+            self._fetcher.raise_failure()
             self._ask()
             self._fetcher.wait(_LONGEST_WAIT_MS)
 

@@ -4,11 +4,11 @@ While records are handed out, the next fetch of other partitions is under way. F
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from sawlog.client.cluster import Cluster
-from sawlog.client.errors import refusal
+from sawlog.client.errors import ClientError, refusal
 from sawlog.client.fetched import Aborted, ConsumedRecord, Fetched, holds_a_batch
 from sawlog.client.fetcher import FetchAnswer, Fetcher, FetchLimits
 from sawlog.client.offsets import LATEST, list_offsets
@@ -57,12 +57,14 @@ class Reader:
     def begin(self, positions: Mapping[TopicPartition, int]) -> None:
         """Reads these from there on, besides the others."""
         self._drop_fetched(positions)
+        self._fetcher.failure = None  # of what was read before
         self.positions.update(positions)
 
     def end(self, partitions: Iterable[TopicPartition]) -> None:
         """Reads these no longer."""
         gone = frozenset(partitions)
         self._drop_fetched(gone)
+        self._fetcher.failure = None
         for partition in gone:
             self._paused.pop(partition, None)
             self.positions.pop(partition, None)
@@ -85,14 +87,28 @@ class Reader:
             if fetched is not None:
                 self._fetched.append(fetched)
 
-    def take_answers(self) -> None:
-        """What has come since the last time."""
-        for answer in self._fetcher.answers():
-            self._take_answer(answer)
+    def turn(self, take: Callable[[], bool]) -> bool:
+        """Takes in what has come, has `take` hand it out and asks for more; whether `take` found
+        anything. KafkaError or ClientError only where it did not: else the next turn raises it.
+        """
+        self._fetcher.raise_failure()
+        self._take_answers()
+        has_found = take()
+        self._fetch_ahead()
+        if not has_found:
+            self._fetcher.raise_failure()
+        return has_found
 
     def wait(self, timeout_ms: float, bell: int) -> None:
         """Until an answer begins to arrive, the bell rings or the time is up."""
         self._fetcher.wait(timeout_ms, [bell])
+
+    def _take_answers(self) -> None:
+        for answer in self._fetcher.answers():
+            try:
+                self._take_answer(answer)
+            except (KafkaError, ClientError) as error:
+                self._fetcher.failure = error
 
     def _drop_fetched(self, partitions: Iterable[TopicPartition]) -> None:
         gone = frozenset(partitions)
@@ -132,7 +148,7 @@ class Reader:
                 self._fetched.popleft()
         return records
 
-    def fetch_ahead(self) -> None:
+    def _fetch_ahead(self) -> None:
         """Asks for more of the partitions of which nothing is at hand."""
         held = {fetched.partition for fetched in self._fetched} | self._paused.keys()
         wanted = {

@@ -35,6 +35,7 @@ def record_bytes(
                 weight = _weight(data)
                 if weight is not None:
                     found[partition] = weight
+        fetcher.raise_failure()
         # A batch of more bytes comes whole only to the first of those that a leader is asked for.
         if len(found) == known:
             break

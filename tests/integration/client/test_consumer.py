@@ -27,6 +27,7 @@ from support.scripted_broker import Act, ScriptedBroker
 
 END = 10
 POLL_MS = 10_000
+_MANY_POLLS = 10_000  # those that fail do not wait
 LOGS = TopicPartition(TopicName("logs"), PartitionIndex(0))
 
 
@@ -197,6 +198,80 @@ def test_a_topic_deleted_meanwhile_is_told() -> None:
         broker.reply(ApiKey.FETCH, fetching(ErrorCode.UNKNOWN_TOPIC_ID))
         with pytest.raises(NoSuchTopic):
             consumer.poll(POLL_MS)
+
+
+def _forgets(topic: str) -> Callable[[FetchRequest], FetchResponse]:
+    """As `fetching`, but the topic is not there any more."""
+
+    def answer(request: FetchRequest) -> FetchResponse:
+        found = fetching()(request)
+        for asked, told in zip(request.topics, found.responses, strict=True):
+            if asked.topic_id.startswith(topic.encode()):
+                for data in told.partitions:
+                    data.error_code, data.records = ErrorCode.UNKNOWN_TOPIC_ID, None
+        return found
+
+    return answer
+
+
+def _read(consumer: Consumer, count: int) -> tuple[list[tuple[int, int]], list[Exception]]:
+    """So many records by partition and offset, and one failure at least, where they can be had."""
+    read: list[tuple[int, int]] = []
+    failures: list[Exception] = []
+    for _ in range(_MANY_POLLS):
+        if len(read) >= count and failures:
+            break
+        try:
+            read += [(r.partition, r.offset) for r in consumer.poll(POLL_MS, max_records=1)]
+        except KafkaError as error:
+            failures.append(error)
+    return read, failures
+
+
+@pytest.mark.parametrize("first", ["logs", "gone"])
+def test_what_cannot_be_fetched_takes_no_records_of_others_with_it(first: str) -> None:
+    with broker_with(logs=2, gone=1) as broker, Cluster(broker.bootstrap) as cluster:
+        consumer = Consumer(cluster)
+        gone = TopicPartition(TopicName("gone"), PartitionIndex(0))
+        logs = [TopicPartition(TopicName("logs"), PartitionIndex(index)) for index in (0, 1)]
+        wanted = [*logs, gone] if first == "logs" else [gone, *logs]
+        consumer.assign(dict.fromkeys(wanted, AtOffset(0)))
+        broker.stand(ApiKey.FETCH, _forgets("gone"))
+        del broker.partition_counts["gone"]
+        read, failures = _read(consumer, 2 * END)
+        for index in (0, 1):
+            assert [offset for of, offset in read if of == index] == list(range(END))
+        assert failures
+        assert all(isinstance(failure, NoSuchTopic) for failure in failures)
+        assert consumer.positions == {gone: 0, **dict.fromkeys(logs, END)}
+
+
+def _refuses_the_first(request: FetchRequest) -> FetchResponse:
+    answer = fetching()(request)
+    for data in answer.responses[0].partitions:
+        if data.partition_index == 0:
+            data.error_code, data.records = ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
+    return answer
+
+
+def test_a_refusal_in_an_answer_leaves_what_came_with_it() -> None:
+    with broker_with(logs=2) as broker, Cluster(broker.bootstrap) as cluster:
+        broker.stand(ApiKey.FETCH, _refuses_the_first)
+        consumer = Consumer(cluster)
+        consumer.assign_topic("logs", AtOffset(0))
+        read, failures = _read(consumer, END)
+        assert read == [(1, offset) for offset in range(END)]
+        assert failures
+
+
+def test_a_failure_of_what_is_read_no_longer_is_not_told() -> None:
+    with broker_with(logs=2) as broker, Cluster(broker.bootstrap) as cluster:
+        broker.stand(ApiKey.FETCH, _refuses_the_first)
+        consumer = Consumer(cluster)
+        consumer.assign_topic("logs", AtOffset(0))
+        assert [record.partition for record in consumer.poll(POLL_MS)] == [1]
+        consumer.assign({TopicPartition(TopicName("logs"), PartitionIndex(1)): AtOffset(5)})
+        assert consumer.poll(POLL_MS)[0].offset == 5
 
 
 def test_an_offset_that_is_gone_is_an_error_unless_told_otherwise() -> None:
