@@ -5,6 +5,7 @@ answer showed that what is kept has gone stale. For one thread.
 """
 
 import random
+import time
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +15,7 @@ from sawlog.client.addresses import Address, parse_addresses
 from sawlog.client.connection import DEFAULT_REQUEST_TIMEOUT_MS, Answer, Connection
 from sawlog.client.errors import ClientError, NoBrokerReachable, refusal
 from sawlog.client.metadata import Metadata, Node, Topic, read_metadata
-from sawlog.client.retries import Deadline, retry
+from sawlog.client.retries import Deadline, is_worth_another_try, retry
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NodeId, TopicName, TopicPartition
 from sawlog.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -24,6 +25,7 @@ from sawlog.protocol.schema import Message
 Result = TypeVar("Result")
 
 DEFAULT_TIMEOUT_MS = 60_000
+_AGAIN_MS = 1_000  # so often at most a topic is asked for since it lacks a partition
 _MAIN_LANE = ""
 
 
@@ -43,15 +45,19 @@ class Cluster:
         client_id: str = "sawlog",
         timeout_ms: float = DEFAULT_TIMEOUT_MS,
         request_timeout_ms: float = DEFAULT_REQUEST_TIMEOUT_MS,
+        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._given = bootstrap
         self._bootstrap = parse_addresses(bootstrap)
         self._client_id = client_id
         self.timeout_ms = timeout_ms
         self.request_timeout_ms = request_timeout_ms
+        self._monotonic_s = monotonic_s
         self._connections: dict[tuple[str, Address], Connection] = {}
         self._nodes: dict[NodeId, Node] = {}
         self._topics: dict[TopicName, Topic] = {}
+        self._told_s: dict[TopicName, float] = {}
+        self._lacking: dict[TopicName, Deadline] = {}  # asked for in vain, not again before
         self._was_reached = False
         self._dependents: weakref.WeakSet[Dependent] = weakref.WeakSet()
 
@@ -69,6 +75,7 @@ class Cluster:
             client_id=self._client_id,
             timeout_ms=self.timeout_ms,
             request_timeout_ms=self.request_timeout_ms,
+            monotonic_s=self._monotonic_s,
         )
 
     def close_with(self, dependent: Dependent) -> None:
@@ -137,24 +144,37 @@ class Cluster:
         self._nodes = metadata.nodes
         self._was_reached = True
         self._topics.update(metadata.topics)
+        self._told_s.update(dict.fromkeys(metadata.topics, self._monotonic_s()))
         for name in metadata.refusals:
             self._topics.pop(name, None)
         return metadata
 
     def topic(
-        self, name: str, *, create_missing: bool = False, deadline: Deadline | None = None
+        self,
+        name: str,
+        *,
+        create_missing: bool = False,
+        deadline: Deadline | None = None,
+        having: int | None = None,
+        max_age_ms: float = float("inf"),
     ) -> Topic:
-        """The topic as far as known; asked for where it is not. No such topic: KafkaError."""
+        """The topic as far as known; asked for where it is not. No such topic: KafkaError.
+
+        Topics grow: it is asked for again where it lacks the partition `having`, and where what is
+        known is older than `max_age_ms`, with one try, since it may well be true still.
+        """
         known = self._topics.get(TopicName(name))
-        if known is not None:
-            return known
-        return self.retry(
-            lambda: self._ask_for_topic(TopicName(name), create_missing), deadline=deadline
-        )
+        if known is None or (having is not None and self._may_have_got(known, having)):
+            return self.retry(
+                lambda: self._ask_for_topic(TopicName(name), create_missing), deadline=deadline
+            )
+        if (self._monotonic_s() - self._told_s[known.name]) * 1_000 > max_age_ms:
+            return self._renewed(known, create_missing)
+        return known
 
     def leader(self, partition: TopicPartition, *, deadline: Deadline | None = None) -> NodeId:
         """KafkaError where there is no such partition, or no leader now (which is retriable)."""
-        topic = self.topic(partition.topic, deadline=deadline)
+        topic = self.topic(partition.topic, deadline=deadline, having=partition.partition)
         found = topic.partitions.get(partition.partition)
         if found is None:
             raise NoSuchTopic(
@@ -204,6 +224,26 @@ class Cluster:
                 address, client_id=self._client_id, request_timeout_ms=self.request_timeout_ms
             )
         return connection
+
+    def _may_have_got(self, known: Topic, partition: int) -> bool:
+        """Whether to ask for it: not for every call that names a wrong one."""
+        if partition in known.partitions:
+            return False
+        asked = self._lacking.get(known.name)
+        if asked is not None and not asked.has_passed:
+            return False
+        self._lacking[known.name] = Deadline(_AGAIN_MS, self._monotonic_s)
+        return True
+
+    def _renewed(self, known: Topic, create_missing: bool) -> Topic:
+        try:
+            return self._ask_for_topic(known.name, create_missing)
+        except (KafkaError, ClientError) as error:
+            if not is_worth_another_try(error):
+                raise
+            self._topics[known.name] = known
+            self._told_s[known.name] = self._monotonic_s()  # else it is asked for by every call
+            return known
 
     def _ask_for_topic(self, name: TopicName, create_missing: bool) -> Topic:
         metadata = self.fetch_metadata([name], create_missing=create_missing)

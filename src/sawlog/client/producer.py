@@ -26,6 +26,7 @@ ALL_REPLICAS = -1
 _RECORD_OVERHEAD_BYTES = 40  # the most that the numbers and lengths of a record take
 _HEADER_OVERHEAD_BYTES = 10
 _LAST_TIMESTAMP_MS = (1 << 63) - 1
+_TOPIC_MAX_AGE_MS = 300_000  # then it may have grown, and keys go elsewhere
 
 Value = bytes | None
 
@@ -123,7 +124,8 @@ class Producer:
     ) -> Delivery | list[Delivery]:
         """Takes a record, or a set of messages (each a record's value); it goes out with its batch.
 
-        Waits only where `buffer_bytes` are full, or for a topic's metadata when it is new.
+        Waits only where `buffer_bytes` are full, or for the metadata of a topic that is new, or was
+        last looked at five minutes ago.
         """
         if value is not None and not isinstance(value, bytes):
             if not isinstance(value, bytearray | memoryview):
@@ -231,7 +233,12 @@ class Producer:
     def _choose_partition(
         self, name: str, key: bytes | None, partition: int | None
     ) -> TopicPartition:
-        topic = self._cluster.topic(name, create_missing=self._create_topics)
+        topic = self._cluster.topic(
+            name,
+            create_missing=self._create_topics,
+            having=partition,
+            max_age_ms=_TOPIC_MAX_AGE_MS,
+        )
         if partition is not None:
             if partition not in topic.partitions:
                 raise NoSuchTopic(

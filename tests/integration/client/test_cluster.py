@@ -66,6 +66,68 @@ def test_a_partition_that_is_not_there_is_told_with_those_that_are() -> None:
         cluster.leader(partition("logs", 3))
 
 
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_a_partition_that_came_later_is_found() -> None:
+    with ScriptedBroker(logs=3) as broker, Cluster(broker.bootstrap) as cluster:
+        cluster.topic("logs")
+        broker.partition_counts["logs"] = 6
+        assert cluster.leader(partition("logs", 5)) == NODE_ID
+        assert len(cluster.topic("logs").partitions) == 6
+        assert len(broker.asked(ApiKey.METADATA)) == 2
+
+
+def test_a_partition_that_is_not_there_is_asked_for_once_a_second() -> None:
+    clock = Clock()
+    with (
+        ScriptedBroker(logs=3) as broker,
+        Cluster(broker.bootstrap, monotonic_s=clock) as cluster,
+    ):
+        cluster.topic("logs")
+        for passed_s, asked in [(0.0, 2), (0.5, 2), (0.6, 3), (0.1, 3)]:
+            clock.now_s += passed_s
+            with pytest.raises(NoSuchTopic):
+                cluster.leader(partition("logs", 3))
+            assert len(broker.asked(ApiKey.METADATA)) == asked
+
+
+def test_a_topic_that_is_known_for_long_is_asked_for_again_where_that_matters() -> None:
+    clock = Clock()
+    with (
+        ScriptedBroker(logs=3) as broker,
+        Cluster(broker.bootstrap, monotonic_s=clock) as cluster,
+    ):
+        cluster.topic("logs")
+        broker.partition_counts["logs"] = 6
+        clock.now_s += 59
+        assert len(cluster.topic("logs", max_age_ms=60_000).partitions) == 3
+        clock.now_s += 2
+        assert len(cluster.topic("logs").partitions) == 3
+        assert len(cluster.topic("logs", max_age_ms=60_000).partitions) == 6
+        assert len(broker.asked(ApiKey.METADATA)) == 2
+
+
+@pytest.mark.parametrize("failure", [Act.CLOSE, metadata_with(ErrorCode.LEADER_NOT_AVAILABLE)])
+def test_what_is_known_for_long_serves_while_nobody_knows_better(failure: Act) -> None:
+    clock = Clock()
+    with (
+        ScriptedBroker(logs=3) as broker,
+        Cluster(broker.bootstrap, monotonic_s=clock) as cluster,
+    ):
+        cluster.topic("logs")
+        broker.reply(ApiKey.METADATA, failure)
+        clock.now_s += 61
+        for _ in range(3):
+            assert len(cluster.topic("logs", max_age_ms=60_000).partitions) == 3
+        assert len(broker.asked(ApiKey.METADATA)) == 2
+
+
 def test_a_topic_that_is_being_made_is_waited_for() -> None:
     with ScriptedBroker(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         broker.reply(ApiKey.METADATA, metadata_with(ErrorCode.LEADER_NOT_AVAILABLE))

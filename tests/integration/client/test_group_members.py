@@ -197,6 +197,18 @@ def test_two_members_share_and_the_one_that_stays_gets_all(
     assert {what for what, _ in diary.entries} == {"assigned", "revoked"}
 
 
+def test_partitions_that_a_topic_got_are_read(quick_groups, three_partitions, kind) -> None:
+    topic = three_partitions
+    group = settings(topic, kind, metadata_interval_ms=100)
+    with Consumer(quick_groups, group=group) as consumer, Admin(quick_groups) as admin:
+        consumer.subscribe([topic])
+        produce(quick_groups, topic, b"a")
+        read(consumer, 1)
+        assert admin.create_partitions({topic: 6}) == {}
+        produce(quick_groups, topic, b"b", partition=5)
+        assert [(r.partition, r.value) for r in read(consumer, 1)] == [(5, b"b")]
+
+
 def test_a_listener_may_begin_elsewhere_and_pause(quick_groups, three_partitions, kind) -> None:
     topic = three_partitions
     for index in range(3):

@@ -227,3 +227,20 @@ def test_an_error_inside_the_block_leaves_without_a_flush() -> None:
         producer.send("logs", b"a")
         producer.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
         assert not broker.asked(ApiKey.PRODUCE)
+
+
+def test_partitions_that_a_topic_got_are_used() -> None:
+    now_s = 1_000.0
+    with (
+        broker_with(logs=1) as broker,
+        Cluster(broker.bootstrap, monotonic_s=lambda: now_s) as cluster,
+        Producer(cluster, linger_ms=0) as producer,
+    ):
+        producer.send("logs", b"before", key=b"k").result()
+        broker.partition_counts["logs"] = 6
+        assert producer.send("logs", b"by number", partition=4).result().partition.partition == 4
+        broker.partition_counts["logs"] = 7
+        now_s += 301
+        keys = [b"%d" % number for number in range(20)]
+        sent = [producer.send("logs", b"by key", key=key).result().partition for key in keys]
+        assert [where.partition for where in sent] == [partition_for_key(key, 7) for key in keys]
