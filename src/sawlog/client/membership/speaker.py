@@ -180,7 +180,8 @@ class Speaker:
                 with self._lock:
                     machine.answered(answer, _now_ms())
         except (KafkaError, ClientError) as error:
-            self._failed(error)
+            if not self._turns_to_classic(error):
+                self._failed(error)
         else:
             self._backoff, self._give_up = Backoff(), None
             with self._lock:
@@ -210,6 +211,20 @@ class Speaker:
         with self._lock:
             self._machine = kind(self._settings, self._subscription)
             return self._machine
+
+    def _turns_to_classic(self, error: KafkaError | ClientError) -> bool:
+        """A broker may offer the consumer protocol and have it switched off, as Kafka 3.7 to 3.9
+        do where nothing else is said: who may choose, and is no member yet, takes the other one.
+        """
+        if not isinstance(error, KafkaError) or error.code is not ErrorCode.UNSUPPORTED_VERSION:
+            return False
+        with self._lock:
+            machine = self._machine
+            has_chosen = self._settings.protocol is None and isinstance(machine, ConsumerMachine)
+            if machine is None or not has_chosen or machine.is_member or machine.owned:
+                return False
+            self._machine = ClassicMachine(self._settings, self._subscription)
+            return True
 
     def _has_stuck(self, machine: Machine) -> bool:
         """Leaves the group where the reader has not polled for too long."""
