@@ -88,7 +88,8 @@ class ConsumerMachine(Machine):
 
     def answered(self, answer: ConsumerGroupHeartbeatResponse, now_ms: float) -> None:
         code = answer.error_code
-        if code in _PUT_OUT:
+        if code in _PUT_OUT or (code == ErrorCode.GROUP_ID_NOT_FOUND and self._epoch > _JOINING):
+            # All members were put out, and then the group was removed: joining makes a new one.
             self._epoch = _JOINING
             self.put_out()
             if not self.owned and self.in_hand is None:

@@ -141,7 +141,14 @@ def test_after_a_lost_answer_everything_is_told_again() -> None:
     assert again.member_epoch == 1
 
 
-@pytest.mark.parametrize("code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID])
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,  # nobody was left in it, and it was removed
+    ],
+)
 def test_put_out_it_has_lost_what_it_had_and_joins_under_the_same_id(code: int) -> None:
     story = Story()
     story.settle()
@@ -211,3 +218,10 @@ def test_what_will_not_heal_is_raised_with_the_groups_name() -> None:
     with pytest.raises(KafkaError, match=r"group\.consumer\.assignors") as raised:
         story.beat(code=ErrorCode.UNSUPPORTED_ASSIGNOR)
     assert raised.value.code is ErrorCode.UNSUPPORTED_ASSIGNOR
+
+
+def test_a_group_that_cannot_be_joined_is_told() -> None:
+    story = Story()
+    with pytest.raises(KafkaError) as raised:
+        story.beat(code=ErrorCode.GROUP_ID_NOT_FOUND)
+    assert raised.value.code is ErrorCode.GROUP_ID_NOT_FOUND
