@@ -39,6 +39,12 @@ class Rules(NamedTuple):
     default_assignor: str
     interval_ms: int
 
+    def may_compute(self, group: ConsumerGroup) -> bool:
+        """Targets keep a distance in time (KIP-1263), but for the first."""
+        if group.target_ms == 0 or self.interval_ms == 0:
+            return True
+        return self.world.clock.now_ms() >= group.target_ms + self.interval_ms
+
 
 class Round:
     """`member` is the member as it asks to be, then as it becomes; `planned` are the records."""
@@ -65,7 +71,7 @@ class Round:
         member, group = self.member, self._group
         epoch, changed = self.subscribe()
         target_epoch, target = group.target_epoch, group.target_of(member)
-        if target_epoch < epoch and self._may_compute():
+        if target_epoch < epoch and self._rules.may_compute(group):
             target_epoch, target = epoch, self._compute(epoch)
         if not changed and member.is_at(target_epoch):
             return False
@@ -105,13 +111,6 @@ class Round:
         if group.has_partition_metadata:
             self.planned.append(entries.no_partition_metadata(group.id))
         return epoch
-
-    def _may_compute(self) -> bool:
-        """Targets keep a distance in time (KIP-1263), but for the first."""
-        rules, last_ms = self._rules, self._group.target_ms
-        if last_ms == 0 or rules.interval_ms == 0:
-            return True
-        return rules.world.clock.now_ms() >= last_ms + rules.interval_ms
 
     def _compute(self, epoch: int) -> "Assignment":
         group, member, rules = self._group, self.member, self._rules

@@ -148,10 +148,18 @@ class Guests:
         classic = _classic_part(member, message.generation_id)
         clocks = self._consumer.clocks
         clocks.hear(group.id, member.id, classic.session_timeout_ms)
-        if not _should_join(group, member):
+        if not _should_join(group, member) and not self._must_compute(group):
             return Plan(_ALIVE)
         clocks.await_join(group.id, member)
         return Plan(_COME_AGAIN)
+
+    def _must_compute(self, group: "ConsumerGroup") -> bool:
+        """The target is out of date, and there are guests alone: only a join of theirs computes
+        another. Kafka leaves it as it is (KAFKA-20272), and what others read who left to nobody.
+        """
+        is_old = group.target_epoch < group.epoch
+        is_theirs = group.classic_members == len(group.members)
+        return is_old and is_theirs and self._consumer.rules.may_compute(group)
 
     # LeaveGroup
 

@@ -179,6 +179,47 @@ def test_a_guest_hears_of_a_new_target_of_partitions_to_give_up_and_of_partition
 # Time and leaving
 
 
+def test_guests_alone_get_what_the_last_host_read() -> None:
+    groups = world(group_consumer_migration_policy="upgrade")
+    old, new = mixed(groups)
+    assert new.leave() == 0
+    assert old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+    settle(groups, [old])
+    assert read_by(old) == [0, 1, 2, 3]
+    assert old.heartbeat() is ErrorCode.NONE
+
+
+def test_guests_alone_are_not_called_before_there_may_be_another_target() -> None:
+    interval_ms = 5_000
+    groups = Groups(
+        interval_ms=interval_ms,
+        group_initial_rebalance_delay_ms="0",
+        group_consumer_migration_policy="upgrade",
+    )
+    groups.make(t=4)
+    old, new = mixed(groups)
+    groups.pass_time(interval_ms)
+    other = OldMember(groups, "t")
+    settle(groups, [other, old, new])  # its join begins a target
+    assert new.leave() == 0
+    assert [old.heartbeat(), other.heartbeat()] == [ErrorCode.NONE, ErrorCode.NONE]
+    groups.pass_time(interval_ms)
+    assert old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+    settle(groups, [old, other])
+    assert read_by(old, other) == [0, 1, 2, 3]
+
+
+def test_beside_a_host_a_guest_waits_for_the_new_target() -> None:
+    groups = world()
+    old, new = mixed(groups)
+    other = OldMember(groups, "t")
+    settle(groups, [old, other, new])
+    assert other.leave() == 0
+    assert old.heartbeat() is ErrorCode.NONE
+    new.step()
+    assert old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_a_guest_that_is_silent_for_its_own_session_is_out() -> None:
     groups = world()
     old, new = mixed(groups)
