@@ -30,6 +30,7 @@ from sawlog.core.ids import TopicPartition
 from sawlog.core.log import EventLogger
 
 _LAST_COMMIT_MS = 10_000  # before partitions go to others, who wait for it
+_RENEWAL_MS = 3_600_000  # offsets of a group without members are kept from their commit on
 _HIGHEST_OFFSET = (1 << 63) - 1
 
 _log = EventLogger("sawlog.client.group")
@@ -71,6 +72,7 @@ class Session:
         self._give_up: Deadline | None = None
         self._last: dict[TopicPartition, int] = {}  # what is known to be committed
         self._next_commit = Deadline(auto_commit_ms or 0.0)
+        self._next_renewal = Deadline(_RENEWAL_MS)
 
     # Membership
 
@@ -150,7 +152,7 @@ class Session:
 
     def commit(self, offsets: Offsets | None, deadline: Deadline) -> None:
         """CommitFailed where the partitions are not, or no longer, this member's."""
-        wanted = self._uncommitted() if offsets is None else _checked(offsets)
+        wanted = self.progress() if offsets is None else _checked(offsets)
         backoff = Backoff()
         while wanted:
             identity = self._identity_for(wanted)
@@ -164,7 +166,7 @@ class Session:
                 return
 
     def commit_async(self, offsets: Offsets | None, done: CommitCallback) -> None:
-        wanted = self._uncommitted() if offsets is None else _checked(offsets)
+        wanted = self.progress() if offsets is None else _checked(offsets)
         if not wanted:
             done(wanted, None)
             return
@@ -210,7 +212,11 @@ class Session:
         return {each: at for each, at in progress.items() if self._last.get(each) != at}
 
     def _commit_by_itself(self) -> None:
-        self.commit_async(None, _log_failure)
+        """What has changed; without members everything now and then, lest it be forgotten."""
+        if self._speaker is None and self._next_renewal.has_passed:
+            self._next_renewal = Deadline(_RENEWAL_MS)
+            self._last.clear()
+        self.commit_async(self._uncommitted(), _log_failure)
 
     def _commit_before_release(self, partitions: frozenset[TopicPartition]) -> None:
         if self._auto_commit_ms is None:
