@@ -185,6 +185,11 @@ class Cluster:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now")
         return found.leader
 
+    def knows(self, partition: TopicPartition) -> bool:
+        """Whether its leader can be told without asking."""
+        topic = self._topics.get(partition.topic)
+        return topic is not None and partition.partition in topic.partitions
+
     def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[NodeId, list[TopicPartition]]:
         """The partitions grouped by where they are to be asked for."""
         groups: dict[NodeId, list[TopicPartition]] = defaultdict(list)

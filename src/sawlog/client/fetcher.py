@@ -11,6 +11,7 @@ from typing import NamedTuple
 from sawlog.client.cluster import Cluster
 from sawlog.client.connection import Connection, Pending
 from sawlog.client.errors import ClientError, refusal
+from sawlog.client.metadata import Topic
 from sawlog.client.retries import Backoff, Deadline, is_worth_another_try
 from sawlog.client.waiting import wait_readable
 from sawlog.core.errors import KafkaError
@@ -67,17 +68,26 @@ class Fetcher:
         """Asks the leaders that have no fetch under way for these partitions from these offsets."""
         if self._pause is not None and not self._pause.has_passed:
             return
-        groups: dict[NodeId, list[TopicPartition]] = defaultdict(list)
-        for partition in wanted:
+        groups: dict[NodeId, dict[TopicPartition, int]] = defaultdict(dict)
+        topics: dict[str, Topic] = {}
+        failures: list[tuple[KafkaError | ClientError, str]] = []
+        is_heard = True
+        for partition, offset in wanted.items():
+            if not is_heard and not self._cluster.knows(partition):
+                continue  # who does not answer would be waited for again
             try:
                 leader = self._cluster.leader(partition, deadline=Deadline(_ONE_TRY_MS))
             except (KafkaError, ClientError) as error:
-                self.failed(error, [partition.topic])
+                failures.append((error, partition.topic))
+                is_heard = is_heard and not isinstance(error, ClientError)
             else:
-                groups[leader].append(partition)
-        for node, partitions in groups.items():
+                groups[leader][partition] = offset
+                topics[partition.topic] = self._cluster.topic(partition.topic)
+        for failure, topic in failures:
+            self.failed(failure, [topic])
+        for node, asked in groups.items():
             if node not in self._requests:
-                self._send_to(node, {partition: wanted[partition] for partition in partitions})
+                self._send_to(node, asked, topics)
 
     def wait(self, timeout_ms: float, also: Iterable[int] = ()) -> None:
         """Until an answer begins to arrive, one of these descriptors can be read, a pause ends or
@@ -139,10 +149,13 @@ class Fetcher:
         if failure is not None:
             raise failure
 
-    def _send_to(self, node: NodeId, wanted: Mapping[TopicPartition, int]) -> None:
+    def _send_to(
+        self, node: NodeId, wanted: Mapping[TopicPartition, int], known: Mapping[str, Topic]
+    ) -> None:
         limits = self._limits
+        topics = self._topics(wanted, known)
+        has_ids = all(known[topic.topic].has_id for topic in topics)
         try:
-            topics, has_ids = self._topics(wanted)
             connection = self._cluster.connection(node, _LANE)
             pending = connection.send(
                 FetchRequest(
@@ -168,11 +181,12 @@ class Fetcher:
         }
         self._requests[node] = _UnderWay(connection, pending, asked)
 
-    def _topics(self, wanted: Mapping[TopicPartition, int]) -> tuple[list[FetchTopic], bool]:
+    def _topics(
+        self, wanted: Mapping[TopicPartition, int], known: Mapping[str, Topic]
+    ) -> list[FetchTopic]:
         topics: dict[str, FetchTopic] = {}
         for (name, index), offset in wanted.items():
-            known = self._cluster.topic(name)
-            topic = topics.setdefault(name, FetchTopic(topic=name, topic_id=known.id))
+            topic = topics.setdefault(name, FetchTopic(topic=name, topic_id=known[name].id))
             topic.partitions.append(
                 FetchPartition(
                     partition=index,
@@ -180,7 +194,7 @@ class Fetcher:
                     partition_max_bytes=self._limits.partition_max_bytes,
                 )
             )
-        return list(topics.values()), all(self._cluster.topic(name).has_id for name in topics)
+        return list(topics.values())
 
 
 def _answers(request: _UnderWay, answer: FetchResponse) -> list[FetchAnswer]:
