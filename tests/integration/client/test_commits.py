@@ -1,13 +1,21 @@
-"""What a consumer of partitions of its own choice commits, and when: its group has no members."""
+"""Where a consumer begins by its group's commits, and what it commits, and when, while its group
+has no members."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from sawlog.client.bell import Bell
+from sawlog.client.cluster import Cluster
 from sawlog.client.consumer import AtOffset, Consumer
+from sawlog.client.fetcher import FetchLimits
 from sawlog.client.leaders import partition_of
 from sawlog.client.membership import session
+from sawlog.client.membership.session import Session
+from sawlog.client.reading import Reader
+from sawlog.client.starts import OutOfRange
+from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.apis import ApiKey, advertised_versions
 from sawlog.protocol.messages.find_coordinator_response import (
     Coordinator,
@@ -17,6 +25,10 @@ from sawlog.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
+)
+from sawlog.protocol.messages.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
 )
 from support.scripted_broker import NODE_ID, ScriptedBroker
 
@@ -41,11 +53,13 @@ def committed(request: Any) -> OffsetCommitResponse:
 @pytest.fixture
 def broker() -> Iterator[ScriptedBroker]:
     with ScriptedBroker(logs=1) as broker:
-        for api in (ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_COMMIT):
+        for api in (ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH):
             broker.offers[api] = advertised_versions(api)
         found = Coordinator("g", NODE_ID, broker.host, broker.port)
         broker.stand(ApiKey.FIND_COORDINATOR, FindCoordinatorResponse(coordinators=[found]))
         broker.stand(ApiKey.OFFSET_COMMIT, committed)
+        nothing = OffsetFetchResponse(groups=[OffsetFetchResponseGroup("g")])
+        broker.stand(ApiKey.OFFSET_FETCH, nothing)
         yield broker
 
 
@@ -90,3 +104,46 @@ def test_what_has_not_changed_is_committed_by_itself_now_and_then(
     with Consumer(broker.bootstrap, group="g", auto_commit_ms=1) as consumer:
         consumer.assign({LOGS: AtOffset(5)})
         polls_until_committed(consumer, broker, 4)
+
+
+def a_session(cluster: Cluster, begin: session.Begin) -> Session:
+    """Of somebody who was given a partition, and has not found out where to begin."""
+    reader = Reader(
+        cluster,
+        FetchLimits(0, 0, 1, 1),
+        read_committed=False,
+        out_of_range=OutOfRange.EARLIEST,
+        max_decompressed_bytes=1,
+    )
+    found = Session(cluster, "g", reader, begin, Bell(), auto_commit_ms=None, require_stable=False)
+    found.owned = frozenset({LOGS})
+    found._unplaced.add(LOGS)
+    return found
+
+
+def test_a_beginning_that_cannot_be_found_is_looked_for_with_pauses_until_the_time_is_up(
+    broker: ScriptedBroker,
+) -> None:
+    tries = 0
+
+    def begin(_: object) -> None:
+        nonlocal tries
+        tries += 1
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "not yet")
+
+    with Cluster(broker.bootstrap, timeout_ms=200) as cluster:
+        with pytest.raises(KafkaError, match="not yet"):
+            a_session(cluster, begin).place_all()
+        assert tries < 8, "each pause takes 25 ms at least"
+
+
+def test_a_beginning_is_looked_for_until_it_is_found(broker: ScriptedBroker) -> None:
+    answers = iter([KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "not yet"), None])
+
+    def begin(_: object) -> None:
+        if (error := next(answers)) is not None:
+            raise error
+
+    with Cluster(broker.bootstrap) as cluster:
+        a_session(cluster, begin).place_all()
+    assert list(answers) == []

@@ -140,9 +140,12 @@ class Session:
 
     def place_all(self) -> None:
         """Has a position for everything that is owned, before it returns."""
-        deadline = self._cluster.deadline()
+        self._give_up = deadline = self._cluster.deadline()
+        backoff = Backoff()
         while self._unplaced:
             self._place(deadline)
+            if self._unplaced:
+                time.sleep(backoff.next_ms() / 1_000)
 
     def placed(self, partition: TopicPartition) -> None:
         """The reader knows by itself where to begin."""
