@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sawlog.client.bell import Bell
-from sawlog.client.cluster import Cluster
+from sawlog.client.cluster import Cluster, NoSuchTopic
 from sawlog.client.consumer import AtOffset, Consumer
 from sawlog.client.fetcher import FetchLimits
 from sawlog.client.leaders import partition_of
@@ -137,8 +137,14 @@ def test_a_beginning_that_cannot_be_found_is_looked_for_with_pauses_until_the_ti
         assert tries < 8, "each pause takes 25 ms at least"
 
 
-def test_a_beginning_is_looked_for_until_it_is_found(broker: ScriptedBroker) -> None:
-    answers = iter([KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "not yet"), None])
+@pytest.mark.parametrize(
+    "failure",
+    [KafkaError(ErrorCode.LEADER_NOT_AVAILABLE), NoSuchTopic("a broker has not heard of it yet")],
+)
+def test_a_beginning_is_looked_for_until_it_is_found(
+    broker: ScriptedBroker, failure: KafkaError
+) -> None:
+    answers = iter([failure, None])
 
     def begin(_: object) -> None:
         if (error := next(answers)) is not None:

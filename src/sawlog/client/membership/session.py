@@ -275,13 +275,21 @@ class Session:
             self._begin(placed)
         except (KafkaError, ClientError) as error:
             self._give_up = self._give_up or self._cluster.deadline()
-            if not is_worth_another_try(error) or self._give_up.has_passed:
+            if not _may_heal(error) or self._give_up.has_passed:
                 self._give_up = None
                 raise
             return
         self._give_up = None
         self._last.update({each: at.offset for each, at in placed.items() if at is not None})
         self._unplaced.clear()
+
+
+def _may_heal(error: KafkaError | ClientError) -> bool:
+    """What the group gives is there, and a broker may hear of it a little later."""
+    is_unknown = (
+        isinstance(error, KafkaError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+    return is_unknown or is_worth_another_try(error)
 
 
 def _checked(offsets: Offsets) -> dict[TopicPartition, int]:
