@@ -143,9 +143,12 @@ class Streams:
         return full, free
 
     def _released(self, partitions: Sequence[TopicPartition]) -> None:
-        """What is not handed out yet is for whoever has them now."""
+        """What is not done yet is for whoever has them now, be it us again."""
         gone = frozenset(partitions)
         with self._changed:
+            for number, record in enumerate(self._handed_out):
+                if record is not None and partition_of(record.topic, record.partition) in gone:
+                    self._handed_out[number] = None
             for number in {self._numbers[each] for each in gone if each in self._numbers}:
                 queue = self._queues[number]
                 kept = [r for r in queue if partition_of(r.topic, r.partition) not in gone]

@@ -213,3 +213,16 @@ def test_what_is_given_up_is_not_handed_out_any_more() -> None:
         (1, 1),
     ]
     assert streams.progress() == {partition_of("t", 1): 1}
+
+
+def test_what_was_handed_out_before_its_partition_went_and_came_back_counts_no_more() -> None:
+    consumer = Scripted(records(0, 9), records(0, 3, 4) + records(1, 0))
+    streams = Streams(consumer.source, 2)  # type: ignore[arg-type]
+    first, second = streams.streams
+    assert next(first).offset == 9
+    streams.listener.lost([partition_of("t", 0)])
+    assert next(second).partition == 1  # by a poll that brings the other one, too
+    assert next(first).offset == 3
+    assert streams.progress() == {}
+    assert next(first).offset == 4
+    assert streams.progress() == {partition_of("t", 0): 4}
