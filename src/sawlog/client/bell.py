@@ -20,6 +20,7 @@ class Bell:
             os.set_blocking(end, False)
         self._lock = threading.Lock()
         self._close = weakref.finalize(self, _close, reader, self._writer)
+        self._close.atexit = False  # a thread may wait for it until the process is gone
 
     def fileno(self) -> int:
         return self._reader

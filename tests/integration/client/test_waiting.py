@@ -3,6 +3,8 @@
 import os
 import resource
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -64,3 +66,23 @@ def test_a_bell_rings_once_for_many_and_never_after_its_end() -> None:
     assert not bell.hush()
     bell.close()
     bell.ring()
+
+
+_RINGS_AT_THE_VERY_END = """
+import atexit
+
+def ring():
+    bell.ring()
+    print("rung" if bell.hush() else "not rung")
+
+atexit.register(ring)  # first in, last out
+from sawlog.client.bell import Bell
+bell = Bell()
+"""
+
+
+def test_a_bell_is_there_until_the_process_is_gone() -> None:
+    """Threads wait for it that end with the process, while everything is put away."""
+    command = [sys.executable, "-c", _RINGS_AT_THE_VERY_END]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("rung\n", "")
