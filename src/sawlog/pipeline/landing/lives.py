@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
+class Stopped(Exception):
+    """What ends a batch that came too late, where Spark must not take it for done."""
+
+
 class Commits(ABC):
     """What `foreachBatch` calls. `take` commits under `turn`, and only where it `takes_more`."""
 

@@ -15,7 +15,7 @@ from sawlog.pipeline.landing.committing import Landed
 from sawlog.pipeline.landing.config import Pipeline, QueryTable
 from sawlog.pipeline.landing.events import Events
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
-from sawlog.pipeline.landing.lives import Commits, Life
+from sawlog.pipeline.landing.lives import Commits, Life, Stopped
 from sawlog.pipeline.landing.query_tables import (
     Written,
     add_batch,
@@ -43,9 +43,12 @@ class QueryCommitter(Commits):
         self._query_id = query_id
 
     def take(self, frame: "DataFrame", batch_id: int) -> None:
+        """Raises Stopped after the end: what returns is done for Spark, and never comes again."""
         began_s = time.monotonic()
         with self.turn:
-            written = self._commit(frame, batch_id) if self.takes_more else None
+            if not self.takes_more:
+                raise Stopped(f"batch {batch_id} of {self._step.name!r} is left to the next run")
+            written = self._commit(frame, batch_id)
         if written is not None:
             self.rows += written.rows
             self._step.wrote(written, time.monotonic() - began_s)

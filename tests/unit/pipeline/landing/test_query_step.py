@@ -1,0 +1,64 @@
+"""What the driver does with the batches of a query, without Spark."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sawlog.pipeline.landing.config import Pipeline, QueryTable
+from sawlog.pipeline.landing.lives import Stopped
+from sawlog.pipeline.landing.query_step import QueryCommitter, QueryStep
+from sawlog.pipeline.landing.query_tables import open_query_table
+from sawlog.pipeline.tables.table import Table
+from support.landing import Heard, rows_of
+
+ROWS = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+
+
+class Frame:
+    """As much of a batch as the driver looks at."""
+
+    def __init__(self, *rows: tuple[int, int]) -> None:
+        self._rows = [{"id": key, "v": value} for key, value in rows]
+
+    def toArrow(self) -> pa.Table:  # noqa: N802
+        return pa.Table.from_pylist(self._rows, ROWS)
+
+
+def keyed(directory: Path) -> QueryTable:
+    return QueryTable(
+        "q", str(directory / "q"), "SELECT", str(directory / "c"), key=("id",), tables=("t",)
+    )
+
+
+def step_of(config: QueryTable) -> QueryStep:
+    spark: Any = None
+    return QueryStep(spark, Pipeline("p.yaml", "127.0.0.1:1", "lake", (config,)), config, Heard())
+
+
+def committer_of(config: QueryTable, query_id: str = "first") -> QueryCommitter:
+    table = open_query_table(config.path, ROWS, config.partition_by, config.name)
+    return QueryCommitter(step_of(config), table, query_id)
+
+
+def take(committer: QueryCommitter, batch_id: int, *rows: tuple[int, int]) -> None:
+    frame: Any = Frame(*rows)
+    committer(frame, batch_id)
+
+
+def pairs(config: QueryTable) -> list[tuple[int, int]]:
+    return sorted((row["id"], row["v"]) for row in rows_of(config.path))
+
+
+def test_a_batch_after_the_end_is_not_done_and_comes_again(tmp_path: Path) -> None:
+    config = keyed(tmp_path)
+    committer = committer_of(config)
+    take(committer, 0, (1, 1))
+    committer.refuse_more()
+    with pytest.raises(Stopped, match="batch 1 of 'q'"):
+        take(committer, 1, (2, 2))
+    assert pairs(config) == [(1, 1)]
+    take(committer_of(config), 1, (2, 2))
+    assert pairs(config) == [(1, 1), (2, 2)]
+    assert Table.open(config.path).state.transactions == {"first": 1}
