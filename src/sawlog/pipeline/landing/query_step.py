@@ -23,6 +23,7 @@ from sawlog.pipeline.landing.query_tables import (
     is_new_to,
     merge_batch,
     open_query_table,
+    replace_by_key,
 )
 from sawlog.pipeline.landing.session import in_own_pool
 from sawlog.pipeline.tables.table import Table
@@ -57,9 +58,10 @@ class QueryCommitter(Commits):
         config = self._step.config
         self._table.refresh()
         is_new = is_new_to(self._table, self._query_id)
-        if config.key and not (is_new and not config.topics):
-            return merge_batch(self._table, frame, config.key, self._query_id, batch_id)
-        if is_new and config.topics and not config.key:
+        if config.key:
+            put = replace_by_key if is_new and not config.topics else merge_batch
+            return put(self._table, frame, config.key, self._query_id, batch_id)
+        if is_new and config.topics:
             raise LandingFailure(
                 Kind.REFUSED,
                 f"the checkpoint of {config.name!r} is gone, and its table has rows of the topics"

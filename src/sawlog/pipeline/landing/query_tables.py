@@ -17,7 +17,7 @@ from sawlog.pipeline.tables.columns import storable
 from sawlog.pipeline.tables.errors import CannotWiden, TableExists
 from sawlog.pipeline.tables.files import DataFile, discard, removed
 from sawlog.pipeline.tables.log import Action, State
-from sawlog.pipeline.tables.merging import merge_by_key
+from sawlog.pipeline.tables.merging import last_of_each, merge_by_key
 from sawlog.pipeline.tables.partitioning import PartitionBy, parse
 from sawlog.pipeline.tables.storage import Storage
 from sawlog.pipeline.tables.table import (
@@ -78,7 +78,12 @@ def add_batch(
     files = write_files(table, frame)
     if not files and not replace:
         return None
+    return _commit(table, files, query_id, batch_id, replace=replace)
 
+
+def _commit(
+    table: Table, files: Sequence[DataFile], query_id: str, batch_id: int, *, replace: bool
+) -> Written | None:
     def plan(state: State) -> list[Action] | None:
         if state.transactions.get(query_id, -1) >= batch_id:
             return None
@@ -96,6 +101,18 @@ def add_batch(
         return None
     rows = sum(file.rows for file in files)
     return Written(rows, len(files), sum(file.size for file in files), done.version)
+
+
+def replace_by_key(
+    table: Table, frame: "DataFrame", keys: Sequence[str], query_id: str, batch_id: int
+) -> Written | None:
+    """The batch's rows, the last of each key, in the place of all that the table has."""
+    rows = last_of_each(frame.toArrow(), keys)
+    with FileWriter(table.storage, table.partition_by) as writer:
+        for batch in rows.to_batches():
+            writer.write(batch)
+        files = writer.close()
+    return _commit(table, files, query_id, batch_id, replace=True)
 
 
 def merge_batch(

@@ -28,7 +28,7 @@ def merge_by_key(
     unknown = [key for key in keys if key not in batch.column_names]
     if unknown or not keys:
         raise ValueError(f"rows are merged by columns that they have, not by {unknown or 'none'}")
-    rows = _last_of_each(_stored(batch), keys)
+    rows = last_of_each(batch, keys)
     marks = _marks(rows, keys)
     ranges = _ranges(rows, keys)
 
@@ -58,7 +58,9 @@ def _stored(batch: pa.Table) -> pa.Table:
     return pa.Table.from_batches(batches, schema)
 
 
-def _last_of_each(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+def last_of_each(batch: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The last row of each key of a batch, as a table stores it."""
+    rows = _stored(batch)
     marks = _marks(rows, keys)
     position = pa.array(range(rows.num_rows), pa.int64())
     numbered = marks.append_column("\0row", position)

@@ -1,5 +1,6 @@
 """What the driver does with the batches of a query, without Spark."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,3 +63,27 @@ def test_a_batch_after_the_end_is_not_done_and_comes_again(tmp_path: Path) -> No
     take(committer_of(config), 1, (2, 2))
     assert pairs(config) == [(1, 1), (2, 2)]
     assert Table.open(config.path).state.transactions == {"first": 1}
+
+
+@pytest.mark.parametrize("partition_by", [(), ("id",)])
+def test_a_key_is_there_once_when_the_query_begins_anew(
+    tmp_path: Path, partition_by: tuple[str, ...]
+) -> None:
+    config = replace(keyed(tmp_path), partition_by=partition_by)
+    take(committer_of(config), 0, (1, 1), (2, 1), (9, 1), (1, 2))
+    assert pairs(config) == [(1, 2), (2, 1), (9, 1)]
+    anew = committer_of(config, "second")
+    take(anew, 0, (1, 1), (2, 1), (1, 2), (1, 3))
+    assert pairs(config) == [(1, 3), (2, 1)]
+    take(anew, 0, (1, 1), (2, 1), (1, 2), (1, 3))
+    take(anew, 1, (2, 5))
+    assert pairs(config) == [(1, 3), (2, 5)]
+
+
+def test_a_query_that_begins_anew_and_has_no_rows_leaves_none(tmp_path: Path) -> None:
+    config = keyed(tmp_path)
+    take(committer_of(config), 0, (1, 1))
+    anew = committer_of(config, "second")
+    take(anew, 0)
+    take(anew, 1, (2, 2))
+    assert pairs(config) == [(2, 2)]
