@@ -8,13 +8,14 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sawlog.pipeline.landing.committing import Landed
 from sawlog.pipeline.landing.config import Pipeline, QueryTable
 from sawlog.pipeline.landing.events import Events
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.failures import Kind, LandingFailure, classify
 from sawlog.pipeline.landing.lives import Commits, Life, Stopped
 from sawlog.pipeline.landing.query_tables import (
     Written,
@@ -25,6 +26,7 @@ from sawlog.pipeline.landing.query_tables import (
     open_query_table,
     replace_by_key,
 )
+from sawlog.pipeline.landing.running import SPARK_IS_GONE
 from sawlog.pipeline.landing.session import in_own_pool
 from sawlog.pipeline.tables.table import Table
 
@@ -105,10 +107,8 @@ class QueryStep:
             {"availableNow": True} if once else {"processingTime": f"{config.every_s} seconds"}
         )
         in_own_pool(self._spark, config.name)
-        try:
+        with self._explaining():
             query = writer.trigger(**trigger).start()
-        except Exception as error:
-            raise self._explained(error) from error
         return Life(query, committer)
 
     def wrote(self, written: Written, seconds: float) -> None:
@@ -126,18 +126,15 @@ class QueryStep:
         views: list[str] = []
         columns: set[str] = set()
         try:
-            for name in (*self.config.tables, *self.config.topics):
-                is_table = name in self.config.tables
-                stream = self._table_stream(name) if is_table else self._topic_stream(name)
-                columns.update(stream.columns)
-                self._view(name, stream)
-                views.append(name)
-            check_watermark(self.config, columns)
-            frame = self._spark.sql(self.config.sql)
-        except LandingFailure:
-            raise
-        except Exception as error:
-            raise self._explained(error) from error
+            with self._explaining():
+                for name in (*self.config.tables, *self.config.topics):
+                    is_table = name in self.config.tables
+                    stream = self._table_stream(name) if is_table else self._topic_stream(name)
+                    columns.update(stream.columns)
+                    self._view(name, stream)
+                    views.append(name)
+                check_watermark(self.config, columns)
+                frame = self._spark.sql(self.config.sql)
         finally:
             for view in views:
                 self._spark.catalog.dropTempView(view)
@@ -167,11 +164,31 @@ class QueryStep:
             .load()
         )
 
-    def _explained(self, error: Exception) -> LandingFailure:
-        """A column may be one that its table does not have yet, where columns are inferred."""
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        kind = Kind.NO_TOPIC if "UNRESOLVED_COLUMN" in lines[0] else Kind.REFUSED
-        return LandingFailure(kind, f"the query of {self.name!r}: {lines[0]}")
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Puts what fails inside into words, and says whether it may pass."""
+        try:
+            yield
+        except (LandingFailure, *SPARK_IS_GONE):
+            raise
+        except Exception as error:
+            failure = begin_failure(error)
+            text = f"the query of {self.name!r}: {failure.message}"
+            raise LandingFailure(failure.kind, text) from error
+
+
+def begin_failure(error: Exception) -> LandingFailure:
+    """Why a query did not begin. Only what Spark finds wrong with its SQL is refused; a column may
+    be one that its table does not have yet, where columns are inferred.
+    """
+    from pyspark.errors import AnalysisException
+
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if "UNRESOLVED_COLUMN" in first:
+        return LandingFailure(Kind.NO_TOPIC, first)
+    if isinstance(error, AnalysisException) and "PYTHON_DATA_SOURCE_ERROR" not in first:
+        return LandingFailure(Kind.REFUSED, first)
+    return classify(error)
 
 
 def check_watermark(config: QueryTable, columns: Collection[str]) -> None:

@@ -1,13 +1,18 @@
-"""What the driver does with the batches of a query, without Spark."""
+"""A query as the driver sees it: how it begins, and what becomes of its batches."""
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import AnalysisException, ParseException
 
+from sawlog.client.errors import NoBrokerReachable
 from sawlog.pipeline.landing.config import Pipeline, QueryTable
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.landing.lives import Stopped
 from sawlog.pipeline.landing.query_step import QueryCommitter, QueryStep
 from sawlog.pipeline.landing.query_tables import open_query_table
@@ -33,8 +38,7 @@ def keyed(directory: Path) -> QueryTable:
     )
 
 
-def step_of(config: QueryTable) -> QueryStep:
-    spark: Any = None
+def step_of(config: QueryTable, spark: Any = None) -> QueryStep:
     return QueryStep(spark, Pipeline("p.yaml", "127.0.0.1:1", "lake", (config,)), config, Heard())
 
 
@@ -87,3 +91,44 @@ def test_a_query_that_begins_anew_and_has_no_rows_leaves_none(tmp_path: Path) ->
     take(anew, 0)
     take(anew, 1, (2, 2))
     assert pairs(config) == [(2, 2)]
+
+
+class Unready:
+    """A session in which nothing can be begun."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    @property
+    def readStream(self) -> None:  # noqa: N802
+        raise self._error
+
+
+def begun_with(error: Exception) -> None:
+    config = replace(keyed(Path("/nowhere")), tables=(), topics=("a",))
+    step_of(config, Unready(error)).begin(once=False)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ParseException("[PARSE_SYNTAX_ERROR] near 'SELEC'"), Kind.REFUSED),
+        (AnalysisException("[TABLE_OR_VIEW_NOT_FOUND] `a`"), Kind.REFUSED),
+        (AnalysisException("[UNRESOLVED_COLUMN.WITH_SUGGESTION] `b`"), Kind.NO_TOPIC),
+        (AnalysisException("[PYTHON_DATA_SOURCE_ERROR] x\nKeyError: 'y'"), Kind.OTHER),
+        (RuntimeError("SparkException: Python worker failed to connect back."), Kind.OTHER),
+        (OSError(errno.ENOSPC, "No space left on device"), Kind.DISK_FULL),
+        (NoBrokerReachable("nobody"), Kind.UNREACHABLE),
+    ],
+)
+def test_only_wrong_sql_is_refused_when_a_query_begins(error: Exception, kind: Kind) -> None:
+    with pytest.raises(LandingFailure) as caught:
+        begun_with(error)
+    assert caught.value.kind is kind
+    assert caught.value.message.startswith("the query of 'q': ")
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError("empty"), ConnectionRefusedError("no")])
+def test_a_spark_that_is_gone_is_not_laid_to_the_query(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        begun_with(error)
