@@ -11,10 +11,8 @@ from sawlog.pipeline.landing.landing_step import LandingStep
 from sawlog.pipeline.landing.monitoring import Monitor
 from sawlog.pipeline.landing.query_step import QueryStep
 from sawlog.pipeline.landing.running import Outcome, run_steps
+from sawlog.pipeline.landing.sweeper import Sweeper
 from sawlog.pipeline.source.environment import ExecutorDiffers, check_executors
-from sawlog.pipeline.tables.errors import TableError
-from sawlog.pipeline.tables.sweeping import sweep
-from sawlog.pipeline.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,10 +37,9 @@ def run_pipeline(
         failure = LandingFailure(Kind.REFUSED, str(error))
         events.said("spark", failure.message)
         return [Outcome(table.name, failure) for table in pipeline.tables]
-    sweep_tables(pipeline, events)
     landings = [LandingStep(spark, pipeline, table, events) for table in pipeline.landed]
     queries = [QueryStep(spark, pipeline, table, events) for table in in_order(pipeline.queries)]
-    with Monitor(pipeline.brokers, landings, events):
+    with Sweeper(pipeline, events), Monitor(pipeline.brokers, landings, events):
         if not once:
             return run_steps([*landings, *queries], events, stop, once=False)
         outcomes = run_steps(landings, events, stop, once=True)
@@ -68,15 +65,3 @@ def in_order(queries: Sequence[QueryTable]) -> list[QueryTable]:
         if query.name not in ordered:
             add(query)
     return list(ordered.values())
-
-
-def sweep_tables(pipeline: Pipeline, events: Events) -> None:
-    """What tasks of runs that died have left, long enough ago to be nobody's."""
-    for table in pipeline.landed:
-        for path in (table.path, table.dead_path):
-            try:
-                swept = sweep(Table.open(path)).files if Table.exists(path) else 0
-            except (TableError, OSError):
-                continue  # the table's own step meets it, and says what it means
-            if swept:
-                events.said(table.name, f"swept {swept} files that no version of it has")
