@@ -18,6 +18,7 @@ from sawlog.pipeline.tables.storage import LOG, Storage
 
 READER_VERSION = 1
 WRITER_VERSION = 2
+REMOVED_MS = 7 * 24 * 60 * 60 * 1000  # a file that the table lost is remembered, and kept, so long
 _ENTRY = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 
@@ -58,6 +59,10 @@ class State:
                 self._apply_one(kind, body)
         self.version = version
         _check_protocol(self.protocol)
+
+    def forget_removed(self, before_ms: int) -> None:
+        """Files that the table lost before then: a checkpoint of its log forgets them, too."""
+        self.removed = {path: since for path, since in self.removed.items() if since >= before_ms}
 
     def _apply_one(self, kind: str, body: Action) -> None:
         match kind:

@@ -9,12 +9,12 @@ import time
 from typing import NamedTuple
 
 from sawlog.pipeline.tables.files import PREFIX, on_disk
+from sawlog.pipeline.tables.log import REMOVED_MS
 from sawlog.pipeline.tables.storage import ASIDE, LOG
 from sawlog.pipeline.tables.table import Table
 
 DAY_MS = 24 * 60 * 60 * 1000
 UNKNOWN_MS = DAY_MS
-REMOVED_MS = 7 * DAY_MS
 
 
 class Swept(NamedTuple):

@@ -20,7 +20,15 @@ from sawlog.core.log import EventLogger
 from sawlog.pipeline.tables.columns import from_json, storable, to_json
 from sawlog.pipeline.tables.errors import CannotWiden, TableError, TableExists, TooContended
 from sawlog.pipeline.tables.files import DataFile, added, on_disk
-from sawlog.pipeline.tables.log import READER_VERSION, WRITER_VERSION, Action, LiveFile, Log, State
+from sawlog.pipeline.tables.log import (
+    READER_VERSION,
+    REMOVED_MS,
+    WRITER_VERSION,
+    Action,
+    LiveFile,
+    Log,
+    State,
+)
 from sawlog.pipeline.tables.offsets import Move, Verdict, application_id, judge, offsets_of
 from sawlog.pipeline.tables.partitioning import PartitionBy, parse, with_partitions
 from sawlog.pipeline.tables.storage import LOG, Storage
@@ -203,6 +211,7 @@ class Table:
             if self.log.append(version, entry):
                 self._state.apply(version, entry)
                 if version % CHECKPOINT_EVERY == 0:
+                    self._state.forget_removed(_now_ms() - REMOVED_MS)
                     self._try_checkpoint()
                 return Committed(version)
         raise TooContended(

@@ -1,6 +1,7 @@
 """The log read back: with checkpoints, without, with broken ones; deltalake is the oracle."""
 
 import os
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from deltalake import DeltaTable
 from sawlog.pipeline.tables import table as tables
 from sawlog.pipeline.tables.compaction import compact
 from sawlog.pipeline.tables.errors import DamagedLog, NotATable
-from sawlog.pipeline.tables.log import Log, State
+from sawlog.pipeline.tables.log import REMOVED_MS, Action, Log, State
 from sawlog.pipeline.tables.storage import LOG
 from sawlog.pipeline.tables.table import Table
 from support.tables import PIPELINE, at, contents, expected, land, new_table
@@ -169,3 +170,21 @@ def test_checkpoints_in_parts_are_read_where_all_parts_are_there(tmp_path: Path)
     (directory / f"{table.version:020}.checkpoint.{2:010}.{2:010}.parquet").unlink()
     with pytest.raises(NotATable):
         Table.open(tmp_path / "t")
+
+
+def test_files_that_went_long_ago_are_forgotten_by_a_handle_that_lives_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(tmp_path / "t")
+    now_ms = time.time_ns() // 1_000_000
+    ages_ms = {"old": REMOVED_MS + 60_000, "young": REMOVED_MS - 60_000}
+    gone: list[Action] = [
+        {"remove": {"path": name, "deletionTimestamp": now_ms - age_ms, "dataChange": True}}
+        for name, age_ms in ages_ms.items()
+    ]
+    table.change("DELETE", lambda _: gone)
+    assert set(table.state.removed) == {"old", "young"}
+    monkeypatch.setattr(tables, "CHECKPOINT_EVERY", 1)
+    land(table, 0, 0, 5)
+    assert set(table.state.removed) == {"young"}
+    assert set(Table.open(tmp_path / "t").state.removed) == {"young"}
