@@ -30,6 +30,7 @@ from sawlog.pipeline.landing.config import (
 )
 from sawlog.pipeline.landing.failures import LandingFailure
 from sawlog.pipeline.landing.nodes import Problems, Section
+from sawlog.pipeline.landing.sql_names import tables_in
 from sawlog.pipeline.tables.errors import TableError
 from sawlog.pipeline.tables.partitioning import parse as parse_partition
 from sawlog.pipeline.tables.partitioning import with_partitions
@@ -208,11 +209,12 @@ def _commit(entry: Section) -> CommitBounds:
 def _query(entry: Section, name: str, lake: str, names: Sequence[str]) -> QueryTable:
     sql = entry.need("sql", nodes.text, "")
     topics = entry.take("topics", _topics, NO_NAMES)
-    used = tuple(other for other in names if other != name and names_in(sql, other))
+    read = tables_in(sql)
+    used = tuple(other for other in names if other != name and other.lower() in read)
     if sql and not used and not topics:
         entry.problems.add(
             entry.node_of("sql"),
-            f"sql: it names none of the file's other tables ({', '.join(names)}), and 'topics'"
+            f"sql: it reads none of the file's other tables ({', '.join(names)}), and 'topics'"
             " lists no topic",
         )
     return QueryTable(
@@ -235,11 +237,6 @@ def _watermark(entry: Section) -> dict[str, float]:
     if section is None:
         return {}
     return {name: section.take(name, nodes.duration_s, 0.0) for name in section.names()}
-
-
-def names_in(sql: str, name: str) -> bool:
-    """Whether a query has this word anywhere; a table too many costs a look at it, no more."""
-    return re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", sql, re.IGNORECASE) is not None
 
 
 def _format(node: "yaml.Node") -> str:
