@@ -53,6 +53,13 @@ def open_query_table(path: str, schema: pa.Schema, partition_by: Sequence[str], 
         raise LandingFailure(
             Kind.REFUSED, f"the table in {path} was not made by a query; use another name"
         )
+    if [parse(entry) for entry in partition_by] != table.partition_by:
+        has = ", ".join(map(str, table.partition_by)) or "nothing"
+        raise LandingFailure(
+            Kind.REFUSED,
+            f"the table in {path} is partitioned by {has}, the file says otherwise; delete the"
+            " table and its checkpoint, or use another name",
+        )
     try:
         table.widen(schema)
     except CannotWiden as error:

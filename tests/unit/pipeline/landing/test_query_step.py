@@ -93,6 +93,18 @@ def test_a_query_that_begins_anew_and_has_no_rows_leaves_none(tmp_path: Path) ->
     assert pairs(config) == [(2, 2)]
 
 
+@pytest.mark.parametrize(("was", "told"), [(("id",), "by id"), ((), "by nothing")])
+def test_a_table_of_another_partitioning_is_refused(
+    tmp_path: Path, was: tuple[str, ...], told: str
+) -> None:
+    config = keyed(tmp_path)
+    committer_of(replace(config, partition_by=was))
+    committer_of(replace(config, partition_by=was))
+    with pytest.raises(LandingFailure, match=f"is partitioned {told}, the file says") as found:
+        committer_of(replace(config, partition_by=("v",)))
+    assert found.value.kind is Kind.REFUSED
+
+
 class Unready:
     """A session in which nothing can be begun."""
 
