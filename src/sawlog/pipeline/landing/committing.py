@@ -7,11 +7,11 @@ where the table is.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.landing.dead_letters import commit_dead
+from sawlog.pipeline.landing.dead_letters import check_stands, commit_dead, withdraw
 from sawlog.pipeline.landing.fitting import fit
 from sawlog.pipeline.landing.lives import Commits
 from sawlog.pipeline.landing.preparing import Ready
@@ -25,9 +25,10 @@ from sawlog.pipeline.landing.reports import (
     read_report,
 )
 from sawlog.pipeline.landing.task import Job, columns_text, land
-from sawlog.pipeline.tables.errors import CannotWiden
+from sawlog.pipeline.tables.errors import CannotWiden, Overtaken
 from sawlog.pipeline.tables.files import discard
-from sawlog.pipeline.tables.table import Committed, Table
+from sawlog.pipeline.tables.offsets import Move, Verdict, judge
+from sawlog.pipeline.tables.table import Already, Committed, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,18 +82,14 @@ class Committer(Commits):
         """One version; None where the table had all of it."""
         schema, fitting = self._made_to_fit(spark, reports)
         moves = moves_of(fitting)
-        commit_dead(
-            self._dead, self._job.group, dead_files_of(fitting), moves, replays=self._replays
-        )
-        files = files_of(fitting)
-        done = self._table.commit(
-            self._job.group, files, moves, schema=schema, info={"topic": self._job.topic}
-        )
+        done = self._commit_both(schema, fitting, moves)
         ends = {partition: move.end for partition, move in moves.items()}
         self._publish(ends)
         if not isinstance(done, Committed):
-            discard(self._table.storage, files)
+            for report in fitting:
+                _discard(self._table, self._dead, report)
             return None
+        files = files_of(fitting)
         landed = Landed(
             done.version,
             sum(report.rows for report in fitting),
@@ -106,6 +103,34 @@ class Committer(Commits):
         self.rows += landed.rows + landed.bad_rows
         self._landed(landed)
         return landed
+
+    def _commit_both(
+        self, schema: "pa.Schema", reports: Sequence[Report], moves: Mapping[TopicPartition, Move]
+    ) -> Committed | Already:
+        """The dead letters, then the table."""
+        group, replays = self._job.group, self._replays
+        proposal = commit_dead(
+            self._dead, group, dead_files_of(reports), moves, replays=replays,
+            is_awaited=lambda: self._is_awaited(moves),
+        )  # fmt: skip
+        if proposal is None:
+            return Already(self._table.version)
+        check_stands(self._dead, proposal)
+        try:
+            done = self._table.commit(
+                group, files_of(reports), moves, schema=schema, info={"topic": self._job.topic}
+            )
+        except Overtaken:
+            withdraw(self._dead, group, proposal, moves, replays=replays)
+            raise
+        if isinstance(done, Already):
+            withdraw(self._dead, group, proposal, moves, replays=replays)
+        return done
+
+    def _is_awaited(self, moves: Mapping[TopicPartition, Move]) -> bool:
+        """Raises Overtaken."""
+        self._table.refresh()
+        return judge(self._table.offsets(self._job.group), moves) is Verdict.FITS
 
     def _made_to_fit(
         self, spark: "SparkSession", reports: Sequence[Report]

@@ -9,7 +9,8 @@ and good in the next attempt, which was cut otherwise and found other columns.
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,10 +24,22 @@ from sawlog.pipeline.tables.files import DataFile, discard, removed
 from sawlog.pipeline.tables.log import Action, LiveFile, State
 from sawlog.pipeline.tables.offsets import Move, application_id, offsets_of
 from sawlog.pipeline.tables.scanning import scan_file
-from sawlog.pipeline.tables.table import Table, add_actions, transaction
+from sawlog.pipeline.tables.table import Already, Committed, Table, add_actions, transaction
 from sawlog.pipeline.tables.writing import FileWriter
 
 _ATTEMPTS = 20
+
+
+class Proposal(NamedTuple):
+    """What a batch made of the dead letters.
+
+    The verdict of whose batch landed counts. So nothing is replaced for a batch that the table has,
+    no batch lands beside dead letters that are not its own, and who finds after all that the table
+    moved in that very moment puts back what was there before.
+    """
+
+    version: int  # of the dead letters, with it
+    replaced: Sequence[LiveFile] | None  # what had rows of its offsets before; None: untouched
 
 
 class _Moved(Exception):
@@ -52,44 +65,82 @@ def commit_dead(
     moves: Mapping[TopicPartition, Move],
     *,
     replays: int,
-) -> None:
-    """Makes these files all that it has of the batch's offsets. `replays` is what the driver began
-    with: a replay since then has set both tables back, and the batch is not what is to land.
+    is_awaited: Callable[[], bool],
+) -> Proposal | None:
+    """Makes these files all that it has of the batch's offsets; None, and nothing is changed, where
+    the table does not await the batch any more. `replays` is what the driver began with: a replay
+    since then has set both tables back, and the batch is not what is to land.
     """
     for _ in range(_ATTEMPTS):
         dead.refresh()
         stored = offsets_of(group, dead.state.transactions)
         proposed = {tp: move for tp, move in moves.items() if stored.get(tp, 0) > move.start}
         if not files and not proposed:
-            return
+            return Proposal(dead.version, None)
         replaced, kept = _without(dead, proposed)
+        batch = _Batch(group, moves, replays, is_awaited)
         try:
-            _commit(dead, group, [*kept, *files], replaced, (stored, moves, replays))
+            done = _commit(dead, batch, [*kept, *files], replaced)
         except _Moved:
             discard(dead.storage, kept)
             continue
-        return
+        if isinstance(done, Already):
+            discard(dead.storage, kept)
+            return None
+        return Proposal(done.version, replaced)
     raise LandingFailure(
         Kind.OVERTAKEN, f"others wrote to {dead.path} {_ATTEMPTS} times before this driver could"
     )
 
 
-def _commit(
+def check_stands(dead: Table, proposal: Proposal) -> None:
+    """LandingFailure where somebody else changed the dead letters since."""
+    dead.refresh()
+    if dead.version != proposal.version:
+        raise LandingFailure(Kind.OVERTAKEN, f"another driver wrote to {dead.path} meanwhile")
+
+
+def withdraw(
     dead: Table,
     group: str,
-    files: Sequence[DataFile],
-    replaced: Sequence[LiveFile],
-    seen: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, Move], int],
+    proposal: Proposal,
+    moves: Mapping[TopicPartition, Move],
+    *,
+    replays: int,
 ) -> None:
-    stored, moves, replays = seen
+    """Another driver's verdict on these offsets counts: what was there of them is there again."""
+    if proposal.replaced is None:
+        return
+    with FileWriter(dead.storage) as writer:
+        for file in proposal.replaced:
+            for batch in scan_file(dead.storage, file.path, dead.schema, file.partition_values):
+                writer.write(batch.filter(_is_of(batch, moves)))
+        files = writer.close()
+    commit_dead(dead, group, files, moves, replays=replays, is_awaited=lambda: True)
 
-    def plan(state: State) -> list[Action]:
+
+class _Batch(NamedTuple):
+    group: str
+    moves: Mapping[TopicPartition, Move]
+    replays: int
+    is_awaited: Callable[[], bool]
+
+
+def _commit(
+    dead: Table, batch: _Batch, files: Sequence[DataFile], replaced: Sequence[LiveFile]
+) -> Committed | Already:
+    """On the version that the handle knows, and the table is looked at after it."""
+    based_on = dead.version
+    group, moves, replays, is_awaited = batch
+
+    def plan(state: State) -> list[Action] | None:
         if replays_of(group, state.transactions) != replays:
             raise LandingFailure(Kind.OVERTAKEN, "a replay set the dead letters back")
-        if offsets_of(group, state.transactions) != stored:
+        if state.version != based_on:
             raise _Moved
-        if any(file.path not in state.files for file in replaced):
-            raise _Moved
+        if not is_awaited():
+            return None
+        stored = offsets_of(group, state.transactions)
         now = time.time_ns() // 1_000_000
         return [
             *(
@@ -100,7 +151,7 @@ def _commit(
             *add_actions(state, files, None, now),
         ]
 
-    dead.change("WRITE", plan)
+    return dead.change("WRITE", plan)
 
 
 def _without(
