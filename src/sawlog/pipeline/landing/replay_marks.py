@@ -2,17 +2,20 @@
 
 A replay changes two tables, and no commit covers both. It sets back the dead letters first and the
 table second, and counts itself in each. So whoever sees two counts that differ knows that one is
-under way, or died in between, and must not land anything until it was run again.
+under way, or died in between, and must not land anything until it was run again. The dead letters
+know from where on, too: when it is run again, `--from 2h` may mean less.
 """
 
 from collections.abc import Mapping
 
 from sawlog.client.leaders import partition_of
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.tables.offsets import application_id
+from sawlog.pipeline.tables.offsets import application_id, offsets_of
 from sawlog.pipeline.tables.table import Table
 
 _REPLAYS = partition_of("(replays)", 0)  # no topic can be called so
+_FROM = "(replay)"  # nor have a name that begins with this
+_NOT_THIS_TIME = -1
 
 
 def replays_id(group: str) -> str:
@@ -22,6 +25,27 @@ def replays_id(group: str) -> str:
 def replays_of(group: str, versions: Mapping[str, int]) -> int:
     """How many replays a table has seen, by the versions of its applications."""
     return versions.get(replays_id(group), 0)
+
+
+def replay_marks(
+    group: str, count: int, starts: Mapping[TopicPartition, int], versions: Mapping[str, int]
+) -> dict[str, int]:
+    """What a replay from these offsets on leaves in the dead letters, whose versions are given."""
+    wanted = {**dict.fromkeys(replay_starts(group, versions), _NOT_THIS_TIME), **starts}
+    marks = {
+        application_id(group, partition_of(_FROM + tp.topic, tp.partition)): start
+        for tp, start in sorted(wanted.items())
+    }
+    return {replays_id(group): count, **marks}
+
+
+def replay_starts(group: str, versions: Mapping[str, int]) -> dict[TopicPartition, int]:
+    """From where on the last replay set the dead letters back."""
+    return {
+        partition_of(tp.topic.removeprefix(_FROM), tp.partition): start
+        for tp, start in offsets_of(group, versions).items()
+        if tp.topic.startswith(_FROM) and start != _NOT_THIS_TIME
+    }
 
 
 def as_often_as(path: str, group: str) -> dict[TopicPartition, int]:

@@ -17,10 +17,13 @@ from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.config import LandedTable
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.landing.preparing import check_table, create_at, refuse_others
-from sawlog.pipeline.landing.replay_marks import replays_id, replays_of
+from sawlog.pipeline.landing.replay_marks import replay_marks, replay_starts, replays_id, replays_of
 from sawlog.pipeline.source.positions import Offsets
+from sawlog.pipeline.tables.errors import NotLive
 from sawlog.pipeline.tables.rewinding import rewind
 from sawlog.pipeline.tables.table import Table
+
+_ATTEMPTS = 20
 
 From = AtOffset | AtTime | Mapping[int, int]
 
@@ -84,20 +87,49 @@ def _listed(offsets: Offsets) -> str:
 
 def set_back(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offsets:
     """The table and its dead letters at these offsets, or where they are if that is before. Can be
-    run again where it died. Returns what the table is set back to. Where a landing would be
-    refused, so is this: what was taken out would not land again.
+    run again where it died, and then goes back as far as that one would have. Returns what the
+    table is set back to. Where a landing would be refused, so is this: what was taken out would not
+    land again.
     """
     if not Table.exists(config.path):
         raise _refused(f"there is no table in {config.path} to replay into")
     table, dead = Table.open(config.path), Table.open(config.dead_path)
     check_table(table, config, cluster.topic(config.topic))
     group = config.group
-    replays = 1 + replays_of(group, table.state.transactions)
-    rewind(dead, group, _before(dead, group, starts), {replays_id(group): replays})
+    replays, begun = _set_back_dead(table, dead, group, starts)
     table.refresh()
-    back = _before(table, group, starts)
+    back = _before(table, group, begun)
     rewind(table, group, back, {replays_id(group): replays})
     return back
+
+
+def _set_back_dead(table: Table, dead: Table, group: str, starts: Offsets) -> tuple[int, Offsets]:
+    """The count of this replay, and from where on it goes: not later than one that died after it
+    set the dead letters back, or that is about to set the table back.
+    """
+    for _ in range(_ATTEMPTS):
+        dead.refresh()
+        table.refresh()
+        versions = dead.state.transactions
+        count = replays_of(group, versions)
+        done = replays_of(group, table.state.transactions)
+        begun = _earliest(starts, replay_starts(group, versions) if count > done else {})
+        replays = 1 + max(count, done)
+        marks = replay_marks(group, replays, begun, versions)
+        back = _before(dead, group, begun)
+        try:
+            rewind(dead, group, back, marks, {replays_id(group): count})
+        except NotLive:
+            continue  # another replay was first: its offsets count, too
+        return replays, begun
+    raise LandingFailure(
+        Kind.OVERTAKEN, f"others replayed {table.path} {_ATTEMPTS} times before this replay could"
+    )
+
+
+def _earliest(one: Offsets, other: Offsets) -> Offsets:
+    return {tp: min(offsets[tp] for offsets in (one, other) if tp in offsets)
+            for tp in sorted({*one, *other})}  # fmt: skip
 
 
 def _before(table: Table, group: str, starts: Mapping[TopicPartition, int]) -> Offsets:

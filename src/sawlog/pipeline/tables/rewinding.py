@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.tables.errors import TableError
+from sawlog.pipeline.tables.errors import NotLive, TableError
 from sawlog.pipeline.tables.log import LiveFile, State
 from sawlog.pipeline.tables.offsets import application_id, offsets_of
 from sawlog.pipeline.tables.rewriting import Rewrite, rewrite
@@ -23,13 +23,18 @@ def rewind(
     pipeline: str,
     starts: Mapping[TopicPartition, int],
     marks: Mapping[str, int] | None = None,
+    expected: Mapping[str, int] | None = None,
 ) -> Committed | Already:
     """TableError where the table is not yet as far as one of the offsets: rows would be lost. The
-    versions of other applications in `marks` are set in the same version.
+    versions of other applications in `marks` are set in the same version. NotLive where they are
+    not as `expected` before.
     """
     others = dict(marks or {})
 
     def is_done(state: State) -> bool:
+        for name, version in (expected or {}).items():
+            if state.transactions.get(name, 0) != version:
+                raise NotLive(f"{table.path}: {name} is no longer at {version}")
         stored = offsets_of(pipeline, state.transactions)
         for partition, start in sorted(starts.items()):
             if stored.get(partition, 0) < start:
