@@ -67,7 +67,7 @@ class Planner:
         little where there is nothing to do.
         """
         try:
-            ends = self._known_ends(starts)
+            ends = self._not_behind(starts, self._known_ends(starts))
         except UNANSWERED:
             return self._nothing(starts)
         except KafkaError as error:
@@ -82,7 +82,7 @@ class Planner:
 
     def bounded(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
         """As much of what lies before `ends` as one batch may take."""
-        check_ends(starts, ends)
+        ends = self._not_behind(starts, ends)
         begun = {partition: starts.get(partition, 0) for partition in ends}
         waiting = {
             partition: begun[partition] for partition in ends if begun[partition] < ends[partition]
@@ -102,6 +102,16 @@ class Planner:
             return dict(starts)
         self._missing_since_s = None
         return ends
+
+    def _not_behind(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
+        """`ends`, or the start where only an open transaction keeps readers before it. A log that
+        itself ends before what has landed is a LandingFailure.
+        """
+        behind = [partition for partition, end in ends.items() if end < starts.get(partition, 0)]
+        if behind:
+            found = list_offsets(self._cluster, dict.fromkeys(behind, LATEST))
+            check_ends(starts, {partition: told.offset for partition, told in found.items()})
+        return {partition: max(end, starts.get(partition, 0)) for partition, end in ends.items()}
 
     def _is_gone_for_good(self) -> bool:
         """False for as long as a missing topic may be one that a starting broker does not know."""

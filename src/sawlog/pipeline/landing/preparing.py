@@ -93,10 +93,10 @@ def resolve_starts(
     start = config.start
     if isinstance(start, AtOffset):
         return dict.fromkeys(partitions, start.offset)
-    ends = list_offsets(
-        cluster, dict.fromkeys(partitions, LATEST), read_committed=config.read_committed
+    ends, found = (
+        list_offsets(cluster, dict.fromkeys(partitions, at), read_committed=config.read_committed)
+        for at in (LATEST, start.timestamp_ms)
     )
-    found = list_offsets(cluster, dict.fromkeys(partitions, start.timestamp_ms))
     return {
         partition: ends[partition].offset if told.offset < 0 else told.offset
         for partition, told in sorted(found.items())

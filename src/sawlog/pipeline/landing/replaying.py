@@ -153,7 +153,9 @@ def create_replayed(cluster: Cluster, config: LandedTable, starts: Offsets) -> N
         return
     topic = cluster.topic(config.topic)
     partitions = [partition_of(config.topic, index) for index in topic.partitions]
-    ends = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
+    ends = list_offsets(
+        cluster, dict.fromkeys(partitions, LATEST), read_committed=config.read_committed
+    )
     create_at(config, topic, {tp: starts.get(tp, ends[tp].offset) for tp in partitions})
 
 

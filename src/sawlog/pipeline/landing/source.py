@@ -85,8 +85,7 @@ class LandingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             planner = self._planning()
             if self._last is None:
                 return write_offsets(planner.next_batch(starts))
-            ends = {tp: max(end, starts.get(tp, 0)) for tp, end in self._last.items()}
-            return write_offsets(planner.bounded(starts, ends))
+            return write_offsets(planner.bounded(starts, self._last))
 
     def partitions(
         self, start: Mapping[str, Any], end: Mapping[str, Any]

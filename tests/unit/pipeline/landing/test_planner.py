@@ -1,0 +1,96 @@
+"""Where a batch ends, by what brokers tell of a log: also of one that is shorter than it was, and
+of one with a transaction that is still open.
+"""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sawlog.client.consumer import AtTime
+from sawlog.client.leaders import partition_of
+from sawlog.client.offsets import LATEST, FoundOffset
+from sawlog.core.ids import NO_TOPIC_ID, TopicPartition
+from sawlog.pipeline.formats.outcome import Format
+from sawlog.pipeline.landing import planner, preparing
+from sawlog.pipeline.landing.config import CommitBounds, LandedTable
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.planner import Planner
+from sawlog.pipeline.landing.source import LandingReader
+from sawlog.pipeline.landing.task import Job
+from sawlog.pipeline.source.positions import read_position, write_offsets
+
+PARTITION = partition_of("t", 0)
+EVERY_TIME = CommitBounds(every_s=0.0)
+
+
+class Log:
+    """One partition: its end, and how far those may read who wait for transactions."""
+
+    def __init__(self, end: int, stable: int | None = None) -> None:
+        self.end = end
+        self.stable = end if stable is None else stable
+
+    def list_offsets(
+        self, _: object, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, FoundOffset]:
+        offset = self.stable if read_committed else self.end
+        return dict.fromkeys(wanted, FoundOffset(offset, -1, 0))
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    made = Log(400)
+    for module in (planner, preparing):
+        monkeypatch.setattr(module, "list_offsets", made.list_offsets)
+    monkeypatch.setattr(planner, "record_bytes", lambda *_, **__: {})
+    return made
+
+
+def planning(bounds: CommitBounds = EVERY_TIME) -> Planner:
+    cluster: Any = SimpleNamespace(retry=lambda _: [PARTITION])
+    return Planner(cluster, "t", NO_TOPIC_ID, bounds, read_committed=True, sleep_s=lambda _: None)
+
+
+def once(start: int) -> int:
+    """Where the first batch of a run with `--once` ends."""
+    job = Job("", "t", NO_TOPIC_ID, "g", "", "", Format("raw"), None, (), True, EVERY_TIME)
+    reader = LandingReader(job, {PARTITION: start}, 1)
+    reader._planner = planning()
+    reader.prepareForTriggerAvailableNow()
+    limit = reader.getDefaultReadLimit()
+    told = reader.latestOffset(write_offsets({PARTITION: start}), limit)
+    return read_position(told).offsets[PARTITION]
+
+
+def test_a_log_that_ends_before_what_has_landed_is_noticed_while_nothing_waits(log: Log) -> None:
+    with pytest.raises(LandingFailure, match=r"ends at offset 400, .* up to 500") as met:
+        planning().next_batch({PARTITION: 500})
+    assert met.value.kind is Kind.LOST
+
+
+def test_a_run_to_the_end_notices_it_too(log: Log) -> None:
+    with pytest.raises(LandingFailure, match=r"ends at offset 400, .* up to 500"):
+        once(500)
+    assert once(300) == 400
+
+
+def test_an_open_transaction_below_where_a_table_is_is_no_loss(log: Log) -> None:
+    """The table began by the end of the log, or landed without waiting for transactions."""
+    log.end, log.stable = 500, 450
+    at = {PARTITION: 480}
+    assert planning().next_batch(at) == at
+    assert once(480) == 480
+    log.stable = 500
+    assert planning().next_batch(at) == {PARTITION: 500}
+
+
+@pytest.mark.parametrize("time_ms", [LATEST, 1_700_000_000_000])
+def test_a_table_begins_where_those_may_read_who_wait_for_transactions(
+    log: Log, time_ms: int
+) -> None:
+    log.stable = 350
+    config = LandedTable("t", "/t", "t", "g", start=AtTime(time_ms))
+    cluster: Any = None
+    assert preparing.resolve_starts(cluster, config, [PARTITION]) == {PARTITION: 350}
