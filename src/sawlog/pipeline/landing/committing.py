@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.dead_letters import check_stands, commit_dead, withdraw
+from sawlog.pipeline.landing.failures import wrapped
 from sawlog.pipeline.landing.fitting import fit
 from sawlog.pipeline.landing.lives import Commits
 from sawlog.pipeline.landing.preparing import Ready
@@ -166,7 +167,8 @@ def land_again(
     told = [ranges_out(report.ranges) for report in reports]
 
     def work(ranges: Sequence[Sequence[object]]) -> str:
-        return land(job, text, ranges_in(ranges)).to_json()
+        with wrapped():
+            return land(job, text, ranges_in(ranges)).to_json()
 
     found = spark.sparkContext.parallelize(told, len(told)).map(work).collect()
     return [read_report(text) for text in found]

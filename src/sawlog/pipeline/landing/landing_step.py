@@ -4,6 +4,7 @@ import json
 import shutil
 import tempfile
 import threading
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from sawlog.client.cluster import Cluster, NoSuchTopic
@@ -13,7 +14,7 @@ from sawlog.pipeline.landing.config import LandedTable, Pipeline
 from sawlog.pipeline.landing.events import Events
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.landing.lives import Life
-from sawlog.pipeline.landing.preparing import prepare
+from sawlog.pipeline.landing.preparing import Ready, prepare
 from sawlog.pipeline.landing.session import in_own_pool
 from sawlog.pipeline.landing.source import NAME
 from sawlog.pipeline.landing.task import make_job
@@ -23,6 +24,7 @@ from sawlog.pipeline.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _PREPARE_TIMEOUT_MS = 10_000
 
@@ -61,15 +63,31 @@ class LandingStep:
                 kind = Kind.TOPIC_GONE if had_table else Kind.NO_TOPIC
                 raise LandingFailure(kind, error.message) from error
         self._moved(ready.starts)
+        with ExitStack() as ends:
+            query, committer = self._start(ready, ends, once=once)
+            return Life(query, committer, ends.pop_all().close)
+
+    def _start(
+        self, ready: Ready, ends: ExitStack, *, once: bool
+    ) -> tuple["StreamingQuery", Committer]:
+        """What goes with its life is left to `ends`, the checkpoint too: the table knows what it
+        knew.
+        """
+        config = self._config
         job = make_job(self._pipeline, config, ready.topic_id)
-        publishing = Cluster(
-            self._pipeline.brokers, client_id=config.group, timeout_ms=PUBLISH_TIMEOUT_MS,
-            request_timeout_ms=PUBLISH_TIMEOUT_MS,
-        )  # fmt: skip
+        checkpoint = tempfile.mkdtemp(prefix="sawlog-landing-")
+        ends.callback(shutil.rmtree, checkpoint, ignore_errors=True)
+        publishing = ends.enter_context(
+            Cluster(
+                self._pipeline.brokers,
+                client_id=config.group,
+                timeout_ms=PUBLISH_TIMEOUT_MS,
+                request_timeout_ms=PUBLISH_TIMEOUT_MS,
+            )
+        )
         committer = Committer(
             job, ready, landed=self._landed, publish=Publisher(publishing, config.group).publish
         )
-        checkpoint = tempfile.mkdtemp(prefix="sawlog-landing-")
         stream = (
             self._spark.readStream.format(NAME)
             .option("job", job.to_json())
@@ -83,14 +101,7 @@ class LandingStep:
             .foreachBatch(committer)
         )
         in_own_pool(self._spark, config.name)
-        query = (writer.trigger(availableNow=True) if once else writer).start()
-
-        def ended() -> None:
-            """The checkpoint goes with its life: the table knows what it knew."""
-            publishing.close()
-            shutil.rmtree(checkpoint, ignore_errors=True)
-
-        return Life(query, committer, ended)
+        return (writer.trigger(availableNow=True) if once else writer).start(), committer
 
     def begin_anew(self) -> None:
         """There is nothing to forget: every life begins by what the table tells."""

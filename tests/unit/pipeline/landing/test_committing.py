@@ -5,15 +5,18 @@ in neither, whoever of them is first at which table.
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from sawlog.client.errors import NoAnswer
 from sawlog.client.leaders import partition_of
 from sawlog.core.ids import NO_TOPIC_ID
 from sawlog.pipeline.formats.outcome import Format
 from sawlog.pipeline.formats.rows import DEAD, RECORD
-from sawlog.pipeline.landing.committing import Committer
+from sawlog.pipeline.landing import committing
+from sawlog.pipeline.landing.committing import Committer, land_again
 from sawlog.pipeline.landing.config import CommitBounds, LandedTable
 from sawlog.pipeline.landing.dead_letters import commit_dead, open_dead
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
@@ -41,10 +44,12 @@ class Driver:
             Table.create(config.path, RECORD, (), {PARTITION: 0}, "g")
         self.table, self.dead = Table.open(config.path), open_dead(config, DEAD)
         self.published: list[int] = []
-        job = Job("", "t", NO_TOPIC_ID, "g", config.path, config.dead_path, Format("raw"), None,
-                  (), True, CommitBounds())  # fmt: skip
+        self.job = Job(
+            "", "t", NO_TOPIC_ID, "g", config.path, config.dead_path, Format("raw"), None, (), True,
+            CommitBounds(),
+        )  # fmt: skip
         self._committer = Committer(
-            job,
+            self.job,
             Ready(self.table, self.dead, {PARTITION: 0}, NO_TOPIC_ID, 0),
             landed=lambda _: None,
             publish=lambda ends: self.published.extend(ends.values()),
@@ -168,3 +173,20 @@ def test_no_batch_lands_beside_dead_letters_that_another_driver_put_there(tmp_pa
     assert account(tmp_path) == ([], [7])
     assert Driver(tmp_path).lands(0, 10, bad=[5])
     assert account(tmp_path) == without(5)
+
+
+def test_a_broker_that_is_gone_when_ranges_are_parsed_again_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only text comes back from where that happens."""
+
+    def gone(*_: object) -> None:
+        raise NoAnswer("nobody is there")
+
+    monkeypatch.setattr(committing, "land", gone)
+    driver = Driver(tmp_path)
+    report = Report((OffsetRange(PARTITION, 0, 1),), 0, 0, 0, (), ())
+    spark: Any = OnlyHere()
+    with pytest.raises(LandingFailure, match="nobody is there") as caught:
+        land_again(spark, driver.job, RECORD, [report])
+    assert caught.value.kind is Kind.UNREACHABLE
