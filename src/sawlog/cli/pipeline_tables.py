@@ -292,7 +292,9 @@ def replay(
                 note(f"{config.name}: set back to {text or 'where it is'}")
             else:
                 config = replayed_into(config, into)
-                create_replayed(cluster, config, starts)
+                if not create_replayed(cluster, config, starts):
+                    note(f"{into}: is there already, and goes on where it is; --from counts only"
+                         " for a new table")  # fmt: skip
     except BadStart as error:
         raise click.UsageError(f"--from: {error}") from None
     except (LandingFailure, TableError) as error:

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from sawlog.cli import pipeline_tables
 from sawlog.cli.commands import run
 from support.broker import running_sawlog
-from support.landing import create_topic
+from support.landing import create_topic, send
 from support.tables import new_table
 
 
@@ -20,3 +21,19 @@ def test_a_replay_of_a_table_without_its_dead_letters_is_refused_in_a_line(
         new_table(tmp_path / "lake" / "t")
         assert run(["pipeline", "replay", "t", "--from", "0", "-f", str(file)]) == 1
     assert "there is no table in" in capsys.readouterr().err
+
+
+def test_a_replay_into_a_table_that_is_there_says_that_it_goes_on_where_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline_tables, "land", lambda *_, **__: 0)
+    with running_sawlog(tmp_path / "broker") as server:
+        create_topic(server.bootstrap, "a", 1)
+        send(server.bootstrap, "a", [b"x"] * 9)
+        file = tmp_path / "p.yaml"
+        file.write_text(f"brokers: {server.bootstrap}\nlake: lake\ntables:\n  t: {{topic: a}}\n")
+        command = ["pipeline", "replay", "t", "--into", "new", "-f", str(file), "--from"]
+        assert run([*command, "7"]) == 0
+        assert "is there already" not in capsys.readouterr().err
+        assert run([*command, "3"]) == 0
+        assert "new: is there already, and goes on where it is" in capsys.readouterr().err

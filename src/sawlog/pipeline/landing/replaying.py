@@ -144,19 +144,20 @@ def replayed_into(config: LandedTable, name: str) -> LandedTable:
     return replace(config, name=name, path=path, group=f"{config.group}-{name}")
 
 
-def create_replayed(cluster: Cluster, config: LandedTable, starts: Offsets) -> None:
-    """A new table that begins at these offsets, and at the end where none was asked for. One that
-    is there goes on: a replay that died is finished by running it again.
+def create_replayed(cluster: Cluster, config: LandedTable, starts: Offsets) -> bool:
+    """A new table that begins at these offsets, and at the end where none was asked for. False for
+    one that is there, which goes on: a replay that died is finished by running it again.
     """
     if Table.exists(config.path):
         refuse_others(Table.open(config.path), config)
-        return
+        return False
     topic = cluster.topic(config.topic)
     partitions = [partition_of(config.topic, index) for index in topic.partitions]
     ends = list_offsets(
         cluster, dict.fromkeys(partitions, LATEST), read_committed=config.read_committed
     )
     create_at(config, topic, {tp: starts.get(tp, ends[tp].offset) for tp in partitions})
+    return True
 
 
 def _refused(text: str) -> LandingFailure:
