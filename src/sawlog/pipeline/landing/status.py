@@ -13,7 +13,7 @@ from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.config import LandedTable, QueryTable
 from sawlog.pipeline.landing.failures import classify
 from sawlog.pipeline.tables.status import status
-from sawlog.pipeline.tables.table import Table
+from sawlog.pipeline.tables.table import ADDING, Table
 
 _RECENT_MS = 5 * 60 * 1_000
 _MOST_VERSIONS = 200
@@ -98,7 +98,8 @@ class TopicEnds:
 
 def recent_rate(table: Table) -> float | None:
     """Rows a second between the first and the last of the newest versions that brought rows; None
-    where there are not two of them within a few minutes. New columns and merged files bring none.
+    where there are not two of them within a few minutes. New columns bring none, nor do merged
+    files and those that were written again without some rows.
     """
     newest = table.state.committed_ms
     if newest is None:
@@ -109,7 +110,8 @@ def recent_rate(table: Table) -> float | None:
         told = next((action["commitInfo"] for action in actions if "commitInfo" in action), None)
         if told is None or newest - told["timestamp"] > _RECENT_MS:
             break
-        if count := sum(_count(action) for action in actions):
+        count = sum(_count(action) for action in actions)
+        if count and told.get("operation") == ADDING:
             commits.append((told["timestamp"], count))
     if len(commits) < 2 or commits[0][0] <= commits[-1][0]:
         return None

@@ -34,6 +34,7 @@ from sawlog.pipeline.tables.partitioning import PartitionBy, parse, with_partiti
 from sawlog.pipeline.tables.storage import LOG, Storage
 from sawlog.pipeline.tables.widening import widened
 
+ADDING = "WRITE"  # Delta's name for a version whose files bring new rows
 CHECKPOINT_EVERY = 50
 ATTEMPTS = 1000  # each one that fails means that somebody else succeeded
 PARTITION_BY = "sawlog.partitionBy"
@@ -191,7 +192,7 @@ class Table:
                 *add_actions(state, files, schema, now),
             ]
 
-        return self.change("WRITE", plan, info)
+        return self.change(ADDING, plan, info)
 
     def widen(self, schema: pa.Schema) -> Committed | Already:
         """Adds the columns that are new. Raises CannotWiden."""

@@ -7,8 +7,9 @@ import pytest
 
 from sawlog.pipeline.landing.status import recent_rate
 from sawlog.pipeline.tables import table as tables
+from sawlog.pipeline.tables.rewinding import rewind
 from sawlog.pipeline.tables.table import Table
-from support.tables import SCHEMA, land, new_table
+from support.tables import PIPELINE, SCHEMA, at, land, new_table
 
 
 class Clock:
@@ -58,3 +59,13 @@ def test_what_was_long_ago_does_not_count(tmp_path: Path, clock: Clock) -> None:
     clock.now_ms += 3_600_000
     land(table, 0, 700, 800)
     assert rate(tmp_path / "t") is None
+
+
+def test_rows_that_were_only_written_again_do_not_count(tmp_path: Path, clock: Clock) -> None:
+    """As a replay does with the rows that stay."""
+    table = new_table(tmp_path / "t")
+    for start in (0, 700):
+        land(table, 0, start, start + 700)
+        clock.now_ms += 2_000
+    rewind(table, PIPELINE, {at(0): 1_300})
+    assert rate(tmp_path / "t") == 350.0
