@@ -202,9 +202,12 @@ def _merged(done: "Compacted") -> str:
 
 def _places(what: str) -> "tuple[Pipeline, list[tuple[str, str]]]":
     from sawlog.pipeline.landing.config import LandedTable, Pipeline
+    from sawlog.pipeline.tables.table import Table
 
     if Path(what).is_dir():
         path = str(Path(what).resolve())
+        if not Table.exists(path):
+            raise click.UsageError(f"there is no table in {what}")
         return Pipeline(path, "", path, ()), [(what, path)]
     wanted = load(what)
     paths = [(table.name, table.path) for table in wanted.tables]

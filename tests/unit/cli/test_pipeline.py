@@ -185,6 +185,13 @@ def test_where_there_is_nothing_to_merge_spark_is_not_started(
     ]
 
 
+def test_a_directory_without_a_table_cannot_be_compacted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["pipeline", "compact", str(tmp_path)]) == 2
+    assert f"there is no table in {tmp_path}" in capsys.readouterr().err
+
+
 def test_a_batch_is_one_line() -> None:
     line = describe("access", BATCH, 4_000)
     assert line.endswith(
