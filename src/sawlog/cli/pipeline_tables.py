@@ -23,10 +23,10 @@ from sawlog.cli.pipeline_calls import (
     started,
     verbose_option,
 )
-from sawlog.cli.starts import TimePoint
+from sawlog.cli.starts import TIMES, NoTime, at_time
 from sawlog.cli.values import TEXT
 from sawlog.client.cluster import Cluster
-from sawlog.client.consumer import AtOffset, AtTime
+from sawlog.client.consumer import AtOffset
 
 if TYPE_CHECKING:
     from sawlog.pipeline.landing.config import LandedTable, Pipeline
@@ -217,7 +217,7 @@ def _places(what: str) -> "tuple[Pipeline, list[tuple[str, str]]]":
 
 
 class ReplayFrom(click.ParamType["From"]):
-    """`17`, `0:17,1:20`, `2025-01-31T12:00`, `15m` (ago), `1738324800000`."""
+    """`17`, `0:17,1:20`, `2025-01-31T12:00`, `15m` (ago)."""
 
     name = "from"
 
@@ -235,11 +235,12 @@ class ReplayFrom(click.ParamType["From"]):
                 self.fail(f"{value!r} names a partition twice", param, ctx)
             return offsets
         try:
-            found: AtTime = TimePoint().convert(value, param, ctx)
-        except click.BadParameter as error:
-            self.fail(f"{error.message}, an offset (17), one for each partition (0:17,1:20)",
-                      param, ctx)  # fmt: skip
-        return found
+            return at_time(value)
+        except NoTime:
+            self.fail(f"{value[:40]!r} is none of: {TIMES}, an offset (17), one for each partition"
+                      " (0:17,1:20)", param, ctx)  # fmt: skip
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 @click.command()

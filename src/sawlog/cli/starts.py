@@ -16,7 +16,7 @@ _AGO_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LAST_OFFSET = 2**63 - 1
 _FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_AGO = 15  # digits
-_TIMES = "a time (2025-01-31T12:00:00Z, UTC where no zone is given), a time ago (30s, 15m, 2h, 1d)"
+TIMES = "a time (2025-01-31T12:00:00Z, UTC where no zone is given), a time ago (30s, 15m, 2h, 1d)"
 _EPOCH = "milliseconds since 1970 (1738324800000)"
 _NUMBER = re.compile(r"-?[0-9]+")
 _AGO = re.compile(r"([0-9]+)([smhd])(?: +ago)?")
@@ -46,11 +46,11 @@ class StartPoint(click.ParamType[Start | FromEnd]):
         if _NUMBER.fullmatch(value):
             return self._number(value, param, ctx)
         try:
-            return _at_time(value)
-        except _NoTime:
+            return at_time(value)
+        except NoTime:
             self.fail(
                 f"{value!r} is none of: beginning, end, an offset (17), records before the end"
-                f" (-5), {_TIMES}",
+                f" (-5), {TIMES}",
                 param,
                 ctx,
             )
@@ -77,9 +77,9 @@ class TimePoint(click.ParamType[AtTime]):
         if not isinstance(value, str):
             return value  # type: ignore[no-any-return]  # converted already
         try:
-            return _at_epoch(value) if _NUMBER.fullmatch(value) else _at_time(value)
-        except _NoTime:
-            self.fail(f"{value[:40]!r} is none of: {_TIMES}, {_EPOCH}", param, ctx)
+            return _at_epoch(value) if _NUMBER.fullmatch(value) else at_time(value)
+        except NoTime:
+            self.fail(f"{value[:40]!r} is none of: {TIMES}, {_EPOCH}", param, ctx)
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
@@ -93,14 +93,14 @@ def show_time(timestamp_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class _NoTime(ValueError):
+class NoTime(ValueError):
     """A text that does not look like a time."""
 
 
 def _at_epoch(text: str) -> AtTime:
     """ValueError where the number is none that a record could have, or more likely no such time."""
     if text.startswith("-"):
-        raise _NoTime
+        raise NoTime
     digits = text.lstrip("0")
     if len(digits) < _FEWEST_EPOCH_DIGITS:
         raise ValueError(f"{text[:40]!r} has too few digits for {_EPOCH}")
@@ -109,14 +109,14 @@ def _at_epoch(text: str) -> AtTime:
     return AtTime(int(digits))
 
 
-def _at_time(text: str) -> AtTime:
+def at_time(text: str) -> AtTime:
     """ValueError says why no record could have that time."""
     try:
         moment = _moment(text)
     except OverflowError:
         raise ValueError(f"{text!r} is no time that a record could have") from None
     if moment is None:
-        raise _NoTime
+        raise NoTime
     if moment < _FIRST_MOMENT:
         raise ValueError(f"{text!r} lies before 1970, where time begins here")
     return AtTime(int(moment.timestamp() * 1_000))

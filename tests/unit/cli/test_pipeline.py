@@ -129,6 +129,10 @@ def test_a_replay_begins_at_offsets_or_a_time() -> None:
     assert kind.convert("1970-01-01T00:00:01Z", None, None) == AtTime(1_000)
     with pytest.raises(BadParameter, match=r"a time ago .*, an offset .*, one for each partition"):
         kind.convert("0:17,2", None, None)
+    assert kind.convert("1738324800000", None, None) == AtOffset(1_738_324_800_000)
+    with pytest.raises(BadParameter) as caught:
+        kind.convert("soon", None, None)
+    assert "milliseconds" not in caught.value.message
     with pytest.raises(BadParameter, match="'0:17,0:20' names a partition twice"):
         kind.convert("0:17,0:20", None, None)
 
