@@ -1,6 +1,7 @@
 """`sawlog log verify`'s work: every batch of every segment, and the files beside them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -39,11 +40,14 @@ class Meter(Protocol):
 
 
 def verify(found: Found, *, open_batches: bool, meter: Meter) -> Findings:
-    """`open_batches`: their records are decompressed and read too."""
+    """`open_batches`: their records are decompressed and read too. What vanishes meanwhile is
+    passed over: a broker that runs deletes what is too old, and topics.
+    """
     findings = Findings()
     for error in found.unreadable:
-        findings.damages.append(_unreadable(error, Path(error.filename), None))
-    promises = {directory: read_promises(directory) for directory in found.partitions}
+        if not isinstance(error, FileNotFoundError):
+            findings.damages.append(_unreadable(error, Path(error.filename), None))
+    promises = _promises(found.partitions)
     ends: dict[Path, int] = {}  # next offset by partition directory
     for segment in found.segments:
         directory = segment.log.parent
@@ -53,14 +57,24 @@ def verify(found: Found, *, open_batches: bool, meter: Meter) -> Findings:
         try:
             ends[directory] = _verify_segment(segment, findings, open_batches, meter)
         except FileNotFoundError:
-            continue  # a broker that runs meanwhile may delete what is too old
+            continue
         except OSError as error:
             findings.damages.append(_unreadable(error, segment.log, segment.base_offset))
     for directory, promise in promises.items():
+        if not directory.exists():
+            continue
         findings.damages += missing_logs(directory, promise.orphans)
         findings.damages += _check_end(directory, ends.get(directory), promise)
         findings.damages += _check_snapshots(directory)
     return findings
+
+
+def _promises(directories: Iterable[Path]) -> dict[Path, Promises]:
+    found: dict[Path, Promises] = {}
+    for directory in directories:
+        with suppress(FileNotFoundError):
+            found[directory] = read_promises(directory)
+    return found
 
 
 def _unreadable(error: OSError, path: Path, offset: int | None) -> Damage:
@@ -196,7 +210,13 @@ def _check_time_index(segment: Segment, end_offset: int) -> Iterator[Damage]:
 
 def _check_snapshots(directory: Path) -> Iterator[Damage]:
     for path in sorted(directory.glob("*.snapshot")):
-        data = path.read_bytes()
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            yield _unreadable(error, path, None)
+            continue
         stated = int.from_bytes(data[2:_SNAPSHOT_CRC_START], "big")
         if len(data) < _SNAPSHOT_CRC_START or crc32c(data[_SNAPSHOT_CRC_START:]) != stated:
             yield Damage(path, 0, None, "a producer snapshot that does not match its CRC")

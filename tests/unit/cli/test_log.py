@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 from crc32c import crc32c
 
 from sawlog.cli.commands import run
+from sawlog.cli.segments import find_segments
+from sawlog.cli.verify import verify as verify_files
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.records import Record, build_batch
 
@@ -249,6 +252,44 @@ def test_a_directory_that_cannot_be_read_is_no_all_clear(
         partition.chmod(0o700)
     assert (code, len(found["damages"])) == (1, 1)
     assert "Permission denied" in found["damages"][0]["damage"]
+
+
+def test_a_snapshot_that_vanishes_meanwhile_is_passed_over(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(partition, batch(0))
+    (partition / "00000000000000000003.snapshot").symlink_to(partition / "nothing")
+    code, found = verify(partition, capsys)
+    assert (code, found["damages"]) == (0, [])
+
+
+class Deleting:
+    """A broker that deletes a topic while another one's records are read."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def advance(self, _: int) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_a_partition_that_vanishes_meanwhile_is_passed_over(
+    partition: Path, is_early: bool
+) -> None:
+    write(partition, batch(0))
+    gone = partition.parent / "other-0"
+    gone.mkdir()
+    write(gone, batch(0))
+    (partition.parent / "recovery-point-offset-checkpoint").write_text(
+        "0\n2\nlogs 0 3\nother 0 3\n"
+    )
+    found = find_segments(partition.parent)
+    deleting = Deleting(gone)
+    if is_early:
+        deleting.advance(0)
+    findings = verify_files(found, open_batches=True, meter=deleting)
+    assert (findings.records, findings.damages) == (3, [])
 
 
 def test_damage_is_one_line_each_for_people(
