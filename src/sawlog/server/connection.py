@@ -230,6 +230,8 @@ class Connection:
         exchanges = self._exchanges
         if self._sender.is_busy or len(exchanges) >= self._max_exchanges:
             return False
+        if len(exchanges) < 2:  # nothing waits for another
+            return True
         waiting = sum(memory_bytes(exchange.outgoing or ()) for exchange in exchanges)
         return waiting < self._resources.limits.waiting_bytes
 
