@@ -9,11 +9,18 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support.broker import SawlogServer, running_sawlog
 from support.kafka import KafkaServer, running_kafka
 
 Server = SawlogServer | KafkaServer
+
+# A machine that is busy with other things proves nothing against a test.
+settings.register_profile(
+    "patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
