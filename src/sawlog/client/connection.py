@@ -1,7 +1,8 @@
 """One connection to one broker: versions agreed on, requests sent, answers in the order sent.
 
 Several requests may be under way; waiting for one reads the answers before it too. Blocking, for
-one thread. After any error of the connection itself it is closed and says so.
+one thread. After any error of the connection itself it is closed and says so; likewise where it was
+interrupted in the middle of a frame.
 """
 
 import socket
@@ -80,15 +81,15 @@ class Connection:
         self._correlation_id = 0
         self._under_way: deque[Pending[Message]] = deque()
         self._closed_because: str | None = None
+        self._offered: dict[int, tuple[int, int]] = {}
         try:
             self._socket = socket.create_connection(address, timeout=connect_timeout_ms / 1_000)
         except OSError as error:
             raise NoBrokerReachable(f"cannot connect to {address}: {_reason(error)}") from error
         except UnicodeError as error:  # no host name has such labels
             raise NoBrokerReachable(f"cannot connect to {address}: not a host name") from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._offered: dict[int, tuple[int, int]] = {}
         try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._agree_on_versions(min(connect_timeout_ms, request_timeout_ms))
         except BaseException:
             self.close()
@@ -142,14 +143,13 @@ class Connection:
         """Sends it and returns at once; `wait` gets the answer."""
         api = _api_of(request)
         version = self.version(api, highest_version)
-        pending = self._write(request, response_class, api, version, timeout_ms)
-        self._under_way.append(pending)  # type: ignore[arg-type]  # read back by its own class
-        return pending
+        return self._write(request, response_class, api, version, timeout_ms)
 
     def send_unanswered(self, request: Message, *, highest_version: int | None = None) -> None:
         """For Produce with acks=0, to which nothing comes back."""
         api = _api_of(request)
-        self._write(request, Message, api, self.version(api, highest_version), None)
+        version = self.version(api, highest_version)
+        self._write(request, Message, api, version, None, is_answered=False)
 
     def wait(self, pending: Pending[Answer]) -> Answer:
         while pending.answer is None:
@@ -185,9 +185,7 @@ class Connection:
         )
         version = valid_versions(api)[1]
         while True:
-            pending = self._write(request, ApiVersionsResponse, api, version, timeout_ms)
-            self._under_way.append(pending)  # type: ignore[arg-type]
-            answer = self.wait(pending)
+            answer = self.wait(self._write(request, ApiVersionsResponse, api, version, timeout_ms))
             if answer.error_code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
                 break
             # Answered in version 0 with the list, or without it by brokers before 2.4 (KIP-511).
@@ -208,6 +206,8 @@ class Connection:
         api: ApiKey,
         version: int,
         timeout_ms: float | None,
+        *,
+        is_answered: bool = True,
     ) -> Pending[Answer]:
         self._check_open()
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
@@ -218,12 +218,18 @@ class Connection:
         )
         body = encoder(type(request), version)(request)
         length = (len(header) + len(body)).to_bytes(_LENGTH_BYTES, "big")
+        pending = Pending(api, version, self._correlation_id, response_class, deadline)
         try:
             self._socket.settimeout(max(deadline.remaining_ms, 1) / 1_000)
             self._socket.sendall(b"".join((length, header, body)))
+            if is_answered:
+                self._under_way.append(pending)  # type: ignore[arg-type]  # read by its own class
         except OSError as error:
             raise self._fail(f"sending {api.name}", error, deadline) from error
-        return Pending(api, version, self._correlation_id, response_class, deadline)
+        except BaseException:
+            self.close(f"sending {api.name} was interrupted")
+            raise
+        return pending
 
     def _read_next(self, deadline: Deadline) -> None:
         """Reads one answer: the one to the oldest request under way."""
@@ -231,18 +237,19 @@ class Connection:
         oldest = self._under_way[0]
         what = f"waiting for the answer to {oldest.api.name}"
         try:
-            frame = self._receive(deadline)
+            oldest.answer = self._decode(self._receive(deadline), oldest)
+            self._under_way.popleft()
         except OSError as error:
             raise self._fail(what, error, deadline) from error
-        self._under_way.popleft()
-        try:
-            oldest.answer = self._decode(frame, oldest)
         except MalformedFrame as error:
             self.close("its answers are not understood")
             raise UnexpectedAnswer(
                 f"{self.address} answered {oldest.api.name} v{oldest.version} with something"
                 f" else: {error}"
             ) from error
+        except BaseException:
+            self.close(f"{what} was interrupted")
+            raise
 
     def _read_arrived(self) -> None:
         """Reads the answers that are here already; waits for none that has not begun."""

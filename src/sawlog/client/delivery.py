@@ -31,11 +31,22 @@ class DeliveryFailed(Exception):
         self.first_number = first_number
 
 
+class Stamp(NamedTuple):
+    """What goes into a batch's header."""
+
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+
+
+UNNUMBERED = Stamp(-1, -1, -1)
+
+
 class ProducedBatch:
     """Records of one partition that travel and fare together.
 
-    Open until `encoded`; done once it has an outcome, which it gets exactly once. `number` is
-    that of its first record among all that were sent, from 1 on.
+    Open until it is full or has a `stamp`; done once it has an outcome, which it gets exactly once.
+    `number` is that of its first record among all that were sent, from 1 on.
     """
 
     __slots__ = (
@@ -49,12 +60,12 @@ class ProducedBatch:
         "error",
         "is_done",
         "is_full",
-        "is_numbered",
         "lost_count",
         "number",
         "opened_ms",
         "partition",
         "retry_at_ms",
+        "stamp",
     )
 
     def __init__(
@@ -66,9 +77,9 @@ class ProducedBatch:
         self.deadline = deadline
         self.builder = BatchBuilder()
         self.callbacks: list[Callable[[], None]] = []
+        self.stamp: Stamp | None = None
         self.encoded: bytearray | None = None
         self.is_full = False
-        self.is_numbered = False
         self.is_done = False
         self.lost_count = 0
         self.base_offset = NO_OFFSET
@@ -78,13 +89,17 @@ class ProducedBatch:
         self._backoff = Backoff()
 
     def succeed(self, base_offset: int, append_time_ms: int) -> None:
+        self._check_not_done()
         self.base_offset = base_offset
         self.append_time_ms = append_time_ms
-        self._end()
+        self.is_full = self.is_done = True
+        self.encoded = None
 
     def fail(self, error: Exception) -> None:
+        self._check_not_done()
         self.error = error
-        self._end()
+        self.is_full = self.is_done = True
+        self.encoded = None
 
     def wait_before_retry(self, now_ms: float) -> bool:
         """Puts the batch off for a while; False where its time would be up by then."""
@@ -92,11 +107,9 @@ class ProducedBatch:
         self.retry_at_ms = now_ms + wait_ms
         return wait_ms < self.deadline.remaining_ms
 
-    def _end(self) -> None:
+    def _check_not_done(self) -> None:
         if self.is_done:
             raise RuntimeError(f"a batch of {self.partition} has two outcomes")
-        self.is_done = True
-        self.encoded = None
 
 
 class Keeper(Protocol):

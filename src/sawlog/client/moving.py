@@ -161,10 +161,10 @@ class Mover:
         """Waits for the network with the lock released."""
         descriptors, wait_ms = self._sender.awaited(flushing=flushing)
         wait_ms = min(wait_ms, longest_ms)
-        self._is_watched = True
-        self._watched = frozenset(descriptors)
-        self._watched_until_ms = now_ms() + wait_ms
         try:
+            self._is_watched = True
+            self._watched = frozenset(descriptors)
+            self._watched_until_ms = now_ms() + wait_ms
             self._release_and(lambda: self._watch_bell.wait(wait_ms, descriptors))
         finally:
             self._is_watched = False
@@ -178,8 +178,8 @@ class Mover:
             self._watch_bell.ring()
 
     def _release_and(self, act: Callable[[], None]) -> None:
-        self.lock.release()
         try:
+            self.lock.release()
             act()
         finally:
             self.lock.acquire()

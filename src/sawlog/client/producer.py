@@ -19,6 +19,7 @@ from sawlog.client.retries import Deadline
 from sawlog.client.sender import Sender, now_ms
 from sawlog.client.sequences import Sequences
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
+from sawlog.protocol.batches import HEADER_SIZE
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.records import Headers
 
@@ -148,6 +149,8 @@ class Producer:
             delivery = Delivery(batch, builder.count, self)
             size_before = builder.size
             builder.append(timestamp_ms, key, value, headers)
+            if size_before == HEADER_SIZE:
+                self._opened(batch)
             self._sent_count += 1
             self._buffered_bytes += builder.size - size_before
             if builder.size >= self._batch_bytes:
@@ -216,6 +219,9 @@ class Producer:
     # Under the lock, all that follows
 
     def _batch_ended(self, batch: ProducedBatch) -> None:
+        if batch.callbacks:
+            self._mover.call_later(batch.callbacks)
+            batch.callbacks = []
         self._buffered_bytes -= batch.builder.size
         if batch.error is None:
             self.delivered_count += batch.builder.count
@@ -223,9 +229,6 @@ class Producer:
             self._failed_count += batch.builder.count
             if self._first_failed is None or batch.number < self._first_failed[0]:
                 self._first_failed = (batch.number, batch.error)
-        if batch.callbacks:
-            self._mover.call_later(batch.callbacks)
-            batch.callbacks = []
 
     def _has_room(self) -> bool:
         return self._buffered_bytes <= self._buffer_bytes
@@ -262,13 +265,15 @@ class Producer:
             if batch.builder.size + size <= self._batch_bytes:
                 return batch
             self._close_batch(batch)
-        now = now_ms()
-        batch = ProducedBatch(where, self._sent_count + 1, now, Deadline(self._delivery_timeout_ms))
-        self._buffered_bytes += batch.builder.size
-        self._next_round_ms = min(self._next_round_ms, now + self._linger_ms)
+        deadline = Deadline(self._delivery_timeout_ms)
+        return ProducedBatch(where, self._sent_count + 1, now_ms(), deadline)
+
+    def _opened(self, batch: ProducedBatch) -> None:
+        """It has its first record: none goes out, or is waited for, without any."""
+        self._next_round_ms = min(self._next_round_ms, batch.opened_ms + self._linger_ms)
         self._sender.add(batch)
+        self._buffered_bytes += HEADER_SIZE
         self._mover.wake()
-        return batch
 
     def _close_batch(self, batch: ProducedBatch) -> None:
         batch.is_full = True

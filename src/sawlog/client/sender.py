@@ -1,7 +1,8 @@
 """Batches to their leaders and outcomes back, for a producer.
 
-At most one batch of a partition is under way, so order holds through retries; a failed one is put
-back in front of its partition's queue and tried again until its time is up.
+A batch stands in its partition's queue until it has its outcome. Only the first one is ever under
+way, so order holds through retries. What is interrupted anywhere (by Ctrl-C, say) is done again or
+to its end by the next round: a second request with the same numbers does no harm.
 """
 
 import time
@@ -11,10 +12,10 @@ from typing import NamedTuple
 
 from sawlog.client.cluster import Cluster
 from sawlog.client.connection import Connection, Pending
-from sawlog.client.delivery import NO_OFFSET, ProducedBatch
+from sawlog.client.delivery import NO_OFFSET, UNNUMBERED, ProducedBatch
 from sawlog.client.errors import ClientError, ConnectionLost, refusal
 from sawlog.client.retries import Deadline, is_worth_another_try
-from sawlog.client.sequences import UNNUMBERED, Sequences
+from sawlog.client.sequences import Sequences
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NodeId, TopicPartition
 from sawlog.protocol.compression import Codec
@@ -65,24 +66,28 @@ class Sender:
         self._max_request_bytes = max_request_bytes
         self._sequences = sequences
         self._ended = ended
-        self._waiting: dict[TopicPartition, deque[ProducedBatch]] = {}
+        self._queues: dict[TopicPartition, deque[ProducedBatch]] = {}  # none is empty
         self._requests: list[_UnderWay] = []
         self._muted: set[TopicPartition] = set()  # with a batch under way
 
     @property
     def is_idle(self) -> bool:
-        return not self._waiting and not self._requests
+        return not self._queues
 
     def open_batch(self, partition: TopicPartition) -> ProducedBatch | None:
         """The one that takes the partition's next records, if it has one."""
-        waiting = self._waiting.get(partition)
-        if not waiting or waiting[-1].is_full or waiting[-1].encoded is not None:
+        queue = self._queues.get(partition)
+        if queue is None or queue[-1].is_full or queue[-1].stamp is not None:
             return None
-        return waiting[-1]
+        return queue[-1]
 
     def add(self, batch: ProducedBatch) -> None:
         """Behind the partition's others; records may still be appended to it."""
-        self._waiting.setdefault(batch.partition, deque()).append(batch)
+        queue = self._queues.get(batch.partition)
+        if queue is None:
+            self._queues[batch.partition] = deque((batch,))
+        else:
+            queue.append(batch)
 
     def round(self, *, flushing: bool = False) -> None:
         """Takes in what was answered and sends what is ready; `flushing`: all that waits is."""
@@ -99,16 +104,12 @@ class Sender:
         now = now_ms()
         wake_ms = [now + _LONGEST_WAIT_MS]
         wake_ms += [now + request.pending.deadline.remaining_ms for request in self._requests]
-        wake_ms += [
-            self._ready_at_ms(batches[0], flushing)
-            for partition, batches in self._waiting.items()
-            if partition not in self._muted and (batches[0].encoded or self._can_number)
-        ]
+        wake_ms += [self._ready_at_ms(batch, flushing) for batch in self._sendable()]
         wait_ms = max(0.0, min(wake_ms) - now)
         return [connection.fileno() for connection in connections], wait_ms
 
     def _ready_at_ms(self, batch: ProducedBatch, flushing: bool) -> float:
-        if flushing or batch.is_full or batch.encoded is not None:
+        if flushing or batch.is_full or batch.stamp is not None:
             return batch.retry_at_ms
         return max(batch.retry_at_ms, batch.opened_ms + self._linger_ms)
 
@@ -123,15 +124,15 @@ class Sender:
                 answer = error
             if answer is None:
                 continue
-            self._requests.remove(request)
+            self._take_answer(request, answer)
             self._muted.difference_update(batch.partition for batch in request.batches.values())
-            if isinstance(answer, Exception):
-                for batch in reversed(request.batches.values()):
-                    self._put_back(batch, answer)
-            else:
-                self._take_answer(request, answer)
+            self._requests.remove(request)
 
-    def _take_answer(self, request: _UnderWay, answer: ProduceResponse) -> None:
+    def _take_answer(self, request: _UnderWay, answer: ProduceResponse | Exception) -> None:
+        if isinstance(answer, Exception):
+            for batch in request.batches.values():
+                self._put_off(batch, answer)
+            return
         outcomes = {
             (topic.name or topic.topic_id, entry.index): entry
             for topic in answer.responses
@@ -147,22 +148,20 @@ class Sender:
 
     def _take_outcome(self, batch: ProducedBatch, outcome: PartitionProduceResponse) -> None:
         if outcome.error_code == ErrorCode.NONE:
-            batch.succeed(outcome.base_offset, outcome.log_append_time_ms)
-            self._end(batch)
+            self._succeed(batch, outcome.base_offset, outcome.log_append_time_ms)
         elif outcome.error_code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             # Stored by an earlier try, too long ago for the broker to know where.
-            batch.succeed(NO_OFFSET, -1)
-            self._end(batch)
+            self._succeed(batch)
         else:
             reasons = [entry.batch_index_error_message for entry in outcome.record_errors]
             text = next((reason for reason in reasons if reason), outcome.error_message)
             what = f"{batch.partition} refused a batch of {len(batch.encoded or b'')} bytes"
-            self._put_back(batch, refusal(outcome.error_code, f"{what}: {text}" if text else what))
+            self._put_off(batch, refusal(outcome.error_code, f"{what}: {text}" if text else what))
 
     # Ends
 
-    def _put_back(self, batch: ProducedBatch, error: Exception) -> None:
-        """In front of its queue for another try, where that makes sense; else it has failed."""
+    def _put_off(self, batch: ProducedBatch, error: Exception) -> None:
+        """It stays where it is for another try, where that makes sense; else it has failed."""
         self._cluster.forget([batch.partition.topic])
         if isinstance(error, ConnectionLost):
             batch.lost_count += 1
@@ -177,29 +176,46 @@ class Sender:
         elif not batch.wait_before_retry(now_ms()):
             text = f"not delivered within {batch.deadline.timeout_ms:.0f} ms; at last: {error}"
             self._fail(batch, _reworded(error, text))
-        else:
-            self._waiting.setdefault(batch.partition, deque()).appendleft(batch)
+
+    def _succeed(
+        self, batch: ProducedBatch, base_offset: int = NO_OFFSET, append_time_ms: int = -1
+    ) -> None:
+        if not batch.is_done:
+            batch.succeed(base_offset, append_time_ms)
+        self._end(batch)
 
     def _fail(self, batch: ProducedBatch, error: Exception) -> None:
-        batch.fail(error)
+        if not batch.is_done:
+            batch.fail(error)
         self._end(batch)
 
     def _end(self, batch: ProducedBatch) -> None:
-        if batch.is_numbered and self._sequences is not None:
-            self._sequences.ended(was_delivered=batch.error is None)
+        """Takes one that is done out of its queue, the last of what its end brings."""
+        queue = self._queues.get(batch.partition)
+        if queue is None or queue[0] is not batch:
+            return  # the second answer to what was sent twice
+        if batch.stamp is not None and self._sequences is not None:
+            count, was_delivered = batch.builder.count, batch.error is None
+            self._sequences.ended(batch.partition, batch.stamp, count, was_delivered=was_delivered)
         self._ended(batch)
+        if len(queue) == 1:
+            del self._queues[batch.partition]
+        else:
+            queue.popleft()
 
     # Requests
 
     def _send_ready(self, flushing: bool) -> None:
         groups: dict[NodeId, list[ProducedBatch]] = {}
         for batch in self._ready(flushing):
-            self._pop(batch)
+            if batch.is_done:
+                self._end(batch)
+                continue
             try:
                 leader = self._cluster.leader(batch.partition, deadline=Deadline(_ONE_TRY_MS))
                 self._encode(batch)
             except (KafkaError, ClientError) as error:
-                self._put_back(batch, error)
+                self._put_off(batch, error)
             else:
                 groups.setdefault(leader, []).append(batch)
         for node, batches in sorted(groups.items()):
@@ -208,38 +224,24 @@ class Sender:
 
     def _ready(self, flushing: bool) -> list[ProducedBatch]:
         now = now_ms()
-        ready: list[ProducedBatch] = []
-        for partition, batches in self._waiting.items():
-            head = batches[0]
-            if partition in self._muted:
-                continue
-            is_due = now >= self._ready_at_ms(head, flushing)
-            if is_due and (head.encoded is not None or self._can_number):
-                ready.append(head)
-        return ready
+        return [batch for batch in self._sendable() if now >= self._ready_at_ms(batch, flushing)]
 
-    @property
-    def _can_number(self) -> bool:
-        return self._sequences is None or self._sequences.can_number
-
-    def _pop(self, batch: ProducedBatch) -> None:
-        batches = self._waiting[batch.partition]
-        batches.popleft()
-        if not batches:
-            del self._waiting[batch.partition]
+    def _sendable(self) -> list[ProducedBatch]:
+        """What could go out next, were it time."""
+        muted = self._muted
+        return [queue[0] for partition, queue in self._queues.items() if partition not in muted]
 
     def _encode(self, batch: ProducedBatch) -> None:
         if batch.encoded is not None:
             return
-        stamp = UNNUMBERED
-        if self._sequences is not None:
-            stamp = self._sequences.number(batch.partition, batch.builder.count)
-            batch.is_numbered = True
+        if batch.stamp is None:
+            sequences = self._sequences
+            batch.stamp = UNNUMBERED if sequences is None else sequences.next(batch.partition)
         batch.encoded = batch.builder.finish(
             codec=self._codec,
-            producer_id=stamp.producer_id,
-            producer_epoch=stamp.producer_epoch,
-            base_sequence=stamp.base_sequence,
+            producer_id=batch.stamp.producer_id,
+            producer_epoch=batch.stamp.producer_epoch,
+            base_sequence=batch.stamp.base_sequence,
         )
 
     def _cut(self, batches: list[ProducedBatch]) -> list[list[ProducedBatch]]:
@@ -276,8 +278,8 @@ class Sender:
             highest = None if has_ids else _LAST_VERSION_WITH_NAMES
             self._write(self._cluster.connection(node), request, batches, highest)
         except (KafkaError, ClientError) as error:
-            for batch in reversed(batches):
-                self._put_back(batch, error)
+            for batch in batches:
+                self._put_off(batch, error)
 
     def _write(
         self,
@@ -289,8 +291,7 @@ class Sender:
         if self._acks == 0:
             connection.send_unanswered(request, highest_version=highest_version)
             for batch in batches:
-                batch.succeed(NO_OFFSET, -1)
-                self._end(batch)
+                self._succeed(batch)
             return
         timeout_ms = self._cluster.request_timeout_ms + _GRACE_MS
         pending = connection.send(

@@ -182,8 +182,10 @@ class BatchBuilder:
             )
         )
         length = encode_varint(len(record))
+        size = self.size + len(length) + len(record)
+        # Nothing is called from here on, so that a signal finds all of the record or nothing.
         self._pieces += (length, record)
-        self.size += len(length) + len(record)
+        self.size = size
         self.count = count + 1
 
     def finish(
