@@ -175,7 +175,7 @@ def test_after_an_error_of_the_caller_nothing_more_is_sent() -> None:
 
 
 def test_a_set_of_messages_is_sent_as_the_paper_has_it() -> None:
-    with broker_with(logs=1) as broker, Producer(broker.bootstrap) as producer:
+    with broker_with(logs=1) as broker, Producer(broker.bootstrap, linger_ms=10_000) as producer:
         deliveries = producer.send("logs", [b"a", b"b", b"c"])
         assert [each.result().offset for each in deliveries] == [100, 101, 102]
         for wrong in ("text", 5):
