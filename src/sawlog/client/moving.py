@@ -6,6 +6,7 @@ time waits for the network; the others wait for that one.
 """
 
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -67,6 +68,10 @@ class Mover:
         elif self._is_asleep:
             self._is_asleep = False
             self._thread_bell.ring()
+
+    def pause(self, wait_ms: float) -> None:
+        """Others have the lock meanwhile."""
+        self._release_and(lambda: time.sleep(wait_ms / 1_000))
 
     def call_later(self, callbacks: list[Callable[[], None]]) -> None:
         self._callbacks.extend(callbacks)

@@ -12,12 +12,15 @@ from typing import Self, overload
 
 from sawlog.client.cluster import Cluster, NoSuchTopic
 from sawlog.client.delivery import Delivery, DeliveryFailed, ProducedBatch
+from sawlog.client.errors import ClientError, NoBrokerReachable
 from sawlog.client.forks import Home
+from sawlog.client.metadata import Topic
 from sawlog.client.moving import Mover
 from sawlog.client.partitioner import StickyChoice, partition_for_key
-from sawlog.client.retries import Deadline
+from sawlog.client.retries import Backoff, Deadline, is_worth_another_try
 from sawlog.client.sender import Sender, now_ms
 from sawlog.client.sequences import Sequences
+from sawlog.core.errors import KafkaError
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.batches import HEADER_SIZE
 from sawlog.protocol.compression import Codec
@@ -28,6 +31,8 @@ _RECORD_OVERHEAD_BYTES = 40  # the most that the numbers and lengths of a record
 _HEADER_OVERHEAD_BYTES = 10
 _LAST_TIMESTAMP_MS = (1 << 63) - 1
 _TOPIC_MAX_AGE_MS = 300_000  # then it may have grown, and keys go elsewhere
+_ONE_TRY = Deadline(0)
+_CLOSED = "the producer is closed"
 
 Value = bytes | None
 
@@ -142,7 +147,7 @@ class Producer:
         headers = _as_headers(headers) if headers else ()
         with self._lock:
             if self._mover.is_stopped:
-                raise ValueError("the producer is closed")
+                raise ValueError(_CLOSED)
             where = self._choose_partition(topic, key, partition)
             batch = self._batch_for(where, _largest_size(key, value, headers))
             builder = batch.builder
@@ -236,12 +241,10 @@ class Producer:
     def _choose_partition(
         self, name: str, key: bytes | None, partition: int | None
     ) -> TopicPartition:
-        topic = self._cluster.topic(
-            name,
-            create_missing=self._create_topics,
-            having=partition,
-            max_age_ms=_TOPIC_MAX_AGE_MS,
-        )
+        try:
+            topic = self._ask_for(name, partition)
+        except (KafkaError, ClientError) as error:
+            topic = self._keep_asking_for(name, partition, error)
         if partition is not None:
             if partition not in topic.partitions:
                 raise NoSuchTopic(
@@ -257,6 +260,34 @@ class Producer:
                 sticky = self._sticky[name] = StickyChoice()
             index = sticky.partition(list(topic.partitions))
         return TopicPartition(TopicName(name), PartitionIndex(index))
+
+    def _ask_for(self, name: str, partition: int | None) -> Topic:
+        return self._cluster.topic(
+            name,
+            create_missing=self._create_topics,
+            deadline=_ONE_TRY,
+            having=partition,
+            max_age_ms=_TOPIC_MAX_AGE_MS,
+        )
+
+    def _keep_asking_for(self, name: str, partition: int | None, error: Exception) -> Topic:
+        """For a topic that is new, as long as the cluster's time-out says; between two tries others
+        have the lock.
+        """
+        deadline, backoff = self._cluster.deadline(), Backoff()
+        is_there = self._cluster.was_reached or not isinstance(error, NoBrokerReachable)
+        while is_there and is_worth_another_try(error):
+            wait_ms = backoff.next_ms()
+            if wait_ms >= deadline.remaining_ms:
+                break
+            self._mover.pause(wait_ms)
+            if self._mover.is_stopped:
+                raise ValueError(_CLOSED)
+            try:
+                return self._ask_for(name, partition)
+            except (KafkaError, ClientError) as again:
+                error = again
+        raise error
 
     def _batch_for(self, where: TopicPartition, size: int) -> ProducedBatch:
         """The open batch of the partition, or a new one where the record does not fit."""

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from sawlog.client.cluster import Cluster
 from sawlog.client.connection import Connection, Pending
 from sawlog.client.delivery import NO_OFFSET, UNNUMBERED, ProducedBatch
-from sawlog.client.errors import ClientError, ConnectionLost, refusal
+from sawlog.client.errors import UNANSWERED, ClientError, ConnectionLost, refusal
 from sawlog.client.retries import Deadline, is_worth_another_try
 from sawlog.client.sequences import Sequences
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.core.ids import NodeId, TopicPartition
+from sawlog.core.ids import NodeId, TopicName, TopicPartition
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.messages.produce_request import (
     PartitionProduceData,
@@ -69,6 +69,7 @@ class Sender:
         self._queues: dict[TopicPartition, deque[ProducedBatch]] = {}  # none is empty
         self._requests: list[_UnderWay] = []
         self._muted: set[TopicPartition] = set()  # with a batch under way
+        self._doubted: set[TopicName] = set()  # whose metadata may be wrong, and serves till asked
 
     @property
     def is_idle(self) -> bool:
@@ -162,7 +163,7 @@ class Sender:
 
     def _put_off(self, batch: ProducedBatch, error: Exception) -> None:
         """It stays where it is for another try, where that makes sense; else it has failed."""
-        self._cluster.forget([batch.partition.topic])
+        self._doubted.add(batch.partition.topic)
         if isinstance(error, ConnectionLost):
             batch.lost_count += 1
         if not is_worth_another_try(error):
@@ -212,15 +213,24 @@ class Sender:
                 self._end(batch)
                 continue
             try:
-                leader = self._cluster.leader(batch.partition, deadline=Deadline(_ONE_TRY_MS))
+                leader = self._leader(batch.partition)
                 self._encode(batch)
             except (KafkaError, ClientError) as error:
                 self._put_off(batch, error)
+                if isinstance(error, UNANSWERED):
+                    break  # this one waits from now on; a round waits for no more than it
             else:
                 groups.setdefault(leader, []).append(batch)
         for node, batches in sorted(groups.items()):
             for group in self._cut(batches):
                 self._send(node, group)
+
+    def _leader(self, partition: TopicPartition) -> NodeId:
+        """By fresh metadata where the one kept is in doubt. One try: the producer is locked."""
+        if partition.topic in self._doubted:
+            self._cluster.fetch_metadata([partition.topic])
+            self._doubted.discard(partition.topic)
+        return self._cluster.leader(partition, deadline=Deadline(_ONE_TRY_MS))
 
     def _ready(self, flushing: bool) -> list[ProducedBatch]:
         now = now_ms()
@@ -262,7 +272,7 @@ class Sender:
         has_ids = True
         try:
             for batch in batches:
-                topic = self._cluster.topic(batch.partition.topic)
+                topic = self._cluster.topic(batch.partition.topic, deadline=Deadline(_ONE_TRY_MS))
                 has_ids = has_ids and topic.has_id
                 data = topics.setdefault(
                     topic.name, TopicProduceData(name=topic.name, topic_id=topic.id)

@@ -26,7 +26,7 @@ class Sequences:
 
     def next(self, partition: TopicPartition) -> Stamp:
         """For the partition's next batch: the same one again until `ended` hears of that batch.
-        Asks for an identity where there is none.
+        Asks for an identity where there is none, with one try.
         """
         if self._identity is None:
             self._identity = self._ask_for_identity()
@@ -48,11 +48,7 @@ class Sequences:
         request = InitProducerIdRequest(
             transactional_id=None, transaction_timeout_ms=_NOT_TRANSACTIONAL_TIMEOUT_MS
         )
-
-        def attempt() -> tuple[int, int]:
-            answer = self._cluster.any_connection().request(request, InitProducerIdResponse)
-            if answer.error_code:
-                raise refusal(answer.error_code, "the broker gave no producer id")
-            return answer.producer_id, answer.producer_epoch
-
-        return self._cluster.retry(attempt)
+        answer = self._cluster.any_connection().request(request, InitProducerIdResponse)
+        if answer.error_code:
+            raise refusal(answer.error_code, "the broker gave no producer id")
+        return answer.producer_id, answer.producer_epoch

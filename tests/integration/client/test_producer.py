@@ -6,15 +6,20 @@ import pytest
 
 from sawlog.client.cluster import Cluster, NoSuchTopic
 from sawlog.client.delivery import DeliveryFailed
+from sawlog.client.errors import ClientError, ConnectionLost
 from sawlog.client.partitioner import partition_for_key
 from sawlog.client.producer import Producer
+from sawlog.client.sequences import Sequences
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.messages.produce_response import (
     BatchIndexAndErrorMessage,
 )
 from support.produced import answering, batches, broker_with
 from support.scripted_broker import Act, ScriptedBroker
+
+PARTITION = TopicPartition(TopicName("logs"), PartitionIndex(0))
 
 
 def sequences(broker: ScriptedBroker) -> list[tuple[int, int]]:
@@ -177,6 +182,28 @@ def test_a_record_that_finds_no_way_fails_when_its_time_is_up() -> None:
         with pytest.raises(KafkaError, match="not delivered within 150 ms") as raised:
             producer.send("logs", b"a").result()
         assert raised.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_while_no_broker_answers_records_are_taken_and_fail_by_their_own_time() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap, timeout_ms=200) as cluster:
+        producer = Producer(cluster, delivery_timeout_ms=150)
+        producer.send("logs", b"a").result()
+        broker.stop_listening()
+        broker.close_connections()
+        for value in (b"b", b"c"):
+            with pytest.raises(ClientError, match="not delivered within 150 ms"):
+                producer.send("logs", value).result()
+
+
+def test_an_identity_that_is_not_given_at_once_is_asked_for_when_its_batch_is_tried_again() -> None:
+    with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
+        broker.reply(ApiKey.INIT_PRODUCER_ID, Act.CLOSE)
+        sequences = Sequences(cluster)
+        with pytest.raises(ConnectionLost):
+            sequences.next(PARTITION)
+        assert sequences.next(PARTITION) == (1_000, 0, 0)
+        broker.reply(ApiKey.INIT_PRODUCER_ID, Act.CLOSE)
+        assert Producer(cluster).send("logs", b"a").result().offset == 100
 
 
 def test_a_topic_deleted_meanwhile_fails_its_records() -> None:

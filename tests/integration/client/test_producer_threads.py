@@ -5,6 +5,7 @@ import logging
 import threading
 import weakref
 from itertools import chain
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from sawlog.client.errors import ClientError
 from sawlog.client.producer import Producer
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.apis import ApiKey
+from sawlog.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from support.produced import answering, batches, broker_with
 from support.scripted_broker import Act
 
@@ -99,6 +101,31 @@ def test_threads_share_one_producer() -> None:
         assert sorted(found) == [0, 1, 2, 3]
         assert all(each == sorted(each) for each in found.values())
         assert sorted(chain.from_iterable(found.values())) == list(range(1_200))
+
+
+def test_who_waits_for_a_new_topic_does_not_keep_the_others() -> None:
+    with broker_with(logs=1) as broker, Producer(broker.bootstrap) as producer:
+        asked, is_made = threading.Event(), threading.Event()
+
+        def metadata(request: Any) -> MetadataResponse:
+            if request.topics[0].name == "new" and not is_made.is_set():
+                asked.set()
+                topic = MetadataResponseTopic(error_code=ErrorCode.LEADER_NOT_AVAILABLE, name="new")
+                return MetadataResponse(topics=[topic])
+            return broker.metadata(request)
+
+        broker.partition_counts["new"] = 1
+        broker.stand(ApiKey.METADATA, metadata)
+        offsets: list[int] = []
+        waiter = threading.Thread(
+            target=lambda: offsets.append(producer.send("new", b"a").result().offset)
+        )
+        waiter.start()
+        assert asked.wait(GUARD_S)
+        assert producer.send("logs", b"b").result().offset == 100
+        is_made.set()
+        waiter.join(GUARD_S)
+        assert offsets == [100]
 
 
 def test_callbacks_come_in_order_and_before_flush_returns() -> None:
