@@ -17,9 +17,13 @@ __all__ = ["KINDS", "BadRow", "Format", "FormatError", "Parsed", "Parser", "pars
 RAW = pa.schema([pa.field("value", pa.binary())])
 
 
-def parser(format_: Format, known: pa.Schema | None, *, widen: bool) -> Parser:
+def parser(
+    format_: Format, known: pa.Schema | None, *, widen: bool, closed: bool = False
+) -> Parser:
     """Parses values of that format. The columns of `known` bind: a value that does not fit them is
-    a bad row. With `widen` new fields become columns behind them, with types that are inferred.
+    a bad row. With `widen` new fields become columns behind them, with types that are inferred;
+    where that is `closed`, a value that needs one is a bad row: `known` has what was found in an
+    earlier go over the same values, and must not grow by what that one had no room for.
 
     FormatError says what is wrong with the format or its schema, before any value is seen.
     """
@@ -32,7 +36,7 @@ def parser(format_: Format, known: pa.Schema | None, *, widen: bool) -> Parser:
 
             if not widen and (known is None or not len(known)):
                 raise FormatError("format json needs a schema, or `infer`")
-            return JsonParser(format_, known, widen=widen)
+            return JsonParser(format_, known, widen=widen, closed=closed)
         case "csv":
             from sawlog.pipeline.formats.csv_format import CsvParser
 

@@ -57,8 +57,9 @@ _NOT_FINITE = frozenset((b"NaN", b"Infinity", b"-Infinity"))
 class Levels:
     """The spellings of every level of nesting, which outlive a call."""
 
-    def __init__(self, widen: bool) -> None:
+    def __init__(self, widen: bool, closed: bool) -> None:
         self.widen = widen
+        self.closed = closed  # to new columns: a value that needs one does not fit
         self.room = Room()
         self._by_path: dict[str, tuple[pa.DataType | None, Spellings]] = {}
 
@@ -93,6 +94,9 @@ class Builder:
                 return self._struct(slots, None, path, level)
             if present == {grammar.ARRAY}:
                 return self._list(slots, None, path, level)
+        if self._levels.closed:
+            self._refuse(slots, slots.kinds > grammar.NULL, path)
+            return None
         return self._typed(slots, self._inferred(slots, present), path, level)
 
     def _inferred(self, slots: Slots, present: set[int]) -> pa.DataType:
@@ -216,8 +220,7 @@ class Builder:
             if not unknown[2][0]:
                 break
             spellings.learn(texts_of(self._data, unknown))
-        for at in places_of(refused):
-            self._misfit(slots, at, f"field {path}: too many new fields in all")
+        self._refuse(slots, refused, path)
         arrays: list[pa.Array] = []
         fields: list[pa.Field] = []
         for column in spellings.columns:
@@ -313,6 +316,10 @@ class Builder:
             for at in places_of(wrong):
                 found = f"{_FOUND[int(slots.kinds[at])]}{self._excerpt(slots, at)}"
                 self._misfit(slots, at, f"field {path}: expected {word(type_)}, found {found}")
+
+    def _refuse(self, slots: Slots, refused: Flags, path: str) -> None:
+        for at in places_of(refused):
+            self._misfit(slots, at, f"field {path}: too many new fields in all")
 
     def _misfit(self, slots: Slots, at: int, reason: str) -> None:
         row = int(at if slots.rows is None else slots.rows[at])

@@ -55,68 +55,65 @@ _WITHOUT_PLACE = (grammar.NO_VALUE, grammar.EMPTY)
 class JsonParser:
     """Fields of values that were met are remembered from call to call; their types are not."""
 
-    def __init__(self, format_: Format, known: pa.Schema | None, *, widen: bool) -> None:
+    def __init__(
+        self, format_: Format, known: pa.Schema | None, *, widen: bool, closed: bool
+    ) -> None:
         check_options(format_, {})
         self._known = plain_schema(known or pa.schema([]))
-        self._widen = widen
-        self._bind(self._known)
-
-    def _bind(self, known: pa.Schema) -> None:
-        self._levels = Levels(self._widen)
-        self._spellings = self._levels.at("", pa.struct(list(known)))
+        self._levels = Levels(widen, closed)
 
     def __call__(self, values: pa.Array) -> Parsed:
-        parts = list(self._parts(values_of(values)))
+        parts = list(_parts(values_of(values), self._known, self._levels))
         if len(parts) > 1:
             merged = merge(self._known, *(part.rows.schema for part in parts)).schema
             if any(merged.field(part.name) != part for one in parts for part in one.rows.schema):
                 # The parts disagree about a new field: all again, with a type that holds both.
-                self._bind(merged)
-                parts = list(self._parts(values_of(values)))
-                self._bind(self._known)
+                closed = Levels(self._levels.widen, closed=True)
+                parts = list(_parts(values_of(values), merged, closed))
         return joined(parts, len(values))
 
-    def _parts(self, values: Values) -> Iterator[Parsed]:
-        start = 0
-        while True:
-            part, taken = self._part(values, start)
-            yield part
-            start += taken
-            if start >= len(values.begins):
-                return
 
-    def _part(self, values: Values, start: int) -> tuple[Parsed, int]:
-        """As many values as fit into the bound, and how many they are."""
-        spellings = self._spellings
-        while True:
-            most = _MOST_SLOT_BYTES // (_SLOT_BYTES * max(1, spellings.slots))
-            begins = values.begins[start : start + max(_FEWEST_ROWS, most)]
-            ends = values.ends[start : start + len(begins)]
-            slots, unknown = empty_slots(spellings.slots, len(begins)), no_unknown()
-            kept = np.empty(len(begins), np.int32)
-            codes = np.zeros(len(begins), np.uint8)
-            places = np.zeros(len(begins), np.int32)
-            good = json_kernels.take_apart(
-                values.data, begins, ends, spellings.names(), spellings.mode, slots, unknown,
-                kept, codes, places,
-            )  # fmt: skip
-            if not unknown[2][0]:
-                break
-            spellings.learn(texts_of(values.data, unknown))
-        builder = Builder(values.data, self._levels)
-        batch = _batch(builder, spellings, slots, good)
-        rows = start + kept[:good].astype(np.int64)
-        bad = {
-            start + int(at): _reason(-int(codes[at]), int(places[at]))
-            for at in np.flatnonzero(codes)
-        }
-        if builder.misfits:
-            fits = np.ones(good, np.bool_)
-            fits[list(builder.misfits)] = False
-            bad |= {int(rows[at]): reason for at, reason in builder.misfits.items()}
-            batch, rows = batch.filter(pa.array(fits)), rows[fits]
-        found = [BadRow(row, bad[row]) for row in sorted(bad)]
-        return Parsed(batch, pa.array(rows) if found else None, found), len(begins)
+def _parts(values: Values, known: pa.Schema, levels: Levels) -> Iterator[Parsed]:
+    spellings = levels.at("", pa.struct(list(known)))
+    start = 0
+    while True:
+        part, taken = _part(values, start, spellings, levels)
+        yield part
+        start += taken
+        if start >= len(values.begins):
+            return
+
+
+def _part(values: Values, start: int, spellings: Spellings, levels: Levels) -> tuple[Parsed, int]:
+    """As many values as fit into the bound, and how many they are."""
+    while True:
+        most = _MOST_SLOT_BYTES // (_SLOT_BYTES * max(1, spellings.slots))
+        begins = values.begins[start : start + max(_FEWEST_ROWS, most)]
+        ends = values.ends[start : start + len(begins)]
+        slots, unknown = empty_slots(spellings.slots, len(begins)), no_unknown()
+        kept = np.empty(len(begins), np.int32)
+        codes = np.zeros(len(begins), np.uint8)
+        places = np.zeros(len(begins), np.int32)
+        good = json_kernels.take_apart(
+            values.data, begins, ends, spellings.names(), spellings.mode, slots, unknown,
+            kept, codes, places,
+        )  # fmt: skip
+        if not unknown[2][0]:
+            break
+        spellings.learn(texts_of(values.data, unknown))
+    builder = Builder(values.data, levels)
+    batch = _batch(builder, spellings, slots, good)
+    rows = start + kept[:good].astype(np.int64)
+    bad = {
+        start + int(at): _reason(-int(codes[at]), int(places[at])) for at in np.flatnonzero(codes)
+    }
+    if builder.misfits:
+        fits = np.ones(good, np.bool_)
+        fits[list(builder.misfits)] = False
+        bad |= {int(rows[at]): reason for at, reason in builder.misfits.items()}
+        batch, rows = batch.filter(pa.array(fits)), rows[fits]
+    found = [BadRow(row, bad[row]) for row in sorted(bad)]
+    return Parsed(batch, pa.array(rows) if found else None, found), len(begins)
 
 
 def _batch(

@@ -168,7 +168,7 @@ def land_again(
 
     def work(ranges: Sequence[Sequence[object]]) -> str:
         with wrapped():
-            return land(job, text, ranges_in(ranges)).to_json()
+            return land(job, text, ranges_in(ranges), again=True).to_json()
 
     found = spark.sparkContext.parallelize(told, len(told)).map(work).collect()
     return [read_report(text) for text in found]

@@ -103,16 +103,18 @@ def current_columns(job: Job) -> str:
     return columns_text(Table.open(job.path).schema) if job.columns is None else job.columns
 
 
-def land(job: Job, columns: str, ranges: Sequence[OffsetRange]) -> Report:
-    """One task. `columns` are the table's, as text."""
+def land(job: Job, columns: str, ranges: Sequence[OffsetRange], *, again: bool = False) -> Report:
+    """One task. `columns` are the table's, as text; where the ranges are parsed `again`, they are
+    what was found in them, too, and no more are added.
+    """
     try:
         check_here(job.versions)
     except ExecutorDiffers as error:
         raise LandingFailure(Kind.REFUSED, str(error)) from error
     landing = _Landing(job, from_json(columns))
-    report = landing.attempt(ranges)
+    report = landing.attempt(ranges, again=again)
     if report is None:  # new fields had other types further on: now they are known
-        report = landing.attempt(ranges)
+        report = landing.attempt(ranges, again=True)
     assert report is not None, f"{job.topic}: types that were merged do not fit"
     return report
 
@@ -125,12 +127,12 @@ class _Landing:
         self._widen = job.columns is None
         self._reads = _RAW_COLUMNS if job.format.kind == "raw" else _ALL_COLUMNS
 
-    def attempt(self, ranges: Sequence[OffsetRange]) -> Report | None:
+    def attempt(self, ranges: Sequence[OffsetRange], *, again: bool) -> Report | None:
         """None where the types of new fields clashed. From there on nothing is written, only
         learned, so that the next attempt knows them all.
         """
         job = self._job
-        parse_values = self._parser()
+        parse_values = self._parser(closed=again)
         seen = self._table
         clashes: list[pa.Schema] = []
         rows = bad_rows = fetched_bytes = 0
@@ -164,9 +166,9 @@ class _Landing:
                 tuple(writer.close()), tuple(dead_writer.close()),
             )  # fmt: skip
 
-    def _parser(self) -> Parser:
+    def _parser(self, *, closed: bool) -> Parser:
         known = known_to_parser(self._table, self._made)
-        return parser(self._job.format, known, widen=self._widen)
+        return parser(self._job.format, known, widen=self._widen, closed=closed)
 
     def _rows(self, partition: TopicPartition, chunk: Chunk, parsed: Parsed) -> pa.RecordBatch:
         named = parsed._replace(rows=named_for_table(parsed.rows, self._made))

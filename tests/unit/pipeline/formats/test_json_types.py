@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from sawlog.pipeline.formats import Format, parser
+from sawlog.pipeline.formats import columns as columns_module
 from sawlog.pipeline.formats import json_format as json_format_module
-from sawlog.pipeline.formats.schemas import from_ddl
-from sawlog.pipeline.formats.spellings import MOST_NEW_FIELDS
+from sawlog.pipeline.formats.schemas import ddl, from_ddl
+from sawlog.pipeline.formats.spellings import MOST_NEW_FIELDS, Room
 from sawlog.pipeline.formats.types import word
 from support.formats import outcome_of, parse
 
@@ -281,3 +282,35 @@ def test_a_wide_table_is_parsed_in_several_goes_that_agree(
         {"a": None, "b": {"c": None, "d": 1}},
         {"a": None, "b": {"c": 0.5, "d": None}},
     ]
+
+
+def test_parts_that_disagree_make_no_room_for_more_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_format_module, "_MOST_SLOT_BYTES", 1)
+    monkeypatch.setattr(json_format_module, "_FEWEST_ROWS", 5)
+    monkeypatch.setattr(columns_module, "Room", lambda: Room(3))
+    names = ["a", "b", "null", "c", "d"]
+    whole = [b'{"%s": %s}' % (name.encode(), b"null" if name == "null" else b"1") for name in names]
+    values = [*whole, *(value.replace(b"1", b"1.5") for value in whole)]
+    parse_values = parser(Format("json"), None, widen=True)
+    for _ in range(2):
+        outcome = outcome_of(parse_values(pa.array(values, pa.binary())), len(values))
+        assert ddl(outcome.schema) == "a double, b double"
+        assert list(outcome.bad) == [3, 4, 8, 9]
+
+
+def test_a_closed_parser_takes_new_fields_that_need_no_column() -> None:
+    values = [
+        b'{"a": 1, "b": null, "c": [], "s": {"u": {}}}',
+        b'{"a": 2, "d": 3}',
+        b'{"s": {"t": 1, "u": {"v": [[true]]}}}',
+        b'{"s": {"t": 1}, "b": null}',
+    ]
+    parse_values = parser(
+        Format("json"), from_ddl("a int, s struct<t: int>"), widen=True, closed=True
+    )
+    outcome = outcome_of(parse_values(pa.array(values, pa.binary())), len(values))
+    assert outcome.rows == [{"a": 1, "s": {"t": None}}, {"a": None, "s": {"t": 1}}]
+    assert outcome.bad == {
+        1: "field d: too many new fields in all",
+        2: "field s.u.v[][]: too many new fields in all",
+    }
