@@ -155,6 +155,22 @@ def test_more_new_fields_than_there_is_room_for_do_not_stop_a_landing(
     assert sorted(row["n2"] for row in rows_of(table.path) if row["n2"]) == [1.0, 1.5]
 
 
+def test_fields_that_a_partition_s_column_drives_together_share_a_column(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    tables = f"  t: {{topic: {topic}, format: json, partition_by: [date(timestamp)]}}\n"
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, tables)
+    (table,) = pipeline.landed
+    for _ in range(2):  # the second time the table has the column
+        send(broker.bootstrap, topic, [{"timestamp_date": "a"}, {"value_timestamp_date": "b"}])
+        send(broker.bootstrap, topic, [{"Timestamp_Date": "c", "value_timestamp_date": "d"}])
+        land_here(pipeline)
+    rows = sorted(rows_of(table.path), key=lambda row: int(row["offset"]))
+    assert [row["value_timestamp_date"] for row in rows] == ["a", "b", "a", "b"]
+    assert [place for place, _ in values_in(table.dead_path)] == [(0, 2), (0, 5)]
+
+
 def test_a_batch_is_bounded_by_rows_and_by_bytes(
     broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:

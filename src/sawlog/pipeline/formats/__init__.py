@@ -1,5 +1,7 @@
 """Bytes to columns: raw, JSON, CSV and Avro, and every value that does not fit with its reason."""
 
+from collections.abc import Collection
+
 import pyarrow as pa
 
 from sawlog.pipeline.formats.outcome import (
@@ -18,12 +20,18 @@ RAW = pa.schema([pa.field("value", pa.binary())])
 
 
 def parser(
-    format_: Format, known: pa.Schema | None, *, widen: bool, closed: bool = False
+    format_: Format,
+    known: pa.Schema | None,
+    *,
+    widen: bool,
+    closed: bool = False,
+    made: Collection[str] = (),
 ) -> Parser:
     """Parses values of that format. The columns of `known` bind: a value that does not fit them is
     a bad row. With `widen` new fields become columns behind them, with types that are inferred;
     where that is `closed`, a value that needs one is a bad row: `known` has what was found in an
     earlier go over the same values, and must not grow by what that one had no room for.
+    `made` are names, in lower case, that the columns of fields cannot have in this table.
 
     FormatError says what is wrong with the format or its schema, before any value is seen.
     """
@@ -36,7 +44,7 @@ def parser(
 
             if not widen and (known is None or not len(known)):
                 raise FormatError("format json needs a schema, or `infer`")
-            return JsonParser(format_, known, widen=widen, closed=closed)
+            return JsonParser(format_, known, widen=widen, closed=closed, made=made)
         case "csv":
             from sawlog.pipeline.formats.csv_format import CsvParser
 

@@ -5,6 +5,9 @@ expected, anything at all fits as text where a string is expected, nothing else 
 field gets the type that holds all its values here; one that only ever is null gets no column.
 """
 
+from collections.abc import Collection
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -57,16 +60,18 @@ _NOT_FINITE = frozenset((b"NaN", b"Infinity", b"-Infinity"))
 class Levels:
     """The spellings of every level of nesting, which outlive a call."""
 
-    def __init__(self, widen: bool, closed: bool) -> None:
+    def __init__(self, widen: bool, closed: bool, made: Collection[str]) -> None:
         self.widen = widen
         self.closed = closed  # to new columns: a value that needs one does not fit
+        self.made = made
         self.room = Room()
         self._by_path: dict[str, tuple[pa.DataType | None, Spellings]] = {}
 
     def at(self, path: str, type_: pa.DataType | None) -> Spellings:
         known, spellings = self._by_path.get(path, (None, None))
         if spellings is None or known != type_:
-            spellings = Spellings(column_name if path else field_column, self.widen, self.room)
+            name = column_name if path else partial(field_column, made=self.made)
+            spellings = Spellings(name, self.widen, self.room)
             spellings.know(list(type_) if type_ is not None else [])
             self._by_path[path] = (type_, spellings)
         return spellings

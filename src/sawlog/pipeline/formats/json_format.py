@@ -5,7 +5,7 @@ costs no more than a good one and can never shift, swallow or invent its neighbo
 that occurs twice has its last value. Options: none.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -56,11 +56,17 @@ class JsonParser:
     """Fields of values that were met are remembered from call to call; their types are not."""
 
     def __init__(
-        self, format_: Format, known: pa.Schema | None, *, widen: bool, closed: bool
+        self,
+        format_: Format,
+        known: pa.Schema | None,
+        *,
+        widen: bool,
+        closed: bool,
+        made: Collection[str],
     ) -> None:
         check_options(format_, {})
         self._known = plain_schema(known or pa.schema([]))
-        self._levels = Levels(widen, closed)
+        self._levels = Levels(widen, closed, made)
 
     def __call__(self, values: pa.Array) -> Parsed:
         parts = list(_parts(values_of(values), self._known, self._levels))
@@ -68,7 +74,7 @@ class JsonParser:
             merged = merge(self._known, *(part.rows.schema for part in parts)).schema
             if any(merged.field(part.name) != part for one in parts for part in one.rows.schema):
                 # The parts disagree about a new field: all again, with a type that holds both.
-                closed = Levels(self._levels.widen, closed=True)
+                closed = Levels(self._levels.widen, True, self._levels.made)
                 parts = list(_parts(values_of(values), merged, closed))
         return joined(parts, len(values))
 

@@ -5,6 +5,7 @@ types can be compared. Every column may be null.
 """
 
 import re
+from collections.abc import Collection
 
 import pyarrow as pa
 
@@ -99,10 +100,14 @@ RECORD_NAMES = ("topic", "partition", "offset", "timestamp", "key")
 """The columns of a record itself, which every table has beside those of the value."""
 
 
-def field_column(name: str) -> str:
-    """The column of a field of the value, at its top level: a record's own names are taken."""
+def field_column(name: str, made: Collection[str] = ()) -> str:
+    """The column of a field of the value, at its top level. A record's own names are taken, and
+    those of columns that are `made` of others (in lower case): such a field is moved aside.
+    """
     column = column_name(name)
-    return f"value_{column}" if column.lower() in RECORD_NAMES else column
+    while column.lower() in RECORD_NAMES or column.lower() in made:
+        column = f"value_{column}"
+    return column
 
 
 def column_name(field: str) -> str:

@@ -17,8 +17,6 @@ from sawlog.pipeline.landing.config import INFER, LandedTable
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.tables.partitioning import parse
 
-_ASIDE = "value_"
-
 
 def format_of(config: LandedTable) -> Format:
     """With the text of the schema file in it, where there is one: tasks may not see the file."""
@@ -52,26 +50,8 @@ def made_columns(partition_by: Iterable[str]) -> frozenset[str]:
 
 
 def known_to_parser(table: pa.Schema, made: Collection[str]) -> pa.Schema:
-    """The columns of a table that come from values, under the names that the parser gives them."""
-    own = [field for field in table if field.name.lower() not in made]
-    return pa.schema(
-        [
-            field.with_name(field.name[len(_ASIDE) :]) if _is_aside(field.name, made) else field
-            for field in value_schema(pa.schema(own))
-        ]
-    )
-
-
-def named_for_table(rows: pa.RecordBatch, made: Collection[str]) -> pa.RecordBatch:
-    """Columns that would be taken for a partition's are moved aside."""
-    if not made or not any(name.lower() in made for name in rows.schema.names):
-        return rows
-    names = [f"{_ASIDE}{name}" if name.lower() in made else name for name in rows.schema.names]
-    return rows.rename_columns(names)
-
-
-def _is_aside(name: str, made: Collection[str]) -> bool:
-    return name.startswith(_ASIDE) and name[len(_ASIDE) :].lower() in made
+    """The columns of a table that come from values."""
+    return value_schema(pa.schema([field for field in table if field.name.lower() not in made]))
 
 
 def _schema_file(config: LandedTable) -> str:

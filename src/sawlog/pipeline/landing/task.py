@@ -15,14 +15,13 @@ from sawlog.client.cluster import Cluster
 from sawlog.client.ranges import Chunk, read_range
 from sawlog.core.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from sawlog.pipeline.formats import parser
-from sawlog.pipeline.formats.outcome import Format, Parsed, Parser
+from sawlog.pipeline.formats.outcome import Format, Parser
 from sawlog.pipeline.formats.rows import assemble, dead, table_schema
 from sawlog.pipeline.landing.columns import (
     declared,
     format_of,
     known_to_parser,
     made_columns,
-    named_for_table,
 )
 from sawlog.pipeline.landing.config import CommitBounds, LandedTable, Pipeline
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
@@ -143,7 +142,7 @@ class _Landing:
             for partition, chunk in self._chunks(ranges):
                 fetched_bytes += chunk.fetched_bytes
                 parsed = parse_values(chunk.batch.column("value"))
-                landed = self._rows(partition, chunk, parsed)
+                landed = assemble(*partition, chunk.batch, parsed)
                 try:
                     seen = widened(seen, storable(landed.schema))
                 except CannotWiden:
@@ -168,11 +167,7 @@ class _Landing:
 
     def _parser(self, *, closed: bool) -> Parser:
         known = known_to_parser(self._table, self._made)
-        return parser(self._job.format, known, widen=self._widen, closed=closed)
-
-    def _rows(self, partition: TopicPartition, chunk: Chunk, parsed: Parsed) -> pa.RecordBatch:
-        named = parsed._replace(rows=named_for_table(parsed.rows, self._made))
-        return assemble(*partition, chunk.batch, named)
+        return parser(self._job.format, known, widen=self._widen, closed=closed, made=self._made)
 
     def _chunks(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[TopicPartition, Chunk]]:
         job = self._job
