@@ -1,5 +1,6 @@
 """Values parsed to plain Python, for tests of formats."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -13,16 +14,27 @@ class Outcome(NamedTuple):
     schema: pa.Schema
 
 
-def outcome_of(parsed: Parsed, count: int) -> Outcome:
+def outcome_of(parts: Iterable[Parsed], count: int) -> Outcome:
     """Checks what holds for every result: each value is a row or bad, in order, and never both."""
+    tables: list[pa.Table] = []
+    bad: dict[int, str] = {}
+    done = 0
+    for parsed in parts:
+        _check(parsed)
+        tables.append(pa.Table.from_batches([parsed.rows]))
+        bad |= {done + row.row: row.reason for row in parsed.bad}
+        done += parsed.values
+    assert done == count
+    rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")
+    return Outcome(rows.to_pylist(), bad, rows.schema)
+
+
+def _check(parsed: Parsed) -> None:
     parsed.rows.validate(full=True)
-    bad = {row.row: row.reason for row in parsed.bad}
-    assert list(bad) == sorted(bad)
-    assert len(bad) == len(parsed.bad)
-    kept = list(range(count)) if parsed.kept is None else parsed.kept.to_pylist()
-    assert kept == [row for row in range(count) if row not in bad]
-    assert parsed.rows.num_rows == len(kept)
-    return Outcome(parsed.rows.to_pylist(), bad, parsed.rows.schema)
+    bad = {row.row for row in parsed.bad}
+    assert [row.row for row in parsed.bad] == sorted(bad)
+    kept = list(range(parsed.values)) if parsed.kept is None else parsed.kept.to_pylist()
+    assert kept == [row for row in range(parsed.values) if row not in bad]
 
 
 def parse(

@@ -13,9 +13,6 @@ from sawlog.client.cluster import Cluster
 from sawlog.client.configs import Change, Operation, Resource, ResourceType, alter_configs
 from sawlog.client.consumer import AtOffset, AtTime
 from sawlog.client.leaders import partition_of
-from sawlog.pipeline.formats import columns
-from sawlog.pipeline.formats.spellings import Room
-from sawlog.pipeline.landing import dealing
 from sawlog.pipeline.landing.config import LandedTable, Pipeline
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.landing.replaying import BadStart, From, resolve, set_back
@@ -135,40 +132,6 @@ def test_a_type_that_changes_within_a_task_is_merged(
     rows = {row["n"]: row["a"] for row in rows_of(pipeline.landed[0].path)}
     assert [rows[number] for number in (0, 40_000, 80_000)] == ["1", "2.5", "text"]
     assert len(rows) == 120_000
-
-
-@pytest.mark.parametrize("tasks", [1, 2])
-def test_more_new_fields_than_there_is_room_for_do_not_stop_a_landing(
-    broker: SawlogServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: int
-) -> None:
-    """Their types differ between chunks of one task, or between two."""
-    monkeypatch.setattr(columns, "Room", lambda: Room(3))
-    monkeypatch.setattr(dealing, "WORTH_A_TASK", 1)
-    create_topic(broker.bootstrap, topic, 2)
-    names = [f"n{number}" for number in range(30)]
-    send(broker.bootstrap, topic, ({name: value} for name in names for value in (1, 1.5)))
-    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
-    (batch,) = land_here(pipeline, tasks=tasks)
-    assert (batch.rows, batch.bad_rows) == (6, 54)
-    (table,) = pipeline.landed
-    assert Table.open(table.path).schema.names[5:] == names[:3]
-    assert sorted(row["n2"] for row in rows_of(table.path) if row["n2"]) == [1.0, 1.5]
-
-
-def test_fields_that_a_partition_s_column_drives_together_share_a_column(
-    broker: SawlogServer, topic: str, tmp_path: Path
-) -> None:
-    create_topic(broker.bootstrap, topic, 1)
-    tables = f"  t: {{topic: {topic}, format: json, partition_by: [date(timestamp)]}}\n"
-    pipeline = pipeline_of(tmp_path, broker.bootstrap, tables)
-    (table,) = pipeline.landed
-    for _ in range(2):  # the second time the table has the column
-        send(broker.bootstrap, topic, [{"timestamp_date": "a"}, {"value_timestamp_date": "b"}])
-        send(broker.bootstrap, topic, [{"Timestamp_Date": "c", "value_timestamp_date": "d"}])
-        land_here(pipeline)
-    rows = sorted(rows_of(table.path), key=lambda row: int(row["offset"]))
-    assert [row["value_timestamp_date"] for row in rows] == ["a", "b", "a", "b"]
-    assert [place for place, _ in values_in(table.dead_path)] == [(0, 2), (0, 5)]
 
 
 def test_a_batch_is_bounded_by_rows_and_by_bytes(

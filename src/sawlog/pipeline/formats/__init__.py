@@ -1,6 +1,6 @@
 """Bytes to columns: raw, JSON, CSV and Avro, and every value that does not fit with its reason."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 
@@ -55,6 +55,6 @@ def parser(
             return AvroParser(format_, known, widen=widen)
 
 
-def _raw(values: pa.Array) -> Parsed:
+def _raw(values: pa.Array) -> Iterator[Parsed]:
     """Every value as it is; none is bad."""
-    return Parsed(pa.RecordBatch.from_arrays([values.cast(pa.binary())], schema=RAW), None, ())
+    yield Parsed(pa.RecordBatch.from_arrays([values.cast(pa.binary())], schema=RAW), None, ())

@@ -9,7 +9,7 @@ usual one: single-object where the header is there, plain elsewhere.
 import datetime as dt
 import io
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import fastavro
@@ -51,7 +51,7 @@ class AvroParser:
         mark = fingerprint(to_parsing_canonical_form(self._schema), "CRC-64-AVRO")
         self._header = _MARK + bytes.fromhex(mark)
 
-    def __call__(self, values: pa.Array) -> Parsed:
+    def __call__(self, values: pa.Array) -> Iterator[Parsed]:
         records: list[dict[str, Any]] = []
         kept: list[int] = []
         bad: dict[int, str] = {}
@@ -67,7 +67,7 @@ class AvroParser:
         if wrong:
             kept = [row for at, row in enumerate(kept) if at not in wrong]
         found = [BadRow(row, bad[row]) for row in sorted(bad)]
-        return Parsed(batch, pa.array(kept, pa.int64()) if found else None, found)
+        yield Parsed(batch, pa.array(kept, pa.int64()) if found else None, found)
 
     def _record(self, value: bytes | None) -> dict[str, Any]:
         if value is None:

@@ -1,13 +1,11 @@
-"""Values as the compiled loops read them, and the results of several goes as one."""
+"""Values as the compiled loops read them."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from sawlog.pipeline.formats.compiled import Bytes, Places
-from sawlog.pipeline.formats.outcome import BadRow, Parsed
 
 
 class Values(NamedTuple):
@@ -16,6 +14,12 @@ class Values(NamedTuple):
     data: Bytes
     begins: Places
     ends: Places
+
+    def first(self, count: int) -> "Values":
+        return self._replace(begins=self.begins[:count], ends=self.ends[:count])
+
+    def behind(self, count: int) -> "Values":
+        return self._replace(begins=self.begins[count:], ends=self.ends[count:])
 
 
 def values_of(array: pa.Array) -> Values:
@@ -33,19 +37,3 @@ def values_of(array: pa.Array) -> Values:
     if array.null_count:
         begins[np.asarray(array.is_null())] = -1
     return Values(bytes_, begins, ends)
-
-
-def joined(parts: Sequence[Parsed], count: int) -> Parsed:
-    """The results of consecutive values as one; a column that some parts lack is null there."""
-    if len(parts) == 1:
-        return parts[0]
-    tables = [pa.Table.from_batches([part.rows]) for part in parts]
-    rows = pa.concat_tables(tables, promote_options="default").combine_chunks()
-    batches = rows.to_batches()
-    batch = batches[0] if batches else pa.RecordBatch.from_pylist([], rows.schema)
-    bad: list[BadRow] = [row for part in parts for row in part.bad]
-    if not bad:
-        return Parsed(batch, None, bad)
-    is_good = np.ones(count, np.bool_)
-    is_good[[row.row for row in bad]] = False
-    return Parsed(batch, pa.array(np.flatnonzero(is_good)), bad)

@@ -57,6 +57,10 @@ _ALL = tuple(range(grammar.FALSE, grammar.KINDS))
 _NOT_FINITE = frozenset((b"NaN", b"Infinity", b"-Infinity"))
 
 
+class TooWide(Exception):
+    """There are more slots than may be held at once: they must be those of fewer rows."""
+
+
 class Levels:
     """The spellings of every level of nesting, which outlive a call."""
 
@@ -78,11 +82,14 @@ class Levels:
 
 
 class Builder:
-    """Columns over one buffer of values. `misfits` holds the first reason for each row."""
+    """Columns over one buffer of values. `misfits` holds the first reason for each row. TooWide
+    where nested fields have more slots than `most_slots` in all.
+    """
 
-    def __init__(self, data: Bytes, levels: Levels) -> None:
+    def __init__(self, data: Bytes, levels: Levels, most_slots: int) -> None:
         self._data = data
         self._levels = levels
+        self._slots_left = most_slots
         self.misfits: dict[int, str] = {}
 
     def column(self, slots: Slots, known: pa.DataType | None, path: str, level: int) -> pa.Array:
@@ -217,6 +224,8 @@ class Builder:
         count = len(slots.kinds)
         refused = np.zeros(count, np.bool_)
         while True:
+            if spellings.slots * count > self._slots_left:
+                raise TooWide
             inside = empty_slots(spellings.slots, count)
             unknown = no_unknown()
             json_kernels.take_apart_nested(
@@ -225,6 +234,7 @@ class Builder:
             if not unknown[2][0]:
                 break
             spellings.learn(texts_of(self._data, unknown))
+        self._slots_left -= spellings.slots * count
         self._refuse(slots, refused, path)
         arrays: list[pa.Array] = []
         fields: list[pa.Field] = []

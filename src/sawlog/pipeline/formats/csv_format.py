@@ -5,6 +5,8 @@ stands for no value (an empty field does; a quoted empty one is an empty string)
 or fewer fields than columns does not fit.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,7 +47,7 @@ class CsvParser:
             raise FormatError("option delimiter of format csv: expected one other than the quote")
         self._null = format_.options.get("null", "")
 
-    def __call__(self, values: pa.Array) -> Parsed:
+    def __call__(self, values: pa.Array) -> Iterator[Parsed]:
         data, begins, ends = values_of(values)
         count = len(begins)
         slots = empty_slots(len(self._schema), count)
@@ -79,7 +81,7 @@ class CsvParser:
         if not fits.all():
             batch, rows = batch.filter(pa.array(fits)), rows[fits]
         found_bad = [BadRow(row, bad[row]) for row in sorted(bad)]
-        return Parsed(batch, pa.array(rows) if found_bad else None, found_bad)
+        yield Parsed(batch, pa.array(rows) if found_bad else None, found_bad)
 
     def _texts(self, data: Bytes, column: Slots) -> pa.Array:
         wanted = column.kinds != grammar.MISSING

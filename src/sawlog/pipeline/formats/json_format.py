@@ -5,6 +5,7 @@ costs no more than a good one and can never shift, swallow or invent its neighbo
 that occurs twice has its last value. Options: none.
 """
 
+import sys
 from collections.abc import Collection, Iterator
 
 import numpy as np
@@ -12,17 +13,17 @@ import pyarrow as pa
 
 from sawlog.pipeline.formats import json_grammar as grammar
 from sawlog.pipeline.formats import json_kernels
-from sawlog.pipeline.formats.buffers import Values, joined, values_of
-from sawlog.pipeline.formats.columns import Builder, Levels
+from sawlog.pipeline.formats.buffers import Values, values_of
+from sawlog.pipeline.formats.columns import Builder, Levels, TooWide
 from sawlog.pipeline.formats.outcome import BadRow, Format, Parsed, check_options
-from sawlog.pipeline.formats.schemas import merge
 from sawlog.pipeline.formats.slots import empty_slots, no_unknown, texts_of
 from sawlog.pipeline.formats.spellings import MOST_NEW_FIELDS, Spellings
 from sawlog.pipeline.formats.types import plain_schema
 
-_SLOT_BYTES = 9
-_MOST_SLOT_BYTES = 64 << 20
-"""More slots than that are not held at once: a wide table is parsed in several goes."""
+_MOST_SLOTS = (64 << 20) // 9
+"""More than that are not held at once, nor as many nested ones, each of 9 bytes: the values of a
+wide table are parsed in several parts, down to one row.
+"""
 _FEWEST_ROWS = 256
 _REASONS = {
     grammar.NO_VALUE: "no value",
@@ -53,7 +54,7 @@ _WITHOUT_PLACE = (grammar.NO_VALUE, grammar.EMPTY)
 
 
 class JsonParser:
-    """Fields of values that were met are remembered from call to call; their types are not."""
+    """Fields that were met are remembered, from call to call, too; their types are not."""
 
     def __init__(
         self,
@@ -65,61 +66,51 @@ class JsonParser:
         made: Collection[str],
     ) -> None:
         check_options(format_, {})
-        self._known = plain_schema(known or pa.schema([]))
+        columns = plain_schema(known or pa.schema([]))
         self._levels = Levels(widen, closed, made)
+        self._spellings = self._levels.at("", pa.struct(list(columns)))
 
-    def __call__(self, values: pa.Array) -> Parsed:
-        parts = list(_parts(values_of(values), self._known, self._levels))
-        if len(parts) > 1:
-            merged = merge(self._known, *(part.rows.schema for part in parts)).schema
-            if any(merged.field(part.name) != part for one in parts for part in one.rows.schema):
-                # The parts disagree about a new field: all again, with a type that holds both.
-                closed = Levels(self._levels.widen, True, self._levels.made)
-                parts = list(_parts(values_of(values), merged, closed))
-        return joined(parts, len(values))
+    def __call__(self, values: pa.Array) -> Iterator[Parsed]:
+        left, most = values_of(values), max(1, len(values))
+        while True:
+            try:
+                part = self._part(left.first(most))
+            except TooWide:
+                most //= 2
+                continue
+            yield part
+            left = left.behind(part.values)
+            if not len(left.begins):
+                return
 
-
-def _parts(values: Values, known: pa.Schema, levels: Levels) -> Iterator[Parsed]:
-    spellings = levels.at("", pa.struct(list(known)))
-    start = 0
-    while True:
-        part, taken = _part(values, start, spellings, levels)
-        yield part
-        start += taken
-        if start >= len(values.begins):
-            return
-
-
-def _part(values: Values, start: int, spellings: Spellings, levels: Levels) -> tuple[Parsed, int]:
-    """As many values as fit into the bound, and how many they are."""
-    while True:
-        most = _MOST_SLOT_BYTES // (_SLOT_BYTES * max(1, spellings.slots))
-        begins = values.begins[start : start + max(_FEWEST_ROWS, most)]
-        ends = values.ends[start : start + len(begins)]
-        slots, unknown = empty_slots(spellings.slots, len(begins)), no_unknown()
-        kept = np.empty(len(begins), np.int32)
-        codes = np.zeros(len(begins), np.uint8)
-        places = np.zeros(len(begins), np.int32)
-        good = json_kernels.take_apart(
-            values.data, begins, ends, spellings.names(), spellings.mode, slots, unknown,
-            kept, codes, places,
-        )  # fmt: skip
-        if not unknown[2][0]:
-            break
-        spellings.learn(texts_of(values.data, unknown))
-    builder = Builder(values.data, levels)
-    batch = _batch(builder, spellings, slots, good)
-    rows = start + kept[:good].astype(np.int64)
-    bad = {
-        start + int(at): _reason(-int(codes[at]), int(places[at])) for at in np.flatnonzero(codes)
-    }
-    if builder.misfits:
-        fits = np.ones(good, np.bool_)
-        fits[list(builder.misfits)] = False
-        bad |= {int(rows[at]): reason for at, reason in builder.misfits.items()}
-        batch, rows = batch.filter(pa.array(fits)), rows[fits]
-    found = [BadRow(row, bad[row]) for row in sorted(bad)]
-    return Parsed(batch, pa.array(rows) if found else None, found), len(begins)
+    def _part(self, values: Values) -> Parsed:
+        """Of as many of the first values as have no more slots than may be held at once."""
+        spellings = self._spellings
+        while True:
+            most = _MOST_SLOTS // max(1, spellings.slots)
+            data, begins, ends = values.first(max(_FEWEST_ROWS, most))
+            slots, unknown = empty_slots(spellings.slots, len(begins)), no_unknown()
+            kept = np.empty(len(begins), np.int32)
+            codes = np.zeros(len(begins), np.uint8)
+            places = np.zeros(len(begins), np.int32)
+            good = json_kernels.take_apart(
+                data, begins, ends, spellings.names(), spellings.mode, slots, unknown,
+                kept, codes, places,
+            )  # fmt: skip
+            if not unknown[2][0]:
+                break
+            spellings.learn(texts_of(data, unknown))
+        builder = Builder(data, self._levels, _MOST_SLOTS if len(begins) > 1 else sys.maxsize)
+        batch = _batch(builder, spellings, slots, good)
+        rows = kept[:good].astype(np.int64)
+        bad = {int(at): _reason(-int(codes[at]), int(places[at])) for at in np.flatnonzero(codes)}
+        if builder.misfits:
+            fits = np.ones(good, np.bool_)
+            fits[list(builder.misfits)] = False
+            bad |= {int(rows[at]): reason for at, reason in builder.misfits.items()}
+            batch, rows = batch.filter(pa.array(fits)), rows[fits]
+        found = [BadRow(row, bad[row]) for row in sorted(bad)]
+        return Parsed(batch, pa.array(rows) if found else None, found)
 
 
 def _batch(

@@ -3,7 +3,7 @@
 Every input value is in exactly one of both; nothing that a producer can send raises an error.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -27,19 +27,29 @@ class Format:
 
 class BadRow(NamedTuple):
     row: int
-    """Its index in the input."""
+    """Its index in the part."""
     reason: str
 
 
 class Parsed(NamedTuple):
+    """What became of some values that follow each other: a part of those that were given."""
+
     rows: pa.RecordBatch
     kept: pa.Array | None
-    """The input's indexes of the rows, ascending; None where every value became one."""
+    """The part's indexes of the rows, ascending; None where every value became one."""
     bad: Sequence[BadRow]
     """Ascending, too."""
 
+    @property
+    def values(self) -> int:
+        """How many they are."""
+        return int(self.rows.num_rows) + len(self.bad)
 
-Parser = Callable[[pa.Array], Parsed]
+
+Parser = Callable[[pa.Array], Iterator[Parsed]]
+"""Gives one part after the other, each when it is asked for, so that no more than one is held. At
+least one, also of no values; two may have a new field with different types.
+"""
 
 
 def check_options(format_: Format, known: Mapping[str, Sequence[str] | None]) -> None:

@@ -7,7 +7,7 @@ that it writes counts before the driver commits it, so a task may die, or run tw
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -15,7 +15,7 @@ from sawlog.client.cluster import Cluster
 from sawlog.client.ranges import Chunk, read_range
 from sawlog.core.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from sawlog.pipeline.formats import parser
-from sawlog.pipeline.formats.outcome import Format, Parser
+from sawlog.pipeline.formats.outcome import Format, Parsed
 from sawlog.pipeline.formats.rows import assemble, dead, table_schema
 from sawlog.pipeline.landing.columns import (
     declared,
@@ -118,6 +118,13 @@ def land(job: Job, columns: str, ranges: Sequence[OffsetRange], *, again: bool =
     return report
 
 
+class _Part(NamedTuple):
+    partition: TopicPartition
+    records: pa.RecordBatch
+    parsed: Parsed
+    fetched_bytes: int  # of the whole chunk, with its first part
+
+
 class _Landing:
     def __init__(self, job: Job, table: pa.Schema) -> None:
         self._job = job
@@ -131,7 +138,6 @@ class _Landing:
         learned, so that the next attempt knows them all.
         """
         job = self._job
-        parse_values = self._parser(closed=again)
         seen = self._table
         clashes: list[pa.Schema] = []
         rows = bad_rows = fetched_bytes = 0
@@ -139,10 +145,9 @@ class _Landing:
             FileWriter(Storage(job.path), [parse(text) for text in job.partition_by]) as writer,
             FileWriter(Storage(job.dead_path)) as dead_writer,
         ):
-            for partition, chunk in self._chunks(ranges):
-                fetched_bytes += chunk.fetched_bytes
-                parsed = parse_values(chunk.batch.column("value"))
-                landed = assemble(*partition, chunk.batch, parsed)
+            for partition, records, parsed, fetched in self._parsed(ranges, again):
+                fetched_bytes += fetched
+                landed = assemble(*partition, records, parsed)
                 try:
                     seen = widened(seen, storable(landed.schema))
                 except CannotWiden:
@@ -156,7 +161,7 @@ class _Landing:
                 bad_rows += len(parsed.bad)
                 writer.write(landed)
                 if parsed.bad:
-                    dead_writer.write(dead(*partition, chunk.batch, parsed))
+                    dead_writer.write(dead(*partition, records, parsed))
             if clashes:
                 self._table = clashes[0]
                 return None
@@ -165,9 +170,16 @@ class _Landing:
                 tuple(writer.close()), tuple(dead_writer.close()),
             )  # fmt: skip
 
-    def _parser(self, *, closed: bool) -> Parser:
+    def _parsed(self, ranges: Sequence[OffsetRange], again: bool) -> Iterator[_Part]:
         known = known_to_parser(self._table, self._made)
-        return parser(self._job.format, known, widen=self._widen, closed=closed, made=self._made)
+        parse_values = parser(
+            self._job.format, known, widen=self._widen, closed=again, made=self._made
+        )
+        for partition, chunk in self._chunks(ranges):
+            left, fetched_bytes = chunk.batch, chunk.fetched_bytes
+            for parsed in parse_values(left.column("value")):
+                yield _Part(partition, left.slice(0, parsed.values), parsed, fetched_bytes)
+                left, fetched_bytes = left.slice(parsed.values), 0
 
     def _chunks(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[TopicPartition, Chunk]]:
         job = self._job

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pytest
 
 from sawlog.pipeline.formats import Format, parser
-from sawlog.pipeline.formats import columns as columns_module
 from sawlog.pipeline.formats import json_format as json_format_module
-from sawlog.pipeline.formats.schemas import ddl, from_ddl
-from sawlog.pipeline.formats.spellings import MOST_NEW_FIELDS, Room
+from sawlog.pipeline.formats.schemas import from_ddl
+from sawlog.pipeline.formats.spellings import MOST_NEW_FIELDS
 from sawlog.pipeline.formats.types import word
 from support.formats import outcome_of, parse
 
@@ -266,36 +265,30 @@ def test_objects_that_use_data_as_names_do_not_make_columns_without_end() -> Non
     assert "too many new fields" in found.bad[len(nested) - 1]
 
 
-def test_a_wide_table_is_parsed_in_several_goes_that_agree(
+def test_a_wide_table_is_parsed_in_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_format_module, "_MOST_SLOTS", 40)
+    monkeypatch.setattr(json_format_module, "_FEWEST_ROWS", 2)
+    for names, rows in ((10, 4), (40, 2)):
+        values = [b'{"n%d": 1}' % number for number in range(names)]
+        values.insert(5, b"broken")
+        parts = list(parser(Format("json"), None, widen=True)(pa.array(values, pa.binary())))
+        assert max(part.values for part in parts) == rows
+        outcome = outcome_of(parts, len(values))
+        assert list(outcome.bad) == [5]
+        for number, row in enumerate(outcome.rows):
+            assert {name for name, value in row.items() if value} == {f"n{number}"}
+
+
+def test_nested_fields_count_for_how_much_is_parsed_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(json_format_module, "_MOST_SLOT_BYTES", 1)
-    most = json_format_module._FEWEST_ROWS
-    values = [field("1")] * most + [b"broken"] + [field('"x"')] * most
-    values += [b'{"a": 2.5, "b": {"c": 1}}', b'{"b": {"d": 1}}', b'{"b": {"c": 0.5}}']
-    outcome = parse("json", *values)
-    assert list(outcome.bad) == [most]
-    assert outcome.rows[0] == {"a": "1", "b": None}
-    assert outcome.rows[most] == {"a": "x", "b": None}
-    assert outcome.rows[-3:] == [
-        {"a": "2.5", "b": {"c": 1.0, "d": None}},
-        {"a": None, "b": {"c": None, "d": 1}},
-        {"a": None, "b": {"c": 0.5, "d": None}},
-    ]
-
-
-def test_parts_that_disagree_make_no_room_for_more_fields(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_format_module, "_MOST_SLOT_BYTES", 1)
-    monkeypatch.setattr(json_format_module, "_FEWEST_ROWS", 5)
-    monkeypatch.setattr(columns_module, "Room", lambda: Room(3))
-    names = ["a", "b", "null", "c", "d"]
-    whole = [b'{"%s": %s}' % (name.encode(), b"null" if name == "null" else b"1") for name in names]
-    values = [*whole, *(value.replace(b"1", b"1.5") for value in whole)]
-    parse_values = parser(Format("json"), None, widen=True)
-    for _ in range(2):
-        outcome = outcome_of(parse_values(pa.array(values, pa.binary())), len(values))
-        assert ddl(outcome.schema) == "a double, b double"
-        assert list(outcome.bad) == [3, 4, 8, 9]
+    monkeypatch.setattr(json_format_module, "_MOST_SLOTS", 40)
+    values = [b'{"a": {"b": [{"n%d": 1}]}}' % (number % 10) for number in range(30)]
+    values.append(b'{"a": {"b": [%s]}}' % b",".join([b'{"n1": 1}'] * 50))
+    parts = list(parser(Format("json"), None, widen=True)(pa.array(values, pa.binary())))
+    assert max(part.values for part in parts) * 10 <= 40
+    rows = outcome_of(parts, len(values)).rows
+    assert [len(row["a"]["b"]) for row in rows] == [*([1] * 30), 50]
 
 
 def test_a_closed_parser_takes_new_fields_that_need_no_column() -> None:
