@@ -168,12 +168,23 @@ class Producer:
         return delivery
 
     def flush(self, timeout_ms: float | None = None) -> None:
-        """Waits until every record has its outcome and every callback was called; DeliveryFailed
-        where a record since the last flush was not delivered, TimeoutError where the time is up
-        before (all that is under way goes on).
+        """Waits until every record sent before has its outcome and its callback was called;
+        DeliveryFailed where a record since the last flush was not delivered, TimeoutError where
+        the time is up before (all that is under way goes on).
         """
         self._home.check("producer")
-        if not self._mover.drive(lambda: self._sender.is_idle, timeout_ms):
+        with self._lock:
+            left = self._sender.unfinished()
+
+        def are_done() -> bool:
+            while left and left[-1].is_done:
+                left.pop()
+            return not left
+
+        self._flush(are_done, timeout_ms)
+
+    def _flush(self, is_done: Callable[[], bool], timeout_ms: float | None) -> None:
+        if not self._mover.drive(is_done, timeout_ms):
             raise TimeoutError(f"not all records had an outcome after {timeout_ms} ms")
         self._mover.call_back(wait=True)
         with self._lock:
@@ -184,10 +195,12 @@ class Producer:
             raise DeliveryFailed(count, error, number)
 
     def close(self, timeout_ms: float | None = None) -> None:
-        """Flushes and ends, also where `flush` raises; what is not delivered by then is lost."""
+        """Flushes all, what callbacks send included, and ends, also where that raises; what is not
+        delivered by then is lost.
+        """
         try:
             if self._home.is_here and not self._mover.is_stopped:
-                self.flush(timeout_ms)
+                self._flush(lambda: self._sender.is_idle, timeout_ms)
         finally:
             self.abandon()
 

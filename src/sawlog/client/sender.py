@@ -75,6 +75,10 @@ class Sender:
     def is_idle(self) -> bool:
         return not self._queues
 
+    def unfinished(self) -> list[ProducedBatch]:
+        """What has no outcome yet."""
+        return [batch for queue in self._queues.values() for batch in queue]
+
     def open_batch(self, partition: TopicPartition) -> ProducedBatch | None:
         """The one that takes the partition's next records, if it has one."""
         queue = self._queues.get(partition)

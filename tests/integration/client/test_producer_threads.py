@@ -16,6 +16,8 @@ from sawlog.client.producer import Producer
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
+from sawlog.protocol.messages.produce_request import ProduceRequest
+from sawlog.protocol.messages.produce_response import ProduceResponse
 from support.produced import answering, batches, broker_with
 from support.scripted_broker import Act
 
@@ -126,6 +128,24 @@ def test_who_waits_for_a_new_topic_does_not_keep_the_others() -> None:
         is_made.set()
         waiter.join(GUARD_S)
         assert offsets == [100]
+
+
+def test_a_flush_does_not_wait_for_what_others_send_after_it() -> None:
+    with broker_with(logs=1) as broker:
+        producer = Producer(broker.bootstrap, linger_ms=10_000)
+        later: list[Delivery] = []
+
+        def answer(request: ProduceRequest) -> ProduceResponse:
+            later.append(producer.send("logs", b"b"))
+            return answering()(request)
+
+        broker.reply(ApiKey.PRODUCE, answer)
+        broker.stand(ApiKey.PRODUCE, Act.SILENCE)
+        delivery = producer.send("logs", b"a")
+        producer.flush(10_000)
+        assert delivery.is_done
+        assert not later[0].is_done
+        producer.abandon()
 
 
 def test_callbacks_come_in_order_and_before_flush_returns() -> None:
