@@ -91,9 +91,10 @@ def write(directory: Path, *, is_killed: bool) -> Written:
 
 
 def _wait_for_checkpoint(data: Path) -> None:
-    """A roll has it written off the loop, soon."""
+    """A roll has it written off the loop, soon; the watermarks come last."""
     deadline = time.monotonic() + 60
-    while recovery_point(data) == 0:
+    last = data / "replication-offset-checkpoint"
+    while recovery_point(data) == 0 or not last.exists():
         assert time.monotonic() < deadline, "no checkpoint was written"
 
 
