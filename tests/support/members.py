@@ -3,8 +3,6 @@
 They send no heartbeats by themselves, which is enough for as long as a session lasts.
 """
 
-import base64
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
@@ -13,6 +11,7 @@ from sawlog.client.cluster import Cluster
 from sawlog.client.connection import Connection
 from sawlog.client.coordinators import Coordinators
 from sawlog.client.errors import refusal
+from sawlog.client.membership.machine import new_member_id
 from sawlog.client.metadata import Node
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.codec import encode
@@ -140,7 +139,7 @@ class ConsumerMember(Member):
         waits: bool = True,
     ) -> None:
         super().__init__(bootstrap, group, client_id)
-        self.id = member_id or base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
+        self.id = member_id or new_member_id()
         self.epoch = 0
         self._instance_id = instance_id
         answer = self._beat(

@@ -170,8 +170,12 @@ class Machine(ABC):
 
 
 def new_member_id() -> str:
-    """As the members of a consumer group name themselves (KIP-1082)."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    """As the members of a consumer group name themselves (KIP-1082). As with Kafka's ids, no tool
+    that is given one takes it for an option."""
+    while True:
+        member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not member_id.startswith("-"):
+            return member_id
 
 
 def fatal(error_code: int, message: str | None, group: str) -> KafkaError:

@@ -6,7 +6,13 @@ import pytest
 
 from sawlog.client.leaders import partition_of
 from sawlog.client.membership.incremental import ConsumerMachine
-from sawlog.client.membership.machine import Change, GroupSettings, Lookup, Subscription
+from sawlog.client.membership.machine import (
+    Change,
+    GroupSettings,
+    Lookup,
+    Subscription,
+    new_member_id,
+)
 from sawlog.client.metadata import Topic
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicId, TopicName
@@ -73,6 +79,10 @@ def owned(request: ConsumerGroupHeartbeatRequest) -> dict[bytes, list[int]] | No
     if request.topic_partitions is None:
         return None
     return {each.topic_id: each.partitions for each in request.topic_partitions}
+
+
+def test_no_tool_takes_a_members_id_for_an_option() -> None:
+    assert not any(new_member_id().startswith("-") for _ in range(1_000))
 
 
 def test_the_first_heartbeat_tells_everything_and_the_next_only_what_has_changed() -> None:

@@ -180,7 +180,7 @@ def test_a_broker_that_is_gone_when_ranges_are_parsed_again_is_told_as_such(
 ) -> None:
     """Only text comes back from where that happens."""
 
-    def gone(*_: object) -> None:
+    def gone(*_: object, **__: object) -> None:
         raise NoAnswer("nobody is there")
 
     monkeypatch.setattr(committing, "land", gone)
