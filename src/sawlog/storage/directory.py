@@ -5,6 +5,7 @@ next start read almost nothing; a failed fsync takes the directory offline for g
 may open the directory (`server/disk` locks it), which partitions should exist (`cluster`).
 """
 
+from collections import deque
 from collections.abc import Callable
 
 from sawlog.core.ids import TopicId, TopicName, TopicPartition, format_topic_id
@@ -62,6 +63,7 @@ class LogDirectory:
         self.was_clean = False  # whether the last stop left the marker; known after `open`
         self.missing: dict[TopicPartition, int] = {}
         """Logs that a checkpoint speaks of and that are not there, with their recovery points."""
+        self._doomed: deque[tuple[str, list[str]]] = deque()  # deleted, with files left to remove
         self._complained_ms = -COMPLAINT_MS
         self._config_for = config_for
         self._on_offline = on_offline
@@ -200,21 +202,26 @@ class LogDirectory:
         except (DiskError, FileNotFoundError) as error:
             events.error("deletion failed", log=str(tp), error=str(error))
             return
-        self.timer.after(0, lambda: self._remove_gradually(doomed, names))
+        self._doomed.append((doomed, names))
+        if len(self._doomed) == 1:
+            self.timer.after(0, self._remove_some)
 
-    def _remove_gradually(self, doomed: str, names: list[str]) -> None:
-        """To unlink a large file takes its time: others have their turn between two of them."""
+    def _remove_some(self) -> None:
+        """To unlink large files, or those of many logs, takes its time: others have their turn
+        between a few of them and the next."""
+        doomed, names = self._doomed[0]
         try:
             for _ in range(REMOVED_AT_ONCE):
                 if names:
                     self.disk.remove(f"{doomed}/{names.pop()}")
             if not names:
                 self.disk.remove_directory(doomed)
-                return
+                self._doomed.popleft()
         except DiskError as error:
             events.error("deletion left to the next start", path=doomed, error=str(error))
-            return
-        self.timer.after(0, lambda: self._remove_gradually(doomed, names))
+            self._doomed.popleft()
+        if self._doomed:
+            self.timer.after(0, self._remove_some)
 
     def checkpoint_later(self) -> None:
         """Writes recovery points, start offsets, watermarks and producer snapshots off the loop.

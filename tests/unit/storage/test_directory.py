@@ -58,20 +58,6 @@ def test_a_full_disk_creates_no_log() -> None:
     storage.directory.create(TP, TOPIC_ID, storage.config)
 
 
-def test_a_deleted_log_is_gone_with_its_files() -> None:
-    storage = Storage()
-    storage.append(3)
-    storage.checkpoint()
-    storage.directory.delete(TP)
-    assert storage.directory.logs == {}
-    storage.schedule.run_for(10_000)
-    assert not [name for name in storage.disk.list("") if name.startswith("topic")]
-    assert storage.append().base_offset == 0, "a new log of the same name"
-    storage.checkpoint()
-    storage.recover()
-    assert storage.log.end_offset == 1
-
-
 def replaced(storage: Storage, how: str) -> Storage:
     """A log of fifty records that starts at 40, checkpointed and gone in some way."""
     for _ in range(50):
