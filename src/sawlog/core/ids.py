@@ -4,6 +4,7 @@ Every domain id has its own type, so that a checker tells a node id from a parti
 """
 
 import base64
+from collections.abc import Callable
 from typing import NamedTuple, NewType
 
 NodeId = NewType("NodeId", int)
@@ -32,6 +33,18 @@ class TopicPartition(NamedTuple):
 def format_topic_id(topic_id: bytes) -> str:
     """The text that Kafka's tools print for an id: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode("ascii")
+
+
+def random_id_text(random_bytes: Callable[[int], bytes]) -> str:
+    """A random id (version 4) as Kafka makes them: no tool that is given one takes it for an
+    option."""
+    while True:
+        data = bytearray(random_bytes(16))
+        data[6] = data[6] & 0x0F | 0x40
+        data[8] = data[8] & 0x3F | 0x80
+        text = format_topic_id(bytes(data))
+        if not text.startswith("-"):
+            return text
 
 
 def parse_topic_id(text: str) -> TopicId:

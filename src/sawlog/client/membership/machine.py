@@ -5,8 +5,7 @@ socket or thread is in sight. Two threads use it, under a lock that is not its o
 speaks with the coordinator, and the reader's, which alone lets go of partitions and takes them.
 """
 
-import base64
-import uuid
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from sawlog.client.group_offsets import Identity
 from sawlog.client.membership.assignors import ASSIGNORS, COOPERATIVE_STICKY, RANGE
 from sawlog.client.metadata import Topic
 from sawlog.core.errors import KafkaError
-from sawlog.core.ids import TopicPartition
+from sawlog.core.ids import TopicPartition, random_id_text
 from sawlog.protocol.schema import Message
 
 CLASSIC, CONSUMER = "classic", "consumer"
@@ -170,12 +169,8 @@ class Machine(ABC):
 
 
 def new_member_id() -> str:
-    """As the members of a consumer group name themselves (KIP-1082). As with Kafka's ids, no tool
-    that is given one takes it for an option."""
-    while True:
-        member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        if not member_id.startswith("-"):
-            return member_id
+    """As the members of a consumer group name themselves (KIP-1082)."""
+    return random_id_text(os.urandom)
 
 
 def fatal(error_code: int, message: str | None, group: str) -> KafkaError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sawlog.cluster.image import changed_topics
 from sawlog.coordinator.plan import Plan
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.core.ids import format_topic_id
+from sawlog.core.ids import random_id_text
 from sawlog.core.log import EventLogger
 from sawlog.groups.classic.group import ClassicGroup
 from sawlog.groups.consumer import entries, requests
@@ -175,13 +175,7 @@ class ConsumerMembership:
 
     def new_member_id(self) -> str:
         """As Kafka makes it for members that have no id of their own (version 0)."""
-        while True:
-            data = bytearray(self._world.random.bytes(16))
-            data[6] = data[6] & 0x0F | 0x40
-            data[8] = data[8] & 0x3F | 0x80
-            text = format_topic_id(bytes(data))
-            if not text.startswith("-"):
-                return text
+        return random_id_text(self._world.random.bytes)
 
     # Leaving
 

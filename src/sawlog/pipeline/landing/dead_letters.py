@@ -24,7 +24,7 @@ from sawlog.pipeline.tables.files import DataFile, discard, removed
 from sawlog.pipeline.tables.log import Action, LiveFile, State
 from sawlog.pipeline.tables.offsets import Move, application_id, offsets_of
 from sawlog.pipeline.tables.scanning import scan_file
-from sawlog.pipeline.tables.table import Already, Committed, Table, add_actions, transaction
+from sawlog.pipeline.tables.table import ADDING, Already, Committed, Table, add_actions, transaction
 from sawlog.pipeline.tables.writing import FileWriter
 
 _ATTEMPTS = 20
@@ -151,7 +151,7 @@ def _commit(
             *add_actions(state, files, None, now),
         ]
 
-    return dead.change("WRITE", plan)
+    return dead.change(ADDING, plan)
 
 
 def _without(

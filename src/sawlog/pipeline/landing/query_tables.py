@@ -21,6 +21,7 @@ from sawlog.pipeline.tables.merging import last_of_each, merge_by_key
 from sawlog.pipeline.tables.partitioning import PartitionBy, parse
 from sawlog.pipeline.tables.storage import Storage
 from sawlog.pipeline.tables.table import (
+    ADDING,
     Committed,
     Table,
     add_actions,
@@ -102,7 +103,7 @@ def _commit(
             *add_actions(state, files, None, now),
         ]
 
-    done = table.change("WRITE", plan)
+    done = table.change(ADDING, plan)
     if not isinstance(done, Committed):
         discard(table.storage, files)
         return None
