@@ -83,9 +83,12 @@ def _deletion(view: View, name: TopicName) -> Iterator[Step]:
     for index in topic.states:
         operations.append(Delete(znodes.state_path(name, index)))
         operations.append(Delete(znodes.partition_path(name, index)))
-    if topic.states:
-        operations.append(Delete(znodes.partitions_path(name)))
-    operations += [Delete(znodes.topic_path(name)), Delete(znodes.config_path(name)), wish]
+    operations += [
+        Delete(znodes.partitions_path(name)),
+        Delete(znodes.topic_path(name)),
+        Delete(znodes.config_path(name)),
+        wish,
+    ]
     yield Step(
         StepKey(topic.assignment.topic_id, -1, len(topic.states)), operations, StepKind.DELETION
     )
@@ -98,7 +101,6 @@ def _topic_steps(
     controller_epoch: int,
     taken: Container[StepKey],
 ) -> Iterator[Step]:
-    needs_parent = not topic.states
     for index, replicas in enumerate(topic.assignment.replicas):
         old = topic.states.get(index)
         if old is not None and view.is_leading(old):
@@ -107,7 +109,6 @@ def _topic_steps(
         key = StepKey(topic.assignment.topic_id, index, epoch)
         kind = StepKind.CREATION if old is None else StepKind.ELECTION
         if key in taken:
-            needs_parent = needs_parent and old is not None
             yield Step(key, [], kind)
             continue
         new = _elect(view, topic, replicas, old, epoch, config, controller_epoch)
@@ -118,9 +119,6 @@ def _topic_steps(
         if old is not None:
             operations.append(SetData(path, znodes.encode_state(new), old.version))
         else:
-            if needs_parent:
-                operations.append(Create(znodes.partitions_path(topic.name)))
-                needs_parent = False
             operations.append(Create(znodes.partition_path(topic.name, index)))
             operations.append(Create(path, znodes.encode_state(new)))
         yield Step(key, operations, kind)

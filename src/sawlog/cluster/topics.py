@@ -164,6 +164,7 @@ class Topics:
                     znodes.topic_path(planned.name),
                     znodes.encode_assignment(planned.id, planned.replicas),
                 ),
+                Create(znodes.partitions_path(planned.name)),
             ],
             shows,
             timeout_ms,

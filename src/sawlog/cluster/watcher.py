@@ -250,7 +250,12 @@ class Watcher:
         self._read_node(znodes.config_path(topic.name), got, changed)
 
     def _list_partitions(self, topic: TopicView) -> None:
-        """A partition's node and its state come in one multi: who is listed has a state."""
+        """Read the state of every partition that is listed and not known yet.
+
+        The parent node is created and deleted in one multi with its topic, so a missing parent
+        means a deleted topic, which the watch on the topic's own node reports. An `exists` watch
+        here would never fire and would keep the view of a deleted topic in memory.
+        """
 
         def got(names: list[str]) -> None:
             if self._is_current(topic):
@@ -258,27 +263,12 @@ class Watcher:
                     if index not in topic.states:
                         self._read_state(topic, index)
 
+        def changed() -> None:
+            if self._is_current(topic):
+                self._list_partitions(topic)
+
         self._store.children(
-            znodes.partitions_path(topic.name),
-            self._answered(got, partial(self._await_partitions, topic)),
-            self._watch(partial(self._list_again, topic)),
-        )
-
-    def _list_again(self, topic: TopicView) -> None:
-        if self._is_current(topic):
-            self._list_partitions(topic)
-
-    def _await_partitions(self, topic: TopicView) -> None:
-        """A new topic has none until the controller has looked at it."""
-
-        def found(stat: NodeStat | None) -> None:
-            if stat is not None:
-                self._list_again(topic)
-
-        self._store.exists(
-            znodes.partitions_path(topic.name),
-            self._answered(found),
-            self._watch(partial(self._list_again, topic)),
+            znodes.partitions_path(topic.name), self._answered(got), self._watch(changed)
         )
 
     def _read_state(self, topic: TopicView, index: int) -> None:

@@ -1,5 +1,6 @@
 """Several brokers on a simulated store: elections, fencing, restarts, and churn from a seed."""
 
+import gc
 import json
 
 import pytest
@@ -7,11 +8,12 @@ import pytest
 from sawlog.cluster import znodes
 from sawlog.cluster.image import NO_NODE
 from sawlog.cluster.new_topics import NewTopic
+from sawlog.cluster.view import TopicView
 from sawlog.core.ids import NodeId, TopicName
 from sawlog.core.store import Create, Delete, SessionState, SetData
 from sawlog.simulation.schedule import Schedule, SeededRandom
 from sawlog.simulation.store import SimulatedStore, StoreService
-from support.cluster import MemberWorld
+from support.cluster import MemberWorld, SoleBroker
 
 
 class Cluster:
@@ -91,6 +93,20 @@ def test_any_broker_takes_an_intent_and_all_see_it() -> None:
         assert {node % 2 for node in partition.replicas} == {0, 1}, "a replica on each rack"
 
 
+def test_deleted_topics_are_not_kept_in_memory() -> None:
+    cluster = Cluster()
+    sole = SoleBroker()
+    for index in range(20):
+        for member in (cluster.members[1], sole):
+            assert member.create(f"deleted-{index}", 3) is None
+            assert member.delete(f"deleted-{index}") is None
+    cluster.schedule.run_for(1_000)
+    sole.schedule.run_for(1_000)
+    gc.collect()
+    views = [found.name for found in gc.get_objects() if isinstance(found, TopicView)]
+    assert [name for name in views if name.startswith("deleted-")] == []
+
+
 def test_leaders_move_when_a_broker_goes_and_its_isr_shrinks() -> None:
     cluster = Cluster()
     cluster.members[0].create("t", 6, replication_factor=3)
@@ -164,7 +180,7 @@ def test_a_deposed_controller_writes_nothing() -> None:
     answers: list[object] = []
     controller.topics.create(planned, 2_000, answers.append)
     assert cluster.schedule.run(lambda: not controller.member.is_controller)
-    assert cluster.service.tree.children("/brokers/topics/t") == []
+    assert cluster.service.tree.children("/brokers/topics/t/partitions") == []
 
 
 def test_a_controller_that_lost_its_node_stands_again() -> None:
