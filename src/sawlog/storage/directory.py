@@ -82,7 +82,7 @@ class LogDirectory:
             if name.endswith(files.DELETED_DIRECTORY) and "." in name:
                 self.disk.remove_directory(name)
                 continue
-            if files.is_leftover(name):
+            if files.is_directory_leftover(name):
                 self.disk.remove(name)
                 continue
             tp = files.parse_partition_directory(name)

@@ -39,7 +39,9 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 DELETED_DIRECTORY = "-delete"
 STRAY_DIRECTORY = "-stray"
-_LEFTOVER_SUFFIXES = (".tmp", ".deleted", ".cleaned")
+_DIRECTORY_FILES = (META_PROPERTIES, RECOVERY_POINTS, WATERMARKS, START_OFFSETS, CLEAN_SHUTDOWN)
+_TEMPORARY = ".tmp"
+_LEFTOVER_SUFFIXES = (_TEMPORARY, ".deleted", ".cleaned")
 
 _OFFSET_SUFFIXES = frozenset({*SEGMENT_SUFFIXES, SNAPSHOT})
 _PARTITION_DIRECTORY = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9]\d{0,9})")
@@ -72,8 +74,17 @@ def parse_offset_name(name: str) -> tuple[int, str] | None:
 
 
 def is_leftover(name: str) -> bool:
-    """A file that an interrupted write or deletion left behind."""
+    """Whether a file of a partition was left behind by an interrupted write or deletion."""
     return name.endswith(_LEFTOVER_SUFFIXES)
+
+
+def is_directory_leftover(name: str) -> bool:
+    """Whether a file of the data directory was left behind by an interrupted checkpoint.
+
+    Other `*.tmp` files belong to another owner, which may be writing one right now: the store's
+    reserve is written by a thread while the logs are opened.
+    """
+    return name.endswith(_TEMPORARY) and name.startswith(_DIRECTORY_FILES)
 
 
 def parse_partition_directory(name: str) -> TopicPartition | None:

@@ -48,6 +48,15 @@ def test_a_log_is_created_once() -> None:
         storage.directory.create(TP, TOPIC_ID, storage.config)
 
 
+def test_only_the_temporary_files_of_its_own_checkpoints_are_removed() -> None:
+    storage = Storage()
+    for name in ("meta.properties.7.tmp", "log-start-offset-checkpoint.tmp", "store.reserve.1.tmp"):
+        storage.disk.open(name, create=True).append([b"half"])
+    storage.open()
+    found = [name for name in storage.disk.list("") if name.endswith(".tmp")]
+    assert found == ["store.reserve.1.tmp"], "the thread that writes it renames it in a moment"
+
+
 def test_a_full_disk_creates_no_log() -> None:
     storage = Storage()
     storage.disk.free_bytes = 0
