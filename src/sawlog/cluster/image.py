@@ -22,6 +22,11 @@ class BrokerImage(NamedTuple):
     rack: str | None
     epoch: int
 
+    @property
+    def failure_domain(self) -> str:
+        """What replicas are spread over: the rack, or the host where no rack is set."""
+        return f"host {self.host}" if self.rack is None else f"rack {self.rack}"
+
 
 class PartitionImage(NamedTuple):
     """`leader` is NO_NODE unless it is alive in the very process that was elected.

@@ -1,8 +1,9 @@
-"""Who holds which partition: round robin over racks from a random start.
+"""Places the replicas of new partitions: round robin over racks from a random start.
 
     racks a: 1 2, b: 3 4, factor 2, start 0  ->  1 3 | 3 2 | 2 4 | 4 1 | 1 3 ...
 
-Replicas of a partition are on as many racks as there are, and leaders go round evenly.
+Replicas of a partition are on as many racks as there are, and leaders go round evenly. A broker
+without `broker.rack` counts as on a rack of its host: brokers on one host share a failure domain.
 """
 
 from collections.abc import Iterable
@@ -47,8 +48,8 @@ def _impossible(replication_factor: int, reason: str) -> KafkaError:
 def _alternating_racks(brokers: Iterable[BrokerImage]) -> list[BrokerImage]:
     """All brokers, neighbours on different racks as far as that goes."""
     racks: dict[str, list[BrokerImage]] = {}
-    for broker in sorted(brokers):
-        racks.setdefault(broker.rack or "", []).append(broker)
+    for broker in sorted(brokers, key=lambda broker: broker.id):
+        racks.setdefault(broker.failure_domain, []).append(broker)
     return [
         broker
         for row in zip_longest(*(racks[rack] for rack in sorted(racks)))
@@ -68,11 +69,11 @@ def _replicas(ring: list[BrokerImage], start: int, count: int) -> tuple[NodeId, 
         shift = turn % len(others)
         others = others[shift:] + others[:shift]
     chosen = [ring[first]]
-    racks = {ring[first].rack}
+    racks = {ring[first].failure_domain}
     for broker in others:
-        if len(chosen) < count and broker.rack not in racks:
+        if len(chosen) < count and broker.failure_domain not in racks:
             chosen.append(broker)
-            racks.add(broker.rack)
+            racks.add(broker.failure_domain)
     for broker in others:
         if len(chosen) < count and broker not in chosen:
             chosen.append(broker)

@@ -10,8 +10,8 @@ flush.policy STRING commit oneof:commit,os :: commit: acks=all waits until recor
 os: the system flushes when it likes, as Apache Kafka does.
 node.id INT - >=0 :: This broker's number in the cluster.
 broker.id INT -1 :: An older name for node.id, which wins.
-broker.rack STRING - :: Where this broker stands, for spreading replicas; the host name where \
-not set.
+broker.rack STRING - :: The rack of this broker, for spreading replicas; where not set they are \
+spread over host names.
 listeners LIST PLAINTEXT://:9092 :: The address to listen on, as PLAINTEXT://host:port.
 advertised.listeners LIST - :: The address that clients are told, where it is another one.
 socket.send.buffer.bytes INT 102400 :: SO_SNDBUF of a connection; -1: the system's.

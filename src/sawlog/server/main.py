@@ -211,8 +211,9 @@ class BrokerProcess:
         bound = self.listener.address
         told = options.advertise or bound
         host = told.host if told.host not in EVERY_INTERFACE else socket.gethostname()
-        rack = options.config["broker.rack"] or socket.gethostname()
-        return Registration(options.node_id, host, told.port or bound.port, rack)
+        return Registration(
+            options.node_id, host, told.port or bound.port, options.config["broker.rack"]
+        )
 
 
 @contextlib.contextmanager

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from support.broker import SawlogServer
+from sawlog.client import Admin
+from support.broker import SawlogServer, running_sawlog
 
 MARKER = ".kafka_cleanshutdown"
 
@@ -52,6 +53,16 @@ def test_a_killed_broker_leaves_no_marker_and_starts_again(tmp_path: Path) -> No
 def test_the_ready_line_tells_the_address_and_the_time_it_took(server: SawlogServer) -> None:
     line = server.process.output
     assert re.search(r"sawlog broker 1 ready on 127\.0\.0\.1:\d+ in \d+\.\d\d s", line), line
+
+
+@pytest.mark.parametrize("rack", [None, "eu-1a"])
+def test_clients_see_the_rack_that_is_set_and_null_otherwise(
+    tmp_path: Path, rack: str | None
+) -> None:
+    settings = {"broker.rack": rack} if rack else None
+    with running_sawlog(tmp_path, settings) as server, Admin(server.bootstrap) as admin:
+        (node,) = admin.describe_cluster().nodes
+    assert node.rack == rack
 
 
 def test_a_second_broker_on_the_same_data_is_refused(server: SawlogServer) -> None:

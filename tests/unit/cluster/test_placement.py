@@ -40,6 +40,13 @@ def test_replicas_are_distinct_and_spread(
     assert max(counts) - min(counts) <= 1
 
 
+def test_brokers_without_a_rack_are_spread_over_their_hosts() -> None:
+    hosts = {NodeId(n): f"host{n % 2}" for n in range(4)}
+    live = [BrokerImage(node, host, 9092 + node, None, node) for node, host in hosts.items()]
+    for replicas in place(live, 12, 2, SeededRandom(3)):
+        assert {hosts[node] for node in replicas} == {"host0", "host1"}
+
+
 def test_followers_of_a_leader_change_from_round_to_round() -> None:
     placed = place(brokers(None, None, None, None), 12, 2, SeededRandom(1))
     pairs = {replicas for replicas in placed if replicas[0] == 0}
