@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 
 from transcripts.chapters import (
+    acls,
     cluster,
     configs,
     deleting,
@@ -37,6 +38,7 @@ CHAPTERS: dict[str, Callable[[Dialogue], None]] = {
     "topics": topics.chapter,
     "deleting": deleting.chapter,
     "configs": configs.chapter,
+    "acls": acls.chapter,
     "producing": producing.chapter,
     "refusals": refusals.chapter,
     "sequences": sequences.chapter,

@@ -65,6 +65,11 @@ _HANDLERS: dict[str, dict[ApiKey, str]] = {
         ApiKey.ALTER_CONFIGS: "alter_configs",
         ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
     },
+    "sawlog.broker.api.acls": {
+        ApiKey.DESCRIBE_ACLS: "describe_acls",
+        ApiKey.CREATE_ACLS: "create_acls",
+        ApiKey.DELETE_ACLS: "delete_acls",
+    },
     "sawlog.broker.api.cluster": {
         ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
     },

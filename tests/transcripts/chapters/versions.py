@@ -11,14 +11,22 @@ SERVED = (
     " IncrementalAlterConfigs DescribeCluster DescribeTopicPartitions"
     " FindCoordinator JoinGroup SyncGroup Heartbeat LeaveGroup OffsetCommit OffsetFetch"
     " OffsetDelete ListGroups DescribeGroups DeleteGroups ConsumerGroupHeartbeat"
-    " ConsumerGroupDescribe"
+    " ConsumerGroupDescribe DescribeAcls CreateAcls DeleteAcls"
 )
 SERVED_KEYS = {int(api_named(name)) for name in SERVED.split(" ")}
 SOFTWARE = {"client_software_name": "script", "client_software_version": "1.0"}
-NO_FEATURES = Differs(
-    "Sawlog has no feature levels to negotiate",
-    {"supported_features": [], "finalized_features": [], "finalized_features_epoch": -1},
-)
+GROUP_VERSION = {"name": "group.version", "min_version": 0, "max_version": 1}
+FINALIZED = [{"name": "group.version", "max_version_level": 1, "min_version_level": 1}]
+FEATURES = {
+    3: Differs(
+        "the other features of Kafka are not served",
+        {"supported_features": [], "finalized_features": FINALIZED},
+    ),
+    4: Differs(
+        "the other features of Kafka are not served",
+        {"supported_features": [GROUP_VERSION], "finalized_features": FINALIZED},
+    ),
+}
 
 
 def only_served(answer: dict[str, Any]) -> dict[str, Any]:
@@ -43,7 +51,7 @@ def chapter(talk: Dialogue) -> None:
             version,
             SOFTWARE,
             keep=only_served,
-            differs=NO_FEATURES,
+            differs=FEATURES[version],
         )
     for name, software in [("", "1.0"), ("script", ""), ("bad name", "1.0"), ("-script", "1.0")]:
         talk.ask(

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 
 from sawlog.core.errors import ErrorCode
 from sawlog.protocol.apis import advertised_versions
-from sawlog.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from sawlog.protocol.messages.api_versions_response import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 if TYPE_CHECKING:
     from sawlog.broker.broker import Broker
@@ -17,6 +22,15 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.api_versions_request import ApiVersionsRequest
 
 FIRST_VERSION_WITH_SOFTWARE = 3
+FIRST_VERSION_WITH_OPTIONAL_FEATURES = 4
+"""Older clients cannot read a supported feature that begins at level 0 (KAFKA-17011)."""
+
+FEATURES = {"group.version": 1}
+"""The features that are served, with their level; all of them begin at level 0. Clients act on
+what they find here: `transaction.version` is to be added with transactions, not before."""
+
+FEATURES_EPOCH = 1
+"""To be raised with every change of `FEATURES`: clients keep the newest epoch that they saw."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -28,8 +42,19 @@ def api_versions(
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
         request.client.software = (name, version)
+    supported = request.api_version >= FIRST_VERSION_WITH_OPTIONAL_FEATURES
     return ApiVersionsResponse(
         api_keys=[_entry(api) for api in broker.apis.values()],
+        supported_features=[
+            SupportedFeatureKey(name, min_version=0, max_version=level)
+            for name, level in FEATURES.items()
+            if supported
+        ],
+        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features=[
+            FinalizedFeatureKey(name, max_version_level=level, min_version_level=level)
+            for name, level in FEATURES.items()
+        ],
     )
 
 

@@ -1,0 +1,47 @@
+"""DescribeAcls, CreateAcls and DeleteAcls, versions 1 to 3 (KIP-140, 290), without an authorizer.
+
+Every entry is refused with SECURITY_DISABLED, as Kafka refuses it where `authorizer.class.name` is
+not set. Tools and Kafka Connect rely on that code: it tells them that there are no ACLs to manage.
+"""
+
+from typing import TYPE_CHECKING
+
+from sawlog.core.errors import ErrorCode
+from sawlog.protocol.messages.create_acls_response import AclCreationResult, CreateAclsResponse
+from sawlog.protocol.messages.delete_acls_response import (
+    DeleteAclsFilterResult,
+    DeleteAclsResponse,
+)
+from sawlog.protocol.messages.describe_acls_response import DescribeAclsResponse
+
+if TYPE_CHECKING:
+    from sawlog.broker.broker import Broker
+    from sawlog.broker.request import Request
+    from sawlog.protocol.messages.create_acls_request import CreateAclsRequest
+    from sawlog.protocol.messages.delete_acls_request import DeleteAclsRequest
+    from sawlog.protocol.messages.describe_acls_request import DescribeAclsRequest
+
+DISABLED = int(ErrorCode.SECURITY_DISABLED)
+NO_AUTHORIZER = "No Authorizer is configured."
+
+
+def describe_acls(_: "Broker", __: "Request", ___: "DescribeAclsRequest") -> DescribeAclsResponse:
+    return DescribeAclsResponse(error_code=DISABLED, error_message=NO_AUTHORIZER)
+
+
+def create_acls(_: "Broker", __: "Request", message: "CreateAclsRequest") -> CreateAclsResponse:
+    return CreateAclsResponse(
+        results=[
+            AclCreationResult(error_code=DISABLED, error_message=NO_AUTHORIZER)
+            for _creation in message.creations
+        ]
+    )
+
+
+def delete_acls(_: "Broker", __: "Request", message: "DeleteAclsRequest") -> DeleteAclsResponse:
+    return DeleteAclsResponse(
+        filter_results=[
+            DeleteAclsFilterResult(error_code=DISABLED, error_message=NO_AUTHORIZER)
+            for _filter in message.filters
+        ]
+    )
