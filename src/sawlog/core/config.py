@@ -17,6 +17,32 @@ from sawlog.core.config_topic import BROKER_SYNONYMS, TOPIC_SETTINGS, Synonym
 from sawlog.core.config_values import ConfigError, Setting, Value, parse_value
 
 ALL_BROKER_SETTINGS: Mapping[str, Setting] = BROKER_SETTINGS | ACCEPTED_SETTINGS
+INTERNAL_SETTINGS = frozenset(
+    {
+        "controller.performance.always.log.threshold.ms",
+        "controller.performance.sample.period.ms",
+        "group.consumer.regex.refresh.interval.ms",
+        "group.share.initialize.retry.interval.ms",
+        "group.share.persister.class.name",
+        "internal.metadata.delete.delay.millis",
+        "internal.metadata.log.segment.bytes",
+        "internal.metadata.max.batch.size.in.bytes",
+        "log.initial.task.delay.ms",
+        "producer.id.expiration.check.interval.ms",
+        "remote.log.index.file.cache.ttl.ms",
+        "remote.log.manager.task.retry.backoff.max.ms",
+        "remote.log.manager.task.retry.backoff.ms",
+        "remote.log.manager.task.retry.jitter",
+        "server.max.startup.time.ms",
+        "share.coordinator.cold.partition.snapshot.interval.ms",
+        "share.coordinator.state.topic.prune.interval.ms",
+        "unclean.leader.election.interval.ms",
+        "unstable.api.versions.enable",
+        "unstable.feature.versions.enable",
+    }
+)
+"""Settings that Kafka marks as internal: DescribeConfigs tells them only where they are set."""
+
 ACCEPTED_PREFIXES = ("listener.name.", "rsm.config.", "rlmm.config.")
 """Names that Kafka leaves open: per-listener settings and those of plug-ins."""
 
@@ -65,6 +91,16 @@ class BrokerConfig(Settings):
         }
         super().__init__(values, given)
         self.notices = tuple(notices(values, given, idle))
+
+    def started_with(self, effective: Mapping[str, str]) -> "BrokerConfig":
+        """A copy whose `effective` settings hold what this broker really runs with.
+
+        The command line decides some values that Kafka reads from its file, for example `log.dirs`
+        from `--data`; DescribeConfigs must tell those in force. The notices stay the same.
+        """
+        config = BrokerConfig({**self.given, **effective})
+        config.notices = self.notices
+        return config
 
 
 class TopicConfig(Settings):

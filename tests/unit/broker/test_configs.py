@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sawlog.broker.api import configs
+from sawlog.core.config import INTERNAL_SETTINGS
 from sawlog.protocol.messages import alter_configs_request as whole
 from sawlog.protocol.messages import incremental_alter_configs_request as incremental
 from sawlog.protocol.messages.create_topics_request import (
@@ -163,7 +164,22 @@ def test_a_broker_tells_its_settings(machine: SimulatedMachine) -> None:
         "ssl.key.password": (None, DEFAULT, True),
     }
     assert all(c.read_only for c in result.configs)
-    assert len(describe(machine, BROKER, str(NODE)).configs) > 350
+
+
+def test_a_broker_describes_the_settings_that_kafka_describes_and_one_of_its_own() -> None:
+    machine = SimulatedMachine(1)
+    machine.boot()
+    names = {entry.name for entry in describe(machine, BROKER, str(NODE)).configs}
+    assert "flush.policy" in names
+    assert not names & INTERNAL_SETTINGS
+    assert len(names) == 341, "340 of Apache Kafka 4.3.0 and flush.policy"
+
+
+def test_an_internal_setting_is_described_where_it_is_set() -> None:
+    machine = SimulatedMachine(1, server_max_startup_time_ms="5000")
+    machine.boot()
+    (entry,) = describe(machine, BROKER, str(NODE), ["server.max.startup.time.ms"]).configs
+    assert (entry.value, entry.config_source) == ("5000", STATIC)
 
 
 def test_what_holds_for_all_brokers_is_told_without_a_name(machine: SimulatedMachine) -> None:

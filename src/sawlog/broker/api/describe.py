@@ -8,7 +8,12 @@ behind a topic setting has no value, and so do we.
 from collections.abc import Mapping
 from functools import lru_cache
 
-from sawlog.core.config import ALL_BROKER_SETTINGS, BrokerConfig, TopicConfig
+from sawlog.core.config import (
+    ALL_BROKER_SETTINGS,
+    INTERNAL_SETTINGS,
+    BrokerConfig,
+    TopicConfig,
+)
 from sawlog.core.config_topic import BROKER_SYNONYMS, HIDDEN_SETTINGS, TOPIC_SETTINGS
 from sawlog.core.config_values import ConfigType, Setting, Value, format_value, parse_value
 from sawlog.protocol.messages.describe_configs_response import (
@@ -119,7 +124,11 @@ def describe_cluster_wide(broker: BrokerConfig) -> Entries:
 def describe_broker(
     broker: BrokerConfig, *, with_synonyms: bool, with_documentation: bool
 ) -> Entries:
-    """Every setting of this broker; none of them can be changed while it runs."""
+    """Every setting of this broker, internal ones only where they are set.
+
+    None of them can be changed while the broker runs. `flush.policy` is Sawlog's own; all others
+    are Kafka's.
+    """
     return _describe_broker(_Same(broker), with_synonyms, with_documentation)
 
 
@@ -136,6 +145,7 @@ def _describe_broker(key: _Same, with_synonyms: bool, with_documentation: bool) 
             read_only=True,
         )
         for name, setting in sorted(ALL_BROKER_SETTINGS.items())
+        if name not in INTERNAL_SETTINGS or name in broker.given
     )
 
 
