@@ -60,6 +60,21 @@ class BrokerMetrics:
             "Log directories that failed and are out of use.",
             lambda: int(broker.directory.offline is not None),
         )
+        registry.read_counter(
+            "sawlog_refused_writes_total",
+            "Writes refused because the disk was full or no descriptor was left.",
+            lambda: broker.directory.refused_writes,
+        )
+        registry.read_gauge(
+            "sawlog_last_stop_was_clean",
+            "Whether the last stop was clean: 0 after a kill or a crash, and on a new directory.",
+            lambda: int(broker.directory.was_clean),
+        )
+        registry.read_gauge(
+            "sawlog_damaged_logs",
+            "Logs that were found damaged below their recovery point at the start.",
+            lambda: broker.directory.recovery.damaged_logs,
+        )
         registry.read_gauges(
             "sawlog_groups",
             "Groups that this broker coordinates.",

@@ -220,7 +220,8 @@ class Controller:
             log.warning("another controller rules: standing down", node=self._node)
             self.start()
             return
-        if not isinstance(error, (BadVersion, NodeExists, NoNode, NotEmpty)):
+        is_known = isinstance(error, StoreUnavailable)  # the store itself told why, once
+        if not is_known and not isinstance(error, (BadVersion, NodeExists, NoNode, NotEmpty)):
             log.warning("a write of the controller failed", reason=str(error))
         # Where the view was only behind, its next change brings the controller back before this.
         self._timer.after(RETRY_MS, self._moved)

@@ -52,6 +52,7 @@ class EmbeddedStore:
         self._outbox: deque[tuple[int, Callable[[], None], Callable[[], None]]] = deque()
         self._delivery_is_due = False
         self._held_is_due = False
+        self._is_refusing = False  # since the last write that found no room
         self._failure: DiskError | None = None
         self.state = SessionState.CONNECTED
         self.session_id = self._tree.number + 1
@@ -142,7 +143,9 @@ class EmbeddedStore:
             self._record(applied, urgent=urgent)
         except DiskError as error:
             self._tree.undo()
-            log.error("the store's journal takes no more", reason=error.reason)
+            if not self._is_refusing:  # the controller tries again every second
+                self._is_refusing = True
+                log.error("the store's journal takes no more", reason=error.reason)
             raise StoreUnavailable(operations[0].path, error.reason) from error
         for watch, event in self._watches.triggered(applied.changes):
             self._tell(partial(watch, event), _nothing)
@@ -169,6 +172,10 @@ class EmbeddedStore:
             if not self._reserve.give(self._journal.size_of(changes)):
                 raise
             self._journal.append(number, changes)
+        else:
+            if self._is_refusing:
+                self._is_refusing = False
+                log.info("the store's journal takes writes again")
 
     def _write_held_later(self) -> None:
         if not self._held_is_due:

@@ -15,7 +15,7 @@ from sawlog.storage import files, rolling
 from sawlog.storage.checkpoints import Checkpointer
 from sawlog.storage.config import LogConfig
 from sawlog.storage.log import Log
-from sawlog.storage.recovery import open_log
+from sawlog.storage.recovery import RecoveryReport, open_log
 
 _NOT_LOGS = frozenset({"__cluster_metadata"})
 
@@ -61,6 +61,9 @@ class LogDirectory:
         self.logs: dict[TopicPartition, Log] = {}
         self.offline: DiskError | None = None
         self.was_clean = False  # whether the last stop left the marker; known after `open`
+        self.recovery = RecoveryReport()
+        self.recovery_ms = 0  # how long `open` took
+        self.refused_writes = 0  # for lack of room or descriptors
         self.missing: dict[TopicPartition, int] = {}
         """Logs that a checkpoint speaks of and that are not there, with their recovery points."""
         self._doomed: deque[tuple[str, list[str]]] = deque()  # deleted, with files left to remove
@@ -73,6 +76,7 @@ class LogDirectory:
 
     def open(self) -> None:
         """Opens every log, recovering those that need it, and finishes interrupted deletions."""
+        began_ms = self.clock.monotonic_ms()
         names = self.disk.list("")
         self.was_clean = self._take_marker(names)
         recovery_points = self._read_offsets(files.RECOVERY_POINTS, names)
@@ -98,14 +102,33 @@ class LogDirectory:
                 start_offset=start_offsets.get(tp),
                 watermark=watermarks.get(tp, 0),
                 is_clean=self.was_clean,
+                report=self.recovery,
             )
             self.logs[tp] = log
         points = recovery_points or {}
         self.missing = {tp: point for tp, point in points.items() if tp not in self.logs and point}
         if self.logs and not self.was_clean:
             self.disk.sync_directory("")  # some may have been created and never flushed
+        self.recovery_ms = self.clock.monotonic_ms() - began_ms
+        self._tell_recovery()
         self._checkpointer.start(points, start_offsets, watermarks)
         self.timer.after(EXPIRE_PRODUCERS_MS, self._expire_producers)
+
+    def _tell_recovery(self) -> None:
+        found = self.recovery
+        if not found.recovered_logs:
+            return
+        events.warning(
+            "logs recovered after an unclean stop"
+            if not self.was_clean
+            else "logs recovered that did not end where the clean stop left them",
+            logs=len(self.logs),
+            recovered=found.recovered_logs,
+            checked_bytes=found.checked_bytes,
+            cut_bytes=found.cut_bytes,
+            damaged=found.damaged_logs,
+            milliseconds=self.recovery_ms,
+        )
 
     def identify(self, cluster_id: str, node_id: int) -> None:
         """Writes meta.properties, or checks it: WrongOwner where it names another broker."""
@@ -243,6 +266,7 @@ class LogDirectory:
             self._on_offline(error)
 
     def refused(self, error: DiskError) -> None:
+        self.refused_writes += 1
         now_ms = self.clock.monotonic_ms()
         if now_ms - self._complained_ms >= COMPLAINT_MS:
             self._complained_ms = now_ms

@@ -6,6 +6,8 @@ and all behind it never was on disk for sure. Indexes, epochs and producer state
 date from the batches on the same way. The recovery point does not move here (KAFKA-10101).
 """
 
+from dataclasses import dataclass
+
 from sawlog.core.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from sawlog.core.log import EventLogger
 from sawlog.protocol.batches import BatchHeader
@@ -21,6 +23,16 @@ from sawlog.storage.snapshots import Snapshots
 events = EventLogger(__name__)
 
 
+@dataclass(slots=True)
+class RecoveryReport:
+    """What opening the logs of a data directory had to do; all zero after a clean stop."""
+
+    recovered_logs: int = 0
+    checked_bytes: int = 0  # of record batches whose CRC was checked
+    cut_bytes: int = 0  # torn tails, and segments behind one
+    damaged_logs: int = 0  # with a bad batch, or a gap, below the recovery point
+
+
 def open_log(
     home: Home,
     tp: TopicPartition,
@@ -30,12 +42,14 @@ def open_log(
     start_offset: int | None,
     watermark: int = 0,
     is_clean: bool = False,
+    report: RecoveryReport,
 ) -> Log:
     """The log in directory `tp`; the offsets are what checkpoints say.
 
     After a clean stop a look at the end is enough, if it is where the recovery point says.
     Without a recovery point the whole log is checked. Afterwards `flushed_offset` is the recovery
     point or, where the log turned out shorter, its end: the caller must then lower the checkpoint.
+    `report` adds up what was done.
     """
     log = Log(home, tp, NO_TOPIC_ID, config)
     names = home.disk.list(log.directory)
@@ -45,19 +59,7 @@ def open_log(
         _begin_anew(log, start_offset or 0, recovery_point or 0)
         return log
     now_ms = home.clock.now_ms()
-    log.adopt(
-        [
-            Segment(
-                home.disk,
-                log.directory,
-                base,
-                created_ms=now_ms,
-                index_interval_bytes=config.index_interval_bytes,
-                is_new=False,
-            )
-            for base in bases
-        ]
-    )
+    log.adopt([_found_segment(log, base, now_ms) for base in bases])
     _read_epochs(log, names)
     point = max(recovery_point or 0, bases[0])
     witness = point if point in log.snapshots.offsets else watermark
@@ -67,8 +69,10 @@ def open_log(
         log.leave_producers_unread(point)
     else:
         trimming.reload_producers(log, point)
-        recovery = _Recovery(log, point, is_point_known=recovery_point is not None)
+        recovery = _Recovery(log, point, report, is_point_known=recovery_point is not None)
         recovery.run()
+        report.recovered_logs += 1
+        report.damaged_logs += recovery.is_damaged or log.end_offset < point
         if log.end_offset < point:
             _skip_missing(log, point, point if recovery.is_blocked else witness)
         log.producers.expire(now_ms, config.producer_id_expiration_ms)
@@ -77,6 +81,17 @@ def open_log(
     log.commit.directory_is_dirty = log.commit.directory_is_dirty or not is_clean
     epoch_repair.complete(log)
     return log
+
+
+def _found_segment(log: Log, base: int, now_ms: int) -> Segment:
+    return Segment(
+        log.home.disk,
+        log.directory,
+        base,
+        created_ms=now_ms,
+        index_interval_bytes=log.config.index_interval_bytes,
+        is_new=False,
+    )
 
 
 def _ends_at(log: Log, point: int) -> bool:
@@ -138,14 +153,18 @@ def _settle(log: Log, point: int, start_offset: int | None, watermark: int) -> N
 class _Recovery:
     """One pass over the segments that reach beyond the recovery point."""
 
-    def __init__(self, log: Log, point: int, *, is_point_known: bool) -> None:
+    def __init__(
+        self, log: Log, point: int, report: RecoveryReport, *, is_point_known: bool
+    ) -> None:
         self.log = log
         self.point = point
+        self.report = report
         self.now_ms = log.home.clock.now_ms()
         # Gaps between segments are compaction's where it is on; elsewhere a file is missing.
         self.takes_gaps = not is_point_known or "compact" in log.config.cleanup_policy
         self.next_offset = point
         self.confirmed: list[int] = []  # snapshots beyond the point that turned out true
+        self.is_damaged = False  # below the recovery point
         self.is_blocked = False  # damage before the recovery point, and nothing found behind it
 
     def run(self) -> None:
@@ -247,6 +266,7 @@ class _Recovery:
         log = self.log
         for position, header in check(segment.file, start, segment.file.size):
             self._take(segment, position, header)
+            self.report.checked_bytes += header.size
             if header.leader_epoch > log.epochs.latest:
                 log.epochs.assign(header.leader_epoch, header.base_offset)
             if header.producer_id >= 0 and not header.is_control:
@@ -261,6 +281,7 @@ class _Recovery:
         self.next_offset = header.next_offset
 
     def _report_damage(self, damage: Damage, behind: BatchHeader | None) -> None:
+        self.is_damaged = True
         events.error(
             "damage below the recovery point",
             log=str(self.log.tp),
@@ -285,6 +306,7 @@ class _Recovery:
             bytes=segment.file.size - damage.position,
             reason=damage.reason,
         )
+        self.report.cut_bytes += segment.file.size - damage.position
         segment.file.truncate(damage.position)
         segment.file.sync()
 
@@ -300,6 +322,7 @@ class _Recovery:
                 bytes=segment.file.size,
                 reason=reason,
             )
+            self.report.cut_bytes += segment.file.size
             segment.remove(log.home.disk, log.directory)
         if dropped:
             log.home.disk.sync_directory(log.directory)

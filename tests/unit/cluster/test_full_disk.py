@@ -1,14 +1,17 @@
 """A full disk: the broker stops, starts, serves reads, and deletes topics on it."""
 
+import logging
 from typing import Any
 
 import pytest
 
 from sawlog.cluster.embedded import HELD_MS
 from sawlog.cluster.image import EMPTY_IMAGE, GROUP_TOPIC
+from sawlog.cluster.new_topics import NewTopic
 from sawlog.cluster.reserve import REMAKE_MS, RESERVE, RESERVE_BYTES
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import TopicName
+from sawlog.core.metrics import Registry
 from sawlog.core.store import Create, Delete, SetData, StoreUnavailable
 from sawlog.protocol.messages.create_partitions_request import (
     CreatePartitionsRequest,
@@ -261,3 +264,34 @@ def test_what_came_with_ephemerals_before_it_is_there_after_a_power_loss() -> No
         assert len(after.children("/a")) == 5
         assert after.exists("/a/n0000000004").created == created
         assert after.children("/") == ["a"]
+
+
+def test_a_store_without_room_says_so_once_and_when_it_has_room_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The controller tries again every second; the log must not tell of each try."""
+    broker = SoleBroker()
+    broker.create("t", 2)
+    planned = broker.topics.plan(NewTopic("u", 50))
+    answers: list[object] = []
+    broker.topics.create(planned, 60_000, answers.append)
+    broker.disk.free_bytes = 0
+    with caplog.at_level(logging.INFO):
+        broker.schedule.run_for(20_000)
+        full = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+        assert full.count("the store's journal takes no more") == 1
+        assert not [line for line in full if "controller" in line]
+        broker.disk.free_bytes = None
+        assert broker.schedule.run(lambda: bool(answers))
+    assert answers == [None]
+    told = [r.getMessage() for r in caplog.records]
+    assert told.count("the store's journal takes writes again") == 1
+
+
+def test_refused_writes_are_counted(machine: SimulatedMachine) -> None:
+    registry = Registry()
+    machine.broker.metrics.declare(registry)
+    assert "sawlog_refused_writes_total 0" in registry.render()
+    fill(machine.disk)
+    assert produce(machine) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert "sawlog_refused_writes_total 1" in registry.render()

@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from sawlog.storage.config import LogConfig
+from sawlog.storage.recovery import RecoveryReport
 from support.storage import TP, Storage, append, headers_in, records
 
 LOG = f"{TP}/00000000000000000000.log"
@@ -18,6 +19,35 @@ def test_kill_9_loses_nothing_that_was_written() -> None:
     storage.recover()
     assert headers_in(storage.log) == expected
     assert not storage.directory.was_clean
+
+
+def test_recovery_after_an_unclean_stop_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    storage = Storage()
+    storage.append(3)
+    storage.flush()
+    storage.append(2)
+    storage.kill()
+    storage.disk.cut(LOG, storage.disk.open(LOG).size - 1)
+    with caplog.at_level(logging.WARNING):
+        storage.open()
+    (line,) = [
+        r for r in caplog.records if r.getMessage() == "logs recovered after an unclean stop"
+    ]
+    told = line.fields  # type: ignore[attr-defined]
+    assert (told["logs"], told["recovered"], told["damaged"]) == (1, 1, 0)
+    assert told["checked_bytes"] > 0
+    assert told["cut_bytes"] > 0
+
+
+def test_a_clean_start_recovers_nothing_and_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    storage = Storage()
+    storage.append(3)
+    storage.directory.close_cleanly()
+    with caplog.at_level(logging.WARNING):
+        storage.open()
+    assert storage.directory.was_clean
+    assert storage.directory.recovery == RecoveryReport()
+    assert not caplog.records
 
 
 def test_recovery_does_not_move_the_recovery_point() -> None:
