@@ -11,10 +11,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.broker import SawlogServer, running_sawlog
-from support.kafka import KafkaServer, running_kafka
-
-Server = SawlogServer | KafkaServer
+from support.shared import Server, SharedBrokers
 
 # A machine that is busy with other things proves nothing against a test.
 settings.register_profile(
@@ -30,12 +27,16 @@ def target() -> str:
 
 
 @pytest.fixture(scope="session")
-def broker(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def shared_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedBrokers]:
+    brokers = SharedBrokers(tmp_path_factory.mktemp("brokers"))
+    yield brokers
+    brokers.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(target: str, shared_brokers: SharedBrokers) -> Server:
     """One running broker for all tests of a worker; each test uses topics of its own."""
-    directory = tmp_path_factory.mktemp("broker")
-    start = {"sawlog": running_sawlog, "kafka": running_kafka}[target]
-    with start(directory) as server:
-        yield server
+    return shared_brokers.get(target)
 
 
 @pytest.fixture

@@ -1,27 +1,16 @@
 """Our own client in one group with librdkafka's, by each protocol, whoever comes first."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from support.broker import SawlogServer, running_sawlog
 from support.clients.confluent import Confluent
 from support.clients.model import Row
-from support.kafka import KafkaServer, running_kafka
 from support.readers.journal import Event, Journal, holdings
 from support.readers.judge import commits_of_the_fenced, failures, overlaps, unread
 from support.readers.kinds import make_member
+from support.shared import EITHER_BROKER, QUICK_GROUPS, Server, SharedBrokers
 
 PARTITIONS = 6
 END_S = 60
-SETTINGS = {
-    "group.initial.rebalance.delay.ms": "0",
-    "group.consumer.assignment.interval.ms": "0",
-    "group.consumer.min.heartbeat.interval.ms": "100",
-    "group.consumer.heartbeat.interval.ms": "200",
-    "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "6000",
-}
 PAIRS = {
     "eager": ("sawlog-range", "confluent-range"),
     "cooperative": ("sawlog-cooperative", "confluent-cooperative"),
@@ -31,13 +20,9 @@ PAIRS = {
 }
 
 
-@pytest.fixture(scope="module", params=["sawlog", pytest.param("kafka", marks=pytest.mark.long)])
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SawlogServer | KafkaServer]:
-    start = {"sawlog": running_sawlog, "kafka": running_kafka}[request.param]
-    with start(tmp_path_factory.mktemp("mixed"), SETTINGS) as server:
-        yield server
+@pytest.fixture(scope="module", params=EITHER_BROKER)
+def server(request: pytest.FixtureRequest, shared_brokers: SharedBrokers) -> Server:
+    return shared_brokers.get(request.param, QUICK_GROUPS)
 
 
 def fill(library: Confluent, topic: str, count: int) -> dict[int, int]:

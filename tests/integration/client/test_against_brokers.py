@@ -1,6 +1,5 @@
 """The whole client against a running broker: ours, and Apache Kafka where Java is at hand."""
 
-import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -15,20 +14,14 @@ from sawlog.client.producer import Producer
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.compression import Codec
-from support.broker import running_sawlog
-from support.kafka import running_kafka
+from support.shared import EITHER_BROKER, QUICK_GROUPS, SharedBrokers, unique
 
-_names = itertools.count()
 POLL_MS = 10_000
 
 
-@pytest.fixture(scope="module", params=["sawlog", pytest.param("kafka", marks=pytest.mark.long)])
-def bootstrap(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    run = {"sawlog": running_sawlog, "kafka": running_kafka}[request.param]
-    with run(tmp_path_factory.mktemp("broker")) as server:
-        yield server.bootstrap
+@pytest.fixture(scope="module", params=EITHER_BROKER)
+def bootstrap(request: pytest.FixtureRequest, shared_brokers: SharedBrokers) -> str:
+    return shared_brokers.get(request.param, QUICK_GROUPS).bootstrap
 
 
 @pytest.fixture
@@ -40,7 +33,7 @@ def cluster(bootstrap: str) -> Iterator[Cluster]:
 @pytest.fixture
 def topic(cluster: Cluster) -> str:
     """Three partitions, nothing in them."""
-    name = f"topic-{next(_names)}"
+    name = unique("topic-")
     assert Admin(cluster).create_topics([NewTopic(name, partitions=3)]) == {}
     return name
 

@@ -1,6 +1,5 @@
 """Groups through a running broker: ours, and Apache Kafka where Java is at hand."""
 
-import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -13,21 +12,13 @@ from sawlog.client.lag import Outlook, measure, pace, total_pace
 from sawlog.client.leaders import partition_of
 from sawlog.client.producer import Producer
 from sawlog.core.errors import ErrorCode, KafkaError
-from support.broker import running_sawlog
-from support.kafka import running_kafka
 from support.members import ClassicMember, ConsumerMember
-
-_numbers = itertools.count()
-SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
+from support.shared import EITHER_BROKER, QUICK_GROUPS, SharedBrokers, unique
 
 
-@pytest.fixture(scope="module", params=["sawlog", pytest.param("kafka", marks=pytest.mark.long)])
-def bootstrap(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    run = {"sawlog": running_sawlog, "kafka": running_kafka}[request.param]
-    with run(tmp_path_factory.mktemp("broker"), SETTINGS) as server:
-        yield server.bootstrap
+@pytest.fixture(scope="module", params=EITHER_BROKER)
+def bootstrap(request: pytest.FixtureRequest, shared_brokers: SharedBrokers) -> str:
+    return shared_brokers.get(request.param, QUICK_GROUPS).bootstrap
 
 
 @pytest.fixture
@@ -44,7 +35,7 @@ def admin(cluster: Cluster) -> GroupAdmin:
 @pytest.fixture
 def topic(cluster: Cluster) -> str:
     """Three partitions of ten records."""
-    name = f"topic-{next(_numbers)}"
+    name = unique("topic-")
     assert Admin(cluster).create_topics([NewTopic(name, partitions=3)]) == {}
     produce(cluster, name, 10)
     return name
@@ -52,7 +43,7 @@ def topic(cluster: Cluster) -> str:
 
 @pytest.fixture
 def group() -> str:
-    return f"group-{next(_numbers)}"
+    return unique("group-")
 
 
 def produce(cluster: Cluster, topic: str, count: int) -> None:

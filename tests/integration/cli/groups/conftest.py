@@ -1,26 +1,16 @@
 """A broker, and a topic and a group of it for each test of `sawlog groups`."""
 
-import itertools
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.broker import running_sawlog
 from support.command_line import Sawlog
-from support.kafka import running_kafka
-
-_numbers = itertools.count()
-SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
+from support.shared import EITHER_BROKER, QUICK_GROUPS, SharedBrokers, unique
 
 
-@pytest.fixture(scope="module", params=["sawlog", pytest.param("kafka", marks=pytest.mark.long)])
-def bootstrap(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    start = {"sawlog": running_sawlog, "kafka": running_kafka}[request.param]
-    with start(tmp_path_factory.mktemp("broker"), SETTINGS) as server:
-        yield server.bootstrap
+@pytest.fixture(scope="module", params=EITHER_BROKER)
+def bootstrap(request: pytest.FixtureRequest, shared_brokers: SharedBrokers) -> str:
+    return shared_brokers.get(request.param, QUICK_GROUPS).bootstrap
 
 
 @pytest.fixture
@@ -37,7 +27,7 @@ def sawlog(
 @pytest.fixture
 def topic(sawlog: Sawlog) -> str:
     """Ten records a second apart in partition 0, four in partition 1, none in partition 2."""
-    name = f"topic-{next(_numbers)}"
+    name = unique("topic-")
     sawlog("topics", "create", name, "-p", "3")
     sawlog.produce(name, 0, *range(1_000, 11_000, 1_000))
     sawlog.produce(name, 1, *range(1_000, 5_000, 1_000))
@@ -46,7 +36,7 @@ def topic(sawlog: Sawlog) -> str:
 
 @pytest.fixture
 def group() -> str:
-    return f"group-{next(_numbers)}"
+    return unique("group-")
 
 
 @pytest.fixture
