@@ -6,23 +6,25 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 WORKERS ?= 2
-PURE   := tests/simulation tests/property tests/unit  # of them, many at once disturb nobody
 
 export PYTHONDONTWRITEBYTECODE = 1
+export WORKERS
 
-.PHONY: demo test test-long bench lint types layers format setup programs java clean
+.PHONY: demo test test-long soak bench lint types layers format setup programs java clean
 
 demo: $(READY)
 	@tools/need java
 	$(BIN)/python -m bench.demo
 
-test: lint types layers programs
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m "not long and not spark"
-	$(BIN)/python -m pytest -q -m "spark and not long"
+# What each tier runs, its budget and its closing lines: tools/tiers.py.
+test: programs
+	$(BIN)/python -m tools.tiers fast
 
 test-long: programs java
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m long $(PURE)
-	$(BIN)/python -m pytest -q -m long $(addprefix --ignore=,$(PURE))
+	$(BIN)/python -m tools.tiers long
+
+soak: programs java
+	$(BIN)/python -m tools.tiers soak
 
 bench: $(READY) java
 	$(BIN)/python -m bench

@@ -23,6 +23,7 @@ from support.broker import SawlogServer, running_sawlog
 from support.groups import commit_request, committed, fetched
 from support.hostile import bent
 from support.hostile_groups import GroupAttacker
+from support.tiers import rounds
 from support.wire import Wire
 
 SETTINGS = {
@@ -111,9 +112,7 @@ def failures_in(server: SawlogServer) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    "connections", [400, pytest.param(15_000, marks=pytest.mark.long, id="long")]
-)
+@pytest.mark.parametrize("connections", rounds(fast=400, long=3_000, soak=50_000))
 def test_hostile_members_harm_nobody(tmp_path: Path, connections: int, random_seed: int) -> None:
     random = Random(random_seed)
     attacker = GroupAttacker(random)

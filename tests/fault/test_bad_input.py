@@ -17,6 +17,7 @@ from sawlog.protocol.messages.fetch_request import FetchPartition, FetchRequest,
 from support.broker import SawlogServer, running_sawlog
 from support.hostile import any_frame
 from support.load import PRODUCE_VERSION, produce_request
+from support.tiers import rounds
 from support.wire import Wire
 
 FETCH_VERSION = 11
@@ -74,9 +75,7 @@ def attack(server: SawlogServer, random: Random, frames: int) -> None:
             pass
 
 
-@pytest.mark.parametrize(
-    "connections", [1_000, pytest.param(30_000, marks=pytest.mark.long, id="long")]
-)
+@pytest.mark.parametrize("connections", rounds(fast=1_000, long=6_000, soak=100_000))
 def test_hostile_frames_harm_nobody(tmp_path: Path, connections: int, random_seed: int) -> None:
     random = Random(random_seed)
     with running_sawlog(tmp_path) as server:

@@ -1,10 +1,7 @@
 """Members of groups come, go, die and are stopped for a minute, and the broker is killed too: every
 record is processed, no partition has two owners, and who is out commits nothing.
-
-Another length: `SAWLOG_CHURN_S=600 pytest -m long tests/fault/test_group_churn.py`.
 """
 
-import os
 import threading
 import time
 from pathlib import Path
@@ -26,10 +23,8 @@ from support.readers.judge import (
     put_out,
     unread,
 )
+from support.tiers import rounds
 
-pytestmark = pytest.mark.long
-
-LENGTH_S = float(os.environ.get("SAWLOG_CHURN_S", "60"))
 TOPIC = "churned"
 PARTITIONS = 6
 KINDS = (
@@ -172,9 +167,10 @@ def check(events: list[Event], tolerance_s: float = 0.0) -> None:
     assert commits_of_the_fenced(events) == []
 
 
+@pytest.mark.parametrize("length_s", rounds(long=40, soak=600))
 @pytest.mark.parametrize("kinds", [KINDS, OURS], ids=["others", "ours"])
 def test_many_members_come_go_and_die(
-    tmp_path: Path, random_seed: int, kinds: tuple[str, ...]
+    tmp_path: Path, random_seed: int, kinds: tuple[str, ...], length_s: float
 ) -> None:
     random = Random(random_seed)
     server = SawlogServer(tmp_path, SETTINGS)
@@ -186,7 +182,7 @@ def test_many_members_come_go_and_die(
         for group in groups:
             for _ in range(HOSTS):
                 group.start_host()
-        told = churn(server, groups, random)
+        told = churn(server, groups, random, length_s)
         ends = records.finish()
         for group in groups:
             group.settle(ends)
@@ -202,14 +198,16 @@ def test_many_members_come_go_and_die(
         server.kill()
 
 
-def churn(server: SawlogServer, groups: list[ChurnedGroup], random: Random) -> list[str]:
+def churn(
+    server: SawlogServer, groups: list[ChurnedGroup], random: Random, length_s: float
+) -> list[str]:
     """Half of the time, a kill of the broker, the other half; what it had said till then."""
     told: list[str] = []
     start = time.monotonic()
     pause = threading.Event()
     was_killed = False
-    while (passed := time.monotonic() - start) < LENGTH_S:
-        if passed > LENGTH_S / 2 and not was_killed:
+    while (passed := time.monotonic() - start) < length_s:
+        if passed > length_s / 2 and not was_killed:
             server.kill()
             told += server.process.lines
             server.start()
@@ -220,6 +218,7 @@ def churn(server: SawlogServer, groups: list[ChurnedGroup], random: Random) -> l
     return told
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("protocol", "kind"), [("classic", "confluent-range"), ("consumer", "confluent-consumer")]
 )

@@ -1,10 +1,8 @@
 """kill -9 at random moments under load: what was acknowledged is there, in order, and once.
 
-The page cache outlives the process, so acks=1 must hold here as well as acks=all. A longer run:
-`SAWLOG_KILL_ROUNDS=1000 pytest -m long tests/fault/test_kills.py`.
+The page cache outlives the process, so acks=1 must hold here as well as acks=all.
 """
 
-import os
 from pathlib import Path
 from random import Random
 
@@ -15,21 +13,18 @@ from support.broker import SawlogServer
 from support.clients.confluent import Confluent
 from support.load import IdempotentLoad, RawLoad
 from support.same import check_same
+from support.tiers import rounds
 from support.wire import Wire
 
 PARTITIONS = 3
-FEW_ROUNDS = 4
-ROUNDS = int(os.environ.get("SAWLOG_KILL_ROUNDS", "60"))
 SMALL_SEGMENTS = {"segment.bytes": str(1 << 20), "index.interval.bytes": "1000"}
 SOFT_SHARE = 0.2  # some rounds end with SIGTERM, under the same load
 ACKS = {"raw-leader": 1, "raw-all": -1}
 
 
-@pytest.mark.parametrize(
-    "rounds", [FEW_ROUNDS, pytest.param(ROUNDS, marks=pytest.mark.long, id="long")]
-)
+@pytest.mark.parametrize("kills", rounds(fast=4, long=20, soak=1_000))
 def test_nothing_acknowledged_is_lost_or_doubled(
-    tmp_path: Path, rounds: int, random_seed: int
+    tmp_path: Path, kills: int, random_seed: int
 ) -> None:
     random = Random(random_seed)
     server = SawlogServer(tmp_path)
@@ -42,7 +37,7 @@ def test_nothing_acknowledged_is_lost_or_doubled(
     producer_ids: list[int] = []
     made: list[str] = []
     try:
-        for number in range(rounds):
+        for number in range(kills):
             idempotent.run_until(idempotent.acknowledged + random.randrange(1, 3_000))
             if random.random() < 0.5:  # so that some kills come right after these answers
                 producer_ids.append(new_producer_id(server))

@@ -9,7 +9,8 @@ from sawlog.simulation.workload import Workload
 
 STEPS = 40
 FAST_SEEDS = range(2)
-LONG_SEEDS = range(2, 40)
+LONG_SEEDS = range(2, 8)
+SOAK_SEEDS = range(8, 200)
 
 
 def operations_of(seed: int) -> int:
@@ -58,8 +59,13 @@ def test_power_loss_at_any_step_loses_nothing_promised(seed: int) -> None:
         lose_power_at(seed, stop_at + seed % 3)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seed", LONG_SEEDS)
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *(pytest.param(seed, marks=pytest.mark.long) for seed in LONG_SEEDS),
+        *(pytest.param(seed, marks=pytest.mark.soak) for seed in SOAK_SEEDS),
+    ],
+)
 def test_power_loss_at_every_step_of_many_workloads(seed: int) -> None:
     for stop_at in range(1, operations_of(seed) + 1):
         lose_power_at(seed, stop_at)

@@ -1,8 +1,7 @@
 """Answers equal to Kafka's: the script's dialogue with Apache Kafka 4.3.0, held against ours.
 
-The recordings are kept, so this needs no Java. With Java, the long test has the same dialogue
-with a real Kafka and checks that the recordings are what it says; `SAWLOG_RECORD=1` makes it
-write them instead.
+The recordings are kept, so this needs no Java. The soak has the same dialogue with a real Kafka and
+checks that the recordings are what it says; `SAWLOG_RECORD=1` makes it write them instead.
 """
 
 import contextlib
@@ -99,7 +98,7 @@ def test_sawlog_advertises_what_the_script_takes_for_served_and_nothing_else(saw
     assert {entry.api_key for entry in answer.api_keys} == SERVED_KEYS
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_the_recording_is_what_kafka_says(kafka, chapter: str) -> None:
     server = kafka(chapter)

@@ -1,12 +1,10 @@
 """Members of groups who do what they like say it to both brokers, and are told the same by both.
 
 Nobody chose the order here: after each request both brokers must have given the same answers to
-the same members, and keep the same members waiting. Another number of dialogues:
-`SAWLOG_RANDOM_DIALOGUES=500 pytest -m long tests/transcripts/test_random_members.py`.
+the same members, and keep the same members waiting.
 """
 
 import json
-import os
 import re
 import time
 from collections.abc import Mapping
@@ -18,6 +16,7 @@ import pytest
 
 from support.broker import running_sawlog
 from support.kafka import running_kafka
+from support.tiers import rounds
 from transcripts.chapters.groups_requests import (
     Classic,
     Modern,
@@ -32,9 +31,6 @@ from transcripts.script import SETTINGS
 from transcripts.speaker import CLOSED
 from transcripts.test_dialogue import differences
 
-pytestmark = pytest.mark.long
-
-DIALOGUES = int(os.environ.get("SAWLOG_RANDOM_DIALOGUES", "24"))
 STEPS = 35
 TOPIC, PARTITIONS = "random-members", 6
 QUIET_S = 0.1
@@ -252,7 +248,10 @@ def converse(kafka: Any, sawlog: Any, seed: int, cast: str) -> list[str]:
     return []
 
 
-def test_random_members_are_told_what_kafka_tells_them(tmp_path: Path, random_seed: int) -> None:
+@pytest.mark.parametrize("dialogues", rounds(long=8, soak=500))
+def test_random_members_are_told_what_kafka_tells_them(
+    tmp_path: Path, random_seed: int, dialogues: int
+) -> None:
     with (
         running_kafka(tmp_path / "kafka", SETTINGS) as kafka,
         running_sawlog(tmp_path / "sawlog", SETTINGS) as sawlog,
@@ -261,7 +260,7 @@ def test_random_members_are_told_what_kafka_tells_them(tmp_path: Path, random_se
             talk = Dialogue(server.host, server.port)
             talk.create(TOPIC, PARTITIONS)
             talk.end()
-        for number in range(DIALOGUES):
+        for number in range(dialogues):
             cast = list(CASTS)[number % len(CASTS)]
             parted = converse(kafka, sawlog, random_seed + number, cast)
             assert parted == [], "\n".join(parted)

@@ -23,6 +23,7 @@ from sawlog.protocol.messages.metadata_request import MetadataRequest
 from sawlog.protocol.messages.metadata_response import MetadataResponse
 from support.produced import answering, batches, broker_with
 from support.scripted_broker import ScriptedBroker
+from support.tiers import rounds
 
 GUARD_MS = 30_000
 CLIENT = Path(client.__file__).parent
@@ -72,7 +73,7 @@ def stored(broker: ScriptedBroker) -> list[bytes | None]:
     return values
 
 
-@pytest.mark.parametrize("stride", [13, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("stride", rounds(fast=13, long=4, soak=1))
 def test_no_record_is_lost_or_doubled_wherever_its_sending_is_interrupted(stride: int) -> None:
     for at in count(1, stride):
         if not has_survived(Interruption(at)):

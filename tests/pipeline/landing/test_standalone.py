@@ -22,7 +22,7 @@ from support.landing import create_topic, pipeline_file, records_of, send, value
 from support.process import ServerProcess
 from support.programs import require_java
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 WORKER_MB = 600  # Python, Arrow and Numba take a third of it before the first row
 BACKLOG = 5_000_000

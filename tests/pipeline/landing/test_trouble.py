@@ -17,7 +17,7 @@ from support.landing import create_topic, pipeline_file, records_of, rows_of, se
 from support.process import ServerProcess
 from support.programs import require_java
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from support.drivers import (
 from support.landing import create_topic, pipeline_file, records_of, rows_of, send, values_in
 from support.programs import require_java
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 TOPIC = "logs"
 TABLES = f"""\

@@ -22,7 +22,7 @@ from support.topics import Topics, making
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 JOB = Path(__file__).parents[2] / "support" / "spark_job.py"
 START_S = 300

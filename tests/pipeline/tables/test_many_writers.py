@@ -22,6 +22,7 @@ from sawlog.pipeline.tables.sweeping import sweep
 from sawlog.pipeline.tables.table import Already, Committed, Table
 from support.table_workers import PARTITIONS
 from support.tables import PIPELINE, at, contents, expected, land, new_table, rows, written
+from support.tiers import rounds
 
 TESTS = Path(__file__).resolve().parents[2]
 DEADLINE_S = 240
@@ -103,8 +104,10 @@ def test_two_landings_and_two_compactions_at_once(tmp_path: Path, random_seed: i
     assert sum(met["overtaken"] + met["already"] for met in landed) > 0, "nobody met anybody"
 
 
-@pytest.mark.long
-def test_writers_that_are_killed_over_and_over(tmp_path: Path, random_seed: int) -> None:
+@pytest.mark.parametrize("kills", rounds(long=20, soak=400))
+def test_writers_that_are_killed_over_and_over(
+    tmp_path: Path, random_seed: int, kills: int
+) -> None:
     path = tmp_path / "t"
     new_table(path, ["date(timestamp)"])
     choice = random.Random(random_seed)
@@ -115,7 +118,7 @@ def test_writers_that_are_killed_over_and_over(tmp_path: Path, random_seed: int)
 
     workers = [started(kind, NEVER) for kind in kinds]
     try:
-        for _ in range(40):
+        for _ in range(kills):
             victim = choice.randrange(len(workers))
             with pytest.raises(subprocess.TimeoutExpired):
                 workers[victim].wait(choice.uniform(0.2, 1.5))

@@ -22,6 +22,7 @@ from sawlog.core.errors import ErrorCode
 from sawlog.groups.consumer.group import ConsumerGroup
 from sawlog.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
 from support.consumers import REBALANCE_MS, Groups
+from support.tiers import rounds
 
 TOPICS = ("t1", "t2", "u1")
 PATTERNS = ("t.*", ".*1", "u.*")
@@ -341,9 +342,11 @@ TestConsumerGroups.settings = settings(
 )
 
 
-@pytest.mark.long
-def test_consumer_groups_for_long() -> None:
+@pytest.mark.parametrize("examples", rounds(long=120, soak=3_000))
+def test_consumer_groups_for_long(examples: int) -> None:
     run_state_machine_as_test(
         ConsumerGroupMachine,
-        settings=settings(TestConsumerGroups.settings, max_examples=120, stateful_step_count=60),
+        settings=settings(
+            TestConsumerGroups.settings, max_examples=examples, stateful_step_count=60
+        ),
     )

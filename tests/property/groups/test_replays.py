@@ -26,6 +26,7 @@ from sawlog.protocol.records import iterate
 from support.consumers import Groups
 from support.hostile_groups import GroupAttacker
 from support.storage import read
+from support.tiers import rounds
 
 Rows = list[tuple[bytes, bytes | None]]
 SETTINGS = {
@@ -145,7 +146,7 @@ def check(history: History) -> None:
         assert told is None or told == loaded.get(name), name
 
 
-@pytest.mark.parametrize("requests", [150, pytest.param(900, marks=pytest.mark.long, id="long")])
+@pytest.mark.parametrize("requests", rounds(fast=150, long=900, soak=9_000))
 def test_the_last_record_of_each_key_tells_all(requests: int) -> None:
     @settings(max_examples=25, deadline=None)
     @given(seed=st.integers(0, 2**32))

@@ -17,6 +17,7 @@ from sawlog.protocol.messages.metadata_request import MetadataRequest
 from sawlog.protocol.schema import Message
 from sawlog.protocol.wire import MAX_REQUEST_ELEMENTS, uvarint
 from support.messages import all_messages, random_message, versions_of
+from support.tiers import rounds
 
 HOSTILE = (
     b"\x7f\xff\xff\xff",  # the largest int32
@@ -84,10 +85,10 @@ def test_bad_bytes_are_refused_and_nothing_else_happens(cls: type[Message]) -> N
     fuzz(cls, Random(f"fuzz {cls.__name__}"), rounds=4)
 
 
-@pytest.mark.long
+@pytest.mark.parametrize("count", rounds(long=250, soak=5_000))
 @pytest.mark.parametrize("cls", ALL_MESSAGES, ids=lambda cls: cls.__name__)
-def test_bad_bytes_are_refused_over_many_rounds(cls: type[Message]) -> None:
-    fuzz(cls, Random(getrandbits(64)), rounds=250)  # pytest-randomly prints and sets the seed
+def test_bad_bytes_are_refused_over_many_rounds(cls: type[Message], count: int) -> None:
+    fuzz(cls, Random(getrandbits(64)), rounds=count)  # pytest-randomly prints and sets the seed
 
 
 @pytest.mark.parametrize("cls", ALL_MESSAGES, ids=lambda cls: cls.__name__)

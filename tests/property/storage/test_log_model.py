@@ -19,6 +19,7 @@ from sawlog.storage.config import LogConfig
 from sawlog.storage.epochs import LeaderEpochs
 from sawlog.storage.producers import ProducerStates
 from support.storage import Storage, append, headers_in, read, records
+from support.tiers import rounds
 
 CONFIG = LogConfig(segment_bytes=2_000, index_interval_bytes=150, segment_index_bytes=80)
 
@@ -256,11 +257,13 @@ class LogMachine(RuleBasedStateMachine):
         assert self.storage.log.producers.is_same_but_for_times(rebuilt)
 
 
-@pytest.mark.long
-def test_log_against_model_for_long() -> None:
+@pytest.mark.parametrize("examples", rounds(long=400, soak=10_000))
+def test_log_against_model_for_long(examples: int) -> None:
     run_state_machine_as_test(
         LogMachine,
-        settings=settings(TestLogAgainstModel.settings, max_examples=400, stateful_step_count=60),
+        settings=settings(
+            TestLogAgainstModel.settings, max_examples=examples, stateful_step_count=60
+        ),
     )
 
 

@@ -1,0 +1,121 @@
+"""The tiers of the tests: what a run tells at its end, and the second try that CI gives."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.tiers import (
+    MAX_FLAKY,
+    ROOT,
+    RUN_BUDGET_S,
+    SLOWEST,
+    TIERS,
+    Result,
+    Step,
+    Tier,
+    retry,
+    run_tier,
+    summary,
+    verdict,
+)
+
+FLAKY = """
+from pathlib import Path
+
+def test_fails_the_first_time_only():
+    seen = Path(__file__).with_suffix(".seen")
+    was_seen = seen.exists()
+    seen.touch()
+    assert was_seen
+
+def test_passes():
+    pass
+"""
+
+
+def result_of(**outcomes: str) -> Result:
+    result = Result("long", budget_s=100)
+    for seconds, (name, outcome) in enumerate(outcomes.items()):
+        result.tests[name] = {"outcome": outcome, "seconds": float(seconds)}
+    return result
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of its own, whose pytest finds the plugin of this one."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    return tmp_path
+
+
+def run(root: Path, text: str, *, is_ci: bool) -> Result:
+    (root / "test_sample.py").write_text(text)
+    tier = Tier("sample", (Step("tests", ()),), retries_in_ci=True)
+    return run_tier(tier, is_ci=is_ci, root=root)
+
+
+def test_a_test_that_passes_by_itself_is_flaky_in_ci(root: Path) -> None:
+    result = run(root, FLAKY, is_ci=True)
+    assert [name.rpartition("::")[2] for name in result.flaky] == ["test_fails_the_first_time_only"]
+    assert result.failed == []
+    assert result.is_good
+    assert any(line.startswith("FLAKY ") for line in verdict([result]))
+
+
+def test_there_is_no_second_try_outside_of_ci(root: Path) -> None:
+    result = run(root, FLAKY, is_ci=False)
+    assert len(result.failed) == 1
+    assert result.flaky == []
+    assert not result.is_good
+
+
+def test_a_run_that_breaks_off_is_not_good(root: Path) -> None:
+    result = run(root, "import os\ndef test_dies():\n    os._exit(7)\n", is_ci=True)
+    assert result.broken_steps == ["tests"]
+    assert not result.is_good
+    assert "FAILED step 'tests' of tier sample" in verdict([result])
+
+
+def test_a_second_failure_is_a_failure() -> None:
+    result = result_of(a="failed", b="passed")
+    retry(result, lambda name: False)
+    assert (result.flaky, result.failed) == ([], ["a"])
+
+
+@pytest.mark.parametrize(("count", "is_good"), [(MAX_FLAKY, True), (MAX_FLAKY + 1, False)])
+def test_a_run_stands_few_flaky_tests(count: int, is_good: bool) -> None:
+    result = result_of(**{f"t{number}": "failed" for number in range(count)})
+    retry(result, lambda name: True)
+    assert len(result.flaky) == count
+    assert result.is_good == is_good
+
+
+def test_many_failures_are_not_tried_again() -> None:
+    result = result_of(**{f"t{number}": "failed" for number in range(20)})
+    retry(result, lambda name: pytest.fail("a test was run again"))
+    assert len(result.failed) == 20
+
+
+def test_the_closing_lines_name_what_is_over_its_budget() -> None:
+    result = result_of(a="passed")
+    result.seconds = 161
+    lines = verdict([result], RUN_BUDGET_S + 60)
+    assert lines[0] == ("WARNING: tier long took 2 min 41 s, more than its budget of 1 min 40 s")
+    assert lines[1].startswith("WARNING: the run took 31 min 00 s with its set-up")
+
+
+def test_the_summary_tells_times_the_slowest_tests_and_counts_last() -> None:
+    result = result_of(**{f"t{number}": "passed" for number in range(30)}, last="failed")
+    lines = summary([result], 500)
+    assert sum(" s  t" in line for line in lines) == SLOWEST - 1  # the slowest of all has failed
+    assert "FAILED last" in lines
+    assert lines[-1] == "30 passed, 1 failed"
+
+
+def test_every_test_but_those_of_the_soak_belongs_to_a_tier_of_ci() -> None:
+    fast, long = TIERS["fast"], TIERS["long"]
+    assert fast.budget_s is not None
+    assert long.budget_s is not None
+    assert fast.budget_s + long.budget_s < RUN_BUDGET_S
+    assert long.retries_in_ci
+    assert not fast.retries_in_ci

@@ -1,0 +1,47 @@
+"""A pytest plugin that writes what became of every test, and how long it took, to a JSON file.
+
+Loaded with `-p tools.test_report`; the file is named by the variable SAWLOG_TEST_REPORT. A test's
+time is that of its set-up, call and tear-down together. Under pytest-xdist the controller writes.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+REPORT_VARIABLE = "SAWLOG_TEST_REPORT"
+
+
+class TestReport:
+    """Outcomes and times by node id; a test that failed in any phase has failed."""
+
+    __test__ = False  # a plugin, not a test class
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._outcomes: dict[str, str] = {}
+        self._seconds: dict[str, float] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        name = report.nodeid
+        self._seconds[name] = self._seconds.get(name, 0.0) + report.duration
+        if report.failed:
+            self._outcomes[name] = "failed"
+        elif report.skipped:
+            self._outcomes.setdefault(name, "skipped")
+        elif report.when == "call":
+            self._outcomes.setdefault(name, "passed")
+
+    def pytest_sessionfinish(self) -> None:
+        found = {
+            name: {"outcome": outcome, "seconds": round(self._seconds[name], 3)}
+            for name, outcome in self._outcomes.items()
+        }
+        self._path.write_text(json.dumps(found))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    path = os.environ.get(REPORT_VARIABLE)
+    if path and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(TestReport(Path(path)))

@@ -1,0 +1,243 @@
+"""Runs one tier of the tests, keeps its result, and prints the closing lines of a CI run.
+
+    python -m tools.tiers fast       all checks and the fast tests
+    python -m tools.tiers long       one round of every kind of fault and of every real client
+    python -m tools.tiers soak       everything that repeats; on demand
+    python -m tools.tiers summary    the result of each tier that was run, and of the whole run
+
+Where CI=true, a test of the long tier that fails is run once more by itself. If it passes then, it
+is listed as FLAKY and the run goes on; more than `MAX_FLAKY` such tests fail the run. Anywhere else
+a test has one try: a flaky test is a bug.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from tools.test_report import REPORT_VARIABLE
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / ".cache" / "tiers"
+RUN_BUDGET_S = 30 * 60
+MAX_FLAKY = 2
+SLOWEST = 10
+NO_TESTS = 5  # pytest's exit code where nothing was selected
+TESTS_FAILED = 1
+WORKERS = os.environ.get("WORKERS", "2")
+PARALLEL = ("-n", WORKERS, "--dist", "worksteal")
+ALONE = ("-n", "1")  # a test that hangs or crashes takes its worker along, not the run
+SOAK_LIMIT = "faulthandler_timeout=7200"  # seconds that one test may take
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command of a tier; `arguments` are pytest's where `program` is empty."""
+
+    title: str
+    arguments: tuple[str, ...]
+    program: str = ""
+
+    def command(self) -> list[str]:
+        if self.program:
+            return [str(Path(sys.executable).parent / self.program), *self.arguments]
+        return [sys.executable, "-m", "pytest", "-q", "-p", "tools.test_report", *self.arguments]
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    name: str
+    steps: tuple[Step, ...]
+    budget_s: float | None = None
+    retries_in_ci: bool = False
+
+
+TIERS = {
+    "fast": Tier(
+        "fast",
+        (
+            Step("lint", ("check", "."), "ruff"),
+            Step("format", ("format", "--check", "."), "ruff"),
+            Step("types", (), "mypy"),
+            Step("layers", (), "lint-imports"),
+            Step("tests", (*PARALLEL, "-m", "not long and not soak and not spark")),
+            Step("tests with Spark", (*ALONE, "-m", "spark and not long and not soak")),
+        ),
+        budget_s=8 * 60,
+    ),
+    "long": Tier(
+        "long",
+        (
+            Step("tests", (*PARALLEL, "-m", "long and not soak and not spark and not solo")),
+            Step(
+                "tests with Spark, or alone",
+                (*ALONE, "-m", "long and not soak and (spark or solo)"),
+            ),
+        ),
+        budget_s=17 * 60,
+        retries_in_ci=True,
+    ),
+    "soak": Tier("soak", (Step("tests", ("-o", SOAK_LIMIT, "-m", "soak")),)),
+}
+
+
+@dataclass(slots=True)
+class Result:
+    """What became of one tier."""
+
+    tier: str
+    budget_s: float | None = None
+    seconds: float = 0.0
+    steps: dict[str, float] = field(default_factory=dict)
+    tests: dict[str, dict[str, str | float]] = field(default_factory=dict)
+    broken_steps: list[str] = field(default_factory=list)  # that failed other than by a test
+    flaky: list[str] = field(default_factory=list)
+
+    def named(self, outcome: str) -> list[str]:
+        return [name for name, told in self.tests.items() if told["outcome"] == outcome]
+
+    @property
+    def failed(self) -> list[str]:
+        return [name for name in self.named("failed") if name not in self.flaky]
+
+    @property
+    def is_good(self) -> bool:
+        return not self.failed and not self.broken_steps and len(self.flaky) <= MAX_FLAKY
+
+    @property
+    def is_over_budget(self) -> bool:
+        return self.budget_s is not None and self.seconds > self.budget_s
+
+
+def run_tier(tier: Tier, *, is_ci: bool, root: Path = ROOT) -> Result:
+    """Runs every step, also behind one that failed, so that one run shows all that is wrong."""
+    result = Result(tier.name, tier.budget_s)
+    began = time.monotonic()
+    for step in tier.steps:
+        step_began = time.monotonic()
+        print(f"== {tier.name}: {step.title}", flush=True)
+        code, tests = _run(step.command(), root)
+        result.tests.update(tests)
+        is_explained = code == TESTS_FAILED and "failed" in {t["outcome"] for t in tests.values()}
+        if code not in (0, NO_TESTS) and not is_explained:
+            result.broken_steps.append(step.title)
+        result.steps[step.title] = round(time.monotonic() - step_began, 1)
+    if is_ci and tier.retries_in_ci:
+        retry(result, lambda name: _passes_alone(name, root))
+    result.seconds = round(time.monotonic() - began, 1)
+    return result
+
+
+def retry(result: Result, passes_alone: Callable[[str], bool]) -> None:
+    """Runs failed tests once more, one by one; those that pass now are flaky.
+
+    With many failures the cause is not chance, so nothing is run again.
+    """
+    failed = result.failed
+    if 0 < len(failed) <= 2 * MAX_FLAKY:
+        result.flaky += [name for name in failed if passes_alone(name)]
+
+
+def _passes_alone(name: str, root: Path) -> bool:
+    print(f"== once more, by itself: {name}", flush=True)
+    code, _ = _run(Step("", ("-m", "", name)).command(), root)
+    return code == 0
+
+
+def _run(command: Sequence[str], root: Path) -> tuple[int, dict[str, dict[str, str | float]]]:
+    with tempfile.TemporaryDirectory() as directory:
+        report = Path(directory) / "report.json"
+        environment = {**os.environ, REPORT_VARIABLE: str(report)}
+        code = subprocess.run(command, cwd=root, env=environment, check=False).returncode
+        return code, json.loads(report.read_text()) if report.exists() else {}
+
+
+def slowest(result: Result) -> list[tuple[float, str]]:
+    times = [(float(told["seconds"]), name) for name, told in result.tests.items()]
+    return sorted(times, reverse=True)[:SLOWEST]
+
+
+def describe(result: Result) -> list[str]:
+    """The result of one tier in lines: times, the slowest tests, and what is wrong."""
+    budget = f" of {_minutes(result.budget_s)}" if result.budget_s else ""
+    counts = ", ".join(
+        f"{len(names)} {outcome}"
+        for outcome in ("passed", "failed", "skipped")
+        if (names := result.named(outcome))
+    )
+    lines = [f"tier {result.tier}: {_minutes(result.seconds)}{budget}; {counts or 'no tests'}"]
+    lines += [f"  {seconds:7.1f} s  {title}" for title, seconds in result.steps.items()]
+    lines.append(f"  the {SLOWEST} slowest tests:")
+    lines += [f"  {seconds:7.1f} s  {name}" for seconds, name in slowest(result)]
+    return lines
+
+
+def verdict(results: Sequence[Result], seconds: float | None = None) -> list[str]:
+    """The closing lines: what failed, what was flaky, what was over its budget."""
+    lines: list[str] = []
+    for result in results:
+        lines += [f"FAILED {name}" for name in result.failed]
+        lines += [f"FAILED step '{title}' of tier {result.tier}" for title in result.broken_steps]
+        lines += [f"FLAKY {name}" for name in result.flaky]
+        if len(result.flaky) > MAX_FLAKY:
+            lines.append(f"FAILED: {len(result.flaky)} flaky tests, at most {MAX_FLAKY} may be")
+        if result.is_over_budget:
+            lines.append(
+                f"WARNING: tier {result.tier} took {_minutes(result.seconds)},"
+                f" more than its budget of {_minutes(result.budget_s)}"
+            )
+    if seconds is not None and seconds > RUN_BUDGET_S:
+        lines.append(
+            f"WARNING: the run took {_minutes(seconds)} with its set-up,"
+            f" more than its budget of {_minutes(RUN_BUDGET_S)}"
+        )
+    return lines
+
+
+def summary(results: Sequence[Result], seconds: float | None) -> list[str]:
+    lines = [line for result in results for line in describe(result)]
+    if seconds is not None:
+        lines.append(f"the whole run, set-up included: {_minutes(seconds)}")
+    lines += verdict(results, seconds)
+    passed = sum(len(result.named("passed")) + len(result.flaky) for result in results)
+    failed = sum(len(result.failed) + len(result.broken_steps) for result in results)
+    return [*lines, f"{passed} passed, {failed} failed"]
+
+
+def _minutes(seconds: float | None) -> str:
+    whole = round(seconds or 0)
+    return f"{whole // 60} min {whole % 60:02d} s"
+
+
+def save(result: Result) -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{result.tier}.json").write_text(json.dumps(asdict(result)))
+
+
+def load_all() -> list[Result]:
+    paths = [RESULTS / f"{name}.json" for name in TIERS]
+    return [Result(**json.loads(path.read_text())) for path in paths if path.exists()]
+
+
+def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """The exit code; `summary` takes the seconds of the whole run as an argument."""
+    if arguments[:1] == ["summary"]:
+        seconds = float(arguments[1]) if len(arguments) > 1 else None
+        print("\n".join(summary(load_all(), seconds)))
+        return 0
+    if len(arguments) != 1 or arguments[0] not in TIERS:
+        print(f"usage: python -m tools.tiers {'|'.join(TIERS)}|summary", file=sys.stderr)
+        return 2
+    result = run_tier(TIERS[arguments[0]], is_ci=environment.get("CI") == "true")
+    save(result)
+    print("\n".join(summary([result], None)), flush=True)
+    return 0 if result.is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ))
