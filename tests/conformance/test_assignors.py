@@ -1,7 +1,6 @@
 """Our assignors and Apache Kafka's give the same answers, to hundreds of groups in motion."""
 
 import random
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,10 +8,9 @@ import pytest
 
 from sawlog.core.ids import TopicId
 from sawlog.groups.consumer.assignors import ASSIGNORS, Assignment, MemberSpec
-from support.programs import require_java
+from support.recordings import ask_java, check_recording, digest, recorded
 
-pytestmark = pytest.mark.long
-
+RECORDING = "assignors"
 ORACLE = Path(__file__).with_name("AskAssignors.java")
 GROUPS = 150
 CHANGES = 4
@@ -28,6 +26,11 @@ class Question:
 
     def ours(self) -> dict[str, Assignment]:
         return ASSIGNORS[self.assignor](self.members, self.counts)
+
+    def spelled(self) -> str:
+        return spell_answer(
+            {member: spell_assignment(parts) for member, parts in self.ours().items()}
+        )
 
     def line(self) -> str:
         counts = ",".join(f"{spell(topic)}={count}" for topic, count in self.counts.items())
@@ -91,23 +94,29 @@ def pick_topics(
     return frozenset(topics if alike else choose.sample(topics, choose.randint(1, len(topics))))
 
 
-def test_answers_are_kafkas() -> None:
-    asked = [question for seed in range(GROUPS) for question in questions(seed)]
-    done = subprocess.run(
-        ["java", "-cp", require_java(), str(ORACLE)],
-        input="\n".join(question.line() for question in asked) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+def spell_answer(answer: Mapping[str, str]) -> str:
+    """Members and their partitions in one order, however an assignor tells them."""
+    return "|".join(
+        f"{member}/{','.join(sorted(topics.split(',')))}"
+        for member, topics in sorted(answer.items())
     )
-    assert done.returncode == 0, done.stderr
-    answers = done.stdout.splitlines()
-    assert len(answers) == len(asked)
-    for question, theirs in zip(asked, answers, strict=True):
-        ours = {member: spell_assignment(parts) for member, parts in question.ours().items()}
-        assert topic_sets(ours) == topic_sets(dict(one.split("/") for one in theirs.split("|")))
 
 
-def topic_sets(answer: Mapping[str, str]) -> dict[str, frozenset[str]]:
-    return {member: frozenset(topics.split(",")) for member, topics in answer.items()}
+def all_questions() -> list[Question]:
+    return [question for seed in range(GROUPS) for question in questions(seed)]
+
+
+def test_answers_are_those_that_kafka_gave() -> None:
+    asked = all_questions()
+    for question, expected in zip(asked, recorded(RECORDING), strict=True):
+        assert digest(question.line(), question.spelled()) == expected, question.line()
+
+
+@pytest.mark.soak
+def test_the_recording_is_what_kafka_says() -> None:
+    lines = [question.line() for question in all_questions()]
+    answers = [
+        spell_answer(dict(one.split("/") for one in theirs.split("|")))
+        for theirs in ask_java(ORACLE, lines)
+    ]
+    check_recording(RECORDING, [digest(*pair) for pair in zip(lines, answers, strict=True)])

@@ -3,17 +3,15 @@ times over, so that it does not matter which of them leads a group.
 """
 
 import random
-import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from sawlog.client.membership.assignors import ASSIGNORS, Subscriber
-from support.programs import require_java
+from support.recordings import ask_java, check_recording, digest, recorded
 
-pytestmark = pytest.mark.long
-
+RECORDING = "client-assignors"
 ORACLE = Path(__file__).with_name("AskClientAssignors.java")
 QUESTIONS = 400
 
@@ -52,18 +50,14 @@ def question(seed: int) -> Question:
     return Question(choose.choice(("range", "roundrobin")), members, sizes)
 
 
-def test_answers_are_those_of_the_java_client() -> None:
-    asked = [question(seed) for seed in range(QUESTIONS)]
-    done = subprocess.run(
-        ["java", "-cp", require_java(), str(ORACLE)],
-        input="\n".join(each.line() for each in asked) + "\n",
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    answers = done.stdout.splitlines()
-    assert len(answers) == len(asked)
-    for each, theirs in zip(asked, answers, strict=True):
-        assert each.ours() == theirs, each.line()
+def test_answers_are_those_that_the_java_client_gave() -> None:
+    for seed, expected in zip(range(QUESTIONS), recorded(RECORDING), strict=True):
+        asked = question(seed)
+        assert digest(asked.line(), asked.ours()) == expected, asked.line()
+
+
+@pytest.mark.soak
+def test_the_recording_is_what_the_java_client_says() -> None:
+    lines = [question(seed).line() for seed in range(QUESTIONS)]
+    answers = ask_java(ORACLE, lines)
+    check_recording(RECORDING, [digest(*pair) for pair in zip(lines, answers, strict=True)])
