@@ -1,15 +1,16 @@
 """kafka-consumer-groups of Apache Kafka 4.3.0, doing all of its work against Sawlog.
 
-Every command runs against both brokers, which are kept in the same state, and prints the same but
-for ids that are made up, ports and the words of refusals.
+What every command prints against Apache Kafka is recorded; against Sawlog it must print the same,
+but for ids that are made up, ports and the words of refusals. The soak runs all of it against
+Kafka and checks the recording; `SAWLOG_RECORD=1` makes it write the recording instead.
 """
 
-import contextlib
 import itertools
+import json
+import os
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -19,16 +20,20 @@ from sawlog.client.cluster import Cluster
 from sawlog.client.groups import GroupAdmin
 from sawlog.client.leaders import partition_of
 from sawlog.client.producer import Producer
-from support.broker import running_sawlog
-from support.kafka import run_tool, running_kafka
+from support.kafka import run_tool
 from support.members import ClassicMember, ConsumerMember
-
-pytestmark = pytest.mark.long
+from support.recordings import RECORDINGS
+from support.shared import START
 
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 FIRST_TIME_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 UUID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+RECORDING = RECORDINGS / "consumer-groups-tool.json"
+FOREIGN = re.compile(r"'group\d+-\w+'(?:, )?|\bgroup\d+-\w+\b")
+"""A group of another test; this test's own names have been replaced."""
+
+Runs = dict[str, list[list[str]]]
 _numbers = itertools.count()
 
 
@@ -43,190 +48,207 @@ class Printed:
     def text(self) -> str:
         return "\n".join(self.lines)
 
-    @property
-    def sorted(self) -> tuple[int, list[str]]:
-        """Brokers tell groups and members in no order."""
-        return self.code, sorted(self.lines)
 
+@dataclass
+class Tool:
+    """The tool at work on one broker; each run is held against what is recorded for it."""
 
-class Both:
-    """The two brokers, and the tool run against each of them."""
+    bootstrap: str
+    expected: list[list[str]]
+    names: dict[str, str] = field(default_factory=dict)
+    printed: list[list[str]] = field(default_factory=list)
 
-    def __init__(self, ours: str, theirs: str) -> None:
-        self.bootstraps = (ours, theirs)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.bootstraps)
+    def new_name(self, prefix: str, what: str) -> str:
+        """A name that no other test has, with the word that stands for it in the recording."""
+        name = f"{prefix}{next(_numbers)}{what}"
+        self.names[name] = f"<{prefix}{what}>"
+        return name
 
     def run(self, *arguments: str, same: Callable[[str], str] = str) -> Printed:
-        """What both print; `same` makes lines equal that may differ."""
-        with ThreadPoolExecutor(len(self.bootstraps)) as threads:
-            runs = threads.map(lambda each: _run(each, arguments), self.bootstraps)
-            ours, theirs = (
-                Printed(each.code, [same(line) for line in each.lines]) for each in runs
-            )
-        assert ours.sorted == theirs.sorted
-        return ours
+        """What the tool prints; `same` makes lines equal that may differ."""
+        done = run_tool(TOOL, "--bootstrap-server", self.bootstrap, *arguments)
+        text = UUID.sub("<uuid>", done.stdout + done.stderr)
+        text = text.replace(self.bootstrap, "<bootstrap>")
+        lines = [
+            same(" ".join(line.split()))
+            for line in text.splitlines()
+            if line.strip() and not line.startswith("\tat ")
+        ]
+        number = len(self.printed)
+        self.printed.append([str(done.returncode), *self._plain(lines)])
+        if not is_recording():
+            assert self.printed[number] == self.expected[number], arguments
+        return Printed(done.returncode, lines)
+
+    def _plain(self, lines: list[str]) -> list[str]:
+        """The lines in one order, with words for this test's names and without other tests'."""
+        plain: list[str] = []
+        for line in lines:
+            for name, word in self.names.items():
+                line = line.replace(name, word)  # noqa: PLW2901
+            rest = FOREIGN.sub("", line)
+            if rest == line or "<group" in rest:
+                plain.append(rest.rstrip(", "))
+        return sorted(set(plain))  # a header stands before each group
 
     def rows(self, *arguments: str) -> list[list[str]]:
         """The words of each line."""
         return [line.split() for line in self.run(*arguments).lines]
 
     def offsets(self, group: str) -> dict[str, int]:
-        """What the group has committed, the same in both."""
-        ours, theirs = (_offsets(bootstrap, group) for bootstrap in self)
-        assert ours == theirs
-        return ours
+        """What the group has committed."""
+        with Cluster(self.bootstrap) as cluster:
+            found, refused = GroupAdmin(cluster).committed_offsets([group])
+        assert refused == {}
+        return {str(partition): told.offset for partition, told in found[group].items()}
 
 
-def _run(bootstrap: str, arguments: tuple[str, ...]) -> Printed:
-    done = run_tool(TOOL, "--bootstrap-server", bootstrap, *arguments)
-    text = UUID.sub("<uuid>", done.stdout + done.stderr).replace(bootstrap, "<bootstrap>")
-    lines = (" ".join(line.split()) for line in text.splitlines() if not line.startswith("\tat "))
-    return Printed(done.returncode, [line for line in lines if line])
+def is_recording() -> bool:
+    return os.environ.get("SAWLOG_RECORD") == "1"
 
 
-def _offsets(bootstrap: str, group: str) -> dict[str, int]:
-    with Cluster(bootstrap) as cluster:
-        found, refused = GroupAdmin(cluster).committed_offsets([group])
-    assert refused == {}
-    return {str(partition): told.offset for partition, told in found[group].items()}
-
-
-@pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    directory = tmp_path_factory.mktemp("brokers")
-    with (
-        running_sawlog(directory / "ours", SETTINGS) as ours,
-        running_kafka(directory / "theirs", SETTINGS) as theirs,
-    ):
-        yield Both(ours.bootstrap, theirs.bootstrap)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("sawlog", marks=pytest.mark.long),
+        pytest.param("kafka", marks=pytest.mark.soak),
+    ],
+)
+def bootstrap(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    with START[request.param](tmp_path_factory.mktemp("broker"), SETTINGS) as server:
+        yield server.bootstrap
 
 
 @pytest.fixture
-def topic(both: Both) -> str:
+def tool(request: pytest.FixtureRequest, bootstrap: str) -> Iterator[Tool]:
+    """The tool; what Kafka makes it print is kept under the name of the test."""
+    parameters = {**getattr(request.node, "callspec").params}  # noqa: B009
+    del parameters["bootstrap"]
+    values = [str(value) for _, value in sorted(parameters.items())]
+    name = " ".join([request.node.originalname, *values])
+    runs: Runs = json.loads(RECORDING.read_text()) if RECORDING.exists() else {}
+    tool = Tool(bootstrap, runs.get(name, []))
+    yield tool
+    if is_recording():
+        runs[name] = tool.printed
+        RECORDING.write_text(json.dumps(dict(sorted(runs.items())), indent=1) + "\n")
+
+
+@pytest.fixture
+def topic(tool: Tool) -> str:
     """Ten records a minute apart in each of two partitions; none in the third."""
-    name = f"topic{next(_numbers)}"
-    for bootstrap in both:
-        with Cluster(bootstrap) as cluster:
-            assert Admin(cluster).create_topics([NewTopic(name, partitions=3)]) == {}
-            with Producer(cluster) as producer:
-                for number in range(20):
-                    time_ms = FIRST_TIME_MS + number // 2 * 60_000
-                    producer.send(name, b"", partition=number % 2, timestamp_ms=time_ms)
+    name = tool.new_name("topic", "")
+    with Cluster(tool.bootstrap) as cluster:
+        assert Admin(cluster).create_topics([NewTopic(name, partitions=3)]) == {}
+        with Producer(cluster) as producer:
+            for number in range(20):
+                time_ms = FIRST_TIME_MS + number // 2 * 60_000
+                producer.send(name, b"", partition=number % 2, timestamp_ms=time_ms)
     return name
 
 
 @pytest.fixture
-def idle(both: Both, topic: str) -> str:
+def idle(tool: Tool, topic: str) -> str:
     """A group without members that stands at 4 in partition 0 and at 6 in partition 1."""
-    name = f"group{next(_numbers)}-idle"
-    for bootstrap in both:
-        with Cluster(bootstrap) as cluster:
-            committed = {partition_of(topic, 0): 4, partition_of(topic, 1): 6}
-            assert GroupAdmin(cluster).commit_offsets(name, committed) == {}
+    name = tool.new_name("group", "-idle")
+    with Cluster(tool.bootstrap) as cluster:
+        committed = {partition_of(topic, 0): 4, partition_of(topic, 1): 6}
+        assert GroupAdmin(cluster).commit_offsets(name, committed) == {}
     return name
 
 
 @pytest.fixture
-def classic(both: Both, topic: str) -> Iterator[str]:
+def classic(tool: Tool, topic: str) -> Iterator[str]:
     """A classic group with one member that reads partitions 0 and 2."""
-    name = f"group{next(_numbers)}-classic"
-    with contextlib.ExitStack() as stack:
-        for bootstrap in both:
-            stack.enter_context(ClassicMember(bootstrap, name, {topic: [0, 2]}))
+    name = tool.new_name("group", "-classic")
+    with ClassicMember(tool.bootstrap, name, {topic: [0, 2]}):
         yield name
 
 
 @pytest.fixture
-def consumer(both: Both, topic: str) -> Iterator[str]:
+def consumer(tool: Tool, topic: str) -> Iterator[str]:
     """A consumer group with one static member that reads everything."""
-    name = f"group{next(_numbers)}-consumer"
-    with contextlib.ExitStack() as stack:
-        for bootstrap in both:
-            stack.enter_context(
-                ConsumerMember(bootstrap, name, [topic], member_id="member-1", instance_id="one")
-            )
+    name = tool.new_name("group", "-consumer")
+    with ConsumerMember(tool.bootstrap, name, [topic], member_id="member-1", instance_id="one"):
         yield name
 
 
-def test_list(both: Both, idle: str, classic: str, consumer: str) -> None:
-    listed = both.run("--list").lines
+def test_list(tool: Tool, idle: str, classic: str, consumer: str) -> None:
+    listed = tool.run("--list").lines
     assert {idle, classic, consumer} <= set(listed)
-    states = both.rows("--list", "--state")
+    states = tool.rows("--list", "--state")
     assert ["GROUP", "STATE"] in states
     assert [idle, "Empty"] in states
     assert [classic, "Stable"] in states
-    stable = both.rows("--list", "--state", "stable,preparingrebalance")
+    stable = tool.rows("--list", "--state", "stable,preparingrebalance")
     assert [consumer, "Stable"] in stable
     assert [idle, "Empty"] not in stable
-    types = both.rows("--list", "--type")
+    types = tool.rows("--list", "--type")
     assert [classic, "Classic"] in types
     assert [consumer, "Consumer"] in types
-    assert [consumer, "Consumer"] in both.rows("--list", "--type", "consumer")
-    chosen = both.rows("--list", "--type", "classic", "--state", "empty")
+    assert [consumer, "Consumer"] in tool.rows("--list", "--type", "consumer")
+    chosen = tool.rows("--list", "--type", "classic", "--state", "empty")
     assert [idle, "Classic", "Empty"] in chosen
     assert [classic, "Classic", "Stable"] not in chosen
 
 
-def test_describe_offsets(both: Both, topic: str, idle: str, classic: str, consumer: str) -> None:
+def test_describe_offsets(tool: Tool, topic: str, idle: str, classic: str, consumer: str) -> None:
     header = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID"
-    shown = both.run("--describe", "--group", idle)
+    shown = tool.run("--describe", "--group", idle)
     assert shown.lines[:3] == [
         header,
         f"{idle} {topic} 0 4 10 6 - - -",
         f"{idle} {topic} 1 6 10 4 - - -",
     ]
     assert f"Consumer group '{idle}' has no active members." in shown.lines
-    described = both.run("--describe", "--offsets", "--group", classic, "--group", consumer).text
+    described = tool.run("--describe", "--offsets", "--group", classic, "--group", consumer).text
     assert (
         f"{classic} {topic} 0 - 10 - classic-client-<uuid> /127.0.0.1 classic-client" in described
     )
     assert f"{consumer} {topic} 2 - 0 - member-1 /127.0.0.1 consumer-client" in described
-    verbose = both.run("--describe", "--offsets", "--verbose", "--group", idle).text
+    verbose = tool.run("--describe", "--offsets", "--verbose", "--group", idle).text
     assert f"{idle} {topic} 0 - 4 10 6 - - -" in verbose
-    everything = both.run("--describe", "--all-groups").text
+    everything = tool.run("--describe", "--all-groups").text
     assert all(name in everything for name in (idle, classic, consumer))
 
 
-def test_describe_members(both: Both, topic: str, idle: str, classic: str, consumer: str) -> None:
-    shown = both.run("--describe", "--members", "--group", classic).lines
+def test_describe_members(tool: Tool, topic: str, idle: str, classic: str, consumer: str) -> None:
+    shown = tool.run("--describe", "--members", "--group", classic).lines
     member = f"{classic} classic-client-<uuid> /127.0.0.1 classic-client 2"
     assert shown == ["GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS", member]
-    verbose = both.run("--describe", "--members", "--verbose", "--group", classic).lines
+    verbose = tool.run("--describe", "--members", "--verbose", "--group", classic).lines
     assert verbose[1] == f"{member} - {topic}:0,2 - -"
     member = f"{consumer} member-1 one /127.0.0.1 consumer-client 3"
-    verbose = both.run("--describe", "--members", "--verbose", "--group", consumer).lines
+    verbose = tool.run("--describe", "--members", "--verbose", "--group", consumer).lines
     assert verbose[1].startswith(member)
     assert verbose[1].count(f"{topic}:0,1,2") == 2
-    shown = both.run("--describe", "--members", "--group", idle).lines
+    shown = tool.run("--describe", "--members", "--group", idle).lines
     assert f"Consumer group '{idle}' has no active members." in shown
-    both.run("--describe", "--members", "--verbose", "--all-groups")
+    tool.run("--describe", "--members", "--verbose", "--all-groups")
 
 
-def test_describe_state(both: Both, idle: str, classic: str, consumer: str) -> None:
-    shown = both.rows("--describe", "--state", "--group", classic)
+def test_describe_state(tool: Tool, idle: str, classic: str, consumer: str) -> None:
+    shown = tool.rows("--describe", "--state", "--group", classic)
     assert [classic, "<bootstrap>", "(1)", "range", "Stable", "1"] in shown
-    verbose = both.rows("--describe", "--state", "--verbose", "--group", consumer)
+    verbose = tool.rows("--describe", "--state", "--verbose", "--group", consumer)
     assert verbose[1][:5] == [consumer, "<bootstrap>", "(1)", "uniform", "Stable"]
-    shown = both.rows("--describe", "--state", "--group", idle)
+    shown = tool.rows("--describe", "--state", "--group", idle)
     assert [idle, "<bootstrap>", "(1)", "-", "Empty", "0"] in shown
-    both.run("--describe", "--state", "--verbose", "--all-groups")
+    tool.run("--describe", "--state", "--verbose", "--all-groups")
 
 
-def test_describe_a_group_that_is_rebalancing(both: Both, topic: str, consumer: str) -> None:
-    with contextlib.ExitStack() as stack:
-        for bootstrap in both:
-            second = ConsumerMember(bootstrap, consumer, [topic], member_id="two", waits=False)
-            stack.enter_context(second)
-        shown = both.run("--describe", "--members", "--group", consumer).text
+def test_describe_a_group_that_is_rebalancing(tool: Tool, topic: str, consumer: str) -> None:
+    with ConsumerMember(tool.bootstrap, consumer, [topic], member_id="two", waits=False):
+        shown = tool.run("--describe", "--members", "--group", consumer).text
         assert f"Warning: Consumer group '{consumer}' is rebalancing." in shown
         assert f"{consumer} two" in shown
 
 
 @pytest.mark.parametrize("what", ["--offsets", "--members", "--state"])
-def test_describe_a_group_that_is_not_there(both: Both, what: str) -> None:
-    shown = both.run("--describe", what, "--group", "nope", same=without_words)
+def test_describe_a_group_that_is_not_there(tool: Tool, what: str) -> None:
+    shown = tool.run("--describe", what, "--group", "nope", same=without_words)
     assert "GroupIdNotFoundException" in shown.text
 
 
@@ -250,109 +272,109 @@ RESETS = [
 
 @pytest.mark.parametrize(("target", "expected"), RESETS)
 def test_reset_offsets(
-    both: Both, topic: str, idle: str, target: tuple[str, ...], expected: dict[int, int]
+    tool: Tool, topic: str, idle: str, target: tuple[str, ...], expected: dict[int, int]
 ) -> None:
-    shown = both.run("--reset-offsets", "--group", idle, "--topic", topic, *target, "--execute")
+    shown = tool.run("--reset-offsets", "--group", idle, "--topic", topic, *target, "--execute")
     assert shown.code == 0
     for partition, offset in expected.items():
         assert f"{idle} {topic} {partition} {offset}" in shown.lines
     named = {f"{topic}-{partition}": offset for partition, offset in expected.items()}
-    assert both.offsets(idle) == named
+    assert tool.offsets(idle) == named
 
 
 @pytest.mark.parametrize(
     ("by", "expected"), [("2", (6, 8)), ("-5", (0, 1)), ("100", (10, 10)), ("0", (4, 6))]
 )
 def test_reset_offsets_by_a_shift(
-    both: Both, topic: str, idle: str, by: str, expected: tuple[int, int]
+    tool: Tool, topic: str, idle: str, by: str, expected: tuple[int, int]
 ) -> None:
-    both.run("--reset-offsets", "--group", idle, "--all-topics", "--shift-by", by, "--execute")
-    assert both.offsets(idle) == {f"{topic}-0": expected[0], f"{topic}-1": expected[1]}
+    tool.run("--reset-offsets", "--group", idle, "--all-topics", "--shift-by", by, "--execute")
+    assert tool.offsets(idle) == {f"{topic}-0": expected[0], f"{topic}-1": expected[1]}
 
 
-def test_reset_offsets_changes_nothing_unless_told(both: Both, topic: str, idle: str) -> None:
+def test_reset_offsets_changes_nothing_unless_told(tool: Tool, topic: str, idle: str) -> None:
     whole = ("--reset-offsets", "--group", idle, "--all-topics", "--to-latest")
-    assert f"{idle} {topic} 1 10" in both.run(*whole).lines
-    assert f"{idle} {topic} 1 10" in both.run(*whole, "--dry-run").lines
+    assert f"{idle} {topic} 1 10" in tool.run(*whole).lines
+    assert f"{idle} {topic} 1 10" in tool.run(*whole, "--dry-run").lines
     only = ("--reset-offsets", "--group", idle, "--topic", f"{topic}:1", "--to-earliest")
-    assert both.rows(*only, "--dry-run")[1:] == [[idle, topic, "1", "0"]]
-    assert both.offsets(idle) == {f"{topic}-0": 4, f"{topic}-1": 6}
-    both.run(*only, "--execute")
-    assert both.offsets(idle) == {f"{topic}-0": 4, f"{topic}-1": 0}
+    assert tool.rows(*only, "--dry-run")[1:] == [[idle, topic, "1", "0"]]
+    assert tool.offsets(idle) == {f"{topic}-0": 4, f"{topic}-1": 6}
+    tool.run(*only, "--execute")
+    assert tool.offsets(idle) == {f"{topic}-0": 4, f"{topic}-1": 0}
 
 
 def test_reset_offsets_by_an_exported_file(
-    both: Both, topic: str, idle: str, tmp_path: Path
+    tool: Tool, topic: str, idle: str, tmp_path: Path
 ) -> None:
     export = ("--reset-offsets", "--group", idle, "--all-topics", "--to-current", "--export")
-    exported = both.run(*export, "--dry-run").lines
+    exported = tool.run(*export, "--dry-run").lines
     assert sorted(exported) == [f"{topic},0,4", f"{topic},1,6"]
-    both.run("--reset-offsets", "--group", idle, "--all-topics", "--to-latest", "--execute")
+    tool.run("--reset-offsets", "--group", idle, "--all-topics", "--to-latest", "--execute")
     path = tmp_path / "plan.csv"
     path.write_text("\n".join(exported))
     from_file = ("--reset-offsets", "--group", idle, "--from-file", str(path))
-    both.run(*from_file, "--dry-run")
-    assert both.offsets(idle) == {f"{topic}-0": 10, f"{topic}-1": 10}
-    both.run(*from_file, "--execute")
-    assert both.offsets(idle) == {f"{topic}-0": 4, f"{topic}-1": 6}
+    tool.run(*from_file, "--dry-run")
+    assert tool.offsets(idle) == {f"{topic}-0": 10, f"{topic}-1": 10}
+    tool.run(*from_file, "--execute")
+    assert tool.offsets(idle) == {f"{topic}-0": 4, f"{topic}-1": 6}
 
 
-def test_reset_offsets_of_a_group_that_was_not_there(both: Both, topic: str) -> None:
-    group = f"group{next(_numbers)}-new"
-    both.run("--reset-offsets", "--group", group, "--topic", topic, "--to-latest", "--execute")
-    assert both.offsets(group) == {f"{topic}-0": 10, f"{topic}-1": 10, f"{topic}-2": 0}
-    assert [group, "Empty"] in both.rows("--list", "--state")
+def test_reset_offsets_of_a_group_that_was_not_there(tool: Tool, topic: str) -> None:
+    group = tool.new_name("group", "-new")
+    tool.run("--reset-offsets", "--group", group, "--topic", topic, "--to-latest", "--execute")
+    assert tool.offsets(group) == {f"{topic}-0": 10, f"{topic}-1": 10, f"{topic}-2": 0}
+    assert [group, "Empty"] in tool.rows("--list", "--state")
 
 
 def test_reset_offsets_leaves_groups_with_members_alone(
-    both: Both, topic: str, idle: str, classic: str, consumer: str
+    tool: Tool, topic: str, idle: str, classic: str, consumer: str
 ) -> None:
     to_latest = ("--all-topics", "--to-latest", "--execute")
     for group in (classic, consumer):
-        shown = both.run("--reset-offsets", "--group", group, *to_latest).text
+        shown = tool.run("--reset-offsets", "--group", group, *to_latest).text
         assert f"Assignments can only be reset if the group '{group}' is inactive" in shown
-        assert both.offsets(group) == {}
-    both.run("--reset-offsets", "--all-groups", *to_latest)
-    assert both.offsets(idle) == {f"{topic}-0": 10, f"{topic}-1": 10}
+        assert tool.offsets(group) == {}
+    tool.run("--reset-offsets", "--all-groups", *to_latest)
+    assert tool.offsets(idle) == {f"{topic}-0": 10, f"{topic}-1": 10}
 
 
 @pytest.mark.parametrize("scope", ["nope", "{}:7"])
-def test_reset_offsets_of_what_is_not_there(both: Both, topic: str, idle: str, scope: str) -> None:
+def test_reset_offsets_of_what_is_not_there(tool: Tool, topic: str, idle: str, scope: str) -> None:
     reset = ("--reset-offsets", "--group", idle, "--topic", scope.format(topic), "--to-latest")
-    assert "do" in both.run(*reset, "--execute", same=without_words).text
-    assert both.offsets(idle) == {f"{topic}-0": 4, f"{topic}-1": 6}
+    assert "do" in tool.run(*reset, "--execute", same=without_words).text
+    assert tool.offsets(idle) == {f"{topic}-0": 4, f"{topic}-1": 6}
 
 
-def test_delete_offsets(both: Both, topic: str, idle: str, classic: str) -> None:
-    shown = both.rows("--delete-offsets", "--group", idle, "--topic", f"{topic}:1")
+def test_delete_offsets(tool: Tool, topic: str, idle: str, classic: str) -> None:
+    shown = tool.rows("--delete-offsets", "--group", idle, "--topic", f"{topic}:1")
     assert [topic, "1", "Successful"] in shown
-    assert both.offsets(idle) == {f"{topic}-0": 4}
-    both.run("--delete-offsets", "--group", idle, "--topic", topic)
-    assert both.offsets(idle) == {}
-    shown = both.run("--delete-offsets", "--group", classic, "--topic", topic)
+    assert tool.offsets(idle) == {f"{topic}-0": 4}
+    tool.run("--delete-offsets", "--group", idle, "--topic", topic)
+    assert tool.offsets(idle) == {}
+    shown = tool.run("--delete-offsets", "--group", classic, "--topic", topic)
     assert "Encountered some partition-level error" in shown.text
     assert "actively subscribed to it" in shown.text
-    both.run("--delete-offsets", "--group", idle, "--topic", "nope", same=without_words)
-    both.run("--delete-offsets", "--group", "nope", "--topic", topic)
+    tool.run("--delete-offsets", "--group", idle, "--topic", "nope", same=without_words)
+    tool.run("--delete-offsets", "--group", "nope", "--topic", topic)
 
 
-def test_delete(both: Both, idle: str, classic: str, consumer: str) -> None:
-    assert "was successful" in both.run("--delete", "--group", idle).text
-    assert idle not in both.run("--list").lines
+def test_delete(tool: Tool, idle: str, classic: str, consumer: str) -> None:
+    assert "was successful" in tool.run("--delete", "--group", idle).text
+    assert idle not in tool.run("--list").lines
     for group, reason in (
         (classic, "GroupNotEmptyException"),
         (consumer, "GroupNotEmptyException"),
         (idle, "GroupIdNotFoundException"),
     ):
-        shown = both.run("--delete", "--group", group).text
+        shown = tool.run("--delete", "--group", group).text
         assert f"Group '{group}' could not be deleted due to" in shown
         assert reason in shown
 
 
-def test_delete_all_groups(both: Both, idle: str, classic: str) -> None:
-    shown = both.run("--delete", "--all-groups", same=without_order).text
+def test_delete_all_groups(tool: Tool, idle: str, classic: str) -> None:
+    shown = tool.run("--delete", "--all-groups", same=without_order).text
     assert f"Group '{classic}' could not be deleted due to" in shown
-    assert both.run("--list").lines == [classic]
+    assert tool.run("--list").lines == [classic]
 
 
 def without_order(line: str) -> str:
@@ -360,6 +382,7 @@ def without_order(line: str) -> str:
     return head + colon + ", ".join(sorted(names.split(", ")))
 
 
+@pytest.mark.long
 def test_validate_regex() -> None:
     assert run_tool(TOOL, "--validate-regex", "orders-.*").stdout == (
         "The regular expression `orders-.*` is valid.\n"
