@@ -22,6 +22,11 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"sawlog {__version__}\n"
 
 
+def test_the_package_runs_as_a_module() -> None:
+    ended = subprocess.run([sys.executable, "-m", "sawlog", "--version"], capture_output=True)
+    assert (ended.returncode, ended.stdout) == (0, f"sawlog {__version__}\n".encode())
+
+
 @pytest.mark.parametrize("command", ["broker", "consume", "groups", "log", "produce", "topics"])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([command, "--help"]) == 0
