@@ -6,6 +6,7 @@ Results go to stdout, everything else to stderr. rich is imported when a table o
 import contextlib
 import io
 import json
+import os
 import shutil
 import sys
 import time
@@ -131,12 +132,20 @@ class _Bar:
 
 @contextlib.contextmanager
 def progress(
-    label: str, total: int | None, *, unit: str, prints: bool = False
+    label: str,
+    total: int | None,
+    *,
+    unit: str,
+    prints: bool = False,
+    reads: int | None = None,
 ) -> Iterator[Progress]:
-    """A bar on stderr where that is a terminal; not where what is printed meanwhile (`prints`)
-    goes to a terminal too.
+    """Draw a bar on stderr where that is a terminal.
+
+    There is no bar where the command prints records (`prints`) to a terminal, or reads them from
+    one (`reads`, a descriptor): it would be drawn over them.
     """
-    if not sys.stderr.isatty() or (prints and sys.stdout.isatty()):
+    is_disturbing = (prints and sys.stdout.isatty()) or (reads is not None and os.isatty(reads))
+    if not sys.stderr.isatty() or is_disturbing:
         yield _Silent()
         return
     from rich.console import Console

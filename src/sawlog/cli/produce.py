@@ -122,7 +122,8 @@ class _Sending:
         """Up to the first that cannot be sent; Stopped says which, and what became of the rest."""
         total = os.fstat(descriptor).st_size or None
         try:
-            with progress(f"producing to {self._topic}", total, unit="bytes") as bar:
+            label = f"producing to {self._topic}"
+            with progress(label, total, unit="bytes", reads=descriptor) as bar:
                 for line in _lines(descriptor, self._producer.flush):
                     self._send(line)
                     bar.advance(len(line) + 1)
