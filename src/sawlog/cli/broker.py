@@ -4,6 +4,7 @@ It turns options, a properties file and `--set` into one checked configuration; 
 refused before anything is touched, with the key, the value, where it stands and what was expected.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from sawlog.storage.files import META_PROPERTIES, CorruptFile, decode_meta_prope
 
 DEFAULT_LISTEN = Address("127.0.0.1", 9092)
 DEFAULT_NODE_ID = 1
+_SEVERAL_LISTENERS = ": a broker has one listener; :PORT listens on every interface"
 
 
 class ListenAddress(click.ParamType[Address]):
@@ -50,7 +52,23 @@ class DataDirectory(click.Path):
         return super().convert(value, param, ctx)
 
 
-@click.command()
+class BrokerCommand(click.Command):
+    """A command that refuses a repeated option where click would keep the last value only: a
+    broker must not listen on, or write to, half of what its operator asked for.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        _, _, order = self.make_parser(ctx).parse_args(list(args))
+        for option, count in Counter(order).items():
+            if count > 1 and isinstance(option, click.Option) and not option.multiple:
+                advice = _SEVERAL_LISTENERS if option.name == "listen" else ""
+                raise click.UsageError(
+                    f"{option.opts[0]} is given {count} times; expected once{advice}", ctx
+                )
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=BrokerCommand)
 @click.option("--data", required=True, type=DataDirectory(), help="Data directory.")
 @click.option(
     "--listen",

@@ -78,6 +78,29 @@ def test_a_wrong_call_is_one_line_and_exit_code_2(
     assert shown.err.endswith("--help\n")
 
 
+@pytest.mark.parametrize(
+    ("repeated", "words"),
+    [
+        (["--listen", "192.0.2.1:2"], "--listen is given 2 times; expected once: a broker has one"),
+        (["--data", "y"], "--data is given 2 times; expected once"),
+        (["--advertise", "a:1"] * 2, "--advertise is given 2 times; expected once"),
+        (["--metrics", ":0"] * 3, "--metrics is given 3 times; expected once"),
+        (["--node-id", "1"] * 2, "--node-id is given 2 times; expected once"),
+    ],
+)
+def test_a_broker_keeps_no_half_of_a_repeated_option(
+    repeated: list[str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["broker", "--data", "x", "--listen", "192.0.2.1:1", *repeated]) == 2
+    assert words in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 NO_TEXT = "a\udcff"
 
 
