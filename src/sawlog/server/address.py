@@ -4,7 +4,8 @@ import errno
 import socket
 from typing import NamedTuple
 
-EVERY_INTERFACE = ("", "0.0.0.0", "::")
+_EVERY_IPV6 = "::"
+EVERY_INTERFACE = ("", "0.0.0.0", _EVERY_IPV6)
 """Hosts that are good to listen on and not to connect to."""
 
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
@@ -46,6 +47,7 @@ def parse_advertised(text: str) -> Address:
 def listen(address: Address, backlog: int, receive_buffer_bytes: int = -1) -> list[socket.socket]:
     """Listening sockets, not blocking, one for each address behind the name, all on one port.
 
+    `[::]:PORT` is one socket that IPv4 clients reach as well, whatever the kernel's default is.
     OSError where none can be had. Receive buffers are set here, because a connection inherits
     its window from the listening socket.
     """
@@ -70,12 +72,13 @@ def _listen(address: Address, backlog: int, receive_buffer_bytes: int) -> list[s
     sockets: list[socket.socket] = []
     port = address.port
     refusal: OSError | None = None
+    takes_ipv4 = all(where[0] == _EVERY_IPV6 for *_, where in found)
     try:
         for family, kind, protocol, _, where in dict.fromkeys(found):
             try:
                 opened = socket.socket(family, kind, protocol)
                 sockets.append(opened)
-                _prepare(opened, receive_buffer_bytes)
+                _prepare(opened, receive_buffer_bytes, takes_ipv4=takes_ipv4)
                 opened.bind((where[0], port, *where[2:]))
             except OSError as error:
                 if error.errno not in _NOT_HERE:
@@ -94,10 +97,10 @@ def _listen(address: Address, backlog: int, receive_buffer_bytes: int) -> list[s
     return sockets
 
 
-def _prepare(opened: socket.socket, receive_buffer_bytes: int) -> None:
+def _prepare(opened: socket.socket, receive_buffer_bytes: int, *, takes_ipv4: bool) -> None:
     opened.setblocking(False)
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if opened.family == socket.AF_INET6:
-        opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(not takes_ipv4))
     if receive_buffer_bytes >= 0:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)

@@ -259,6 +259,20 @@ def test_a_stop_does_not_wait_for_ever() -> None:
     run(test)
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_every_ipv6_address_takes_clients_of_both_families(host: str) -> None:
+    async def test() -> None:
+        async with Shell() as shell:
+            listener = Listener(shell.resources, Address("::", 0))
+            listener.open()
+            with socket.create_connection((host, listener.address.port)):
+                await shell.until(lambda: bool(shell.application.clients))
+            assert shell.application.clients[0].host == host
+            listener.close()
+
+    run(test)
+
+
 def test_a_listener_takes_ipv6_and_names() -> None:
     async def test() -> None:
         async with Shell() as shell:
