@@ -42,6 +42,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
         yield Bench(SimulatedDisk(schedule.soon), step)
         return
     arrived: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    (tmp_path / "data").mkdir()
     disk = RealDisk(str(tmp_path / "data"), arrived.put, max_descriptors=8)
 
     def deliver_one() -> None:

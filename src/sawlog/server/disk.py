@@ -60,15 +60,17 @@ class RealDisk:
         self._replacing_lock = threading.Lock()
         self._tickets = 0
         self._lock_descriptor = -1
-        try:
-            os.makedirs(self.root, exist_ok=True)
-        except OSError as error:
-            raise disk_error(self.root, error) from error
 
     # The directory as a whole
 
     def lock(self) -> None:
-        """Takes the directory for this process; DirectoryInUse where another one has it."""
+        """Takes the directory for this process, and creates it where it is missing; nothing is
+        on the disk before. DirectoryInUse where another process has it.
+        """
+        try:
+            os.makedirs(self.root, exist_ok=True)
+        except OSError as error:
+            raise disk_error(self.root, error) from error
         path = self._resolve(LOCK_FILE)
         try:
             descriptor = os.open(

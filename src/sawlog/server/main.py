@@ -1,8 +1,9 @@
 """One broker as a process: puts the machine, the disk, the store and the listener together.
 
-The order of a start: lock the directory, take the port, open the store, join the cluster, open the
-logs with the first image, accept. The order of a stop: accept and read no more, answer what is
-under way, leave the cluster, close the logs, write the marker.
+The order of a start: take the ports, lock the directory, open the store, join the cluster, open the
+logs with the first image, accept. A port that is in use thus leaves nothing on the disk. The order
+of a stop: accept and read no more, answer what is under way, leave the cluster, close the logs,
+write the marker.
 """
 
 import asyncio
@@ -124,13 +125,18 @@ class BrokerProcess:
         )
         self.listener = Listener(resources, options.listen)
         self._metrics: MetricsEndpoint | None = None
+        if options.metrics is not None:
+            self._metrics = MetricsEndpoint(self._registry, self._timer, options.metrics)
 
     async def start(self) -> None:
         """Returns when clients can be served; DiskError, OSError where that cannot be."""
         options = self._options
-        self._disk.lock()
         with _named(f"cannot listen on {options.listen} (--listen, or the setting listeners)"):
             self.listener.bind()
+        if self._metrics is not None:
+            with _named(f"cannot serve metrics on {options.metrics} (--metrics)"):
+                self._metrics.bind()
+        self._disk.lock()
         require_store(self._disk)
         store = EmbeddedStore(self._disk, self._timer)
         store.on_state(self._store_changed)
@@ -146,12 +152,10 @@ class BrokerProcess:
         self.broker.join(member)
         member.start()
         await self._ready
-        if options.metrics is not None:
+        if self._metrics is not None:
             self.broker.metrics.declare(self._registry)
             process.declare_process_metrics(self._registry)
-            self._metrics = MetricsEndpoint(self._registry, self._timer, options.metrics)
-            with _named(f"cannot serve metrics on {options.metrics} (--metrics)"):
-                await self._metrics.open()
+            await self._metrics.open()
         self.listener.open()
         process.on_stop_signal(self._loop, self._told_to_stop)
         process.settle_memory()

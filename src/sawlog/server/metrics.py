@@ -5,12 +5,15 @@ It has a listener of its own, so that a flood of clients elsewhere does not hide
 """
 
 import asyncio
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from sawlog.core.log import EventLogger
 from sawlog.core.metrics import CONTENT_TYPE, Registry
 from sawlog.core.ports import Timer
 from sawlog.server.address import Address, listen
+
+if TYPE_CHECKING:
+    import socket
 
 log = EventLogger(__name__)
 
@@ -24,19 +27,30 @@ class MetricsEndpoint:
     def __init__(self, registry: Registry, timer: Timer, address: Address) -> None:
         self._registry = registry
         self._timer = timer
+        self._sockets: list[socket.socket] = []
         self._servers: list[asyncio.Server] = []
         self.scrapes: set[_Scrape] = set()
         self.address = address
 
+    def bind(self) -> None:
+        """Takes the address, so that its port is known; OSError where it is not to be had."""
+        self._sockets = listen(self.address, _CONNECTIONS)
+        self.address = Address(self.address.host, self._sockets[0].getsockname()[1])
+
     async def open(self) -> None:
-        """Begins to serve; OSError where the address is not to be had."""
+        """Begins to serve, on the address it is bound to."""
+        if not self._sockets:
+            self.bind()
         loop = asyncio.get_running_loop()
-        for listening in listen(self.address, _CONNECTIONS):
-            self.address = Address(self.address.host, listening.getsockname()[1])
+        while self._sockets:
+            listening = self._sockets.pop()
             server = await loop.create_server(lambda: _Scrape(self, self._timer), sock=listening)
             self._servers.append(server)
 
     def close(self) -> None:
+        for listening in self._sockets:
+            listening.close()
+        self._sockets.clear()
         for server in self._servers:
             server.close()
         self._servers.clear()

@@ -44,6 +44,12 @@ def refused(data: Path, *options: str) -> str:
     return ended.stderr
 
 
+def options_with(option: str, address: str) -> list[str]:
+    """The option with the address; a broker that is to fail at --metrics can listen."""
+    others = [] if option == "--listen" else ["--listen", "127.0.0.1:0"]
+    return [option, address, *others]
+
+
 def test_listeners_are_obeyed_and_those_left_out_are_told(tmp_path: Path) -> None:
     config = tmp_path / "server.properties"
     config.write_text(
@@ -78,10 +84,26 @@ def test_a_directory_keeps_its_node_id(tmp_path: Path) -> None:
 def test_a_taken_address_is_named_with_its_option(
     tmp_path: Path, taken: str, option: str, words: str
 ) -> None:
-    others = () if option == "--listen" else ("--listen", "127.0.0.1:0")
-    shown = refused(tmp_path / "data", option, taken, *others)
+    shown = refused(tmp_path / "data", *options_with(option, taken))
     assert f"{words} {taken} ({option}" in shown
     assert "in use" in shown
+
+
+@pytest.mark.parametrize("option", ["--listen", "--metrics"])
+@pytest.mark.parametrize("name", ["data", "new/parent/data"])
+def test_a_taken_address_leaves_no_directory_behind(
+    tmp_path: Path, taken: str, option: str, name: str
+) -> None:
+    refused(tmp_path / name, *options_with(option, taken))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--listen", "--metrics"])
+def test_a_taken_address_leaves_a_directory_as_it_was(
+    tmp_path: Path, taken: str, option: str
+) -> None:
+    refused(tmp_path, *options_with(option, taken))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:

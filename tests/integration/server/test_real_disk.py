@@ -37,6 +37,7 @@ def loop() -> Loop:
 
 @pytest.fixture
 def disk(tmp_path: Path, loop: Loop) -> Iterator[RealDisk]:
+    (tmp_path / "data").mkdir()
     disk = RealDisk(str(tmp_path / "data"), loop.notify, max_descriptors=4)
     yield disk
     disk.close()
@@ -120,6 +121,7 @@ def test_files_with_unsynced_bytes_keep_their_descriptor_longest(disk: RealDisk)
 
 
 def test_running_out_of_descriptors_is_an_error_of_its_own(tmp_path: Path, loop: Loop) -> None:
+    (tmp_path / "data").mkdir()
     disk = RealDisk(str(tmp_path / "data"), loop.notify, max_descriptors=10_000)
     files = [disk.open(str(number), create=True) for number in range(20)]
     used = len(os.listdir("/proc/self/fd"))
