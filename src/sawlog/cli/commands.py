@@ -4,7 +4,10 @@ An error is one line on stderr: what happened, what was expected, what to do. Ex
 1 the work failed, 2 the call was wrong, 3 no broker reached or it stopped answering, 130 Ctrl-C.
 """
 
-from collections.abc import Sequence
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -41,7 +44,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        command = getattr(import_module(_COMMANDS[cmd_name][0]), cmd_name)
+        with _ending_at_once():
+            command = getattr(import_module(_COMMANDS[cmd_name][0]), cmd_name)
         assert isinstance(command, click.Command)
         return command
 
@@ -64,6 +68,23 @@ class LazyGroup(click.Group):
                 return result
         except BrokenPipeError:
             raise _reader_left() from None
+
+
+@contextlib.contextmanager
+def _ending_at_once() -> Iterator[None]:
+    """Ctrl-C ends the process during an import: a KeyboardInterrupt that is raised in there may be
+    swallowed by a callback, or come out of a class body as a RuntimeError.
+    """
+    interrupt = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if interrupt is not signal.default_int_handler or not is_main:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, interrupt)
 
 
 def _reader_left() -> click.exceptions.Exit:
@@ -94,6 +115,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         return _fail(error.format_message(), error.exit_code)
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            return INTERRUPTED  # it came while a class was made, in an import of the command's own
         from sawlog.cli.failures import explain
 
         explained = explain(error)

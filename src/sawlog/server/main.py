@@ -203,10 +203,15 @@ class BrokerProcess:
         if self._ready.done():
             self.broker.apply(old, new)
             return
+        failure: Exception | None = None
         try:
             self.broker.apply(old, new)
         except Exception as error:
-            self._ready.set_exception(error)
+            failure = error
+        if self._ready.done():
+            return  # cancelled: Ctrl-C came while the logs were opened
+        if failure is not None:
+            self._ready.set_exception(failure)
         else:
             self._ready.set_result(None)
 

@@ -1,7 +1,6 @@
 """`sawlog broker` and its options: which address, whose directory, and what a refusal names."""
 
 import contextlib
-import signal
 import socket
 import subprocess
 import sys
@@ -110,14 +109,3 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     data = tmp_path / "data"
     (data / ".lock").mkdir(parents=True)
     assert str(data) in refused(data, "--listen", "127.0.0.1:0")
-
-
-def test_an_early_interrupt_shows_no_traceback() -> None:
-    """The signal comes while commands are imported: before that nothing of ours runs."""
-    interrupt = "import os, sys, sawlog.cli.main as m; sys.meta_path.insert(0, type('I', (), {"
-    interrupt += "'find_spec': staticmethod(lambda name, *_: name == 'click'"
-    interrupt += " and os.kill(os.getpid(), 2) or None)})); m.main(['--help'])"
-    ended = subprocess.run(
-        [sys.executable, "-c", interrupt], capture_output=True, timeout=TIMEOUT_S
-    )
-    assert (ended.returncode, ended.stderr) == (-signal.SIGINT, b"")
