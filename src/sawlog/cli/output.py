@@ -1,10 +1,10 @@
 """What commands print: tables for people, JSON for machines, progress where someone watches.
 
-Results go to stdout, everything else to stderr. rich is imported when a table or a bar is drawn.
+Results go to stdout, everything else to stderr. rich is imported when a bar is drawn: its
+tables cost a millisecond each.
 """
 
 import contextlib
-import io
 import json
 import os
 import shutil
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
 _BAR_INTERVAL_S = 0.1
-_TABLE_WIDTH = 10_000  # a table is not folded: a narrow terminal breaks its lines, not its words
 _GAP = 2  # between columns
 _SHORTEST_CELL = 10
 
@@ -29,6 +28,12 @@ _SHORTEST_CELL = 10
 def print_line(text: str) -> None:
     with writing_output():
         click.echo(text)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print all of them with one write, which is flushed once."""
+    if text := "\n".join(lines):
+        print_line(text)
 
 
 def print_bytes(lines: Iterable[bytes]) -> None:
@@ -48,45 +53,53 @@ def print_table(
     numbers: Collection[str] = (),
     shortened: str = "",
 ) -> None:
+    """Print a table, as `table_lines` makes it."""
+    print_lines(table_lines(columns, rows, numbers=numbers, shortened=shortened))
+
+
+def table_lines(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    numbers: Collection[str] = (),
+    shortened: str = "",
+) -> list[str]:
     """Numbers to the right, the rest to the left; plain enough to be cut up by other programs, for
-    which a dash stands where nothing is known.
+    which a dash stands where nothing is known. A table is not folded: a narrow terminal breaks
+    its lines, not its words.
 
     `numbers` are columns that have numbers wherever they know any. On a terminal that is too narrow
     the cells of the column `shortened` lose their middle.
     """
-    from rich.console import Console
-    from rich.table import Table
-
     is_watched = sys.stdout.isatty()
     cells = [[_cell(value) for value in row] for row in rows]
     if is_watched and shortened:
         place = columns.index(shortened)
         narrowed(columns, cells, place, shutil.get_terminal_size().columns)
-    table = Table(box=None, pad_edge=False)
+    padded: list[list[str]] = []
     for place, column in enumerate(columns):
         known = [row[place] for row in rows if row[place] is not None]
         numeric = bool(known) and all(isinstance(value, int | float) for value in known)
-        justify = "right" if numeric or column in numbers else "left"
-        table.add_column(column, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for row in cells:
-        table.add_row(*row)
-    drawn = io.StringIO()  # rich has its own ideas of what to do when the output fails
-    Console(
-        file=drawn,
-        width=_TABLE_WIDTH,
-        force_terminal=is_watched,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    ).print(table)
-    print_line("\n".join(line.rstrip(" ") for line in drawn.getvalue().rstrip("\n").split("\n")))
+        entries = [column, *(row[place] for row in cells)]
+        padded.append(_padded(entries, to_the_right=numeric or column in numbers))
+    gap = " " * _GAP
+    lines = [gap.join(line).rstrip(" ") for line in zip(*padded, strict=True)]
+    if is_watched:
+        lines[0] = click.style(lines[0], bold=True)
+    return lines
+
+
+def _padded(entries: list[str], *, to_the_right: bool) -> list[str]:
+    widths = [_width(entry) for entry in entries]
+    width = max(widths)
+    if to_the_right:
+        return [" " * (width - own) + entry for entry, own in zip(entries, widths, strict=True)]
+    return [entry + " " * (width - own) for entry, own in zip(entries, widths, strict=True)]
 
 
 def narrowed(columns: Sequence[str], cells: list[list[str]], place: int, width: int) -> None:
     """Takes what the table is too wide from the column at `place`, in place; some of it stays."""
-    from rich.cells import cell_len
-
-    widths = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
+    widths = [max(map(_width, column)) for column in zip(columns, *cells, strict=True)]
     excess = sum(widths) + _GAP * (len(widths) - 1) - width
     if excess <= 0:
         return
@@ -96,6 +109,15 @@ def narrowed(columns: Sequence[str], cells: list[list[str]], place: int, width: 
         if len(text) > longest:  # ids of members: what tells them apart is at their ends
             tail = longest // 2
             row[place] = f"{text[: longest - tail - 2]}..{text[-tail:]}"
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def note(message: str) -> None:
@@ -170,6 +192,11 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return ",".join(str(item) for item in value)
-    return "-" if value is None else str(value)
+    """In one line, whatever characters it has."""
+    if value is None:
+        return "-"
+    text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    if text.isprintable():
+        return text
+    shown = (c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(shown)

@@ -6,7 +6,7 @@ import click
 
 from sawlog.cli.failures import report_each
 from sawlog.cli.options import json_option, with_cluster
-from sawlog.cli.output import note, print_json, print_line, print_table
+from sawlog.cli.output import note, print_json, print_lines, print_table, table_lines
 from sawlog.cli.values import PARTITION_COUNT, REPLICA_COUNT, TEXT, parse_settings
 from sawlog.client.admin import Admin, NewTopic
 from sawlog.client.cluster import Cluster
@@ -99,8 +99,7 @@ def describe_topics(
     if as_json:
         print_json(described)
     else:
-        for entry in described:
-            _print_description(entry)
+        print_lines(line for entry in described for line in _description_lines(entry))
     report_each((), refusals, "")
 
 
@@ -253,10 +252,8 @@ def _offset(offsets: dict[TopicPartition, FoundOffset], topic: Topic, index: Any
     return None if found is None else found.offset
 
 
-def _print_description(entry: dict[str, Any]) -> None:
-    print_line(f"{entry['name']}  id {entry['id']}")
-    for key, value in entry["configs"].items():
-        print_line(f"  {key}={value}")
+def _description_lines(entry: dict[str, Any]) -> list[str]:
+    settings = [f"  {key}={value}" for key, value in entry["configs"].items()]
     columns = ("partition", "leader", "epoch", "replicas", "in sync", "first offset", "end offset")
     rows = [tuple(partition.values()) for partition in entry["partition_list"]]
-    print_table(columns, rows)
+    return [f"{entry['name']}  id {entry['id']}", *settings, *table_lines(columns, rows)]

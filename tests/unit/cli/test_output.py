@@ -1,10 +1,12 @@
 """Tables: how they are aligned, and what becomes of them on a narrow terminal."""
 
+import subprocess
 import sys
+from types import FrameType
 
 import pytest
 
-from sawlog.cli.output import print_table
+from sawlog.cli.output import print_table, table_lines
 
 COLUMNS = ("topic", "lag", "rate", "member")
 ROWS = [
@@ -47,3 +49,42 @@ def test_a_narrow_terminal_shortens_what_may_be(
     assert len(shown[1]) <= max(width, 30)
     print_table(COLUMNS, ROWS)
     assert ROWS[0][3] in capsys.readouterr().out
+
+
+def test_wide_characters_keep_the_columns_apart() -> None:
+    assert table_lines(("topic", "lag"), [("日本", 5), ("ab", 12)]) == [
+        "topic  lag",
+        "日本     5",
+        "ab      12",
+    ]
+
+
+def test_a_cell_stays_in_its_line_whatever_characters_it_has() -> None:
+    assert table_lines(("client",), [("a\nb\x1b[1m\tc",)])[1:] == [r"a\nb\x1b[1m\tc"]
+
+
+def test_a_table_costs_a_few_calls_for_each_cell() -> None:
+    """`topics describe` makes one table for each topic, and there may be thousands."""
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    rows = [(0, 1, 0, [1], [1], 0, 100)]
+    columns = ("partition", "leader", "epoch", "replicas", "in sync", "first offset", "end offset")
+    print_table(columns, rows)
+    sys.setprofile(count)
+    try:
+        print_table(columns, rows)
+    finally:
+        sys.setprofile(None)
+    assert calls < 50 * len(columns)
+
+
+def test_a_table_does_not_import_rich() -> None:
+    program = (
+        "import sys; from sawlog.cli.output import print_table;"
+        "print_table(['a'], [['b']]); sys.exit('rich' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
