@@ -25,6 +25,12 @@ _config = click.option(
     "--config", type=TEXT, multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated."
 )
 
+_LOST_WITH = {
+    "__consumer_offsets": "the members and the committed offsets of all groups",
+    "__transaction_state": "the state of all transactions",
+    "__share_group_state": "the state of all share groups",
+}
+
 
 @click.group()
 def topics() -> None:
@@ -106,12 +112,31 @@ def describe_topics(
 @topics.command()
 @_names
 @click.option("--if-exists", is_flag=True, help="Be content where it is not there.")
+@click.option("--force", is_flag=True, help="Delete topics of the cluster's own, too.")
 @with_cluster
-def delete(names: tuple[str, ...], if_exists: bool, cluster: Cluster) -> None:
-    """Delete topics with all their records, for good."""
-    refusals = Admin(cluster).delete_topics(names)
+def delete(names: tuple[str, ...], if_exists: bool, force: bool, cluster: Cluster) -> None:
+    """Delete topics with all their records, for good.
+
+    A topic of the cluster's own, such as __consumer_offsets, is deleted with --force only.
+    """
+    admin = Admin(cluster)
+    if not force:
+        _refuse_internal(admin, names)
+    refusals = admin.delete_topics(names)
     forgiven = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if if_exists else None
     report_each(names, refusals, "deleted", forgiven=forgiven)
+
+
+def _refuse_internal(admin: Admin, names: tuple[str, ...]) -> None:
+    """Raise UsageError where a topic is the cluster's own; none of the others is deleted then."""
+    found, _ = admin.describe_topics(names)
+    for topic in found:
+        if topic.is_internal:
+            lost = _LOST_WITH.get(topic.name, "what the cluster keeps in it")
+            raise click.UsageError(
+                f"{topic.name!r} is a topic of the cluster's own: with it, {lost} would be lost;"
+                " nothing was deleted. --force deletes it all the same"
+            )
 
 
 @topics.command()

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from sawlog.cli.commands import run
+from sawlog.client import Consumer
+from sawlog.core.ids import TopicPartition
 from support.broker import SawlogServer, running_sawlog
 
 _names = itertools.count()
@@ -70,6 +72,19 @@ def test_a_topic_lives_and_dies(sawlog: Sawlog, topic: str) -> None:
     assert [entry["end_offset"] for entry in described["partition_list"]] == [0, 0, 0, 0]
     sawlog("topics", "delete", topic)
     assert topic not in sawlog("topics", "list")
+
+
+def test_a_topic_of_the_clusters_own_is_deleted_by_force_only(
+    sawlog: Sawlog, server: SawlogServer, topic: str
+) -> None:
+    with Consumer(server.bootstrap, group="billing") as consumer:
+        consumer.commit({TopicPartition(topic, 0): 7})
+    refused = sawlog("topics", "delete", topic, "__consumer_offsets", code=2)
+    assert "committed offsets of all groups would be lost; nothing was deleted" in refused
+    assert "--force deletes it" in refused
+    assert {topic, "__consumer_offsets"} <= set(sawlog("topics", "list", "--internal").split())
+    sawlog("topics", "delete", "__consumer_offsets", "--force")
+    assert "__consumer_offsets" not in sawlog("topics", "list", "--internal").split()
 
 
 def test_tables_are_for_people(sawlog: Sawlog, topic: str) -> None:
