@@ -34,6 +34,11 @@ class Terminal:
     def type(self, text: bytes) -> None:
         os.write(self._screen, text)
 
+    def read_until(self, words: str) -> None:
+        """Returns when the screen shows `words`; AssertionError where the command ends first."""
+        while words.encode() not in self.shown:
+            assert self._read(), self.shown
+
     def end(self) -> int:
         """The exit code, when the command has ended and all that it wrote is in `shown`."""
         while self._read():

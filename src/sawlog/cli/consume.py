@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from sawlog.cli.options import with_cluster
-from sawlog.cli.output import counted, note, print_bytes, progress
+from sawlog.cli.output import counted, note, print_bytes, progress, remark
 from sawlog.cli.partitions import TopicScope, partitions_of
 from sawlog.cli.record_lines import to_columns, to_json
 from sawlog.cli.starts import FromEnd, StartPoint
@@ -45,8 +45,8 @@ class Columns(click.ParamType[tuple[str, ...]]):
     default="end",
     show_default=True,
     metavar="START",
-    help="beginning, end, an offset (17), records before the end (-5), a time"
-    " (2025-01-31T12:00:00Z; UTC where no zone is given) or a time ago (30s, 15m, 2h, 1d).",
+    help="beginning, end, an offset (17), so many records before the end of each partition (-5), a"
+    " time (2025-01-31T12:00:00Z; UTC where no zone is given) or a time ago (30s, 15m, 2h, 1d).",
 )
 @click.option(
     "-p", "--partition", "indexes", type=PARTITION, multiple=True, help="Only this one; repeat."
@@ -97,6 +97,11 @@ def consume(
     if until_end or isinstance(start, FromEnd):
         found = list_offsets(cluster, dict.fromkeys(where, LATEST), read_committed=read_committed)
         ends = {partition: entry.offset for partition, entry in found.items()}
+    if isinstance(start, FromEnd) and len(where) > 1:
+        remark(
+            f"--from {-start.records} begins {counted(start.records, 'record')} before the end of"
+            f" each of {len(where)} partitions; -p reads one of them"
+        )
     consumer.assign(_starts(cluster, start, where, ends))
     if isinstance(start, AtOffset):
         consumer.check_positions()

@@ -125,6 +125,12 @@ def note(message: str) -> None:
     click.echo(message, err=True)
 
 
+def remark(message: str) -> None:
+    """A note for a person at a terminal; where stderr goes elsewhere, nothing is said."""
+    if sys.stderr.isatty():
+        note(f"sawlog: {message}")
+
+
 class Progress(Protocol):
     def advance(self, amount: int) -> None: ...
 

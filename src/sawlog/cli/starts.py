@@ -24,7 +24,7 @@ _FEWEST_EPOCH_DIGITS = 12  # fewer are seconds, or an offset, more likely than a
 
 
 class FromEnd(NamedTuple):
-    """So many records before the end of each partition."""
+    """So many records before the end of each partition, as kcat's `-o -5` means it."""
 
     records: int
 
@@ -49,8 +49,8 @@ class StartPoint(click.ParamType[Start | FromEnd]):
             return at_time(value)
         except NoTime:
             self.fail(
-                f"{value!r} is none of: beginning, end, an offset (17), records before the end"
-                f" (-5), {TIMES}",
+                f"{value!r} is none of: beginning, end, an offset (17), so many records before the"
+                f" end of each partition (-5), {TIMES}",
                 param,
                 ctx,
             )

@@ -27,6 +27,14 @@ def test_the_package_runs_as_a_module() -> None:
     assert (ended.returncode, ended.stdout) == (0, f"sawlog {__version__}\n".encode())
 
 
+def test_help_says_that_records_before_the_end_are_those_of_each_partition(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["consume", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "so many records before the end of each partition (-5)" in shown
+
+
 @pytest.mark.parametrize("command", ["broker", "consume", "groups", "log", "produce", "topics"])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([command, "--help"]) == 0
