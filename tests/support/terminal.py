@@ -3,6 +3,8 @@
 import contextlib
 import os
 import pty
+import select
+import signal
 import subprocess
 import sys
 import termios
@@ -35,9 +37,14 @@ class Terminal:
         os.write(self._screen, text)
 
     def read_until(self, words: str) -> None:
-        """Returns when the screen shows `words`; AssertionError where the command ends first."""
+        """Returns when the screen shows `words`; AssertionError where it never does."""
         while words.encode() not in self.shown:
             assert self._read(), self.shown
+
+    def interrupt(self) -> int:
+        """Ctrl-C, and the exit code."""
+        self._process.send_signal(signal.SIGINT)
+        return self.end()
 
     def end(self) -> int:
         """The exit code, when the command has ended and all that it wrote is in `shown`."""
@@ -51,6 +58,8 @@ class Terminal:
         os.close(self._screen)
 
     def _read(self) -> bool:
+        ready, _, _ = select.select([self._screen], [], [], TIMEOUT_S)
+        assert ready, f"nothing more is shown after {self.shown!r}"
         with contextlib.suppress(OSError):  # EIO: the other side is closed
             piece = os.read(self._screen, 65_536)
             self.shown += piece

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import click
 
 from sawlog.cli.options import with_cluster
-from sawlog.cli.output import counted, note, print_bytes, progress, remark
+from sawlog.cli.output import counted, is_watched, note, print_bytes, progress, remark
 from sawlog.cli.partitions import TopicScope, partitions_of
 from sawlog.cli.record_lines import to_columns, to_json
 from sawlog.cli.starts import FromEnd, StartPoint
 from sawlog.cli.values import PARTITION, RAW_BYTES, TEXT
 from sawlog.client.cluster import Cluster
-from sawlog.client.consumer import AtOffset, Consumer, OutOfRange, Start
+from sawlog.client.consumer import AT_LATEST, AtOffset, Consumer, OutOfRange, Start
 from sawlog.client.fetched import ConsumedRecord
 from sawlog.client.leaders import partition_of
 from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
@@ -94,7 +94,7 @@ def consume(
     )
     where = partitions_of(cluster, [TopicScope(topic, indexes)])
     ends: dict[TopicPartition, int] = {}
-    if until_end or isinstance(start, FromEnd):
+    if until_end or isinstance(start, FromEnd) or is_watched():
         found = list_offsets(cluster, dict.fromkeys(where, LATEST), read_committed=read_committed)
         ends = {partition: entry.offset for partition, entry in found.items()}
     if isinstance(start, FromEnd) and len(where) > 1:
@@ -105,6 +105,9 @@ def consume(
     consumer.assign(_starts(cluster, start, where, ends))
     if isinstance(start, AtOffset):
         consumer.check_positions()
+
+    if is_watched() and not until_end and _is_at(consumer, ends):
+        remark(_waiting(topic, start))
 
     def line(record: ConsumedRecord) -> bytes:
         return to_json(record).encode() if as_json else to_columns(record, columns, separator)
@@ -153,6 +156,14 @@ def _starts(
         partition: AtOffset(max(firsts[partition].offset, ends[partition] - start.records))
         for partition in where
     }
+
+
+def _waiting(topic: str, start: Start | FromEnd) -> str:
+    if start == AT_LATEST:
+        return (
+            f"waiting for new records of {topic!r}; --from beginning reads older ones, Ctrl-C ends"
+        )
+    return f"{topic!r} has no records from there on; waiting for new ones, Ctrl-C ends"
 
 
 def _is_at(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:

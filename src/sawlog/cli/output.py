@@ -125,9 +125,14 @@ def note(message: str) -> None:
     click.echo(message, err=True)
 
 
+def is_watched() -> bool:
+    """Whether stderr is a terminal, so that a person reads what is remarked."""
+    return sys.stderr.isatty()
+
+
 def remark(message: str) -> None:
     """A note for a person at a terminal; where stderr goes elsewhere, nothing is said."""
-    if sys.stderr.isatty():
+    if is_watched():
         note(f"sawlog: {message}")
 
 
