@@ -12,7 +12,7 @@ from typing import Any, Self
 import uvloop
 
 from sawlog.core.ports import Client, Exchange, FileSlice
-from sawlog.server.address import Address
+from sawlog.server.address import Address, listen
 from sawlog.server.disk_threads import DiskThreads
 from sawlog.server.limits import Limits
 from sawlog.server.listener import Listener
@@ -194,8 +194,13 @@ class Shell:
             timer=self.clock,
             send_tools=SendTools(self.loop, self.threads, page_cache or PageCache(), transfer),
         )
-        self.listener = Listener(self.resources, Address("127.0.0.1", 0))
+        self.listener = self.listening_on(Address("127.0.0.1", 0))
         self._clients: list[RawClient] = []
+
+    def listening_on(self, address: Address) -> Listener:
+        limits = self.resources.limits
+        sockets = listen(address, limits.backlog, limits.receive_buffer_bytes)
+        return Listener(self.resources, address, sockets)
 
     async def __aenter__(self) -> Self:
         self.listener.open()

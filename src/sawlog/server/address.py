@@ -62,6 +62,11 @@ def listen(address: Address, backlog: int, receive_buffer_bytes: int = -1) -> li
     raise AssertionError
 
 
+def bound_address(address: Address, sockets: list[socket.socket]) -> Address:
+    """The address that was asked for, with the port that was picked where it was 0."""
+    return Address(address.host, sockets[0].getsockname()[1])
+
+
 def _listen(address: Address, backlog: int, receive_buffer_bytes: int) -> list[socket.socket]:
     try:
         found = socket.getaddrinfo(

@@ -8,7 +8,7 @@ import errno
 import socket
 from typing import TYPE_CHECKING
 
-from sawlog.server.address import Address, listen
+from sawlog.server.address import Address, bound_address
 from sawlog.server.connection import Connection
 from sawlog.server.exchange import ConnectedClient
 from sawlog.server.resources import Resources
@@ -25,38 +25,28 @@ _MAPPED_IPV4 = "::ffff:"
 
 
 class Listener:
-    """One address that clients connect to, with the connections that came in through it."""
+    """One address that clients connect to, with the connections that came in through it.
 
-    def __init__(self, resources: Resources, address: Address) -> None:
+    `sockets` listen already: clients that connect wait in the backlog until `open`.
+    """
+
+    def __init__(
+        self, resources: Resources, address: Address, sockets: list[socket.socket]
+    ) -> None:
         self._resources = resources
-        self._wanted = address
-        self._sockets: list[socket.socket] = []
+        self._sockets = sockets
+        self.address = bound_address(address, sockets)
         self._connections: dict[Connection, None] = {}
         self._is_accepting = False
         self._sweeping: TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
 
     @property
-    def address(self) -> Address:
-        """Where it listens, with the port that was picked."""
-        return Address(self._wanted.host, self._sockets[0].getsockname()[1])
-
-    @property
     def connections(self) -> int:
         return len(self._connections)
 
-    def bind(self) -> None:
-        """Takes the address, so that its port is known; OSError where it is not to be had.
-
-        Clients that connect now wait in the backlog until `open`.
-        """
-        limits = self._resources.limits
-        self._sockets = listen(self._wanted, limits.backlog, limits.receive_buffer_bytes)
-
     def open(self) -> None:
-        """Begins to accept, on the address it is bound to."""
-        if not self._sockets:
-            self.bind()
+        """Begins to accept."""
         self._accept_on()
         self._sweep_later()
 

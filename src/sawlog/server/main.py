@@ -8,6 +8,7 @@ write the marker.
 
 import asyncio
 import contextlib
+import json
 import socket
 import sys
 import time
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from sawlog import __version__
 from sawlog.broker.broker import Broker
 from sawlog.cluster.embedded import EmbeddedStore
 from sawlog.cluster.image import MetadataImage
@@ -28,13 +30,14 @@ from sawlog.core.metrics import Registry
 from sawlog.core.ports import DiskError
 from sawlog.core.store import SessionState
 from sawlog.server import process
-from sawlog.server.address import EVERY_INTERFACE, Address
+from sawlog.server.address import EVERY_INTERFACE, Address, bound_address, listen
 from sawlog.server.clock import LoopTimer, SystemClock, SystemRandom
 from sawlog.server.disk import RealDisk
 from sawlog.server.limits import limits_from
 from sawlog.server.listener import Listener
 from sawlog.server.logging import set_up_logging
 from sawlog.server.metrics import MetricsEndpoint
+from sawlog.server.ready_line import ReadyLine
 from sawlog.server.resources import Resources
 from sawlog.storage.files import META_PROPERTIES, parse_partition_directory
 
@@ -100,7 +103,10 @@ def require_store(disk: RealDisk) -> None:
 
 
 class BrokerProcess:
-    """Everything that one running broker is made of."""
+    """Everything that one running broker is made of.
+
+    The constructor takes the ports, and raises OSError where one is not to be had.
+    """
 
     def __init__(self, options: BrokerOptions, loop: asyncio.AbstractEventLoop) -> None:
         self._options = options
@@ -109,40 +115,47 @@ class BrokerProcess:
         self._timer = LoopTimer(loop)
         self._random = SystemRandom()
         self._registry = Registry()
-        self._disk = RealDisk(str(options.data), loop.call_soon_threadsafe, loop=loop)
         self._ready: asyncio.Future[None] = loop.create_future()
         self._stop: asyncio.Future[int] = loop.create_future()
+        limits = limits_from(options.config)
+        with _named(f"cannot listen on {options.listen} (--listen, or the setting listeners)"):
+            sockets = listen(options.listen, limits.backlog, limits.receive_buffer_bytes)
+        self._metrics: MetricsEndpoint | None = None
+        if options.metrics is not None:
+            self._metrics = MetricsEndpoint(self._registry, self._timer, options.metrics)
+            with _named(f"cannot serve metrics on {options.metrics} (--metrics)"):
+                self._metrics.bind()
+        self._disk = RealDisk(str(options.data), loop.call_soon_threadsafe, loop=loop)
+        bound = bound_address(options.listen, sockets)
+        self.advertised = _advertised(options.advertise or bound, bound.port)
         self.broker = Broker(
             options.node_id,
-            options.config,
+            options.config.started_with(
+                {
+                    "broker.id": str(options.node_id),
+                    "log.dirs": self._disk.root,
+                    "listeners": f"PLAINTEXT://{bound}",
+                    "advertised.listeners": f"PLAINTEXT://{self.advertised}",
+                }
+            ),
             self._disk,
             clock=self._clock,
             timer=self._timer,
             random=self._random,
         )
-        resources = Resources(
-            loop, self.broker, limits_from(options.config), registry=self._registry
-        )
-        self.listener = Listener(resources, options.listen)
-        self._metrics: MetricsEndpoint | None = None
-        if options.metrics is not None:
-            self._metrics = MetricsEndpoint(self._registry, self._timer, options.metrics)
+        resources = Resources(loop, self.broker, limits, registry=self._registry)
+        self.listener = Listener(resources, bound, sockets)
 
     async def start(self) -> None:
-        """Returns when clients can be served; DiskError, OSError where that cannot be."""
+        """Returns when clients can be served; DiskError where that cannot be."""
         options = self._options
-        with _named(f"cannot listen on {options.listen} (--listen, or the setting listeners)"):
-            self.listener.bind()
-        if self._metrics is not None:
-            with _named(f"cannot serve metrics on {options.metrics} (--metrics)"):
-                self._metrics.bind()
         self._disk.lock()
         require_store(self._disk)
         store = EmbeddedStore(self._disk, self._timer)
         store.on_state(self._store_changed)
         member = Member(
             store,
-            self._registration(),
+            Registration(options.node_id, *self.advertised, rack=options.config["broker.rack"]),
             options.config,
             clock=self._clock,
             timer=self._timer,
@@ -155,24 +168,45 @@ class BrokerProcess:
         if self._metrics is not None:
             self.broker.metrics.declare(self._registry)
             process.declare_process_metrics(self._registry)
+            process.declare_file_system_metrics(self._registry, self._disk.root)
             await self._metrics.open()
         self.listener.open()
         process.on_stop_signal(self._loop, self._told_to_stop)
         process.settle_memory()
 
     def announce(self) -> None:
-        """The one line on standard output that says where clients find this broker; where that
-        is closed, nobody wants to know.
+        """Write the one line on standard output that says that this broker is ready, and where.
+
+        It is a sentence, or a JSON object where the log is JSON. A closed standard output is no
+        reason to stop.
         """
-        seconds = process.seconds_since_start()
-        partitions = len(self.broker.partitions)
-        where = f", metrics on {self._metrics.address}" if self._metrics is not None else ""
-        with contextlib.suppress(OSError):
-            sys.stdout.write(
-                f"sawlog broker {self._options.node_id} ready on {self.listener.address} "
-                f"in {seconds:.2f} s ({partitions} partitions{where})\n"
+        if self.listener.address.host in EVERY_INTERFACE:
+            log.warning(
+                "every network reaches this broker, and there is no authentication: anyone there"
+                " can read, write and delete; listen on 127.0.0.1 to keep it to this machine",
+                listen=str(self.listener.address),
+                advertised=str(self.advertised),
             )
+        ready = self._ready_line()
+        line = json.dumps(ready.fields()) if self._options.log_as_json else str(ready)
+        with contextlib.suppress(OSError):
+            sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
+
+    def _ready_line(self) -> ReadyLine:
+        directory = self.broker.directory
+        return ReadyLine(
+            node_id=self._options.node_id,
+            version=__version__,
+            listen=str(self.listener.address),
+            advertised=str(self.advertised),
+            data=self._disk.root,
+            partitions=len(self.broker.partitions),
+            recovered_partitions=directory.recovery.recovered_logs,
+            recovery_seconds=directory.recovery_ms / 1_000,
+            metrics=str(self._metrics.address) if self._metrics is not None else None,
+            seconds=round(process.seconds_since_start(), 2),
+        )
 
     async def until_stopped(self) -> int:
         code = await self._stop
@@ -215,14 +249,11 @@ class BrokerProcess:
         else:
             self._ready.set_result(None)
 
-    def _registration(self) -> Registration:
-        options = self._options
-        bound = self.listener.address
-        told = options.advertise or bound
-        host = told.host if told.host not in EVERY_INTERFACE else socket.gethostname()
-        return Registration(
-            options.node_id, host, told.port or bound.port, options.config["broker.rack"]
-        )
+
+def _advertised(wanted: Address, port: int) -> Address:
+    """What clients are told to connect to: a host that is not every interface, and a port."""
+    host = socket.gethostname() if wanted.host in EVERY_INTERFACE else wanted.host
+    return Address(host, wanted.port or port)
 
 
 @contextlib.contextmanager

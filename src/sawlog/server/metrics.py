@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from sawlog.core.log import EventLogger
 from sawlog.core.metrics import CONTENT_TYPE, Registry
 from sawlog.core.ports import Timer
-from sawlog.server.address import Address, listen
+from sawlog.server.address import Address, bound_address, listen
 
 if TYPE_CHECKING:
     import socket
@@ -35,7 +35,7 @@ class MetricsEndpoint:
     def bind(self) -> None:
         """Takes the address, so that its port is known; OSError where it is not to be had."""
         self._sockets = listen(self.address, _CONNECTIONS)
-        self.address = Address(self.address.host, self._sockets[0].getsockname()[1])
+        self.address = bound_address(self.address, self._sockets)
 
     async def open(self) -> None:
         """Begins to serve, on the address it is bound to."""

@@ -102,6 +102,29 @@ def declare_process_metrics(registry: Registry) -> None:
     )
 
 
+def declare_file_system_metrics(registry: Registry, directory: str) -> None:
+    """How large the file system of the data directory is, and how much room is left on it."""
+
+    def free_bytes() -> int:
+        told = os.statvfs(directory)
+        return told.f_bavail * told.f_frsize
+
+    def size_bytes() -> int:
+        told = os.statvfs(directory)
+        return told.f_blocks * told.f_frsize
+
+    registry.read_gauge(
+        "sawlog_data_directory_free_bytes",
+        "Room that is left on the file system of the data directory.",
+        free_bytes,
+    )
+    registry.read_gauge(
+        "sawlog_data_directory_size_bytes",
+        "Size of the file system of the data directory.",
+        size_bytes,
+    )
+
+
 def _cpu_seconds() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime

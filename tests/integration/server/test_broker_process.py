@@ -1,5 +1,6 @@
 """`sawlog broker` as a process: what it says, what it refuses, how it ends."""
 
+import json
 import os
 import re
 import signal
@@ -8,11 +9,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
-from sawlog.client import Admin
-from support.broker import SawlogServer, running_sawlog
+from sawlog import __version__
+from sawlog.client import Admin, NewTopic
+from sawlog.client.configs import Resource, ResourceType
+from support.broker import NODE_ID, SawlogServer, running_sawlog
+from support.process import ServerProcess
 
 MARKER = ".kafka_cleanshutdown"
 
@@ -63,6 +68,71 @@ def test_clients_see_the_rack_that_is_set_and_null_otherwise(
     with running_sawlog(tmp_path, settings) as server, Admin(server.bootstrap) as admin:
         (node,) = admin.describe_cluster().nodes
     assert node.rack == rack
+
+
+def started(tmp_path: Path, *options: str) -> ServerProcess:
+    """A broker on any port that has said that it is ready."""
+    command = [sys.executable, "-m", "sawlog", "broker", "--data", str(tmp_path / "data")]
+    process = ServerProcess([*command, *options])
+    process.wait_for_line("ready")
+    return process
+
+
+def test_the_ready_line_is_json_where_the_log_is(tmp_path: Path) -> None:
+    process = started(tmp_path, "--listen", "127.0.0.1:0", "--log-format", "json")
+    lines = [json.loads(line) for line in process.lines]
+    (ready,) = [line for line in lines if line["event"] == "ready"]
+    assert ready["data"] == str(tmp_path / "data")
+    assert ready["advertised"] == ready["listen"]
+    assert ready["version"] == __version__
+    assert process.terminate() == 0
+
+
+def test_a_start_after_a_kill_tells_what_was_recovered(tmp_path: Path) -> None:
+    with running_sawlog(tmp_path) as server:
+        assert "unclean" not in server.process.output
+        with Admin(server.bootstrap) as admin:
+            assert admin.create_topics([NewTopic("logs", partitions=3)]) == {}
+        server.kill()
+        server.start()
+        (ready,) = [line for line in server.process.lines if "ready on" in line]
+        assert "3 partitions, 3 partitions recovered after an unclean stop in" in ready
+        assert "logs recovered after an unclean stop" in server.process.output
+
+
+@pytest.mark.parametrize(("host", "warns"), [("0.0.0.0", True), ("127.0.0.1", False)])
+def test_listening_on_every_interface_warns_and_says_what_is_advertised(
+    tmp_path: Path, host: str, warns: bool
+) -> None:
+    process = started(tmp_path, "--listen", f"{host}:0")
+    warnings = [line for line in process.lines if "every network reaches this broker" in line]
+    assert bool(warnings) == warns
+    if warns:
+        assert f"advertised={socket.gethostname()}:" in warnings[0]
+    assert process.terminate() == 0
+
+
+def test_a_broker_describes_the_values_that_are_in_force(tmp_path: Path) -> None:
+    with running_sawlog(tmp_path) as server, Admin(server.bootstrap) as admin:
+        resource = Resource(ResourceType.BROKER, str(NODE_ID))
+        entries = admin.describe_configs([resource])[resource]
+    values = {entry.name: entry.value for entry in entries}
+    where = f"PLAINTEXT://{server.bootstrap}"
+    assert values["listeners"] == values["advertised.listeners"] == where
+    assert values["log.dirs"] == str(server.data)
+    assert values["broker.id"] == values["node.id"] == str(NODE_ID)
+
+
+def test_the_room_on_the_disk_is_a_metric(tmp_path: Path) -> None:
+    process = started(tmp_path, "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
+    where = process.wait_for_line(r"metrics on (?P<address>\S+?)\)")["address"]
+    with urlopen(f"http://{where}/metrics", timeout=30) as answer:
+        text = answer.read().decode()
+    told = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    size = float(told["sawlog_data_directory_size_bytes"])
+    assert 0 < float(told["sawlog_data_directory_free_bytes"]) <= size
+    assert told["sawlog_refused_writes_total"] == "0"
+    assert process.terminate() == 0
 
 
 def test_a_second_broker_on_the_same_data_is_refused(server: SawlogServer) -> None:

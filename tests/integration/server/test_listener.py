@@ -11,7 +11,6 @@ import pytest
 from sawlog.core.ports import Exchange
 from sawlog.server.address import Address
 from sawlog.server.limits import Limits
-from sawlog.server.listener import Listener
 from support.shell import ScriptedApplication, Shell, StoredFile, framed, run
 
 MIB = 1 << 20
@@ -181,7 +180,6 @@ def test_running_out_of_descriptors_pauses_accepting_and_no_more() -> None:
 
     async def test() -> None:
         shell = Shell()
-        shell.listener.bind()
         [bound] = shell.listener._sockets
         shell.listener._sockets[0] = Exhausted(fileno=bound.detach())
         async with shell:
@@ -263,7 +261,7 @@ def test_a_stop_does_not_wait_for_ever() -> None:
 def test_every_ipv6_address_takes_clients_of_both_families(host: str) -> None:
     async def test() -> None:
         async with Shell() as shell:
-            listener = Listener(shell.resources, Address("::", 0))
+            listener = shell.listening_on(Address("::", 0))
             listener.open()
             with socket.create_connection((host, listener.address.port)):
                 await shell.until(lambda: bool(shell.application.clients))
@@ -276,7 +274,7 @@ def test_every_ipv6_address_takes_clients_of_both_families(host: str) -> None:
 def test_a_listener_takes_ipv6_and_names() -> None:
     async def test() -> None:
         async with Shell() as shell:
-            listener = Listener(shell.resources, Address("::1", 0))
+            listener = shell.listening_on(Address("::1", 0))
             listener.open()
             with socket.create_connection(("::1", listener.address.port)):
                 await shell.until(lambda: len(shell.application.clients) == 1)
