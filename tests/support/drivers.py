@@ -59,12 +59,15 @@ def run_to_the_end(file: Path, *options: str) -> str:
 def wait_until(
     is_so: Callable[[], bool], *drivers: ServerProcess, patience_s: float = PATIENCE_S
 ) -> None:
-    """Looks often; AssertionError with what the drivers said where it does not become so."""
+    """Looks often, but leaves the processor to the drivers.
+
+    AssertionError with what the drivers said where it does not become so.
+    """
     deadline = time.monotonic() + patience_s
     while not is_so():
         said = "\n".join(driver.output for driver in drivers)
         assert time.monotonic() < deadline, f"it did not become so in {patience_s} s:\n{said}"
-        time.sleep(0.01)
+        time.sleep(0.05)
 
 
 def uncommitted(path: str) -> set[str]:

@@ -25,7 +25,7 @@ from support.programs import require_java
 pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 WORKER_MB = 600  # Python, Arrow and Numba take a third of it before the first row
-BACKLOG = 5_000_000
+BACKLOG, VALUE_BYTES = 700_000, 700  # far more than a worker may take
 
 
 class SparkDaemon(ServerProcess):
@@ -126,7 +126,7 @@ def test_memory_of_tasks_does_not_depend_on_the_backlog(
     server: SawlogServer, tmp_path: Path
 ) -> None:
     create_topic(server.bootstrap, "t", 3)
-    value = json.dumps({"id": 1, "text": "x" * 70}).encode()
+    value = json.dumps({"id": 1, "text": "x" * VALUE_BYTES}).encode()
     with Cluster(server.bootstrap) as cluster, Producer(cluster) as producer:
         for number in range(BACKLOG):
             producer.send("t", value, partition=number % 3)

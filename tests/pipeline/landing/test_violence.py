@@ -58,7 +58,10 @@ def pipeline(file: Path) -> Pipeline:
 
 
 class Load:
-    """Somebody who writes all the time, until told to stop."""
+    """A writer of about two thousand records a second, until it is told to stop.
+
+    A faster one would leave a backlog, on a busy machine, that takes longer to land than the test.
+    """
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -75,9 +78,9 @@ class Load:
 
     def _work(self) -> None:
         first = 0
-        while not self._stop.wait(0.02):
-            send(self._bootstrap, TOPIC, values(500, first))
-            first += 500
+        while not self._stop.wait(0.1):
+            send(self._bootstrap, TOPIC, values(200, first))
+            first += 200
 
 
 def assert_tables_are_the_topic(server: SawlogServer, pipeline: Pipeline) -> None:
@@ -159,12 +162,12 @@ def test_two_drivers_and_lost_checkpoints_neither_lose_nor_double(
     monkeypatch.setenv("TMPDIR", str(places))
     with driving(file) as one, driving(file) as other:
         with Load(server.bootstrap):
-            wait_until(lambda: version_of(raw.path) >= 10, one, other)
+            wait_until(lambda: version_of(raw.path) >= 6, one, other)
             checkpoints = list(places.glob("sawlog-landing-*"))
             assert checkpoints
             for directory in checkpoints:
                 shutil.rmtree(directory, ignore_errors=True)
-            wait_until(lambda: version_of(raw.path) >= 20, one, other)
+            wait_until(lambda: version_of(raw.path) >= 12, one, other)
         assert one.terminate() == 0, one.output
         assert other.terminate() == 0, other.output
         said = one.output + other.output
