@@ -1,13 +1,17 @@
 """Avro records to columns, by fastavro. The schema comes from a file; it does not change by itself.
 
 Options: `schema`, the text of the .avsc file, and `encoding`: `plain` (a record's bytes alone),
-`single-object` (Avro's own header, whose fingerprint must be the schema's), `confluent` (five bytes
-that name a schema in a registry are skipped: whether it is this one is not known), or `auto`, the
-usual one: single-object where the header is there, plain elsewhere.
+`single-object` (Avro's own header, whose fingerprint must be the schema's), `confluent` (a zero
+byte and the four-byte id of a schema in a registry, which must be one of `schema_id`), or `auto`,
+the default: single-object where the header is there, plain elsewhere.
+
+Avro bytes do not describe themselves: a record of another schema may decode without an error and
+give other values. So wherever a header names the schema, it must name this one.
 """
 
 import datetime as dt
 import io
+import re
 import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,6 +28,8 @@ from sawlog.pipeline.formats.types import field_column, plain_schema, word
 _MARK = b"\xc3\x01"
 _HEADER = 10
 _REGISTRY_HEADER = 5
+_SCHEMA_ID = re.compile(r"[0-9]{1,10}")
+_LARGEST_ID = 2**31 - 1
 _ENCODINGS = ("auto", "plain", "single-object", "confluent")
 
 
@@ -33,7 +39,7 @@ class _Bad(Exception):
 
 class AvroParser:
     def __init__(self, format_: Format, known: pa.Schema | None, *, widen: bool) -> None:
-        check_options(format_, {"schema": None, "encoding": _ENCODINGS})
+        check_options(format_, {"schema": None, "encoding": _ENCODINGS, "schema_id": None})
         if "schema" not in format_.options:
             raise FormatError("format avro needs a schema: the text of an .avsc file")
         text = format_.options["schema"]
@@ -48,6 +54,7 @@ class AvroParser:
             )
         self._known = merged.schema if widen or not known else plain_schema(known)
         self._encoding = format_.options.get("encoding", "auto")
+        self._schema_ids = _schema_ids(format_)
         mark = fingerprint(to_parsing_canonical_form(self._schema), "CRC-64-AVRO")
         self._header = _MARK + bytes.fromhex(mark)
 
@@ -91,17 +98,25 @@ class AvroParser:
         if self._encoding == "confluent":
             if len(value) < _REGISTRY_HEADER or value[0] != 0:
                 raise _Bad("no Confluent header: expected a zero byte and four of a schema id")
+            found = int.from_bytes(value[1:_REGISTRY_HEADER], "big")
+            if found not in self._schema_ids:
+                accepted = ", ".join(map(str, self._schema_ids))
+                raise _Bad(
+                    f"written with another Avro schema: schema id {found}, accepted are {accepted}"
+                )
             return _REGISTRY_HEADER
-        if self._encoding != "plain":
-            if value.startswith(self._header):
-                return _HEADER
-            if self._encoding == "single-object":
-                if value.startswith(_MARK) and len(value) >= _HEADER:
-                    raise _Bad(
-                        f"written with another Avro schema: fingerprint {value[2:10].hex()},"
-                        f" expected {self._header[2:].hex()}"
-                    )
-                raise _Bad("no single-object header: expected the bytes c3 01")
+        if self._encoding == "plain":
+            return 0
+        if value.startswith(self._header):
+            return _HEADER
+        if value.startswith(_MARK) and len(value) >= _HEADER:
+            plain = "; if this is a plain record, set encoding: plain"
+            raise _Bad(
+                f"written with another Avro schema: fingerprint {value[2:10].hex()},"
+                f" expected {self._header[2:].hex()}{plain if self._encoding == 'auto' else ''}"
+            )
+        if self._encoding == "single-object":
+            raise _Bad("no single-object header: expected the bytes c3 01")
         return 0
 
     def _batch(self, records: list[dict[str, Any]]) -> tuple[pa.RecordBatch, dict[int, str]]:
@@ -123,12 +138,36 @@ class AvroParser:
         return batch, wrong
 
 
+def _schema_ids(format_: Format) -> tuple[int, ...]:
+    """The ids that the schema has in the registry, from `7` or `7,9`; none for other encodings."""
+    told = format_.options.get("schema_id")
+    if format_.options.get("encoding") != "confluent":
+        if told is not None:
+            raise FormatError(
+                "option schema_id of format avro is for encoding: confluent; other encodings have"
+                " no schema id"
+            )
+        return ()
+    if told is None:
+        raise FormatError(
+            "encoding: confluent needs schema_id, the ids that the schema has in the registry:"
+            " write schema_id: 7 or schema_id: [7, 9]; values with another id are dead letters"
+        )
+    texts = [text.strip() for text in told.split(",")]
+    if not all(_SCHEMA_ID.fullmatch(text) and int(text) <= _LARGEST_ID for text in texts):
+        raise FormatError(
+            f"option schema_id of format avro is {told!r}; expected an id, or a list of them, from"
+            f" 0 to {_LARGEST_ID}"
+        )
+    return tuple(sorted({int(text) for text in texts}))
+
+
 def _hint(value: bytes, start: int) -> str:
     if start == 0 and len(value) > _REGISTRY_HEADER and value[0] == 0:
         number = int.from_bytes(value[1:_REGISTRY_HEADER], "big")
         return (
             f"; it begins as Confluent's wire format does (magic byte 0, schema id {number}):"
-            " if it is that, set encoding: confluent"
+            f" if it is that, set encoding: confluent and schema_id: {number}"
         )
     return ""
 

@@ -5,7 +5,7 @@ Every problem of a file is collected, so that one look shows them all.
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 import yaml
@@ -165,10 +165,15 @@ def texts(node: yaml.Node) -> tuple[str, ...]:
     return (text(node),)
 
 
-def mapping(node: yaml.Node) -> dict[str, str]:
+def mapping(node: yaml.Node, lists: Collection[str] = ()) -> dict[str, str]:
+    """Keys with texts. The value of a key in `lists` may be a list, which is joined by commas."""
     if not isinstance(node, yaml.MappingNode):
         raise ValueError(f"expected keys with values, not {kind(node)}")
-    return {text(key): _as_written(value) for key, value in node.value}
+    pairs = [(text(key), value) for key, value in node.value]
+    return {
+        name: ",".join(texts(value)) if name in lists else _as_written(value)
+        for name, value in pairs
+    }
 
 
 def _as_written(node: yaml.Node) -> str:

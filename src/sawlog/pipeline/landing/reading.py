@@ -158,7 +158,7 @@ def _landed(entry: Section, name: str, lake: str, directory: Path) -> LandedTabl
         group=entry.take("group", _group, f"sawlog-{name}"),
         format=format_name,
         schema=schema,
-        options=entry.take("options", nodes.mapping, {}),
+        options=entry.take("options", _options, {}),
         partition_by=entry.take("partition_by", _partition_by, ()),
         commit=_commit(entry),
         start=entry.take("start", _start, START),
@@ -244,6 +244,11 @@ def _format(node: "yaml.Node") -> str:
     if found not in FORMATS:
         raise ValueError(f"expected one of {', '.join(FORMATS)}, not {found!r}")
     return found
+
+
+def _options(node: "yaml.Node") -> dict[str, str]:
+    """Options are texts; of `schema_id` there may be several, which become one text: `7,9`."""
+    return nodes.mapping(node, lists=("schema_id",))
 
 
 def _check_schema(entry: Section, format_name: str, schema: str) -> bool:

@@ -61,11 +61,64 @@ def test_confluent_s_header_is_refused_unless_asked_for() -> None:
     value = b"\x00\x00\x00\x00\x07" + body(ROW)
     refused = parse("avro", value, body(ROW), schema=SCHEMA)
     assert "magic byte 0, schema id 7" in refused.bad[0]
-    assert "set encoding: confluent" in refused.bad[0]
+    assert "set encoding: confluent and schema_id: 7" in refused.bad[0]
     assert refused.rows == [ROW]
-    taken = parse("avro", value, body(ROW), schema=SCHEMA, encoding="confluent")
+    taken = parse("avro", value, body(ROW), schema=SCHEMA, encoding="confluent", schema_id="7")
     assert taken.rows == [ROW]
     assert "no Confluent header" in taken.bad[1]
+
+
+def test_a_confluent_schema_id_that_the_schema_is_not_for_is_a_dead_letter() -> None:
+    """Fields of the same type in another order would land in each other's columns."""
+    schema, swapped = named_schema("width", "height"), named_schema("height", "width")
+    row = {"width": 1, "height": 2}
+    values = [
+        b"\x00" + id_.to_bytes(4, "big") + body(row, swapped if id_ == 8 else schema)
+        for id_ in (7, 8, 300)
+    ]
+    outcome = parse("avro", *values, schema=schema, encoding="confluent", schema_id="300,7")
+    assert outcome.rows == [row, row]
+    assert outcome.bad == {
+        1: "written with another Avro schema: schema id 8, accepted are 7, 300",
+    }
+
+
+@pytest.mark.parametrize("value", [b"\x01\x00\x00\x00\x07" + body(ROW), b"\x00\x00\x00\x07", b""])
+def test_another_magic_byte_or_a_cut_header_is_a_dead_letter(value: bytes) -> None:
+    outcome = parse("avro", value, schema=SCHEMA, encoding="confluent", schema_id="7")
+    assert outcome.bad == {0: "no Confluent header: expected a zero byte and four of a schema id"}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"encoding": "confluent"}, r"needs schema_id, .*: write schema_id: 7 or schema_id: \["),
+        ({"encoding": "confluent", "schema_id": ""}, "schema_id .* is ''; expected an id"),
+        ({"encoding": "confluent", "schema_id": "7,x"}, "is '7,x'; expected an id"),
+        ({"encoding": "confluent", "schema_id": "-1"}, "is '-1'; expected an id"),
+        ({"encoding": "confluent", "schema_id": "2147483648"}, "from 0 to 2147483647"),
+        ({"encoding": "plain", "schema_id": "7"}, "schema_id .* is for encoding: confluent"),
+        ({"schema_id": "7"}, "schema_id .* is for encoding: confluent"),
+    ],
+)
+def test_schema_ids_are_needed_with_confluent_s_encoding_and_refused_elsewhere(
+    options: dict[str, str], text: str
+) -> None:
+    with pytest.raises(FormatError, match=text):
+        parse("avro", schema=SCHEMA, **options)
+
+
+def test_a_header_with_another_fingerprint_is_never_read_as_a_plain_record() -> None:
+    """A first field of -98 is written as the two bytes that begin the header."""
+    schema = record_schema("int", "long")
+    value = body({"f0": -98, "f1": 2**60}, schema)
+    assert value.startswith(b"\xc3\x01")
+    assert len(value) > 10
+    outcome = parse("avro", value, value[:2] + b"\x00", schema=schema)
+    assert "written with another Avro schema: fingerprint" in outcome.bad[0]
+    assert "if this is a plain record, set encoding: plain" in outcome.bad[0]
+    assert outcome.rows == [{"f0": -98, "f1": 0}]
+    assert parse("avro", value, schema=schema, encoding="plain").bad == {}
 
 
 def test_a_single_object_of_another_schema_is_refused() -> None:

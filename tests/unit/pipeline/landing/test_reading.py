@@ -56,6 +56,38 @@ def test_the_file_of_the_documentation_says_what_it_says(tmp_path: Path) -> None
     )
 
 
+@pytest.fixture
+def avro_schema(tmp_path: Path) -> Path:
+    file = tmp_path / "a.avsc"
+    file.write_text('{"type": "record", "name": "r", "fields": [{"name": "n", "type": "int"}]}')
+    return file
+
+
+@pytest.mark.parametrize(("told", "ids"), [("7", "7"), ("[7, 9]", "7,9")])
+def test_schema_ids_of_confluent_s_encoding_are_one_or_a_list(
+    avro_schema: Path, told: str, ids: str
+) -> None:
+    options = f"{{encoding: confluent, schema_id: {told}}}"
+    table = landed(f"    format: avro\n    schema: {avro_schema}\n    options: {options}\n")
+    assert table.options == {"encoding": "confluent", "schema_id": ids}
+
+
+def test_confluent_s_encoding_without_schema_ids_is_refused_with_what_to_write(
+    avro_schema: Path,
+) -> None:
+    table = (
+        f"{{topic: a, format: avro, schema: {avro_schema},\n    options: {{encoding: confluent}}}}"
+    )
+    told = refusal(f"{HEAD}  t: {table}\n")
+    assert told.startswith("p.yaml:5: options: encoding: confluent needs schema_id")
+    assert "write schema_id: 7 or schema_id: [7, 9]" in told
+
+
+def test_a_list_is_no_value_of_other_options() -> None:
+    table = "{topic: a, format: csv, schema: a INT, options: {null: [a, b]}}"
+    assert "options: expected text, not a list" in refusal(f"{HEAD}  t: {table}\n")
+
+
 def test_what_is_not_said_has_its_usual_value() -> None:
     table = landed("")
     assert (table.format, table.schema, table.group) == ("raw", "infer", "sawlog-t")
