@@ -4,13 +4,11 @@ Options: `schema`, the text of the .avsc file, and `encoding`: `plain` (a record
 `single-object` (Avro's own header, whose fingerprint must be the schema's), `confluent` (a zero
 byte and the four-byte id of a schema in a registry, which must be one of `schema_id`), or `auto`,
 the default: single-object where the header is there, plain elsewhere.
-
-Avro bytes do not describe themselves: a record of another schema may decode without an error and
-give other values. So wherever a header names the schema, it must name this one.
 """
 
 import datetime as dt
 import io
+import json
 import re
 import uuid
 from collections.abc import Iterator, Sequence
@@ -28,6 +26,9 @@ from sawlog.pipeline.formats.types import field_column, plain_schema, word
 _MARK = b"\xc3\x01"
 _HEADER = 10
 _REGISTRY_HEADER = 5
+_CHECKED = {"time-millis": "sawlog-time-millis", "time-micros": "sawlog-time-micros"}
+_MIDNIGHT = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_DAY_US = 86_400_000_000
 _SCHEMA_ID = re.compile(r"[0-9]{1,10}")
 _LARGEST_ID = 2**31 - 1
 _ENCODINGS = ("auto", "plain", "single-object", "confluent")
@@ -38,13 +39,19 @@ class _Bad(Exception):
 
 
 class AvroParser:
+    """Reads values of one schema.
+
+    Avro's bytes do not describe themselves: a record of another schema may decode without an error
+    and give other values. So wherever a header names the schema, it must name this one.
+    """
+
     def __init__(self, format_: Format, known: pa.Schema | None, *, widen: bool) -> None:
         check_options(format_, {"schema": None, "encoding": _ENCODINGS, "schema_id": None})
         if "schema" not in format_.options:
             raise FormatError("format avro needs a schema: the text of an .avsc file")
         text = format_.options["schema"]
-        self._schema = parsed(text)
         fields = from_avro(text)
+        self._schema = parsed(json.dumps(_with_checked_times(json.loads(text))))
         self._field_of = {field_column(part.name): part.name for part in fields}
         own = pa.schema([pa.field(field_column(part.name), part.type) for part in fields])
         merged = merge(known, own)
@@ -136,6 +143,30 @@ class AvroParser:
             fits = [at not in wrong for at in range(len(records))]
             batch = batch.filter(pa.array(fits, pa.bool_()))
         return batch, wrong
+
+
+def _with_checked_times(schema: Any) -> Any:
+    """The schema with its times of a day read by `_time`: fastavro's own readers take a negative
+    number for a time before midnight, without its sign.
+    """
+    if isinstance(schema, list):
+        return [_with_checked_times(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    checked = {name: _with_checked_times(part) for name, part in schema.items()}
+    if schema.get("logicalType") in _CHECKED:
+        checked["logicalType"] = _CHECKED[schema["logicalType"]]
+    return checked
+
+
+def _time(micros: int) -> dt.time:
+    if not 0 <= micros < _DAY_US:
+        raise ValueError(f"{micros} microseconds after midnight are no time of a day")
+    return (_MIDNIGHT + dt.timedelta(microseconds=micros)).time()
+
+
+fastavro.read.LOGICAL_READERS["int-sawlog-time-millis"] = lambda data, *_: _time(data * 1_000)
+fastavro.read.LOGICAL_READERS["long-sawlog-time-micros"] = lambda data, *_: _time(data)
 
 
 def _schema_ids(format_: Format) -> tuple[int, ...]:

@@ -2,12 +2,14 @@
 
 A cast fails as a whole, so a failing array is halved until what does not fit stands alone. Times
 without a zone are UTC; digits beyond microseconds are cut off; dates and times are those of the
-years 1 to 9999.
+years 1 to 9999. A float is the nearest one; a number beyond its range does not fit: it would become
+infinite, or zero.
 """
 
 import base64
 import binascii
 import decimal
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -15,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sawlog.pipeline.formats.compiled import Flags
-from sawlog.pipeline.formats.types import END_S, FIRST_S, MOST_DIGITS, TIMESTAMP, plain
+from sawlog.pipeline.formats.types import END_S, FIRST_S, MOST_DIGITS, TIMESTAMP, plain, word
 
 Cast = Callable[[pa.Array], pa.Array]
 _ZONE = r"(?i)[0-9](z|[+-][0-9]{2}(:?[0-9]{2})?)$"
@@ -23,6 +25,7 @@ _DATE_AND_TIME = r"^[^:]*[ T][0-9]{2}(:|[0-9]|$)"
 _TOO_FINE = r"(\.[0-9]{6})[0-9]+"
 _HEXADECIMAL = "(?i)^-?0x"
 _DECIMAL = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_NOT_ZERO = r"^[+-]?[0.]*[1-9]"
 _DAY_S = 86_400
 _MISFIT = (
     pa.ArrowInvalid,
@@ -47,7 +50,25 @@ def cast_texts(texts: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags]:
         return _apart(texts, type_, lambda some: _to_integers(some, type_))
     if pa.types.is_decimal(type_):
         return _apart(texts, type_, lambda some: _to_decimals(some, type_))
+    if pa.types.is_floating(type_):
+        return _apart(texts, type_, lambda some: _to_floats(some, type_))
     return _apart(texts, type_, lambda some: pc.cast(some, type_))
+
+
+def beyond_range(type_: pa.DataType, text: str) -> str:
+    """What to add to the reason of a text that does not fit the type; empty where it is no number,
+    or the type has no range that the reader may not know.
+    """
+    if pa.types.is_floating(type_) and re.search(_DECIMAL, text):
+        return f", which is beyond the range of {word(type_)}"
+    return ""
+
+
+def is_zero(text: str) -> bool:
+    """Whether the digits of a number, as JSON or CSV write it, are all zeros: 1e-400 is not zero,
+    though the nearest float is.
+    """
+    return re.search(_NOT_ZERO, text) is None
 
 
 def _apart(texts: pa.Array, type_: pa.DataType, cast: Cast) -> tuple[pa.Array, Flags]:
@@ -100,6 +121,19 @@ def _to_integers(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     if pc.any(pc.match_substring_regex(texts, _HEXADECIMAL)).as_py():
         raise pa.ArrowInvalid("not a decimal number")
     return pc.cast(texts, type_)
+
+
+def _to_floats(texts: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Arrow's cast gives infinity, or zero, for what is beyond the range."""
+    floats = pc.cast(texts, type_)
+    infinite = texts.filter(pc.is_inf(floats))
+    zero = texts.filter(pc.equal(floats, pa.scalar(0, type_)))
+    if (
+        pc.any(pc.match_substring_regex(infinite, "[0-9]")).as_py()
+        or pc.any(pc.match_substring_regex(zero, _NOT_ZERO)).as_py()
+    ):
+        raise pa.ArrowInvalid("beyond the range")
+    return floats
 
 
 def _to_decimals(texts: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sawlog.pipeline.formats import json_grammar as grammar
 from sawlog.pipeline.formats import json_kernels, value_kernels
-from sawlog.pipeline.formats.casts import cast_texts
+from sawlog.pipeline.formats.casts import beyond_range, cast_texts, is_zero
 from sawlog.pipeline.formats.compiled import Bytes, Flags, Places
 from sawlog.pipeline.formats.slots import (
     Slots,
@@ -30,6 +30,7 @@ from sawlog.pipeline.formats.spellings import Column, Room, Spellings
 from sawlog.pipeline.formats.types import (
     END_S,
     FIRST_S,
+    MOST_DIGITS,
     column_name,
     field_column,
     is_list,
@@ -53,7 +54,9 @@ _FOUND = {
 _STRINGS = (grammar.STRING, grammar.ESCAPED)
 _WHOLE = (grammar.INTEGER, grammar.BIG_INTEGER)
 _NUMBERS = (*_WHOLE, grammar.FLOAT)
+_MINUS = ord("-")
 _ALL = tuple(range(grammar.FALSE, grammar.KINDS))
+Doubles = npt.NDArray[np.float64]
 _NOT_FINITE = frozenset((b"NaN", b"Infinity", b"-Infinity"))
 
 
@@ -120,8 +123,11 @@ class Builder:
         if present == {grammar.INTEGER}:
             return pa.int64()
         if present <= set(_WHOLE):
-            longest = slots.lengths(slots.are(grammar.BIG_INTEGER)).max()
-            return pa.decimal128(38, 0) if longest <= 38 else pa.float64()
+            big = slots.are(grammar.BIG_INTEGER)
+            digits = slots.lengths(big) - (self._data[slots.begins[big]] == _MINUS)
+            # One that no decimal holds does not fit, and does not make the others decimals.
+            is_decimal = digits.min() <= MOST_DIGITS or grammar.INTEGER not in present
+            return pa.decimal128(MOST_DIGITS, 0) if is_decimal else pa.int64()
         if present <= set(_NUMBERS):
             return pa.float64()
         return pa.string()
@@ -161,19 +167,48 @@ class Builder:
         return array_of(type_, fits, numbers.astype(type_.to_pandas_dtype(), copy=False))
 
     def _floats(self, slots: Slots, type_: pa.DataType, path: str) -> pa.Array:
+        """The nearest floats; a number beyond their range does not fit. Where columns are inferred
+        nothing asked for floats, and a whole number fits only if a double is that very number.
+        """
         numbers = np.empty(len(slots.kinds), np.float64)
         left = np.empty(len(slots.kinds), np.bool_)
         fits = slots.are(*_NUMBERS)
         if value_kernels.doubles(self._data, *slots[:3], numbers, left):
             for at in places_of(left):
                 numbers[at] = float(self._text(slots, at))
+            self._refuse_beyond(slots, left, numbers, fits)
+            if self._levels.widen and type_.bit_width == 64:
+                self._refuse_rounded(slots, left & fits, numbers, fits, path)
         for at in places_of(slots.are(*_STRINGS)):
             # Spark writes and reads these three as strings, too.
             if self._text(slots, at) in _NOT_FINITE:
                 numbers[at], fits[at] = float(self._text(slots, at)), True
+        with np.errstate(over="ignore", under="ignore"):
+            stored = numbers.astype(type_.to_pandas_dtype(), copy=False)
+        fits &= (np.isinf(stored) == np.isinf(numbers)) & ((stored == 0) == (numbers == 0))
         self._note_misfits(slots, fits, type_, path)
-        with np.errstate(over="ignore"):
-            return array_of(type_, fits, numbers.astype(type_.to_pandas_dtype(), copy=False))
+        return array_of(type_, fits, stored)
+
+    def _refuse_beyond(self, slots: Slots, left: Flags, numbers: Doubles, fits: Flags) -> None:
+        """Takes numbers that became infinite or zero out of `fits`. Those that were not `left` to
+        Python's reader are within the range.
+        """
+        for at in places_of(left & (np.isinf(numbers) | (numbers == 0))):
+            text = self._text(slots, at)
+            if text not in _NOT_FINITE and not (numbers[at] == 0 and is_zero(text.decode())):
+                fits[at] = False
+
+    def _refuse_rounded(
+        self, slots: Slots, left: Flags, numbers: Doubles, fits: Flags, path: str
+    ) -> None:
+        """Takes whole numbers that became others out of `fits`; up to 2^53 all are exact."""
+        for at in places_of(left & slots.are(*_WHOLE)):
+            if int(self._text(slots, at)) != int(numbers[at]):
+                fits[at] = False
+                found = f"expected double, found {self._excerpt(slots, at)}"
+                advice = "a schema can make the column DECIMAL or STRING"
+                reason = f"{found}, which a double does not hold exactly; {advice}"
+                self._misfit(slots, at, f"field {path}: {reason}")
 
     def _timestamps(self, slots: Slots, type_: pa.DataType, path: str) -> pa.Array:
         """From strings, and from whole numbers as seconds, which is how Spark takes them."""
@@ -330,6 +365,8 @@ class Builder:
         if wrong.any():
             for at in places_of(wrong):
                 found = f"{_FOUND[int(slots.kinds[at])]}{self._excerpt(slots, at)}"
+                if slots.kinds[at] in _NUMBERS:
+                    found += beyond_range(type_, self._text(slots, at).decode())
                 self._misfit(slots, at, f"field {path}: expected {word(type_)}, found {found}")
 
     def _refuse(self, slots: Slots, refused: Flags, path: str) -> None:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from sawlog.pipeline.formats import csv_kernels
 from sawlog.pipeline.formats import json_grammar as grammar
 from sawlog.pipeline.formats.buffers import values_of
-from sawlog.pipeline.formats.casts import cast_texts
+from sawlog.pipeline.formats.casts import beyond_range, cast_texts
 from sawlog.pipeline.formats.compiled import Bytes
 from sawlog.pipeline.formats.outcome import BadRow, Format, FormatError, Parsed, check_options
 from sawlog.pipeline.formats.slots import Slots, empty_slots, places_of, validity
@@ -72,8 +72,9 @@ class CsvParser:
             array, wrong = cast_texts(trimmed, part.type)
             for at in places_of(wrong):
                 found = texts[at].as_py()
+                beyond = beyond_range(part.type, found.strip())
                 found = f"{found[:_EXCERPT]}…" if len(found) > _EXCERPT else found
-                reason = f'field {part.name}: expected {word(part.type)}, found "{found}"'
+                reason = f'field {part.name}: expected {word(part.type)}, found "{found}"{beyond}'
                 bad.setdefault(int(rows[at]), reason)
             fits &= ~wrong
             arrays.append(array)

@@ -185,6 +185,34 @@ def test_all_types_become_columns() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("type_", "number"),
+    [
+        ({"type": "int", "logicalType": "time-millis"}, -2),
+        ({"type": "int", "logicalType": "time-millis"}, 86_400_000),
+        (["null", {"type": "long", "logicalType": "time-micros"}], -2),
+        ({"type": "array", "items": {"type": "long", "logicalType": "time-micros"}}, -2),
+    ],
+)
+def test_a_time_before_or_after_the_day_is_a_dead_letter(type_: Any, number: int) -> None:
+    plain = json.loads(json.dumps(type_).replace("logicalType", "was"))
+    wrong, right = ([n] if "items" in str(type_) else n for n in (number, 1_000))
+    values = [body({"f0": value}, record_schema(plain)) for value in (wrong, right)]
+    outcome = parse("avro", *values, schema=record_schema(type_))
+    assert "microseconds after midnight are no time of a day" in outcome.bad[0]
+    assert len(outcome.rows) == 1
+
+
+def test_a_decimal_with_more_digits_than_its_schema_says_is_a_dead_letter() -> None:
+    schema = record_schema({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2})
+    values = [
+        b"\x06" + unscaled.to_bytes(3, "big", signed=True) for unscaled in (9999, 12346, -1234567)
+    ]
+    outcome = parse("avro", *values, schema=schema)
+    assert outcome.rows == [{"f0": Decimal("99.99")}]
+    assert list(outcome.bad) == [1, 2]
+
+
 def test_a_field_named_as_one_of_the_record_s_columns_gets_a_prefix() -> None:
     schema = SCHEMA.replace('"user"', '"topic"')
     value = body({"topic": "x", "count": 1}, schema)

@@ -1,6 +1,7 @@
 """Lines of separated fields: quotes, types, and what does not fit."""
 
 import datetime as dt
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -75,6 +76,48 @@ def test_all_simple_types() -> None:
             "f": -1,
         }
     ]
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "expected"),
+    [
+        ("double", "1.7976931348623157e308", 1.7976931348623157e308),
+        ("double", "5e-324", 5e-324),
+        ("double", "-0", -0.0),
+        ("double", "0e-400", 0.0),
+        ("double", "0.1", 0.1),
+        ("double", "9007199254740993", 2.0**53),  # the nearest, which a declared double asks for
+        ("double", "-inf", -math.inf),
+        ("double", "Infinity", math.inf),
+        ("float", "3.4028235e38", 3.4028234663852886e38),
+        ("float", "0.1", 0.10000000149011612),
+    ],
+)
+def test_a_float_is_the_nearest_to_what_was_sent(type_: str, text: str, expected: float) -> None:
+    outcome = parse("csv", text.encode(), known=from_ddl(f"a {type_}"))
+    assert outcome.bad == {}
+    assert outcome.rows == [{"a": expected}]
+    assert math.copysign(1, outcome.rows[0]["a"]) == math.copysign(1, expected)
+
+
+@pytest.mark.parametrize(
+    ("type_", "text"),
+    [
+        ("double", "1e400"),
+        ("double", "-1e400"),
+        ("double", "1e-400"),
+        ("double", " 1e400 "),
+        ("float", "1e39"),
+        ("float", "1e-60"),
+        ("float", "9" * 39),
+    ],
+)
+def test_a_number_beyond_the_range_of_its_column_is_bad(type_: str, text: str) -> None:
+    outcome = parse("csv", b"0", text.encode(), b"1.5", known=from_ddl(f"a {type_}"))
+    assert outcome.rows == [{"a": 0.0}, {"a": 1.5}]
+    assert outcome.bad == {
+        1: f'field a: expected {type_}, found "{text}", which is beyond the range of {type_}'
+    }
 
 
 def test_delimiter_quote_and_null_can_be_chosen() -> None:

@@ -40,10 +40,14 @@ def field(value: str) -> bytes:
         ("double", "-99999999999999999.9", -1e17),
         ("double", "5e-324", 5e-324),
         ("double", "1.7976931348623157e308", 1.7976931348623157e308),
-        ("double", "1e400", math.inf),
         ("double", "-Infinity", -math.inf),
         ("double", '"Infinity"', math.inf),
-        ("float", "1e300", math.inf),
+        ("double", "-0", -0.0),
+        ("double", "0e-400", 0.0),
+        ("double", f"0.{'0' * 400}", 0.0),
+        ("double", "9007199254740993", 2.0**53),  # the nearest, which a declared double asks for
+        ("double", "1" * 45, float("1" * 45)),
+        ("float", "3.4028235e38", 3.4028234663852886e38),
         ("float", "0.5", 0.5),
         ("boolean", "true", True),
         ("boolean", "false", False),
@@ -92,7 +96,8 @@ def test_what_fits(type_: str, value: str, expected: Any) -> None:
     found = parse("json", field(value), field("null"), b"{}", known=from_ddl(f"a {type_}"))
     assert found.bad == {}
     assert found.rows == [{"a": expected}, {"a": None}, {"a": None}]
-    assert math.copysign(1, found.rows[0]["a"]) == -1 if value == "-0.0" else True
+    if isinstance(expected, float):
+        assert math.copysign(1, found.rows[0]["a"]) == math.copysign(1, expected)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +109,12 @@ def test_what_fits(type_: str, value: str, expected: Any) -> None:
         ("bigint", "true", "true"),
         ("tinyint", "128", "128"),
         ("double", '"1.5"', 'the string "1.5"'),
+        ("double", "1e400", "1e400, which is beyond the range of double"),
+        ("double", "-1e400", "-1e400, which is beyond the range of double"),
+        ("double", "1e-400", "1e-400, which is beyond the range of double"),
+        ("double", "9" * 400, f"{'9' * 40}…, which is beyond the range of double"),
+        ("float", "1e39", "1e39, which is beyond the range of float"),
+        ("float", "-1e-60", "-1e-60, which is beyond the range of float"),
         ("boolean", "1", "1"),
         ("decimal(5,2)", "1234.5", "1234.5"),
         ("decimal(5,2)", "1.005", "1.005"),
@@ -168,8 +179,10 @@ def test_a_long_value_is_shortened_in_the_reason() -> None:
         (["true", "1"], "string"),
         (["[1]", '{"b": 1}'], "string"),
         (["18446744073709551615", "1"], "decimal(38,0)"),
-        (["18446744073709551615", "0.5"], "double"),
-        (["1" * 39], "double"),
+        (["9007199254740992", "-18014398509481988", "0.5"], "double"),
+        (["-" + "1" * 38, "1"], "decimal(38,0)"),
+        (["1" * 45, '"a"'], "string"),
+        (["1e400", "true"], "string"),
         (["[1]", "[]", "[2.5]"], "array<double>"),
         (["[[1], [[]]]"], "array<array<string>>"),
         (['{"b": 1}', '{"c": "d"}'], "struct<b:bigint,c:string>"),
@@ -180,6 +193,42 @@ def test_the_type_of_a_new_field_holds_all_its_values(values: list[str], type_: 
     outcome = parse("json", *map(field, values))
     assert outcome.bad == {}
     assert word(outcome.schema.field("a").type) == type_
+
+
+@pytest.mark.parametrize(
+    ("values", "type_", "bad"),
+    [
+        (["1", "1" * 45], "bigint", f"expected bigint, found {'1' * 40}…"),
+        (["1" * 20, "1" * 45], "decimal(38,0)", f"expected decimal(38,0), found {'1' * 40}…"),
+        (["1.5", "1e400"], "double", "expected double, found 1e400, which is beyond the range of"),
+        (["1.5", "1e-400"], "double", "found 1e-400, which is beyond the range of double"),
+        (["1.5", "9007199254740993"], "double", "9007199254740993, which a double does not hold"),
+        (["1.5", "18446744073709551615"], "double", "which a double does not hold exactly"),
+        (["[1.5]", "[-9007199254740993]"], "array<double>", "field a[]: expected double, found -"),
+    ],
+)
+def test_a_number_that_the_type_of_a_new_field_does_not_hold_is_bad(
+    values: list[str], type_: str, bad: str
+) -> None:
+    outcome = parse("json", *map(field, values))
+    assert word(outcome.schema.field("a").type) == type_
+    assert list(outcome.bad) == [1]
+    assert bad in outcome.bad[1]
+    assert len(outcome.rows) == 1
+
+
+def test_a_whole_number_that_no_column_of_numbers_holds_is_bad_by_itself() -> None:
+    outcome = parse("json", field("1" * 45))
+    assert outcome.rows == []
+    assert outcome.bad == {0: f"field a: expected decimal(38,0), found {'1' * 40}…"}
+
+
+def test_an_inferred_double_of_the_table_takes_whole_numbers_only_as_they_are() -> None:
+    known = from_ddl("a double")
+    values = (field("9007199254740993"), field("9007199254740994"))
+    outcome = parse("json", *values, known=known, widen=True)
+    assert outcome.rows == [{"a": 9007199254740994.0}]
+    assert "a schema can make the column DECIMAL or STRING" in outcome.bad[0]
 
 
 @pytest.mark.parametrize("value", ["null", "[]", "{}", "[null, []]", '{"b": null, "c": [{}]}'])
