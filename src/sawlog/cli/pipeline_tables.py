@@ -51,22 +51,23 @@ def _cluster(pipeline: "Pipeline") -> Cluster:
 @click.command()
 @file_argument
 def check(file: str) -> None:
-    """Read FILE, its schemas and its tables, and say what a run would meet; change nothing."""
+    """Read FILE, its schemas and its tables, and say what a run would meet; change nothing.
+
+    Exit code 1 where a table cannot be landed, 3 where that is for want of a broker.
+    """
     wanted = load(file)
-    from sawlog.pipeline.landing.checking import check_table
+    from sawlog.pipeline.landing.checking import check_tables
     from sawlog.pipeline.landing.failures import Kind
     from sawlog.pipeline.landing.places import unwritable
 
     problem = unwritable(wanted.lake)
     if problem is not None:
         note(problem)
-    kinds = set()
     with _cluster(wanted) as cluster:
-        for table in wanted.tables:
-            found = check_table(cluster, table)
-            kinds.add(found.problem)
-            note(f"{table.name}: {found.text}")
-    kinds.discard(None)
+        found = check_tables(cluster, wanted.tables)
+    for name, (text, _) in found.items():
+        note(f"{name}: {text}")
+    kinds = {entry.problem for entry in found.values() if entry.problem is not None}
     if problem is not None or kinds:
         is_unreachable = problem is None and kinds == {Kind.UNREACHABLE}
         click.get_current_context().exit(NO_BROKER if is_unreachable else FAILED)
@@ -76,38 +77,36 @@ def check(file: str) -> None:
 @file_argument
 @json_option
 def status(file: str, as_json: bool) -> None:
-    """Show the tables of FILE: how far they are, how far behind, how fast, how many files."""
-    from sawlog.pipeline.landing.config import LandedTable
-    from sawlog.pipeline.landing.status import TopicEnds, status_of
+    """Show the tables of FILE: whether they can go on, how far they are, how far behind, how fast.
 
+    Exit code 1 where a table is stopped, 3 where no broker tells whether one is, else 0.
+    """
     wanted = load(file)
-    found = []
-    troubles = Troubles()
+    from sawlog.pipeline.landing.status import State, statuses
+
     with _cluster(wanted) as cluster:
-        asked = TopicEnds(cluster, note)
-        for table in wanted.tables:
-            ends = asked.of(table) if isinstance(table, LandedTable) else None
-            with troubles.of(table.name):
-                found.append(status_of(table, ends))
+        found = statuses(wanted, cluster, note)
     if as_json:
         print_json([_as_json(entry) for entry in found])
-        troubles.exit_if_any()
-        return
-    columns = ("table", "topic", "offset", "lag", "rows", "rows/s", "last commit", "version",
-               "files", "small", "MB", "dead letters")  # fmt: skip
-    texts = ("table", "topic", "last commit")
-    numbers = [column for column in columns if column not in texts]
-    print_table(columns, [_row(entry) for entry in found], numbers=numbers)
-    troubles.exit_if_any()
+    else:
+        columns = ("table", "topic", "state", "offset", "lag", "rows", "rows/s", "last commit",
+                   "version", "files", "small", "MB", "dead letters", "reason")  # fmt: skip
+        texts = ("table", "topic", "state", "last commit", "reason")
+        numbers = [column for column in columns if column not in texts]
+        print_table(columns, [_row(entry) for entry in found], numbers=numbers)
+    states = {entry.state for entry in found}
+    if State.STOPPED in states or State.UNKNOWN in states:
+        code = FAILED if State.STOPPED in states else NO_BROKER
+        click.get_current_context().exit(code)
 
 
 def _row(entry: "TableStatus") -> tuple[Any, ...]:
     size = None if entry.size is None else entry.size / 1e6
     return (
-        entry.table, entry.topic, _grouped(entry.offset), _grouped(entry.lag),
+        entry.table, entry.topic, entry.state.value, _grouped(entry.offset), _grouped(entry.lag),
         _grouped(entry.rows), _grouped(entry.rows_per_s), _ago(entry.committed_ms),
         _grouped(entry.version), _grouped(entry.files), _grouped(entry.small_files),
-        _grouped(size), _grouped(entry.dead_letters),
+        _grouped(size), _grouped(entry.dead_letters), entry.reason,
     )  # fmt: skip
 
 
@@ -133,6 +132,8 @@ def _as_json(entry: "TableStatus") -> dict[str, Any]:
     return {
         "table": entry.table,
         "topic": entry.topic,
+        "state": entry.state.value,
+        "reason": entry.reason,
         "version": entry.version,
         "offset": entry.offset,
         "lag": entry.lag,

@@ -70,15 +70,32 @@ def classify(error: BaseException) -> LandingFailure:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return LandingFailure(Kind.OTHER, f"{error.filename}: {error.strerror}")
     if isinstance(error, KafkaError | ClientError):
+        if (lost := _lost(error)) is not None:
+            return lost
         return LandingFailure(_kind_of_refusal(error), _words(error))
     return unwrap(str(error))
 
 
-def _kind_of_refusal(error: KafkaError | ClientError) -> Kind:
+def _lost(error: KafkaError | ClientError) -> LandingFailure | None:
+    """What a task found to be gone, in the words of the rule that planning goes by."""
     from sawlog.client.ranges import OffsetsLost
+    from sawlog.pipeline.landing.topic_log import check_log
 
-    if isinstance(error, OffsetsLost):
-        return Kind.LOST
+    if not isinstance(error, OffsetsLost):
+        return None
+    partition, available = error.partition, error.available
+    try:
+        check_log(
+            {partition: error.wanted.start},
+            {partition: available.start},
+            {partition: max(available.stop, error.wanted.start)},
+        )
+    except LandingFailure as failure:
+        return failure
+    return LandingFailure(Kind.LOST, _words(error))
+
+
+def _kind_of_refusal(error: KafkaError | ClientError) -> Kind:
     if isinstance(error, NoSuchTopic):
         return Kind.TOPIC_GONE
     if isinstance(error, UNANSWERED):

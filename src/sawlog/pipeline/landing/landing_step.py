@@ -7,12 +7,11 @@ import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from sawlog.client.cluster import Cluster, NoSuchTopic
+from sawlog.client.cluster import Cluster
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.committing import Committer, Landed
 from sawlog.pipeline.landing.config import LandedTable, Pipeline
 from sawlog.pipeline.landing.events import Events
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.landing.lives import Life
 from sawlog.pipeline.landing.preparing import Ready, prepare
 from sawlog.pipeline.landing.session import in_own_pool
@@ -20,7 +19,6 @@ from sawlog.pipeline.landing.source import NAME
 from sawlog.pipeline.landing.task import make_job
 from sawlog.pipeline.source.positions import write_offsets
 from sawlog.pipeline.source.progress import PUBLISH_TIMEOUT_MS, Publisher
-from sawlog.pipeline.tables.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,18 +48,13 @@ class LandingStep:
 
     def begin(self, *, once: bool) -> Life:
         config = self._config
-        had_table = Table.exists(config.path)
         with Cluster(
             self._pipeline.brokers,
             client_id=config.group,
             timeout_ms=_PREPARE_TIMEOUT_MS,
             request_timeout_ms=_PREPARE_TIMEOUT_MS,
         ) as cluster:
-            try:
-                ready = prepare(cluster, config)
-            except NoSuchTopic as error:
-                kind = Kind.TOPIC_GONE if had_table else Kind.NO_TOPIC
-                raise LandingFailure(kind, error.message) from error
+            ready = prepare(cluster, config)
         self._moved(ready.starts)
         with ExitStack() as ends:
             query, committer = self._start(ready, ends, once=once)

@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping
 
 from sawlog.client.cluster import Cluster
 from sawlog.client.errors import UNANSWERED
-from sawlog.client.leaders import partition_of
-from sawlog.client.offsets import LATEST, list_offsets
 from sawlog.client.weights import record_bytes
-from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.core.ids import NO_TOPIC_ID, TopicPartition, format_topic_id
+from sawlog.core.errors import KafkaError
+from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.config import CommitBounds
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.landing.pacing import Pacing
+from sawlog.pipeline.landing.topic_log import TopicLog
 from sawlog.pipeline.source.planning import Limits, plan_batch
 from sawlog.pipeline.source.positions import Offsets
 
@@ -39,8 +38,7 @@ class Planner:
         sleep_s: Callable[[float], None] = time.sleep,
     ) -> None:
         self._cluster = cluster
-        self._topic = topic
-        self._topic_id = topic_id
+        self._log = TopicLog(cluster, topic, topic_id, read_committed=read_committed)
         self._limits = Limits(max_records=bounds.rows, max_bytes=bounds.fetched_bytes)
         self._read_committed = read_committed
         self._monotonic_s = monotonic_s
@@ -54,20 +52,14 @@ class Planner:
 
     def ends(self) -> Offsets:
         """Where each partition ends now; what the brokers cannot tell is an error."""
-        partitions = self._cluster.retry(self._partitions)
-        found = list_offsets(
-            self._cluster,
-            dict.fromkeys(partitions, LATEST),
-            read_committed=self._read_committed,
-        )
-        return {partition: told.offset for partition, told in sorted(found.items())}
+        return self._log.ends()
 
     def next_batch(self, starts: Mapping[TopicPartition, int]) -> Offsets:
         """Where the next batch ends: at `starts` where none is due yet. Looks once, and waits a
         little where there is nothing to do.
         """
         try:
-            ends = self._not_behind(starts, self._known_ends(starts))
+            ends = self._log.check_ends(starts, self._known_ends(starts))
         except UNANSWERED:
             return self._nothing(starts)
         except KafkaError as error:
@@ -81,8 +73,11 @@ class Planner:
         return self.bounded(starts, ends)
 
     def bounded(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
-        """As much of what lies before `ends` as one batch may take."""
-        ends = self._not_behind(starts, ends)
+        """As much of what lies before `ends` as one batch may take; LandingFailure where some of it
+        is lost.
+        """
+        ends = self._log.check_ends(starts, ends)
+        self._log.check_begins(starts, ends)
         begun = {partition: starts.get(partition, 0) for partition in ends}
         waiting = {
             partition: begun[partition] for partition in ends if begun[partition] < ends[partition]
@@ -103,16 +98,6 @@ class Planner:
         self._missing_since_s = None
         return ends
 
-    def _not_behind(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
-        """`ends`, or the start where only an open transaction keeps readers before it. A log that
-        itself ends before what has landed is a LandingFailure.
-        """
-        behind = [partition for partition, end in ends.items() if end < starts.get(partition, 0)]
-        if behind:
-            found = list_offsets(self._cluster, dict.fromkeys(behind, LATEST))
-            check_ends(starts, {partition: told.offset for partition, told in found.items()})
-        return {partition: max(end, starts.get(partition, 0)) for partition, end in ends.items()}
-
     def _is_gone_for_good(self) -> bool:
         """False for as long as a missing topic may be one that a starting broker does not know."""
         now_s = self._monotonic_s()
@@ -132,39 +117,3 @@ class Planner:
     def _nothing(self, starts: Mapping[TopicPartition, int]) -> Offsets:
         self._sleep_s(_LOOK_S)
         return dict(starts)
-
-    def _partitions(self) -> list[TopicPartition]:
-        metadata = self._cluster.fetch_metadata([self._topic])
-        for refused in metadata.refusals.values():
-            if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise LandingFailure(
-                    Kind.TOPIC_GONE, f"the topic {self._topic!r} is no longer there"
-                )
-            raise refused
-        (topic,) = metadata.topics.values()
-        check_topic_id(self._topic, self._topic_id, topic.id)
-        return [partition_of(topic.name, index) for index in topic.partitions]
-
-
-def check_topic_id(topic: str, expected: bytes, found: bytes) -> None:
-    """Offsets of one topic mean nothing in another of the same name."""
-    if NO_TOPIC_ID in (expected, found) or expected == found:
-        return
-    raise LandingFailure(
-        Kind.TOPIC_GONE,
-        f"the topic {topic!r} was deleted and created again: the table has records of the one with"
-        f" the id {format_topic_id(expected)}, the one now is {format_topic_id(found)}; land it in"
-        " a table of another name",
-    )
-
-
-def check_ends(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
-    """A log that ends before what has landed is not the log that landed."""
-    for partition, end in ends.items():
-        start = starts.get(partition, 0)
-        if end < start:
-            raise LandingFailure(
-                Kind.LOST,
-                f"{partition} ends at offset {end}, and the table has it up to {start}: the"
-                " records between are gone from the broker, and others will get their offsets",
-            )

@@ -7,7 +7,7 @@ for another topic of the same name, is refused.
 
 from typing import NamedTuple
 
-from sawlog.client.cluster import Cluster
+from sawlog.client.cluster import Cluster, NoSuchTopic
 from sawlog.client.consumer import AtOffset
 from sawlog.client.leaders import partition_of
 from sawlog.client.metadata import Topic
@@ -18,8 +18,8 @@ from sawlog.pipeline.landing.columns import first_columns
 from sawlog.pipeline.landing.config import LandedTable
 from sawlog.pipeline.landing.dead_letters import open_dead
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
-from sawlog.pipeline.landing.planner import check_topic_id
 from sawlog.pipeline.landing.replay_marks import as_often_as, replays_id, replays_of
+from sawlog.pipeline.landing.topic_log import check_topic_id, topic_deleted
 from sawlog.pipeline.source.positions import Offsets
 from sawlog.pipeline.tables.columns import storable
 from sawlog.pipeline.tables.errors import CannotWiden, TableExists
@@ -42,7 +42,7 @@ class Ready(NamedTuple):
 
 def prepare(cluster: Cluster, config: LandedTable) -> Ready:
     """Creates what is missing; LandingFailure, KafkaError or TableError where it cannot begin."""
-    topic = _topic(cluster, config)
+    topic = find_topic(cluster, config)
     if not Table.exists(config.path):
         partitions = [partition_of(topic.name, index) for index in topic.partitions]
         create_at(config, topic, resolve_starts(cluster, config, partitions))
@@ -50,6 +50,32 @@ def prepare(cluster: Cluster, config: LandedTable) -> Ready:
     check_table(table, config, topic)
     table.widen(first_columns(config))
     dead = open_dead(config, DEAD)
+    replays = check_replays(config, table, dead)
+    return Ready(table, dead, starts_of(table, config, topic), topic.id, replays)
+
+
+def find_topic(cluster: Cluster, config: LandedTable) -> Topic:
+    """The topic as the brokers have it now; LandingFailure where there is none: it was deleted if
+    the table is there, and is waited for if not.
+    """
+    cluster.forget([config.topic])
+    try:
+        return cluster.topic(config.topic)
+    except NoSuchTopic as error:
+        if Table.exists(config.path):
+            raise topic_deleted(config.topic) from error
+        raise LandingFailure(Kind.NO_TOPIC, error.message) from error
+
+
+def starts_of(table: Table, config: LandedTable, topic: Topic) -> Offsets:
+    """The next offset to land of each partition. One that the table does not know begins at 0."""
+    stored = table.offsets(config.group)
+    partitions = [partition_of(topic.name, index) for index in topic.partitions]
+    return {partition: stored.get(partition, 0) for partition in partitions}
+
+
+def check_replays(config: LandedTable, table: Table, dead: Table) -> int:
+    """How many replays the table has seen; LandingFailure where its dead letters differ in that."""
     replays = replays_of(config.group, table.state.transactions)
     if replays_of(config.group, dead.state.transactions) != replays:
         raise LandingFailure(
@@ -57,15 +83,7 @@ def prepare(cluster: Cluster, config: LandedTable) -> Ready:
             f"a replay of {config.name!r} is under way, or died before its end; in that case run"
             " it again",
         )
-    stored = table.offsets(config.group)
-    partitions = [partition_of(topic.name, index) for index in topic.partitions]
-    starts = {partition: stored.get(partition, 0) for partition in partitions}
-    return Ready(table, dead, starts, topic.id, replays)
-
-
-def _topic(cluster: Cluster, config: LandedTable) -> Topic:
-    cluster.forget([config.topic])
-    return cluster.topic(config.topic)
+    return replays
 
 
 def create_at(config: LandedTable, topic: Topic, starts: Offsets) -> None:
@@ -121,6 +139,12 @@ def topics_of(table: Table, group: str) -> set[str]:
     return {tp.topic for tp in table.offsets(group) if application_id(group, tp) != own}
 
 
+def topic_id_of(table: Table, topic: str) -> bytes:
+    """Of the topic whose records the table has; NO_TOPIC_ID where no broker told it."""
+    told = _properties(table).get(TOPIC_ID + topic)
+    return parse_topic_id(told) if told else NO_TOPIC_ID
+
+
 def check_table(table: Table, config: LandedTable, topic: Topic) -> None:
     """LandingFailure where the table and the file do not belong together. A schema that the file
     grew by columns is none.
@@ -132,8 +156,7 @@ def check_table(table: Table, config: LandedTable, topic: Topic) -> None:
             f"the table in {config.path} has records of {', '.join(sorted(topics))}, the file says"
             f" {topic.name!r}: land it in a table of another name"
         )
-    told = _properties(table).get(TOPIC_ID + topic.name)
-    check_topic_id(topic.name, parse_topic_id(told) if told else NO_TOPIC_ID, topic.id)
+    check_topic_id(topic.name, topic_id_of(table, topic.name), topic.id)
     wanted = [parse(entry) for entry in config.partition_by]
     if wanted != table.partition_by:
         has = ", ".join(map(str, table.partition_by)) or "nothing"

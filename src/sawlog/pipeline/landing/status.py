@@ -1,22 +1,36 @@
-"""How the tables of a file are: from their logs, and the ends of their topics from the brokers."""
+"""How the tables of a file are: from their logs, and from their topics as the brokers have them.
+
+Whether a table can go on is decided by what a run that begins now would meet (`checking.py`), so
+that no table is called ready that would stop.
+"""
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
 
-from sawlog.client.cluster import Cluster
-from sawlog.client.errors import UNANSWERED, ClientError
-from sawlog.client.leaders import partition_of
-from sawlog.client.offsets import LATEST, list_offsets
+from sawlog.client.cluster import Cluster, NoSuchTopic
+from sawlog.client.errors import ClientError
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.landing.config import LandedTable, QueryTable
-from sawlog.pipeline.landing.failures import classify
+from sawlog.pipeline.landing.checking import Prospect, prospect
+from sawlog.pipeline.landing.config import LandedTable, Pipeline, QueryTable
+from sawlog.pipeline.landing.failures import FATAL, Kind, LandingFailure, classify
+from sawlog.pipeline.tables.errors import TableError
 from sawlog.pipeline.tables.status import status
 from sawlog.pipeline.tables.table import ADDING, Table
 
 _RECENT_MS = 5 * 60 * 1_000
 _MOST_VERSIONS = 200
+
+
+class State(Enum):
+    """What a run would do with the table now."""
+
+    READY = "ready"  # go on, or make it
+    WAITING = "waiting"  # wait: for its topic, for a replay, or for a table that it reads
+    STOPPED = "stopped"  # give it up, until somebody decides
+    UNKNOWN = "unknown"  # the brokers do not tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +39,8 @@ class TableStatus:
 
     table: str
     topic: str | None
+    state: State = State.UNKNOWN
+    reason: str | None = None  # why it is not ready, and what to do
     version: int | None = None
     offset: int | None = None  # of all partitions together
     lag: int | None = None
@@ -39,10 +55,72 @@ class TableStatus:
     ends: Mapping[TopicPartition, int] | None = None
 
 
+def statuses(
+    pipeline: Pipeline, cluster: Cluster, tell: Callable[[str], None]
+) -> list[TableStatus]:
+    """Of all tables, in the order of the file. That no broker answers is told once."""
+    brokers = _Brokers(cluster, tell)
+    found = {config.name: _landed_status(config, brokers) for config in pipeline.landed}
+
+    def add(config: QueryTable) -> TableStatus:
+        for name in config.tables:
+            source = pipeline.table(name)
+            if isinstance(source, QueryTable) and name not in found:
+                add(source)
+        found[config.name] = _query_status(config, found, brokers)
+        return found[config.name]
+
+    for config in pipeline.queries:
+        if config.name not in found:
+            add(config)
+    return [found[config.name] for config in pipeline.tables]
+
+
+def _landed_status(config: LandedTable, brokers: "_Brokers") -> TableStatus:
+    known = brokers.prospect(config)
+    try:
+        entry = status_of(config, known.ends)
+    except (TableError, OSError) as error:
+        message = classify(error).message
+        return TableStatus(config.name, config.topic, State.STOPPED, message)
+    if known.failure is None:
+        return replace(entry, state=State.READY)
+    return replace(entry, state=_state(known.failure), reason=known.failure.message)
+
+
+def _state(failure: LandingFailure) -> State:
+    if failure.kind in FATAL:
+        return State.STOPPED
+    return State.WAITING if failure.kind in (Kind.NO_TOPIC, Kind.OVERTAKEN) else State.UNKNOWN
+
+
+def _query_status(
+    config: QueryTable, sources: Mapping[str, TableStatus], brokers: "_Brokers"
+) -> TableStatus:
+    """A query runs whatever becomes of its tables; from those that stopped it gets no more rows."""
+    try:
+        entry = status_of(config, None)
+    except (TableError, OSError) as error:
+        return TableStatus(config.name, None, State.STOPPED, classify(error).message)
+    reasons = {
+        name: f"{name!r}, which it reads, is {sources[name].state.value}"
+        for name in config.tables
+        if sources[name].state is not State.READY
+    }
+    if any(sources[name].state in (State.STOPPED, State.WAITING) for name in reasons):
+        return replace(entry, state=State.WAITING, reason="; ".join(reasons.values()))
+    failure = brokers.failure_of(config.topics)
+    if failure is not None:
+        return replace(entry, state=_state(failure), reason=failure.message)
+    if reasons:
+        return replace(entry, state=State.UNKNOWN, reason="; ".join(reasons.values()))
+    return replace(entry, state=State.READY)
+
+
 def status_of(
     config: LandedTable | QueryTable, ends: Mapping[TopicPartition, int] | None
 ) -> TableStatus:
-    """By the table's log; `ends` are where its topic ends, None where nobody knows."""
+    """By the table's log alone; `ends` are where its topic ends, None where that is not known."""
     landed = config if isinstance(config, LandedTable) else None
     topic = None if landed is None else landed.topic
     if not Table.exists(config.path):
@@ -68,32 +146,41 @@ def status_of(
     )
 
 
-class TopicEnds:
-    """Where topics end, by the brokers. Who does not answer is asked once, and told of once."""
+class _Brokers:
+    """The brokers of a file. After one call without an answer no other is made."""
 
     def __init__(self, cluster: Cluster, tell: Callable[[str], None]) -> None:
         self._cluster = cluster
         self._tell = tell
-        self._is_silent = False
+        self._silence: LandingFailure | None = None
 
-    def of(self, config: LandedTable) -> dict[TopicPartition, int] | None:
-        """None where nobody answers, or there is no such topic."""
-        if self._is_silent:
-            return None
-        try:
-            return self._ask(config)
-        except UNANSWERED as error:
-            self._is_silent = True
-            self._tell(f"how far behind tables are is not known: {error}")
-        except (KafkaError, ClientError) as error:
-            self._tell(f"{config.name}: {classify(error).message}")
+    def prospect(self, config: LandedTable) -> Prospect:
+        if self._silence is not None:
+            return Prospect(0, failure=self._silence)
+        found = prospect(self._cluster, config)
+        if found.failure is not None:
+            self._heard(found.failure)
+        return found
+
+    def failure_of(self, topics: Iterable[str]) -> LandingFailure | None:
+        """Why topics that a query reads cannot be read, for the first that cannot."""
+        for topic in topics:
+            if self._silence is not None:
+                return self._silence
+            try:
+                self._cluster.topic(topic)
+            except NoSuchTopic as error:
+                return LandingFailure(Kind.NO_TOPIC, error.message or str(error))
+            except (KafkaError, ClientError) as error:
+                failure = classify(error)
+                self._heard(failure)
+                return failure
         return None
 
-    def _ask(self, config: LandedTable) -> dict[TopicPartition, int]:
-        indexes = self._cluster.topic(config.topic).partitions
-        wanted = dict.fromkeys((partition_of(config.topic, index) for index in indexes), LATEST)
-        found = list_offsets(self._cluster, wanted, read_committed=config.read_committed)
-        return {partition: told.offset for partition, told in sorted(found.items())}
+    def _heard(self, failure: LandingFailure) -> None:
+        if failure.kind is Kind.UNREACHABLE:
+            self._silence = failure
+            self._tell(f"whether tables can go on is not known: {failure.message}")
 
 
 def recent_rate(table: Table) -> float | None:

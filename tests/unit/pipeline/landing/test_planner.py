@@ -2,7 +2,7 @@
 of one with a transaction that is still open.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,10 +10,10 @@ import pytest
 
 from sawlog.client.consumer import AtTime
 from sawlog.client.leaders import partition_of
-from sawlog.client.offsets import LATEST, FoundOffset
+from sawlog.client.offsets import EARLIEST, LATEST, FoundOffset
 from sawlog.core.ids import NO_TOPIC_ID, TopicPartition
 from sawlog.pipeline.formats.outcome import Format
-from sawlog.pipeline.landing import planner, preparing
+from sawlog.pipeline.landing import planner, preparing, topic_log
 from sawlog.pipeline.landing.config import CommitBounds, LandedTable
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.landing.planner import Planner
@@ -26,23 +26,27 @@ EVERY_TIME = CommitBounds(every_s=0.0)
 
 
 class Log:
-    """One partition: its end, and how far those may read who wait for transactions."""
+    """One partition: its begin and end, and how far those may read who wait for transactions."""
 
     def __init__(self, end: int, stable: int | None = None) -> None:
+        self.begin = 0
         self.end = end
         self.stable = end if stable is None else stable
 
     def list_offsets(
         self, _: object, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, FoundOffset]:
-        offset = self.stable if read_committed else self.end
-        return dict.fromkeys(wanted, FoundOffset(offset, -1, 0))
+        end = self.stable if read_committed else self.end
+        return {
+            partition: FoundOffset(self.begin if mark == EARLIEST else end, -1, 0)
+            for partition, mark in wanted.items()
+        }
 
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     made = Log(400)
-    for module in (planner, preparing):
+    for module in (topic_log, preparing):
         monkeypatch.setattr(module, "list_offsets", made.list_offsets)
     monkeypatch.setattr(planner, "record_bytes", lambda *_, **__: {})
     return made
@@ -74,6 +78,24 @@ def test_a_run_to_the_end_notices_it_too(log: Log) -> None:
     with pytest.raises(LandingFailure, match=r"ends at offset 400, .* up to 500"):
         once(500)
     assert once(300) == 400
+
+
+@pytest.mark.parametrize(
+    "land", [lambda: planning().next_batch({PARTITION: 300}), lambda: once(300)]
+)
+def test_records_that_retention_took_before_they_landed_stop_the_planning(
+    log: Log, land: Callable[[], object]
+) -> None:
+    log.begin = 350
+    with pytest.raises(LandingFailure, match=r"it begins at 350, and 300 to 349 are lost") as met:
+        land()
+    assert met.value.kind is Kind.LOST
+
+
+def test_a_log_whose_records_have_all_landed_may_lose_them(log: Log) -> None:
+    log.begin = 400
+    assert planning().next_batch({PARTITION: 400}) == {PARTITION: 400}
+    assert once(400) == 400
 
 
 def test_an_open_transaction_below_where_a_table_is_is_no_loss(log: Log) -> None:
