@@ -278,6 +278,7 @@ def replay(
     if into is not None:
         _check_new(wanted, into)
     require_spark()
+    from sawlog.pipeline.landing.dead_marks import describe, lost_letters
     from sawlog.pipeline.landing.failures import LandingFailure, classify
     from sawlog.pipeline.landing.replaying import (
         BadStart,
@@ -287,12 +288,18 @@ def replay(
         set_back,
     )
     from sawlog.pipeline.tables.errors import TableError
+    from sawlog.pipeline.tables.table import Table
 
     try:
         with _cluster(wanted) as cluster:
             starts = resolve(cluster, config.topic, start)
             if into is None:
+                lost = lost_letters(config, Table.open(config.path))
                 back = set_back(cluster, config, starts)
+                if lost:
+                    note(f"{config.name}: lost with a deleted {config.name}__dead:"
+                         f" {describe(lost)}; a new one begins, and of them only those land again"
+                         " that the table is set back over")  # fmt: skip
                 text = ", ".join(f"{tp.partition}:{at}" for tp, at in back.items())
                 note(f"{config.name}: set back to {text or 'where it is'}")
             else:

@@ -11,7 +11,7 @@ from support.landing import create_topic, send
 from support.tables import new_table
 
 
-def test_a_replay_of_a_table_without_its_dead_letters_is_refused_in_a_line(
+def test_a_replay_of_a_table_that_no_landing_made_is_refused_in_a_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with running_sawlog(tmp_path / "broker") as server:
@@ -20,7 +20,7 @@ def test_a_replay_of_a_table_without_its_dead_letters_is_refused_in_a_line(
         file.write_text(f"brokers: {server.bootstrap}\nlake: lake\ntables:\n  t: {{topic: a}}\n")
         new_table(tmp_path / "lake" / "t")
         assert run(["pipeline", "replay", "t", "--from", "0", "-f", str(file)]) == 1
-    assert "there is no table in" in capsys.readouterr().err
+    assert "was not made by a landing" in capsys.readouterr().err
 
 
 def test_a_replay_into_a_table_that_is_there_says_that_it_goes_on_where_it_is(

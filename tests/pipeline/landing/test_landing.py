@@ -1,6 +1,7 @@
 """The landing, from a running broker through a real Spark into real tables."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,21 @@ def test_json_lands_in_columns_that_grow_and_what_is_broken_in_dead_letters(
     assert reasons[b'{"id": "three"}'] == 'field id: expected bigint, found the string "three"'
     places = [(row["partition"], row["offset"]) for row in [*rows_of(table.path), *dead]]
     assert sorted(places) == [place for place, _ in records_of(broker.bootstrap, topic)]
+
+
+def test_a_run_stops_a_table_whose_dead_letters_were_deleted(
+    spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker.bootstrap, topic, [{"id": 1}, b"{broken"])
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
+    land(spark, pipeline)
+    shutil.rmtree(pipeline.landed[0].dead_path)
+    outcomes, heard = run_once(spark, pipeline)
+    assert [outcome.failure is not None for outcome in outcomes] == [True]
+    (line,) = heard.lines
+    assert line.startswith("t: stopped: ")
+    assert f"with it 1 dead letter (1 of {topic}-0 from offset 1 on)" in line
 
 
 def test_what_cannot_land_is_said_and_does_not_stop_the_others(

@@ -196,9 +196,9 @@ def test_a_replay_that_died_half_way_stops_landings_until_it_is_run_again(
 
     whole = replaying.rewind
 
-    def dies_at_the_table(table: Table, *rest: object) -> object:
+    def dies_at_the_table(table: Table, *rest: object, **more: object) -> object:
         if table.path.endswith("__dead"):
-            return whole(table, *rest)  # type: ignore[arg-type]
+            return whole(table, *rest, **more)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
@@ -225,6 +225,8 @@ def test_after_a_replay_either_table_may_be_deleted_to_be_made_anew(
         land_here(pipeline)
     shutil.rmtree(table.path + suffix)
     send(broker.bootstrap, topic, [b"{", b'{"id": 2}'])
+    if suffix:  # somebody has to decide
+        set_back_to(pipeline, {0: 10})
     land_here(pipeline)
     set_back_to(pipeline, {0: 11})
     land_here(pipeline)

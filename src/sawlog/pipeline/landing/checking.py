@@ -11,6 +11,7 @@ from sawlog.pipeline.formats.outcome import FormatError
 from sawlog.pipeline.formats.rows import value_schema
 from sawlog.pipeline.landing.columns import declared, first_columns, format_of
 from sawlog.pipeline.landing.config import LandedTable, QueryTable
+from sawlog.pipeline.landing.dead_marks import check_letters
 from sawlog.pipeline.landing.failures import FATAL, Kind, LandingFailure, classify
 from sawlog.pipeline.landing.preparing import (
     check_replays,
@@ -53,6 +54,7 @@ def prospect(cluster: Cluster, config: LandedTable) -> Prospect:
             return found
         table = Table.open(config.path)
         check_existing(table, config, topic)
+        check_letters(config, table)
         if Table.exists(config.dead_path):
             check_replays(config, table, Table.open(config.dead_path))
         starts = starts_of(table, config, topic)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.dead_letters import check_stands, commit_dead, withdraw
+from sawlog.pipeline.landing.dead_marks import letters_in, marks_with
 from sawlog.pipeline.landing.failures import wrapped
 from sawlog.pipeline.landing.fitting import fit
 from sawlog.pipeline.landing.lives import Commits
@@ -110,8 +111,10 @@ class Committer(Commits):
     ) -> Committed | Already:
         """The dead letters, then the table."""
         group, replays = self._job.group, self._replays
+        dead_files = dead_files_of(reports)
+        letters = letters_in(self._dead.storage, [file.path for file in dead_files])
         proposal = commit_dead(
-            self._dead, group, dead_files_of(reports), moves, replays=replays,
+            self._dead, group, dead_files, moves, replays=replays,
             is_awaited=lambda: self._is_awaited(moves),
         )  # fmt: skip
         if proposal is None:
@@ -119,8 +122,9 @@ class Committer(Commits):
         check_stands(self._dead, proposal)
         try:
             done = self._table.commit(
-                group, files_of(reports), moves, schema=schema, info={"topic": self._job.topic}
-            )
+                group, files_of(reports), moves, schema=schema, info={"topic": self._job.topic},
+                marks=lambda versions: marks_with(group, versions, letters),
+            )  # fmt: skip
         except Overtaken:
             withdraw(self._dead, group, proposal, moves, replays=replays)
             raise

@@ -19,7 +19,7 @@ from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.config import LandedTable
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.landing.replay_marks import as_often_as, replays_of
-from sawlog.pipeline.tables.errors import TableExists
+from sawlog.pipeline.tables.errors import NotATable, TableExists
 from sawlog.pipeline.tables.files import DataFile, discard, removed
 from sawlog.pipeline.tables.log import Action, LiveFile, State
 from sawlog.pipeline.tables.offsets import Move, application_id, offsets_of
@@ -72,7 +72,7 @@ def commit_dead(
     since then has set both tables back, and the batch is not what is to land.
     """
     for _ in range(_ATTEMPTS):
-        dead.refresh()
+        _refresh(dead)
         stored = offsets_of(group, dead.state.transactions)
         proposed = {tp: move for tp, move in moves.items() if stored.get(tp, 0) > move.start}
         if not files and not proposed:
@@ -93,9 +93,19 @@ def commit_dead(
     )
 
 
+def _refresh(dead: Table) -> None:
+    """LandingFailure where the dead letters were deleted: whether some are lost is found out where
+    a run begins (`dead_marks.py`).
+    """
+    try:
+        dead.refresh()
+    except NotATable as error:
+        raise LandingFailure(Kind.OVERTAKEN, f"the dead letters were deleted: {error}") from error
+
+
 def check_stands(dead: Table, proposal: Proposal) -> None:
     """LandingFailure where somebody else changed the dead letters since."""
-    dead.refresh()
+    _refresh(dead)
     if dead.version != proposal.version:
         raise LandingFailure(Kind.OVERTAKEN, f"another driver wrote to {dead.path} meanwhile")
 

@@ -17,13 +17,13 @@ from sawlog.pipeline.formats.rows import DEAD
 from sawlog.pipeline.landing.columns import first_columns
 from sawlog.pipeline.landing.config import LandedTable
 from sawlog.pipeline.landing.dead_letters import open_dead
+from sawlog.pipeline.landing.dead_marks import DEAD_TABLE, adopt, check_letters, is_mark
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
-from sawlog.pipeline.landing.replay_marks import as_often_as, replays_id, replays_of
+from sawlog.pipeline.landing.replay_marks import as_often_as, replays_of
 from sawlog.pipeline.landing.topic_log import check_topic_id, topic_deleted
 from sawlog.pipeline.source.positions import Offsets
 from sawlog.pipeline.tables.columns import storable
 from sawlog.pipeline.tables.errors import CannotWiden, TableExists
-from sawlog.pipeline.tables.offsets import application_id
 from sawlog.pipeline.tables.partitioning import parse
 from sawlog.pipeline.tables.table import Table
 from sawlog.pipeline.tables.widening import widened
@@ -49,7 +49,9 @@ def prepare(cluster: Cluster, config: LandedTable) -> Ready:
     table = Table.open(config.path)
     check_table(table, config, topic)
     table.widen(first_columns(config))
+    check_letters(config, table)
     dead = open_dead(config, DEAD)
+    adopt(config, table, dead)
     replays = check_replays(config, table, dead)
     return Ready(table, dead, starts_of(table, config, topic), topic.id, replays)
 
@@ -87,8 +89,8 @@ def check_replays(config: LandedTable, table: Table, dead: Table) -> int:
 
 
 def create_at(config: LandedTable, topic: Topic, starts: Offsets) -> None:
-    """An empty table that knows where it begins."""
-    properties = {GROUP: config.group}
+    """An empty table that knows where it begins, and which table has its dead letters."""
+    properties = {GROUP: config.group, DEAD_TABLE: open_dead(config, DEAD).id}
     if topic.has_id:
         properties[TOPIC_ID + topic.name] = format_topic_id(topic.id)
     try:
@@ -135,8 +137,7 @@ def refuse_others(table: Table, config: LandedTable) -> None:
 
 def topics_of(table: Table, group: str) -> set[str]:
     """Whose records a landing has put there."""
-    own = replays_id(group)
-    return {tp.topic for tp in table.offsets(group) if application_id(group, tp) != own}
+    return {tp.topic for tp in table.offsets(group) if not is_mark(tp)}
 
 
 def topic_id_of(table: Table, topic: str) -> bytes:

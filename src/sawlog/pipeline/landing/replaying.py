@@ -14,7 +14,10 @@ from sawlog.client.consumer import AtOffset, AtTime
 from sawlog.client.leaders import partition_of
 from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
 from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.formats.rows import DEAD
 from sawlog.pipeline.landing.config import LandedTable
+from sawlog.pipeline.landing.dead_letters import open_dead
+from sawlog.pipeline.landing.dead_marks import adopt, letters_in, marks_of
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.landing.preparing import check_table, create_at, refuse_others
 from sawlog.pipeline.landing.replay_marks import replay_marks, replay_starts, replays_id, replays_of
@@ -89,17 +92,23 @@ def set_back(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offsets:
     """The table and its dead letters at these offsets, or where they are if that is before. Can be
     run again where it died, and then goes back as far as that one would have. Returns what the
     table is set back to. Where a landing would be refused, so is this: what was taken out would not
-    land again.
+    land again. Lost dead letters are forgotten: those from these offsets on land again, and for the
+    others the replay is the decision to go on without them.
     """
     if not Table.exists(config.path):
         raise _refused(f"there is no table in {config.path} to replay into")
-    table, dead = Table.open(config.path), Table.open(config.dead_path)
+    table = Table.open(config.path)
     check_table(table, config, cluster.topic(config.topic))
+    dead = open_dead(config, DEAD)
     group = config.group
     replays, begun = _set_back_dead(table, dead, group, starts)
+    adopt(config, table, dead, lose=True)
     table.refresh()
     back = _before(table, group, begun)
-    rewind(table, group, back, {replays_id(group): replays})
+    dead.refresh()
+    letters = letters_in(dead.storage, [file.path for file in dead.files()])
+    resets = marks_of(group, table.state.transactions, letters)
+    rewind(table, group, back, {replays_id(group): replays}, resets=resets)
     return back
 
 

@@ -115,12 +115,15 @@ class Log:
 
     def follow(self, state: State) -> None:
         """Moves a state to the newest version. One that lies so far back that its own entry has
-        been cleaned away is read anew, because the next entry would be missing too.
+        been cleaned away is read anew, because the next entry would be missing too. NotATable where
+        the table was deleted, or made anew since.
         """
         while (actions := self.entry(state.version + 1)) is not None:
             state.apply(state.version + 1, actions)
         if self._storage.stat(_entry_path(state.version)) is None:
             newest = self.state()
+            if newest.metadata.get("id") != state.metadata.get("id"):
+                raise NotATable(f"the table in {self._storage.root} was deleted and made anew")
             if newest.version > state.version:
                 state.__dict__.update(newest.__dict__)
 

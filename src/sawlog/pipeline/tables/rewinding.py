@@ -24,10 +24,12 @@ def rewind(
     starts: Mapping[TopicPartition, int],
     marks: Mapping[str, int] | None = None,
     expected: Mapping[str, int] | None = None,
+    resets: Mapping[str, int] | None = None,
 ) -> Committed | Already:
     """TableError where the table is not yet as far as one of the offsets: rows would be lost. The
-    versions of other applications in `marks` are set in the same version. NotLive where they are
-    not as `expected` before.
+    versions of other applications in `marks` and `resets` are set in the same version; it is done
+    where the former were reached, whatever became of the latter. NotLive where they are not as
+    `expected` before.
     """
     others = dict(marks or {})
 
@@ -58,6 +60,7 @@ def rewind(
             transactions={
                 **{application_id(pipeline, tp): start for tp, start in starts.items()},
                 **others,
+                **(resets or {}),
             },
             is_done=is_done,
         ),

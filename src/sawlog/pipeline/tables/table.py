@@ -121,6 +121,11 @@ class Table:
         return self.storage.root
 
     @property
+    def id(self) -> str:
+        """Given when the table was created: one that was deleted and made anew has another."""
+        return str(self._state.metadata["id"])
+
+    @property
     def version(self) -> int:
         return self._state.version
 
@@ -170,9 +175,11 @@ class Table:
         *,
         schema: pa.Schema | None = None,
         info: Mapping[str, str] | None = None,
+        marks: Callable[[Mapping[str, int]], Mapping[str, int]] | None = None,
     ) -> Committed | Already:
         """Adds the files and moves the partitions, in one version, or finds that it was done.
-        New columns of `schema` widen the table in the same version. Raises Overtaken.
+        New columns of `schema` widen the table in the same version, and `marks` makes versions of
+        other applications from those that the table has. Raises Overtaken.
         """
         if files and all(move.start == move.end for move in moves.values()):
             raise ValueError("files were given but no offset moves: they could be landed twice")
@@ -189,6 +196,10 @@ class Table:
             return [
                 *widen_actions(state, schema),
                 *_transactions(pipeline, ends, now),
+                *(
+                    transaction(name, version, now)
+                    for name, version in (marks(state.transactions) if marks else {}).items()
+                ),
                 *add_actions(state, files, schema, now),
             ]
 

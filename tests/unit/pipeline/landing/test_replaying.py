@@ -79,10 +79,10 @@ def dies_half_way(world: World, patch: pytest.MonkeyPatch, *starts: int) -> None
     """When the dead letters are set back and the table is not."""
     whole = replaying.rewind
 
-    def dying(table: Table, *rest: Any) -> object:
+    def dying(table: Table, *rest: Any, **more: Any) -> object:
         if table.path == world.config.path:
             raise KeyboardInterrupt
-        return whole(table, *rest)
+        return whole(table, *rest, **more)
 
     with patch.context() as patched:
         patched.setattr(replaying, "rewind", dying)
@@ -123,10 +123,10 @@ def test_of_two_at_once_that_begin_alike_one_may_die(
     """The other one reads the counts before this one sets the dead letters back."""
     whole = replaying.rewind
 
-    def meanwhile(table: Table, *rest: Any) -> object:
+    def meanwhile(table: Table, *rest: Any, **more: Any) -> object:
         monkeypatch.setattr(replaying, "rewind", whole)
         dies_half_way(world, monkeypatch, 10, 10)
-        return whole(table, *rest)
+        return whole(table, *rest, **more)
 
     monkeypatch.setattr(replaying, "rewind", meanwhile)
     assert world.replay(20, 20) == {0: 10, 1: 10}

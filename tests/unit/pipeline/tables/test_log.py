@@ -1,6 +1,7 @@
 """The log read back: with checkpoints, without, with broken ones; deltalake is the oracle."""
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -170,6 +171,16 @@ def test_checkpoints_in_parts_are_read_where_all_parts_are_there(tmp_path: Path)
     (directory / f"{table.version:020}.checkpoint.{2:010}.{2:010}.parquet").unlink()
     with pytest.raises(NotATable):
         Table.open(tmp_path / "t")
+
+
+def test_a_handle_does_not_go_on_with_a_table_that_was_made_anew(tmp_path: Path) -> None:
+    """Else its next commit would leave a gap in the log."""
+    table = busy_table(tmp_path / "t")
+    shutil.rmtree(tmp_path / "t")
+    new_table(tmp_path / "t", ["date(timestamp)"])
+    with pytest.raises(NotATable, match="was deleted and made anew"):
+        land(table, 0, 20, 25)
+    assert Table.open(tmp_path / "t").version == 0
 
 
 def test_files_that_went_long_ago_are_forgotten_by_a_handle_that_lives_long(

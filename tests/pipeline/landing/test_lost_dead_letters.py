@@ -1,0 +1,182 @@
+"""A deleted table of dead letters is noticed, and what was in it is told; nothing starts anew as if
+nothing had been there.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sawlog.cli import pipeline_tables
+from sawlog.cli.commands import run
+from sawlog.client.cluster import Cluster
+from sawlog.pipeline.landing.committing import Committer
+from sawlog.pipeline.landing.dead_marks import Letters, known_letters
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.preparing import prepare
+from sawlog.pipeline.landing.task import current_columns, land, make_job
+from sawlog.pipeline.source.planning import OffsetRange
+from sawlog.pipeline.tables.table import Table
+from support.broker import SawlogServer
+from support.landing import OnlyHere, create_topic, land_here, pipeline_of, send, values_in
+
+GOOD, BAD = b'{"id": 1}', b"{broken"
+
+
+class World:
+    """A topic of two partitions: the second record of the first is broken, and all of the second
+    from its third on. All of them have landed.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, directory: Path) -> None:
+        self.bootstrap, self.topic = bootstrap, topic
+        create_topic(bootstrap, topic, 2)
+        send(bootstrap, topic, [GOOD, GOOD, BAD, GOOD, GOOD, BAD, GOOD, BAD])
+        self.pipeline = pipeline_of(
+            directory, bootstrap, f"  t: {{topic: {topic}, format: json}}\n"
+        )
+        (self.config,) = self.pipeline.landed
+        land_here(self.pipeline)
+
+    @property
+    def table(self) -> Table:
+        return Table.open(self.config.path)
+
+    def delete_dead(self) -> None:
+        shutil.rmtree(self.config.dead_path)
+
+    def dead(self) -> list[tuple[int, int]]:
+        return [place for place, _ in values_in(self.config.dead_path)]
+
+    def letters(self) -> dict[int, Letters]:
+        known = known_letters(self.config.group, self.table.state.transactions)
+        return {tp.partition: letters for tp, letters in known.items()}
+
+
+@pytest.fixture
+def world(broker: SawlogServer, topic: str, tmp_path: Path) -> World:
+    return World(broker.bootstrap, topic, tmp_path)
+
+
+def lost(world: World) -> str:
+    with pytest.raises(LandingFailure) as caught:
+        land_here(world.pipeline)
+    assert caught.value.kind is Kind.LOST
+    return caught.value.message
+
+
+def test_a_table_counts_its_dead_letters_batch_by_batch(world: World) -> None:
+    assert world.dead() == [(0, 1), (1, 2), (1, 3)]
+    assert world.letters() == {0: Letters(1, 1), 1: Letters(2, 2)}
+    send(world.bootstrap, world.topic, [BAD, GOOD, GOOD])
+    land_here(world.pipeline)
+    assert world.letters() == {0: Letters(2, 1), 1: Letters(2, 2)}
+
+
+def test_a_landing_stops_and_says_how_many_are_lost_and_what_can_be_done(world: World) -> None:
+    world.delete_dead()
+    told = lost(world)
+    t = world.topic
+    assert f"with it 3 dead letters (1 of {t}-0 from offset 1 on, 2 of {t}-1 from offset 2" in told
+    assert "land them again as far as the topic has them" in told
+    assert "(sawlog pipeline replay t --from 0:1,1:2)" in told
+    assert "go on without them (sawlog pipeline replay t --from 0:4,1:4)" in told
+    assert not Path(world.config.dead_path).exists()
+
+
+def test_status_and_check_say_the_same(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.delete_dead()
+    told = lost(world)
+    assert run(["pipeline", "status", world.pipeline.file, "--json"]) == 1
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert (entry["state"], entry["reason"]) == ("stopped", told)
+    assert entry["dead_letters"] is None
+    assert run(["pipeline", "check", world.pipeline.file]) == 1
+    assert capsys.readouterr().err == f"t: stopped: {told}\n"
+
+
+def test_one_that_was_made_anew_in_its_place_is_not_taken_for_it(world: World) -> None:
+    schema = Table.open(world.config.dead_path).schema
+    world.delete_dead()
+    Table.create(world.config.dead_path, schema)
+    assert "was deleted or replaced" in lost(world)
+
+
+def test_one_that_is_put_back_goes_on(world: World, tmp_path: Path) -> None:
+    shutil.move(world.config.dead_path, tmp_path / "aside")
+    lost(world)
+    shutil.move(tmp_path / "aside", world.config.dead_path)
+    assert land_here(world.pipeline) == []
+    assert len(world.dead()) == 3
+
+
+def test_where_there_were_no_dead_letters_a_new_table_is_made(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker.bootstrap, topic, [GOOD])
+    pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
+    land_here(pipeline)
+    (config,) = pipeline.landed
+    shutil.rmtree(config.dead_path)
+    assert run(["pipeline", "status", pipeline.file]) == 0
+    send(broker.bootstrap, topic, [BAD])
+    land_here(pipeline)
+    shutil.rmtree(config.dead_path)
+    with pytest.raises(LandingFailure, match="with it 1 dead letter "):
+        land_here(pipeline)
+
+
+@pytest.mark.parametrize(
+    ("start", "dead"), [("0:1,1:2", [(0, 1), (1, 2), (1, 3)]), ("0:4,1:4", []), ("1:3", [(1, 3)])]
+)
+def test_a_replay_is_the_decision_to_go_on(
+    world: World,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    start: str,
+    dead: list[tuple[int, int]],
+) -> None:
+    world.delete_dead()
+    monkeypatch.setattr(pipeline_tables, "land", lambda *_, **__: land_here(world.pipeline) and 0)
+    command = ["pipeline", "replay", "t", "--from", start, "-f", world.pipeline.file]
+    assert run(command) == 0
+    assert "t: lost with a deleted t__dead: 3 dead letters (1 of " in capsys.readouterr().err
+    assert world.dead() == dead
+    assert sum(letters.rows for letters in world.letters().values()) == len(dead)
+    assert run(["pipeline", "status", world.pipeline.file]) == 0
+    send(world.bootstrap, world.topic, [BAD])
+    land_here(world.pipeline)
+    assert sorted(world.dead()) == sorted([*dead, (0, 4)])
+
+
+def test_after_a_replay_a_table_knows_of_the_dead_letters_that_are_left(world: World) -> None:
+    from sawlog.pipeline.landing.replaying import resolve, set_back
+
+    with Cluster(world.bootstrap) as cluster:
+        set_back(cluster, world.config, resolve(cluster, world.topic, {0: 1, 1: 3}))
+    assert world.letters() == {1: Letters(1, 2)}
+    land_here(world.pipeline)
+    assert world.letters() == {0: Letters(1, 1), 1: Letters(2, 2)}
+
+
+def test_a_batch_under_way_does_not_land_beside_deleted_dead_letters(world: World) -> None:
+    config = world.config
+    with Cluster(world.bootstrap) as cluster:
+        ready = prepare(cluster, config)
+    job = make_job(world.pipeline, config, ready.topic_id)
+    send(world.bootstrap, world.topic, [BAD, BAD])
+    world.delete_dead()
+    ranges = [OffsetRange(tp, at, at + 1) for tp, at in ready.starts.items()]
+    reports = [land(job, current_columns(job), ranges)]
+    committer = Committer(job, ready, landed=lambda _: None, publish=lambda _: None)
+    version = world.table.version
+    spark: Any = OnlyHere()
+    with pytest.raises(LandingFailure, match="the dead letters were deleted") as caught:
+        committer.commit(spark, reports, 0.0)
+    assert caught.value.kind is Kind.OVERTAKEN
+    assert world.table.version == version
+    assert not Table.exists(config.dead_path)
+    assert "with it 3 dead letters" in lost(world)
