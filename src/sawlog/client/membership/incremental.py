@@ -39,6 +39,7 @@ _LEAVING = -1
 _LEAVING_FOR_A_WHILE = -2  # a static member, who may come back
 _PUT_OUT = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 _FIRST_INTERVAL_MS = 5_000
+_FIRST_PAUSE_MS = 100.0
 _UNKNOWN_TOPIC_WAIT_MS = 1_000
 
 
@@ -53,6 +54,7 @@ class ConsumerMachine(Machine):
         self._is_subscription_told = False
         self._has_told_pattern = False
         self._interval_ms: float = _FIRST_INTERVAL_MS
+        self._pause_ms = _FIRST_PAUSE_MS
         self._next_beat_ms = 0.0
         self._next_lookup_ms = 0.0
 
@@ -98,15 +100,31 @@ class ConsumerMachine(Machine):
         if code:
             self.unanswered()
             raise fatal(code, answer.error_message, self.settings.group)
+        if self._epoch == _JOINING:
+            self._pause_ms = _FIRST_PAUSE_MS
         self._member_id = answer.member_id or self._member_id
         self._epoch = answer.member_epoch
         self._interval_ms = answer.heartbeat_interval_ms
-        self._next_beat_ms = now_ms + self._interval_ms
         if answer.assignment is not None:
             self._told = {
                 topic.topic_id: topic.partitions for topic in answer.assignment.topic_partitions
             }
             self._next_lookup_ms = 0.0
+        self._next_beat_ms = now_ms + self._rest_ms()
+
+    def _rest_ms(self) -> float:
+        """The interval; less while a new member has nothing to read, in pauses that double.
+
+        A coordinator computes no new target within group.consumer.assignment.interval.ms of the
+        last (KIP-1263), and gives out no partition that another member still has to revoke. It
+        tells a member that joins meanwhile to read nothing, and the member learns the rest by its
+        next heartbeat: with 5 s between them, in 100, 300, 700, 1,500 and 3,100 ms.
+        """
+        if any((self._told or {}).values()) or self._pause_ms >= self._interval_ms:
+            self._pause_ms = self._interval_ms
+            return self._interval_ms
+        pause_ms, self._pause_ms = self._pause_ms, self._pause_ms * 2
+        return pause_ms
 
     def found(self, topics: Sequence[Topic], now_ms: float) -> None:
         self._names.update((topic.id, topic.name) for topic in topics)

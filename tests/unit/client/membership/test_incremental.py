@@ -111,6 +111,46 @@ def test_the_first_heartbeat_tells_everything_and_the_next_only_what_has_changed
     assert owned(third) is None
 
 
+def pauses(story: Story, count: int) -> list[float]:
+    """How long the member waits before each of its next heartbeats, which tell nothing new."""
+    waited = []
+    for _ in range(count):
+        waited.append(story.machine.wake_ms() - story.now_ms)
+        story.now_ms = story.machine.wake_ms()
+        story.beat(is_told=False)
+    return waited
+
+
+def test_a_new_member_without_partitions_asks_again_soon() -> None:
+    """The coordinator may compute the target a little later, or wait for others to revoke."""
+    story = Story()
+    story.beat()
+    assert pauses(story, 2) == [100, 200]
+    assert story.machine.wake_ms() == story.now_ms + 400
+    story.now_ms += 400
+    story.beat(0, epoch=2)
+    story.find()
+    story.carry_out()
+    story.beat(is_told=False, epoch=2)
+    assert pauses(story, 1) == [INTERVAL_MS]
+
+
+def test_a_member_that_gets_no_partitions_soon_keeps_to_the_interval() -> None:
+    story = Story()
+    story.beat()
+    assert pauses(story, 7) == [100, 200, 400, 800, 1_600, INTERVAL_MS, INTERVAL_MS]
+
+
+def test_a_member_that_lost_its_partitions_to_others_keeps_to_the_interval() -> None:
+    story = Story()
+    story.settle()
+    story.now_ms += INTERVAL_MS
+    story.beat(epoch=1)
+    story.carry_out()
+    story.beat(is_told=False, epoch=2)
+    assert pauses(story, 2) == [INTERVAL_MS, INTERVAL_MS]
+
+
 def test_what_is_taken_away_is_reported_as_soon_as_it_was_let_go_of() -> None:
     story = Story()
     story.settle()
