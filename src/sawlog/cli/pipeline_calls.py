@@ -14,6 +14,7 @@ from sawlog.cli.commands import USAGE
 from sawlog.cli.failures import FAILED, NO_BROKER
 from sawlog.cli.output import note
 from sawlog.cli.values import TEXT
+from sawlog.client.extras import missing_package
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,10 +64,7 @@ def load(file: str) -> "Pipeline":
 
 
 def missing(error: ImportError) -> click.ClickException:
-    return click.ClickException(
-        f"the pipeline needs the package {error.name!r}, which is not installed; install"
-        " sawlog[spark]"
-    )
+    return click.ClickException(missing_package("the pipeline", "spark", error))
 
 
 def require_lake(pipeline: "Pipeline") -> None:

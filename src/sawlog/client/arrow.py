@@ -13,9 +13,10 @@ try:
     import numpy.typing as npt
     import pyarrow as pa
 except ImportError as missing:
-    raise ImportError(
-        f"Arrow batches need the package {missing.name}: pip install 'sawlog[arrow]'"
-    ) from missing
+    from sawlog.client.extras import missing_package
+
+    text = missing_package("an Arrow batch", "arrow", missing)
+    raise ImportError(text, name=missing.name) from missing
 
 from sawlog.client.arrow_codes import DONE, REASONS, Corrupt, Room, Total, Want
 from sawlog.client.arrow_memory import Entries, Growing, larger
