@@ -38,6 +38,7 @@ DEFAULT_REQUEST_TIMEOUT_MS = 30_000
 DEFAULT_CONNECT_TIMEOUT_MS = 10_000
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
 _LENGTH_BYTES = 4
+_HTTP_STARTS = frozenset({b"HTTP", b"<!DO", b"<htm"})  # some answer a bad request by a bare page
 
 Answer = TypeVar("Answer", bound=Message)
 
@@ -271,13 +272,11 @@ class Connection:
         return decoder(pending.response_class, version)(frame, position)[0]
 
     def _receive(self, deadline: Deadline) -> memoryview:
-        length = int.from_bytes(self._receive_exactly(_LENGTH_BYTES, deadline), "big", signed=True)
+        start = bytes(self._receive_exactly(_LENGTH_BYTES, deadline))
+        length = int.from_bytes(start, "big", signed=True)
         if not 0 < length <= MAX_RESPONSE_BYTES:
             self.close("its answers are not understood")
-            raise UnexpectedAnswer(
-                f"{self.address} announced an answer of {length} bytes, at most"
-                f" {MAX_RESPONSE_BYTES} are taken; is it a Kafka listener without TLS?"
-            )
+            raise UnexpectedAnswer(f"{self.address} {_is_no_listener(start, length)}")
         return self._receive_exactly(length, deadline)
 
     def _receive_exactly(self, length: int, deadline: Deadline) -> memoryview:
@@ -307,6 +306,16 @@ class Connection:
         return ConnectionLost(
             f"the connection to {self.address} was lost while {what}: {_reason(error)}"
         )
+
+
+def _is_no_listener(start: bytes, length: int) -> str:
+    """What an answer that begins with `start` says of the other side."""
+    if start in _HTTP_STARTS:
+        return "is an HTTP server; expected a Kafka listener"
+    return (
+        f"announced an answer of {length} bytes, at most {MAX_RESPONSE_BYTES} are taken; expected a"
+        " Kafka listener without TLS"
+    )
 
 
 def _api_of(request: Message) -> ApiKey:

@@ -40,6 +40,18 @@ def test_no_address_that_answers_is_told_with_all_of_them_at_once() -> None:
         assert second.bootstrap in str(raised.value)
 
 
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"<!DOCTYPE HTML>\r\n"])
+def test_an_http_server_is_told_to_be_one_and_asked_about_once(answer: bytes) -> None:
+    with ScriptedBroker() as web, Cluster(web.bootstrap) as cluster:
+        web.reply(ApiKey.API_VERSIONS, answer)
+        with pytest.raises(NoBrokerReachable) as raised:
+            cluster.topic("logs")
+    assert str(raised.value) == (
+        f"no broker can be reached: {web.bootstrap} is an HTTP server; expected a Kafka listener."
+        " Is one running, and is the address right?"
+    )
+
+
 def test_metadata_is_asked_for_once_and_kept() -> None:
     with ScriptedBroker(logs=3) as broker, Cluster(broker.bootstrap) as cluster:
         assert cluster.leader(partition("logs", 2)) == NODE_ID
