@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.core.ports import Buffer
-from sawlog.protocol.batches import BatchHeader, batches_in, check_crc
+from sawlog.protocol.batches import BatchHeader, batches_in, check_crc, crc_matches
 from sawlog.protocol.records import Headers, Record, iterate
 
 _ABORT = 0
@@ -51,6 +51,14 @@ class Batch(NamedTuple):
     data: memoryview
 
 
+class _Begun(NamedTuple):
+    """The batch that was come to last, and whether its CRC was found right."""
+
+    start: int
+    header: BatchHeader
+    is_sound: bool
+
+
 class Fetched:
     """Records are taken out one by one, or batches whole; `position` is the offset after the last
     one taken, or after all that there was.
@@ -60,9 +68,11 @@ class Fetched:
         "_aborted",
         "_aborting",
         "_batches",
+        "_begun",
         "_current",
         "_error",
         "_records",
+        "_view",
         "left_bytes",
         "max_decompressed_bytes",
         "partition",
@@ -85,7 +95,9 @@ class Fetched:
         self._aborted = sorted(aborted, key=lambda entry: entry.first_offset, reverse=True)
         self._aborting: set[int] = set()
         self._error: KafkaError | None = None
-        self._batches = self._walk(memoryview(data))
+        self._view = memoryview(data)
+        self._begun: _Begun | None = None
+        self._batches = self._walk(self._view)
         self._current: Batch | None = None
         self._records = self._read()
 
@@ -125,12 +137,37 @@ class Fetched:
     def fail(self, error: KafkaError) -> KafkaError:
         """What is wrong at the position, by name; whoever takes from here meets it again."""
         if self._error is None:
+            beyond = self._beyond()
+            advice = "To go on, begin at a later offset"
+            if beyond is not None:
+                advice = (
+                    f"To go on without the batch, begin at offset {beyond}"
+                    f" (sawlog consume -p {self.partition.partition} --from {beyond})"
+                )
             self._error = KafkaError(
                 error.code,
-                f"{self.partition} at offset {self.position} cannot be read: {error}. To go on"
-                " without it, seek past the batch",
+                f"{self.partition} at offset {self.position} cannot be read: {error}. {advice}",
             )
         return self._error
+
+    def _beyond(self) -> int | None:
+        """The offset behind the batch that cannot be read; None where its bytes do not tell.
+
+        The header of a batch with a wrong CRC may be what is wrong: a sound batch behind it is
+        believed first, the header only where no such batch was fetched.
+        """
+        if self._begun is None:
+            return None
+        start, header, is_sound = self._begun
+        if not is_sound:
+            try:
+                for position, later in batches_in(self._view, start + header.size):
+                    is_later = later.base_offset > self.position
+                    if is_later and crc_matches(self._view, later, position):
+                        return later.base_offset
+            except KafkaError:
+                pass  # what stands behind it is no batch either
+        return header.next_offset if header.next_offset > self.position else None
 
     @property
     def is_broken(self) -> bool:
@@ -143,11 +180,14 @@ class Fetched:
             if header.next_offset <= self.position:
                 continue
             batch = view[start : start + header.size]
+            self._begun = _Begun(start, header, is_sound=False)
             check_crc(batch, header)
+            self._begun = _Begun(start, header, is_sound=True)
             if self._is_left_out(batch, header):
                 self.move_past(header)
             else:
                 yield Batch(header, batch)
+            self._begun = None
 
     def _read(self) -> Iterator[ConsumedRecord]:
         topic, index = self.partition

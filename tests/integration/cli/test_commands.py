@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sawlog.cli.commands import run
-from sawlog.client import Consumer
+from sawlog.client import Consumer, Producer
 from sawlog.core.ids import TopicPartition
 from support.broker import SawlogServer, running_sawlog
 
@@ -255,6 +255,30 @@ def test_a_lost_broker_is_exit_code_3_with_what_was_delivered(tmp_path: Path) ->
     assert producing.returncode == 3
     assert "line 2: 2 records were not delivered" in shown
     assert "1 record delivered, the input read up to line 3" in shown
+
+
+def test_a_damaged_batch_is_told_with_the_offset_to_go_on_from(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    with running_sawlog(tmp_path) as server:
+        topic = ["t", "-b", server.bootstrap]
+        assert run(["topics", "create", *topic, "-p", "1"]) == 0
+        with Producer(server.bootstrap) as producer:
+            for values in ([b"zero"], [b"one", b"two"], [b"three"]):
+                producer.send("t", values, partition=0)
+                producer.flush()  # a batch for each
+        server.stop()
+        segment = server.data / "t-0" / f"{0:020}.log"
+        segment.write_bytes(segment.read_bytes().replace(b"two", b"TWO"))
+        server.start()
+        capsysbinary.readouterr()
+        assert run(["consume", *topic, "--from", "beginning", "-e"]) == 1
+        out, told = capsysbinary.readouterr()
+        assert out == b"zero\n"
+        assert b"t-0 at offset 1 cannot be read" in told
+        assert b"(sawlog consume -p 0 --from 3)" in told
+        assert run(["consume", *topic, "-p", "0", "--from", "3", "-e"]) == 0
+        assert capsysbinary.readouterr().out == b"three\n"
 
 
 def test_a_record_that_is_too_large_fails_the_command(sawlog: Sawlog, topic: str) -> None:

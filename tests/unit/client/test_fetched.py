@@ -95,6 +95,41 @@ def test_damage_is_met_after_the_sound_records_and_stays() -> None:
     assert source.position == 1
 
 
+def damaged(data: bytes, position: int = -1) -> bytes:
+    copy = bytearray(data)
+    copy[position] ^= 1
+    return bytes(copy)
+
+
+LAST_OFFSET_DELTA = 26  # the lowest byte of it in a batch
+
+
+@pytest.mark.parametrize(
+    ("data", "beyond"),
+    [
+        (damaged(batch(1, b"b", b"c")) + batch(3, b"d"), 3),
+        (damaged(batch(1, b"b", b"c")), 3),
+        (damaged(batch(1, b"b", b"c"), LAST_OFFSET_DELTA) + batch(3, b"d"), 3),
+        (damaged(batch(1, b"b", b"c")) + damaged(batch(3, b"d")) + batch(4, b"e"), 4),
+        (damaged(batch(1, b"b", b"c")) + batch(7, b"after compaction"), 7),
+    ],
+    ids=["a batch follows", "none follows", "a wrong header", "two in a row", "a gap follows"],
+)
+def test_damage_is_told_with_the_offset_to_go_on_from(data: bytes, beyond: int) -> None:
+    whole = batch(0, b"a") + data
+    source = fetched(whole)
+    assert values(source.take(10)) == [(0, b"a")]
+    with pytest.raises(KafkaError, match=rf"begin at offset {beyond} \(.*-p 3 --from {beyond}\)$"):
+        source.take(10)
+
+
+def test_bytes_that_are_no_batch_tell_no_offset() -> None:
+    source = fetched(batch(0, b"a") + bytes(100))
+    assert values(source.take(10)) == [(0, b"a")]
+    with pytest.raises(KafkaError, match=r"To go on, begin at a later offset$"):
+        source.take(10)
+
+
 def test_damage_in_front_is_met_at_once() -> None:
     damaged = bytearray(batch(0, b"a"))
     damaged[-1] ^= 1
