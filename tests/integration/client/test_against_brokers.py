@@ -1,5 +1,6 @@
 """The whole client against a running broker: ours, and Apache Kafka where Java is at hand."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -154,21 +155,27 @@ def test_configs_are_set_described_and_reset(cluster: Cluster, topic: str) -> No
     admin = Admin(cluster)
     resource = Resource(ResourceType.TOPIC, topic)
 
-    def own() -> dict[str, str | None]:
-        entries = admin.describe_configs([resource])[resource]
-        return {e.name: e.value for e in entries if e.source is ConfigSource.TOPIC}
+    def own(expected: dict[str, str]) -> dict[str, str | None]:
+        """What the topic has of its own. Kafka answers before its broker shows a change."""
+        deadline = time.monotonic() + POLL_MS / 1_000
+        while True:
+            entries = admin.describe_configs([resource])[resource]
+            found = {e.name: e.value for e in entries if e.source is ConfigSource.TOPIC}
+            if found == expected or time.monotonic() > deadline:
+                return found
 
     changes = [
         Change("retention.ms", Operation.SET, "777"),
         Change("cleanup.policy", Operation.APPEND, "compact"),
     ]
     assert admin.alter_configs({resource: changes}) == {}
-    assert own() == {"retention.ms": "777", "cleanup.policy": "delete,compact"}
+    expected = {"retention.ms": "777", "cleanup.policy": "delete,compact"}
+    assert own(expected) == expected
     wrong = admin.alter_configs({resource: [Change("retention.ms", Operation.SET, "long")]})
     assert wrong[resource].code is ErrorCode.INVALID_CONFIG
     reset = [Change(change.name, Operation.DELETE) for change in changes]
     assert admin.alter_configs({resource: reset}) == {}
-    assert own() == {}
+    assert own({}) == {}
     (broker,) = admin.describe_cluster().nodes
     names = ["log.retention.hours"]
     of_broker = Resource(ResourceType.BROKER, str(broker.id))

@@ -12,7 +12,7 @@ from support.programs import require, unavailable
 from support.sources import ROOT
 from support.topics import making
 
-pytestmark = [pytest.mark.long, pytest.mark.spark]
+pytestmark = [pytest.mark.soak, pytest.mark.spark]
 
 VERSION = "4.2.0"
 JOB = Path(__file__).parents[2] / "support" / "spark_job.py"

@@ -11,6 +11,8 @@ from support.clients.model import GUARD_S, Placed, Refused, Row
 
 LARGE_BYTES = 12_000_000
 
+MOST_AT_ONCE = 1_000_000  # that the binding gives out by one call
+
 
 class Confluent:
     def __init__(self, bootstrap: str) -> None:
@@ -82,7 +84,7 @@ class Confluent:
             consumer.assign([TopicPartition(topic, partition, offset)])
             rows: list[Row] = []
             while len(rows) < count:
-                messages = consumer.consume(count - len(rows), GUARD_S)
+                messages = consumer.consume(min(count - len(rows), MOST_AT_ONCE), GUARD_S)
                 assert messages, f"no more than {len(rows)} of {count} records came"
                 rows += [self._row(message) for message in messages]
             return rows
