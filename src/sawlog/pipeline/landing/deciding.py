@@ -11,6 +11,8 @@ from sawlog.pipeline.landing.failures import FATAL, Kind, LandingFailure
 _FIRST_WAIT_S = {
     Kind.OVERTAKEN: 0.1,
     Kind.SET_BACK: 0.1,
+    Kind.EVOLVED: 0.1,
+    Kind.OTHER_STATE: 0.1,
     Kind.UNREACHABLE: 0.5,
     Kind.NO_TOPIC: 1.0,
     Kind.DISK_FULL: 5.0,
@@ -19,6 +21,8 @@ _FIRST_WAIT_S = {
 _LONGEST_WAIT_S = {
     Kind.OVERTAKEN: 2.0,
     Kind.SET_BACK: 30.0,
+    Kind.EVOLVED: 2.0,
+    Kind.OTHER_STATE: 30.0,
     Kind.UNREACHABLE: 5.0,
     Kind.NO_TOPIC: 2.0,
     Kind.DISK_FULL: 30.0,
@@ -28,6 +32,8 @@ _MOST_TRIES = {Kind.OTHER: 20}  # ten minutes or so
 _MOST_TRIES_ONCE = {
     Kind.OVERTAKEN: 30,
     Kind.SET_BACK: 3,
+    Kind.EVOLVED: 30,
+    Kind.OTHER_STATE: 3,
     Kind.UNREACHABLE: 1,
     Kind.NO_TOPIC: 1,
     Kind.DISK_FULL: 1,

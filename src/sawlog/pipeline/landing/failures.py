@@ -14,13 +14,20 @@ from sawlog.client.cluster import NoSuchTopic
 from sawlog.client.errors import UNANSWERED, ClientError
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.pipeline.tables.errors import Overtaken, TableError, TooContended
-from sawlog.pipeline.tables.following import TakenOut
+from sawlog.pipeline.tables.following import SchemaChanged, TakenOut
 
 _LINE = re.compile(
     r"^\s*(?:[\w.]+(?:Error|Exception|Failure|Interrupt)\w*|sawlog(?:\.\w+)+): (.+)$", re.MULTILINE
 )
 _TOLD = re.compile(r"<sawlog:([a-z-]+)>(.*?)</sawlog>", re.DOTALL)
 _FRAME = re.compile(r"^\[STREAM_FAILED\].*?terminated with exception: |SQLSTATE: \w+\s*$")
+_CHANGED = re.compile(
+    r"\bSchemaChanged: (.+?)(?:; begin it again from the same checkpoint)?$", re.M
+)
+_OTHER_STATE = re.compile(
+    r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE"
+    r"|STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
+)
 _LONGEST = 500
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -32,6 +39,8 @@ class Kind(Enum):
     UNREACHABLE = "unreachable"  # no broker answers: wait for one
     NO_TOPIC = "no-topic"  # the topic, or the table that a query reads, is not there yet: wait
     SET_BACK = "set-back"  # a table that a query reads lost rows or its history: begin it anew
+    EVOLVED = "evolved"  # a table that a query reads has new columns: begin it again with them
+    OTHER_STATE = "other-state"  # a query's state has other columns than it needs: begin it anew
     DISK_FULL = "disk-full"  # wait for room
     LOST = "lost"  # records that were to land are gone: for somebody to decide
     TOPIC_GONE = "topic-gone"  # deleted, or another one by the same name
@@ -62,6 +71,8 @@ def classify(error: BaseException) -> LandingFailure:
         return LandingFailure(Kind.OVERTAKEN, str(error))
     if isinstance(error, TakenOut):
         return LandingFailure(Kind.SET_BACK, str(error))
+    if isinstance(error, SchemaChanged):
+        return LandingFailure(Kind.EVOLVED, str(error))
     if isinstance(error, TableError):
         return LandingFailure(Kind.REFUSED, str(error))
     if isinstance(error, OSError) and error.errno in _FULL:
@@ -121,6 +132,12 @@ def unwrap(text: str) -> LandingFailure:
         return LandingFailure(Kind(told[1]), told[2])
     if "TakenOut:" in text or "TableError: version" in text or "is gone: it was replaced" in text:
         return LandingFailure(Kind.SET_BACK, "a table that it reads was set back or cleaned up")
+    if (changed := _CHANGED.search(text)) is not None:
+        return LandingFailure(Kind.EVOLVED, changed[1][:_LONGEST])
+    if _OTHER_STATE.search(text) is not None:
+        return LandingFailure(
+            Kind.OTHER_STATE, "the state that the query keeps has other columns than it needs now"
+        )
     if "No space left on device" in text:
         return LandingFailure(Kind.DISK_FULL, "no room is left on the disk")
     if "failed to connect back" in text or "CANNOT_OPEN_SOCKET" in text:

@@ -96,7 +96,7 @@ class LandingStep:
         in_own_pool(self._spark, config.name)
         return (writer.trigger(availableNow=True) if once else writer).start(), committer
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, why: Kind) -> None:
         """There is nothing to forget: every life begins by what the table tells."""
 
     def _landed(self, batch: Landed) -> None:

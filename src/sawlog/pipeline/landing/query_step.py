@@ -2,6 +2,7 @@
 
 Its checkpoint lies in the lake, because a query has a state that its table does not tell. Where the
 checkpoint is gone, or a table that it reads was set back, the query begins anew over all rows.
+Where a table gets new columns, the query begins again with them, from its checkpoint (`QueryStep`).
 """
 
 import json
@@ -73,6 +74,15 @@ class QueryCommitter(Commits):
 
 
 class QueryStep:
+    """A query reads its tables with the columns that they have when it begins.
+
+    Where a table gets more, the source ends the query before the first row that has them
+    (`tables/following.py`), and `begin` starts it from its checkpoint with the new columns, which
+    its own table gets, too. Its id and the numbers of its batches stay, so a batch that was planned
+    before is committed once, with whichever columns. A state that Spark cannot use with the new
+    columns, as of `max_by(struct(*), offset)`, is computed anew over all rows.
+    """
+
     def __init__(
         self, spark: "SparkSession", pipeline: Pipeline, config: QueryTable, events: Events
     ) -> None:
@@ -117,8 +127,16 @@ class QueryStep:
         )
         self._events.landed(self.name, landed, written.rows)
 
-    def begin_anew(self) -> None:
-        """Forgets how far the query was; its first batch will hold everything."""
+    def begin_anew(self, why: Kind) -> None:
+        """Forgets how far the query was; its first batch will hold everything. A topic may have
+        lost what made up the state, so a state over topics is not given up without being told to.
+        """
+        if why is Kind.OTHER_STATE and self.config.topics:
+            raise _refused(
+                f"the columns of {self.name!r} changed, and Spark cannot use the state that it has"
+                f" for them; topics that it reads ({', '.join(self.config.topics)}) may no longer"
+                f" have all records that made it up: to begin anew, delete {self.config.checkpoint}"
+            )
         shutil.rmtree(self.config.checkpoint, ignore_errors=True)
 
     def _frame(self) -> "DataFrame":
@@ -179,12 +197,13 @@ class QueryStep:
 
 def begin_failure(error: Exception) -> LandingFailure:
     """Why a query did not begin. Only what Spark finds wrong with its SQL is refused; a column may
-    be one that its table does not have yet, where columns are inferred.
+    be one that its table does not have yet, where columns are inferred, and of two tables of a
+    UNION one may have got its new column before the other.
     """
     from pyspark.errors import AnalysisException
 
     first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    if "UNRESOLVED_COLUMN" in first:
+    if "UNRESOLVED_COLUMN" in first or "NUM_COLUMNS_MISMATCH" in first:
         return LandingFailure(Kind.NO_TOPIC, first)
     if isinstance(error, AnalysisException) and "PYTHON_DATA_SOURCE_ERROR" not in first:
         return LandingFailure(Kind.REFUSED, first)

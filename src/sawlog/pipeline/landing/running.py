@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from py4j.protocol import Py4JNetworkError
 
-from sawlog.pipeline.landing.deciding import GiveUp, Tries
+from sawlog.pipeline.landing.deciding import Again, GiveUp, Tries
 from sawlog.pipeline.landing.events import Events
 from sawlog.pipeline.landing.failures import Kind, LandingFailure, classify, unwrap
 
@@ -51,8 +51,10 @@ class Step(Protocol):
     def begin(self, *, once: bool) -> Run:
         """Starts a query from where the table is."""
 
-    def begin_anew(self) -> None:
-        """Forgets what the table does not tell; asked for where that is of no use any more."""
+    def begin_anew(self, why: Kind) -> None:
+        """Forgets what the table does not tell; asked for where that is of no use any more.
+        LandingFailure where to begin anew could lose or double rows.
+        """
 
 
 class Outcome(NamedTuple):
@@ -115,12 +117,15 @@ class Supervised:
 
     def _failed(self, failure: LandingFailure, now_s: float) -> None:
         decided = self._tries.ended(failure)
+        if isinstance(decided, Again) and failure.kind in _BEGIN_ANEW:
+            try:
+                self._step.begin_anew(failure.kind)
+            except LandingFailure as refusal:
+                failure, decided = refusal, GiveUp(refusal)
         if isinstance(decided, GiveUp):
             self.outcome = Outcome(self.name, failure)
             self._events.said(self.name, f"stopped: {failure.message}")
             return
-        if failure.kind is Kind.SET_BACK:
-            self._step.begin_anew()
         self._begin_at_s = now_s + decided.after_s
         text = f"{failure.message}; {_NEXT[failure.kind]}"
         if text != self._said:
@@ -128,9 +133,12 @@ class Supervised:
             self._said = text
 
 
+_BEGIN_ANEW = frozenset({Kind.SET_BACK, Kind.OTHER_STATE})
 _NEXT = {
     Kind.OVERTAKEN: "going on from where the table is",
     Kind.SET_BACK: "beginning anew over all rows",
+    Kind.EVOLVED: "going on with them",
+    Kind.OTHER_STATE: "beginning anew over all rows",
     Kind.UNREACHABLE: "waiting for the brokers",
     Kind.NO_TOPIC: "waiting for it",
     Kind.DISK_FULL: "waiting for room",

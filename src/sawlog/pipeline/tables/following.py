@@ -2,19 +2,26 @@
 
 A position is the next file to read: a version, the number of a file in it, and whether the whole
 table as of that version is meant or only what the version added. A merge of small files adds
-nothing. A version that takes rows out is an error, unless such versions are to be skipped.
+nothing. A version that takes rows out is an error, unless such versions are to be skipped. A batch
+ends before a version with columns that its reader does not know.
 
 An example with numbers. The table is at version 7 with 3 files. A follower begins at (7, 0, whole);
 after those files it is at (8, 0). Version 8 adds two files, version 9 only merged some: after both
-it is at (10, 0), where it waits.
+it is at (10, 0), where it waits. Version 11 brings a new column: a reader that began before is led
+to (11, 0) and no further.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
+from sawlog.pipeline.tables.columns import from_json
 from sawlog.pipeline.tables.errors import TableError
 from sawlog.pipeline.tables.log import Action, Log
 from sawlog.pipeline.tables.storage import Storage
+from sawlog.pipeline.tables.table import schema_of
+from sawlog.pipeline.tables.widening import lacking
 
 
 class Position(NamedTuple):
@@ -40,13 +47,27 @@ class AddedFile(NamedTuple):
 
 
 class TakenOut(TableError):
-    """A version of a followed table took rows out."""
+    """A version of a followed table took rows or columns out."""
+
+
+class SchemaChanged(TableError):
+    """A version of a followed table has columns that its reader does not know."""
 
 
 class Follower:
-    def __init__(self, path: str, *, skip_changes: bool = False) -> None:
+    """`columns` are those that its reader knows; without them new columns are not noticed.
+
+    A position never passes a version with columns that the reader lacks: a batch that would begin
+    there raises SchemaChanged. So a reader that begins again at its last position, with the columns
+    that the table has then, has lost no value.
+    """
+
+    def __init__(
+        self, path: str, *, columns: pa.Schema | None = None, skip_changes: bool = False
+    ) -> None:
         self._storage = Storage(path)
         self._log = Log(self._storage)
+        self._columns = columns
         self._skip_changes = skip_changes
         self._whole: tuple[int, list[AddedFile]] | None = None
         self._table_id: str | None = None
@@ -75,19 +96,26 @@ class Follower:
         target: Position | None = None,
     ) -> Position:
         """How far a batch goes that begins at `start`: one file at least where there is one, and
-        never beyond `target`.
+        never beyond `target` or to a version with unknown columns. SchemaChanged where it begins at
+        such a version.
         """
         at, files, size = start, 0, 0
-        for file, after in self._walk(start):
-            if target is not None and target.is_before(after):
-                break
-            if file is not None:
-                files, size = files + 1, size + file.size
-                if files > 1 and _is_over(files, max_files):
+        if target is not None and not start.is_before(target):
+            return start
+        try:
+            for file, after in self._walk(start):
+                if target is not None and target.is_before(after):
                     break
-                if files > 1 and _is_over(size, max_bytes):
-                    break
-            at = after
+                if file is not None:
+                    files, size = files + 1, size + file.size
+                    if files > 1 and _is_over(files, max_files):
+                        break
+                    if files > 1 and _is_over(size, max_bytes):
+                        break
+                at = after
+        except SchemaChanged:
+            if at == start:
+                raise
         return at
 
     def between(self, start: Position, end: Position) -> list[AddedFile]:
@@ -120,6 +148,7 @@ class Follower:
         """In an order that a restart finds again."""
         if self._whole is None or self._whole[0] != version:
             state = self._log.state(version)
+            self._check_columns(version, schema_of(state))
             files = [
                 AddedFile(file.path, file.size, file.partition_values)
                 for _, file in sorted(state.files.items())
@@ -133,19 +162,41 @@ class Follower:
         if actions is None:
             self._check_to_come(version)
             return None
-        if any(_takes_out(action) for action in actions):
-            if self._skip_changes:
-                return []
+        takes_out = any(_takes_out(action) for action in actions)
+        if takes_out and not self._skip_changes:
             raise TakenOut(
                 f"version {version} of {self._storage.root} took rows out, and a stream can only"
                 " add: begin anew with another checkpoint, or pass over such versions with the"
                 " option 'skipChangeCommits'"
             )
+        for action in actions:
+            if (metadata := action.get("metaData")) is not None:
+                self._check_columns(version, from_json(metadata["schemaString"]))
+        if takes_out:
+            return []
         return [
             AddedFile(body["path"], body["size"], body.get("partitionValues") or {})
             for action in actions
             if (body := action.get("add")) is not None and body["dataChange"]
         ]
+
+    def _check_columns(self, version: int, found: pa.Schema) -> None:
+        """SchemaChanged where the reader lacks some of the columns that a version has; TakenOut
+        where the table lacks them by now, too, so that to begin again would not help.
+        """
+        if self._columns is None or not (unknown := lacking(self._columns, found)):
+            return
+        names = ", ".join(map(repr, unknown))
+        if lacking(self._columns, schema_of(self._log.state())):
+            raise SchemaChanged(
+                f"version {version} of {self._storage.root} has columns that the stream began"
+                f" without: {names}; begin it again from the same checkpoint"
+            )
+        if not self._skip_changes:
+            raise TakenOut(
+                f"version {version} of {self._storage.root} has columns that were taken out since:"
+                f" {names}; begin anew with another checkpoint"
+            )
 
     def _check_to_come(self, version: int) -> None:
         """An entry that is not there may be one that is not there any more."""

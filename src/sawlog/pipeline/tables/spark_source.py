@@ -1,6 +1,8 @@
 """`spark.readStream.format("sawlog-table")`, and `spark.read`: a table's rows, read by Arrow.
 
-The columns are those that the table has when the query starts. Options: `path`; for streams
+The columns are those that the table has when the query starts. A stream that comes to a version
+with more of them fails with SchemaChanged before it reads a row of it; started again from the same
+checkpoint it goes on there, with all columns. Options: `path`; for streams
 `startingVersion` (a number, or `latest`), `maxFilesPerTrigger`, `maxBytesPerTrigger` and
 `skipChangeCommits`; for batches `version`. There `sawlog.pipeline.tables.read` is faster.
 """
@@ -166,7 +168,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: TableOptions, schema: pa.Schema) -> None:
         self._options = options
         self._schema = schema
-        self._follower = Follower(options.path, skip_changes=options.skip_changes)
+        self._follower = Follower(options.path, columns=schema, skip_changes=options.skip_changes)
         self._initial: Position | None = None
         self._target: Position | None = None
 

@@ -51,6 +51,35 @@ def _joined(now: pa.DataType, found: pa.DataType, path: str) -> pa.DataType:
     raise CannotWiden(f"column {path!r} is of type {now} in the table and {found} in the data")
 
 
+def lacking(known: pa.Schema, found: pa.Schema) -> list[str]:
+    """The paths of columns and fields of `found` that `known` lacks or has of another type."""
+    return _lacking(list(known), list(found), "")
+
+
+def _lacking(known: list[pa.Field], found: list[pa.Field], where: str) -> list[str]:
+    types = {field.name: field.type for field in known}
+    paths: list[str] = []
+    for field in found:
+        path = f"{where}{field.name}"
+        if field.name in types:
+            paths += _lacking_inside(types[field.name], field.type, path)
+        else:
+            paths.append(path)
+    return paths
+
+
+def _lacking_inside(known: pa.DataType, found: pa.DataType, path: str) -> list[str]:
+    if known == found:
+        return []
+    if pa.types.is_struct(known) and pa.types.is_struct(found):
+        return _lacking(list(known), list(found), f"{path}.")
+    if is_list(known) and is_list(found):
+        return _lacking_inside(known.value_type, found.value_type, f"{path}.element")
+    if pa.types.is_map(known) and pa.types.is_map(found) and known.key_type == found.key_type:
+        return _lacking_inside(known.item_type, found.item_type, f"{path}.value")
+    return [path]
+
+
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch with exactly these columns: what it lacks is null, what is too much is left out,
     and what is stored otherwise (see `columns.storable`) is cast.

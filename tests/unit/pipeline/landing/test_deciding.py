@@ -17,8 +17,12 @@ def test_what_somebody_must_decide_stops_at_once(kind: Kind, once: bool) -> None
 
 
 @pytest.mark.parametrize(
-    "kind", [Kind.OVERTAKEN, Kind.UNREACHABLE, Kind.NO_TOPIC, Kind.DISK_FULL, Kind.SET_BACK]
-)
+    "kind",
+    [
+        Kind.OVERTAKEN, Kind.UNREACHABLE, Kind.NO_TOPIC, Kind.DISK_FULL, Kind.SET_BACK,
+        Kind.EVOLVED, Kind.OTHER_STATE,
+    ],
+)  # fmt: skip
 def test_what_may_pass_is_waited_for_as_long_as_it_takes(kind: Kind) -> None:
     tries = Tries(once=False)
     waits = [tries.ended(failure(kind)) for _ in range(100)]
@@ -53,5 +57,6 @@ def test_once_does_not_wait_for_what_is_not_there(kind: Kind) -> None:
     assert isinstance(Tries(once=True).ended(failure(kind)), GiveUp)
 
 
-def test_once_goes_on_where_another_driver_was_first() -> None:
-    assert isinstance(Tries(once=True).ended(failure(Kind.OVERTAKEN)), Again)
+@pytest.mark.parametrize("kind", [Kind.OVERTAKEN, Kind.EVOLVED, Kind.OTHER_STATE])
+def test_once_goes_on_where_another_driver_was_first_or_columns_are_new(kind: Kind) -> None:
+    assert isinstance(Tries(once=True).ended(failure(kind)), Again)

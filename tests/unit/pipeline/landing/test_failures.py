@@ -10,6 +10,7 @@ from sawlog.client.leaders import partition_of
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.pipeline.landing.failures import Kind, LandingFailure, classify, unwrap, wrapped
 from sawlog.pipeline.tables.errors import NotStorable, Overtaken
+from sawlog.pipeline.tables.following import SchemaChanged
 
 SPARK = """\
 [STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted. SQLSTATE: XXKST
@@ -68,6 +69,27 @@ def test_without_a_traceback_it_is_the_first_line_that_tells() -> None:
 def test_an_unknown_failure_is_not_wrapped() -> None:
     with pytest.raises(ZeroDivisionError), wrapped():
         raise ZeroDivisionError
+
+
+def test_new_columns_of_a_table_are_named_and_come_out_of_a_traceback() -> None:
+    error = SchemaChanged("version 3 of /lake/t has columns that the stream began without: 'b'")
+    assert classify(error).kind is Kind.EVOLVED
+    told = unwrap(SPARK.format(f"sawlog.pipeline.tables.following.SchemaChanged: {error}"))
+    assert (told.kind, told.message) == (Kind.EVOLVED, str(error))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+        "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
+        "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+    ],
+)
+def test_a_state_that_does_not_fit_is_known_by_spark_s_condition(condition: str) -> None:
+    assert (
+        unwrap(SPARK.format(f"SparkException: [{condition}] it differs")).kind is Kind.OTHER_STATE
+    )
 
 
 def test_a_full_disk_is_known_by_its_words_too() -> None:

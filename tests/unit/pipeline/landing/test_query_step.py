@@ -127,6 +127,7 @@ def begun_with(error: Exception) -> None:
         (ParseException("[PARSE_SYNTAX_ERROR] near 'SELEC'"), Kind.REFUSED),
         (AnalysisException("[TABLE_OR_VIEW_NOT_FOUND] `a`"), Kind.REFUSED),
         (AnalysisException("[UNRESOLVED_COLUMN.WITH_SUGGESTION] `b`"), Kind.NO_TOPIC),
+        (AnalysisException("[NUM_COLUMNS_MISMATCH] UNION"), Kind.NO_TOPIC),
         (AnalysisException("[PYTHON_DATA_SOURCE_ERROR] x\nKeyError: 'y'"), Kind.OTHER),
         (RuntimeError("SparkException: Python worker failed to connect back."), Kind.OTHER),
         (OSError(errno.ENOSPC, "No space left on device"), Kind.DISK_FULL),
@@ -138,6 +139,20 @@ def test_only_wrong_sql_is_refused_when_a_query_begins(error: Exception, kind: K
         begun_with(error)
     assert caught.value.kind is kind
     assert caught.value.message.startswith("the query of 'q': ")
+
+
+def test_a_state_over_topics_is_not_given_up_without_being_told_to(tmp_path: Path) -> None:
+    config = keyed(tmp_path)
+    kept = Path(config.checkpoint) / "metadata"
+    kept.parent.mkdir()
+    kept.touch()
+    step = step_of(replace(config, topics=("a",)))
+    with pytest.raises(LandingFailure, match=f"delete {config.checkpoint}") as found:
+        step.begin_anew(Kind.OTHER_STATE)
+    assert found.value.kind is Kind.REFUSED
+    assert kept.exists()
+    step_of(config).begin_anew(Kind.OTHER_STATE)
+    assert not kept.exists()
 
 
 @pytest.mark.parametrize("error", [Py4JNetworkError("empty"), ConnectionRefusedError("no")])

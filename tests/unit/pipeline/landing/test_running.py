@@ -49,6 +49,7 @@ class Table:
         self._lives = list(lives)
         self.begun: list[Life] = []
         self.anew = 0
+        self.refusal: LandingFailure | None = None
 
     def begin(self, *, once: bool) -> Life:
         life = self._lives.pop(0)
@@ -57,7 +58,9 @@ class Table:
         self.begun.append(life)
         return life
 
-    def begin_anew(self) -> None:
+    def begin_anew(self, why: Kind) -> None:
+        if self.refusal is not None:
+            raise self.refusal
         self.anew += 1
 
 
@@ -126,6 +129,36 @@ def test_a_query_whose_tables_were_set_back_begins_anew() -> None:
     watched.look(2)
     assert table.anew == 1
     assert len(table.begun) == 2
+
+
+def test_a_query_whose_table_has_new_columns_goes_on_from_its_checkpoint() -> None:
+    text = "tables.following.SchemaChanged: version 8 of /lake/t has columns that the stream began"
+    table = Table(Life(f"{text} without: 'b'; begin it again from the same checkpoint"), Life())
+    watched, heard = supervised(table)
+    watched.look(0)
+    table.begun[0].query.isActive = False
+    watched.look(1)
+    watched.look(2)
+    assert (table.anew, len(table.begun)) == (0, 2)
+    assert heard.lines == [
+        "t: version 8 of /lake/t has columns that the stream began without: 'b'; going on with them"
+    ]
+
+
+def test_a_query_whose_state_does_not_fit_begins_anew_unless_its_step_refuses() -> None:
+    text = "[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema does not match"
+    table = Table(Life(text), Life(text))
+    watched, heard = supervised(table)
+    watched.look(0)
+    table.begun[0].query.isActive = False
+    watched.look(1)
+    watched.look(2)
+    assert (table.anew, len(table.begun)) == (1, 2)
+    table.refusal = LandingFailure(Kind.REFUSED, "rows would be lost")
+    table.begun[1].query.isActive = False
+    watched.look(3)
+    assert watched.outcome == Outcome("t", table.refusal)
+    assert heard.lines[-1] == "t: stopped: rows would be lost"
 
 
 def test_a_stop_ends_what_runs_and_is_no_failure() -> None:

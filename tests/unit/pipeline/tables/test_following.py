@@ -3,19 +3,21 @@
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from sawlog.pipeline.tables.columns import to_json
 from sawlog.pipeline.tables.compaction import compact
 from sawlog.pipeline.tables.errors import TableError
 from sawlog.pipeline.tables.files import on_disk
-from sawlog.pipeline.tables.following import Follower, Position, TakenOut
+from sawlog.pipeline.tables.following import Follower, Position, SchemaChanged, TakenOut
 from sawlog.pipeline.tables.rewinding import rewind
 from sawlog.pipeline.tables.scanning import scan_file
 from sawlog.pipeline.tables.spark_source import TableOptions, TableStreamReader
 from sawlog.pipeline.tables.storage import LOG
 from sawlog.pipeline.tables.table import Table
-from support.tables import PIPELINE, at, land, new_table
+from support.tables import PIPELINE, SCHEMA, at, land, new_table
 
 
 def offsets(table: Table, follower: Follower, start: Position, end: Position) -> list[int]:
@@ -128,6 +130,66 @@ def test_rows_that_are_taken_out_stop_a_stream_unless_it_skips_them(tmp_path: Pa
     follower = Follower(table.path, skip_changes=True)
     end = follower.advance(start)
     assert offsets(table, follower, start, end) == [5, 6]
+
+
+WIDER = SCHEMA.append(pa.field("more", pa.int64()))
+
+
+def test_a_reader_is_led_up_to_new_columns_and_begins_again_before_them(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    land(table, 0, 0, 10)
+    reader = Follower(table.path, columns=SCHEMA)
+    start = reader.everything()
+    land(table, 0, 10, 12)
+    table.widen(WIDER)
+    land(table, 0, 12, 14)
+    end = reader.advance(start)
+    assert offsets(table, reader, start, end) == list(range(12))
+    with pytest.raises(SchemaChanged, match=r"version 3 of .* began without: 'more'"):
+        reader.advance(end)
+    again = Follower(table.path, columns=WIDER)
+    assert offsets(table, again, end, again.advance(end)) == [12, 13]
+    land(table, 0, 14, 15)
+    assert offsets(table, again, start, again.advance(start)) == list(range(15))
+
+
+def test_rows_with_new_columns_are_not_read_with_the_old_ones(tmp_path: Path) -> None:
+    """Neither those of a batch that another reader planned, nor those that the table began with."""
+    table = new_table(tmp_path / "t")
+    start = Follower(table.path).newest()
+    table.widen(WIDER)
+    land(table, 0, 0, 2)
+    reader, knowing = Follower(table.path, columns=SCHEMA), Follower(table.path, columns=WIDER)
+    for begun in (start, knowing.everything()):
+        with pytest.raises(SchemaChanged):
+            reader.between(begun, knowing.advance(begun))
+        with pytest.raises(SchemaChanged):
+            reader.advance(begun)
+
+
+def test_new_columns_behind_the_target_are_left_to_the_next_run(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    land(table, 0, 0, 2)
+    reader = Follower(table.path, columns=SCHEMA)
+    start, target = reader.everything(), reader.newest()
+    table.widen(WIDER)
+    assert reader.advance(start, target=target) == target
+    assert reader.advance(target, target=target) == target
+
+
+def test_columns_that_were_taken_out_since_do_not_make_a_reader_begin_again_for_ever(
+    tmp_path: Path,
+) -> None:
+    """As another writer of Delta tables may do it."""
+    table = new_table(tmp_path / "t")
+    start = Follower(table.path).newest()
+    table.widen(WIDER)
+    narrow = {"metaData": {**table.state.metadata, "schemaString": to_json(SCHEMA)}}
+    table.change("REPLACE", lambda _: [narrow])
+    with pytest.raises(TakenOut, match=r"version 1 .* taken out since: 'more'"):
+        Follower(table.path, columns=SCHEMA).advance(start)
+    skipping = Follower(table.path, columns=SCHEMA, skip_changes=True)
+    assert skipping.advance(start) == Position(3, 0)
 
 
 def test_a_stream_that_is_too_late_is_told(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from sawlog.pipeline.tables.columns import TIMESTAMP
 from sawlog.pipeline.tables.errors import CannotWiden
-from sawlog.pipeline.tables.widening import conformed, widened
+from sawlog.pipeline.tables.widening import conformed, lacking, widened
 
 
 def schema(**fields: pa.DataType) -> pa.Schema:
@@ -42,6 +42,19 @@ def test_structs_grow_wherever_they_are() -> None:
 def test_a_column_that_does_not_fit_is_named(now: pa.Schema, found: pa.Schema, named: str) -> None:
     with pytest.raises(CannotWiden, match=named):
         widened(now, found)
+
+
+def test_what_a_reader_lacks_is_named_by_its_path() -> None:
+    inner = struct(x=pa.int64())
+    listed = pa.list_(pa.field("element", inner))
+    known = schema(a=pa.int64(), s=inner, l=listed, m=pa.map_(pa.string(), inner))
+    wide = struct(x=pa.int64(), y=pa.string())
+    found = schema(
+        a=pa.float64(), s=wide, l=pa.list_(pa.field("element", wide)),
+        m=pa.map_(pa.string(), wide), b=pa.bool_(),
+    )  # fmt: skip
+    assert lacking(known, found) == ["a", "s.y", "l.element.y", "m.value.y", "b"]
+    assert lacking(known, known) == lacking(known, schema(s=inner)) == []
 
 
 def test_a_batch_gets_nulls_for_what_it_has_not() -> None:

@@ -1,0 +1,178 @@
+"""Columns that a table gets while a query reads it are in its result from their first row on."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+import pytest
+
+from sawlog.pipeline.landing.config import LandedTable, Pipeline, QueryTable
+from sawlog.pipeline.landing.query_step import QueryStep
+from sawlog.pipeline.landing.running import Supervised
+from sawlog.pipeline.landing.session import register
+from sawlog.pipeline.tables.offsets import Move
+from sawlog.pipeline.tables.table import Table
+from support.drivers import wait_until
+from support.landing import Heard, rows_of
+from support.tables import at, written
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FIRST = pa.schema([pa.field("offset", pa.int64()), pa.field("key", pa.string())])
+"""What a table with inferred columns has before its first row."""
+Row = dict[str, Any]
+
+
+class Source:
+    """A table as a landing fills it: new fields become columns with the rows that have them."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.config = LandedTable(name, str(directory / name), name, "g", format="json")
+        self._next = 0
+
+    def create(self) -> None:
+        Table.create(self.config.path, FIRST, (), {}, "g")
+
+    def land(self, *fields: Row) -> None:
+        rows = [{"offset": self._next + n, **row} for n, row in enumerate(fields)]
+        batch = pa.RecordBatch.from_pylist(rows)
+        table = Table.open(self.config.path)
+        move = Move(self._next, self._next + len(rows))
+        table.commit("g", written(table, batch), {at(0): move}, schema=batch.schema)
+        self._next += len(rows)
+
+
+class World:
+    """Sources and a query over them, looked after as by a run that does not end."""
+
+    def __init__(
+        self, spark: "SparkSession", directory: Path, sources: int, sql: str, *key: str
+    ) -> None:
+        register(spark)
+        self.sources = [Source(directory, f"ev{number}") for number in range(sources)]
+        self.query = QueryTable(
+            "q", str(directory / "q"), sql, str(directory / "c"), key=key,
+            tables=tuple(source.config.name for source in self.sources), every_s=0.05,
+        )  # fmt: skip
+        tables = (*(source.config for source in self.sources), self.query)
+        self.heard = Heard()
+        pipeline = Pipeline("p.yaml", "127.0.0.1:1", str(directory), tables)
+        self.step = QueryStep(spark, pipeline, self.query, self.heard)
+        self._watched = Supervised(self.step, self.heard, once=False)
+        self._now_s = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._watched.stop()
+
+    def run_until(self, is_so: Callable[[], bool]) -> None:
+        def look() -> bool:
+            self._now_s += 10  # all waits are over
+            self._watched.look(self._now_s)
+            assert self._watched.outcome is None, self.heard.lines
+            return is_so()
+
+        wait_until(look)
+
+    def rows(self) -> list[Row]:
+        if not Table.exists(self.query.path):
+            return []
+        return sorted(rows_of(self.query.path), key=lambda row: str(row.get("offset", row)))
+
+    def query_ids(self) -> list[str]:
+        """Those that have filled the table: another for each time that the query began anew."""
+        return list(Table.open(self.query.path).state.transactions)
+
+
+def test_a_copy_of_a_table_that_comes_later_has_each_field_from_its_first_row_on(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    with World(spark, tmp_path, 1, "SELECT * FROM ev0") as world:
+        (source,) = world.sources
+        world.run_until(lambda: bool(world.heard.lines))
+        assert world.heard.lines == ["q: the table 'ev0' is not there yet; waiting for it"]
+        source.create()
+        world.run_until(lambda: Table.exists(world.query.path))
+        source.land({"page": "/"}, {"page": "/a"})
+        source.land({"page": "/b", "user": {"id": 1}})
+        source.land({"user": {"id": 2, "name": "x"}, "page": "/c"})
+        world.run_until(lambda: len(world.rows()) == 4)
+        assert world.rows() == sorted(rows_of(source.config.path), key=lambda row: row["offset"])
+        assert world.rows()[2]["user"] == {"id": 1, "name": None}
+        assert world.rows()[3]["user"] == {"id": 2, "name": "x"}
+        assert len(world.query_ids()) == 1
+
+
+def test_a_batch_that_was_planned_before_its_table_got_a_column_is_committed_once(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    with World(spark, tmp_path, 1, "SELECT * FROM ev0") as world:
+        (source,) = world.sources
+        source.create()
+        source.land({"page": "/"})
+        life = world.step.begin(once=False)
+        checkpoint = Path(world.query.checkpoint)
+        wait_until((checkpoint / "commits" / "0").exists)
+        life._commits.refuse_more()
+        source.land({"page": "/a"})
+        wait_until(lambda: not life.query.isActive)
+        life.stop()
+        assert (checkpoint / "offsets" / "1").exists()
+        assert not (checkpoint / "commits" / "1").exists()
+        source.land({"page": "/b", "more": 1})
+        world.run_until(lambda: len(world.rows()) == 3)
+        assert [(row["page"], row["more"]) for row in world.rows()] == [
+            ("/", None), ("/a", None), ("/b", 1),
+        ]  # fmt: skip
+        assert len(world.query_ids()) == 1
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "begins", "expected"),
+    [
+        ("count(*)", 1, [2, 1]),
+        pytest.param("max_by(struct(*), offset)", 2, [
+            {"offset": 2, "key": None, "page": "/", "more": 1},
+            {"offset": 1, "key": None, "page": "/a", "more": None},
+        ], marks=pytest.mark.long),
+    ],
+)  # fmt: skip
+def test_an_aggregate_keeps_its_state_unless_the_new_column_is_part_of_it(
+    spark: "SparkSession", tmp_path: Path, aggregate: str, begins: int, expected: list[Any]
+) -> None:
+    sql = f"SELECT page, {aggregate} AS found FROM (SELECT * FROM ev0) GROUP BY page"
+    with World(spark, tmp_path, 1, sql, "page") as world:
+        (source,) = world.sources
+        source.create()
+        source.land({"page": "/"}, {"page": "/a"})
+        world.run_until(lambda: len(world.rows()) == 2)
+        source.land({"page": "/", "more": 1})
+        world.run_until(lambda: world.rows() and _by_page(world)["/"] == expected[0])
+        assert _by_page(world) == {"/": expected[0], "/a": expected[1]}
+        assert len(world.query_ids()) == begins
+
+
+def _by_page(world: World) -> dict[str, Any]:
+    return {row["page"]: row["found"] for row in world.rows()}
+
+
+@pytest.mark.long
+def test_a_union_waits_until_both_of_its_tables_have_the_new_column(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    sql = "SELECT 0 AS source, * FROM ev0 UNION ALL SELECT 1, * FROM ev1"
+    with World(spark, tmp_path, 2, sql) as world:
+        for source in world.sources:
+            source.create()
+            source.land({"page": "/"})
+        world.run_until(lambda: len(world.rows()) == 2)
+        world.sources[0].land({"page": "/a", "more": 1})
+        world.run_until(lambda: any("UNION can only" in line for line in world.heard.lines))
+        world.sources[1].land({"page": "/b", "more": 2})
+        world.run_until(lambda: len(world.rows()) == 4)
+        found = {(row["source"], row["offset"], row["page"], row["more"]) for row in world.rows()}
+        assert found == {(0, 0, "/", None), (1, 0, "/", None), (0, 1, "/a", 1), (1, 1, "/b", 2)}
