@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from support.broker import SawlogServer
-from support.landing import create_topic, land, pipeline_of, rows_of, send
+from support.landing import create_topic, land, pipeline_of, rows_of, run_once, send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,3 +72,18 @@ def test_a_query_may_read_a_topic(
     land(spark, pipeline)
     found = {row["word"]: row["n"] for row in rows_of(pipeline.queries[0].path)}
     assert found == {"a": 3, "b": 1, "c": 1}
+
+
+def test_sql_that_spark_does_not_understand_is_told_in_one_line_with_its_place(
+    spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap, topic, 1)
+    tables = f"  words:\n    topics: [{topic}]\n    sql: SELECT value FROM `{topic}` WHRE x\n"
+    outcomes, _ = run_once(spark, pipeline_of(tmp_path, broker.bootstrap, tables))
+    (failure,) = [outcome.failure for outcome in outcomes]
+    assert failure is not None
+    column = len(f"SELECT value FROM `{topic}` WHRE ") + 1
+    assert failure.message == (
+        f"the query of 'words': syntax error at line 1, column {column}: at or near 'x': extra"
+        " input 'x' [PARSE_SYNTAX_ERROR]"
+    )

@@ -29,6 +29,7 @@ from sawlog.pipeline.landing.query_tables import (
 )
 from sawlog.pipeline.landing.running import SPARK_IS_GONE
 from sawlog.pipeline.landing.session import in_own_pool
+from sawlog.pipeline.landing.sql_syntax import in_one_line
 from sawlog.pipeline.tables.table import Table
 
 if TYPE_CHECKING:
@@ -202,11 +203,11 @@ def begin_failure(error: Exception) -> LandingFailure:
     """
     from pyspark.errors import AnalysisException
 
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    if "UNRESOLVED_COLUMN" in first or "NUM_COLUMNS_MISMATCH" in first:
-        return LandingFailure(Kind.NO_TOPIC, first)
-    if isinstance(error, AnalysisException) and "PYTHON_DATA_SOURCE_ERROR" not in first:
-        return LandingFailure(Kind.REFUSED, first)
+    told = in_one_line(str(error)) or type(error).__name__
+    if "UNRESOLVED_COLUMN" in told or "NUM_COLUMNS_MISMATCH" in told:
+        return LandingFailure(Kind.NO_TOPIC, told)
+    if isinstance(error, AnalysisException) and "PYTHON_DATA_SOURCE_ERROR" not in told:
+        return LandingFailure(Kind.REFUSED, told)
     return classify(error)
 
 

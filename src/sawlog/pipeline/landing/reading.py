@@ -31,6 +31,7 @@ from sawlog.pipeline.landing.config import (
 from sawlog.pipeline.landing.failures import LandingFailure
 from sawlog.pipeline.landing.nodes import Problems, Section
 from sawlog.pipeline.landing.sql_names import tables_in
+from sawlog.pipeline.landing.sql_syntax import wrong_beginning
 from sawlog.pipeline.tables.errors import TableError
 from sawlog.pipeline.tables.partitioning import parse as parse_partition
 from sawlog.pipeline.tables.partitioning import with_partitions
@@ -211,7 +212,9 @@ def _query(entry: Section, name: str, lake: str, names: Sequence[str]) -> QueryT
     topics = entry.take("topics", _topics, NO_NAMES)
     read = tables_in(sql)
     used = tuple(other for other in names if other != name and other.lower() in read)
-    if sql and not used and not topics:
+    if sql and (wrong := wrong_beginning(sql)) is not None:
+        entry.problems.add(entry.node_of("sql"), f"sql: {wrong}")
+    elif sql and not used and not topics:
         entry.problems.add(
             entry.node_of("sql"),
             f"sql: it reads none of the file's other tables ({', '.join(names)}), and 'topics'"
