@@ -24,6 +24,16 @@ SIMPLE: dict[str, pa.DataType] = {
     "timestamp": TIMESTAMP,
 }
 _WORDS = {type_: word for word, type_ in SIMPLE.items()}
+_NEAREST = {
+    pa.null(): "void",
+    pa.uint8(): "smallint",
+    pa.uint16(): "int",
+    pa.uint32(): "bigint",
+    pa.uint64(): "decimal(20,0)",
+    pa.float16(): "float",
+    pa.date64(): "date",
+    pa.month_day_nano_interval(): "interval",
+}
 MOST_DIGITS = 38
 # Years 1 to 9999, in seconds: Spark's times go on, but Python's and those of many readers do not.
 FIRST_S, END_S = -62_135_596_800, 253_402_300_800
@@ -62,6 +72,7 @@ def is_list(type_: pa.DataType) -> bool:
         pa.types.is_list(type_)
         or pa.types.is_large_list(type_)
         or pa.types.is_list_view(type_)
+        or pa.types.is_large_list_view(type_)
         or pa.types.is_fixed_size_list(type_)
     )
 
@@ -71,10 +82,18 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def word(type_: pa.DataType) -> str:
-    """The type as Spark's SQL writes it."""
+    """The type as Spark's SQL writes it: every message names types so. Types that no table has are
+    named by the nearest that SQL has.
+    """
+    if isinstance(type_, pa.BaseExtensionType):
+        return word(type_.storage_type)
+    if pa.types.is_run_end_encoded(type_):
+        return word(type_.value_type)
     type_ = plain(type_)
     if type_ in _WORDS:
         return _WORDS[type_]
+    if type_ in _NEAREST:
+        return _NEAREST[type_]
     if pa.types.is_decimal(type_):
         return f"decimal({type_.precision},{type_.scale})"
     if pa.types.is_map(type_):
@@ -84,7 +103,11 @@ def word(type_: pa.DataType) -> str:
     if pa.types.is_struct(type_):
         parts = (f"{quoted(part.name)}:{word(part.type)}" for part in type_)
         return f"struct<{','.join(parts)}>"
-    return "void" if pa.types.is_null(type_) else str(type_)
+    if pa.types.is_union(type_):
+        return f"union<{','.join(word(part.type) for part in type_)}>"
+    if pa.types.is_time(type_):
+        return "time"
+    return "interval day to second" if pa.types.is_duration(type_) else str(type_)
 
 
 def ddl(schema: pa.Schema) -> str:

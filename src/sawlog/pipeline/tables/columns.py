@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sawlog.pipeline.formats.types import word
 from sawlog.pipeline.tables.errors import NotStorable
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -90,7 +91,7 @@ def rebuilt(
     if pa.types.is_map(kind):
         return pa.map_(change(kind.key_type, "key"), change(kind.item_type, "value"))
     raise NotStorable(
-        f"column {where!r} is of type {kind}, which Delta does not have: give it another type"
+        f"column {where!r} is of type {word(kind)}, which Delta does not have: give it another type"
     )
 
 
@@ -106,7 +107,8 @@ def to_json(schema: pa.Schema) -> str:
 
 
 def from_json(text: str) -> pa.Schema:
-    return pa.schema(_fields_in(json.loads(text)))
+    """NotStorable names a column whose type is not known here."""
+    return pa.schema(_fields_in(json.loads(text), ""))
 
 
 def _struct_out(fields: list[pa.Field]) -> dict[str, Any]:
@@ -135,25 +137,33 @@ def _type_out(kind: pa.DataType) -> Any:
             "valueType": _type_out(kind.item_type),
             "valueContainsNull": True,
         }
-    raise NotStorable(f"{kind} is not a type that Delta has: pass the schema through `storable`")
+    raise NotStorable(
+        f"{word(kind)} is not stored as it is: pass the schema through `storable` first"
+    )
 
 
-def _fields_in(struct: dict[str, Any]) -> list[pa.Field]:
-    return [pa.field(field["name"], _type_in(field["type"])) for field in struct["fields"]]
+def _fields_in(struct: dict[str, Any], above: str) -> list[pa.Field]:
+    return [
+        pa.field(field["name"], _type_in(field["type"], f"{above}{field['name']}"))
+        for field in struct["fields"]
+    ]
 
 
-def _type_in(spelled: Any) -> pa.DataType:
+def _type_in(spelled: Any, where: str) -> pa.DataType:
     if isinstance(spelled, dict):
         match spelled["type"]:
             case "struct":
-                return pa.struct(_fields_in(spelled))
+                return pa.struct(_fields_in(spelled, f"{where}."))
             case "array":
-                return pa.list_(pa.field("element", _type_in(spelled["elementType"])))
+                inner = _type_in(spelled["elementType"], f"{where}.element")
+                return pa.list_(pa.field("element", inner))
             case "map":
-                return pa.map_(_type_in(spelled["keyType"]), _type_in(spelled["valueType"]))
+                of_key = _type_in(spelled["keyType"], f"{where}.key")
+                return pa.map_(of_key, _type_in(spelled["valueType"], f"{where}.value"))
     elif (kind := _TYPES.get(spelled)) is not None:
         return kind
     elif isinstance(spelled, str) and spelled.startswith("decimal("):
         precision, _, scale = spelled[len("decimal(") : -1].partition(",")
         return pa.decimal128(int(precision), int(scale or 0))
-    raise NotStorable(f"the table has a column of type {spelled!r}, which is not known here")
+    name = spelled["type"] if isinstance(spelled, dict) else spelled
+    raise NotStorable(f"column {where!r} is of type {name}, which no table here can have")

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sawlog.core.config_notices import near_names
+from sawlog.pipeline.formats.types import word
 from sawlog.pipeline.tables.errors import NotStorable
 
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
@@ -71,10 +72,14 @@ def with_partitions(schema: pa.Schema, partition_by: Sequence[PartitionBy]) -> p
         kind = schema.field(position).type
         if entry.unit is None:
             if pa.types.is_nested(kind) or pa.types.is_binary(kind):
-                raise NotStorable(f"{entry.column!r} is of type {kind}: no partitions by that")
+                raise NotStorable(
+                    f"{entry.column!r} is of type {word(kind)}: no partitions by that"
+                )
             continue
         if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-            raise NotStorable(f"{entry.column!r} is of type {kind}: {entry.unit}() needs a time")
+            raise NotStorable(
+                f"{entry.column!r} is of type {word(kind)}: {entry.unit}() needs a time"
+            )
         if schema.get_field_index(entry.name) >= 0:
             raise NotStorable(
                 f"{entry.unit}({entry.column}) would make a column {entry.name!r}, which the rows"

@@ -7,6 +7,7 @@ has never changes. A batch conforms to a wider schema by nulls where it has noth
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sawlog.pipeline.formats.types import word
 from sawlog.pipeline.tables.columns import is_list
 from sawlog.pipeline.tables.errors import CannotWiden
 
@@ -48,7 +49,9 @@ def _joined(now: pa.DataType, found: pa.DataType, path: str) -> pa.DataType:
         return pa.list_(pa.field("element", inner))
     if pa.types.is_map(now) and pa.types.is_map(found) and now.key_type == found.key_type:
         return pa.map_(now.key_type, _joined(now.item_type, found.item_type, f"{path}.value"))
-    raise CannotWiden(f"column {path!r} is of type {now} in the table and {found} in the data")
+    raise CannotWiden(
+        f"column {path!r} is of type {word(now)} in the table and {word(found)} in the data"
+    )
 
 
 def lacking(known: pa.Schema, found: pa.Schema) -> list[str]:

@@ -170,7 +170,10 @@ def test_all_problems_are_told_at_once_in_the_order_of_their_lines() -> None:
             f"{HEAD}  t: {{topic: a, format: csv, schema: a INT,\n    options: {{delimitr: ;}}}}\n",
             "p.yaml:5: options: format csv has no option 'delimitr'",
         ),
-        (f"{HEAD}  t: {{topic: a, partition_by: [date(offset)]}}\n", "date() needs a time"),
+        (
+            f"{HEAD}  t: {{topic: a, partition_by: [date(offset)]}}\n",
+            "'offset' is of type bigint: date() needs",
+        ),
         (f"{HEAD}  t: {{topic: a, start: tomorrow}}\n", "expected earliest, latest or a time"),
         (f"{HEAD}  t: {{topic: a, start: 2025-01-31}}\n", "expected earliest, latest or a time"),
         (f"{HEAD}  t: {{topic: a, isolation: none}}\n", "read_committed or read_uncommitted"),
