@@ -112,9 +112,11 @@ def started(pipeline: "Pipeline", master: str | None, *, verbose: bool) -> "Iter
 @contextmanager
 def held_back() -> Iterator[None]:
     """Ctrl-C and SIGTERM take effect at the end of the block: a JVM whose start PySpark breaks off
-    is left behind, and never ends. A second Ctrl-C does not wait any longer.
+    is left behind, and never ends. A second Ctrl-C does not wait any longer. Where the block fails
+    after a signal, its JVM got the same one and was faster: that is the stop, and no failure.
     """
     came: list[int] = []
+    is_built = False
     terminal = os.dup(_STDERR)  # which is put aside while Spark starts
 
     def comes(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
@@ -127,18 +129,26 @@ def held_back() -> Iterator[None]:
     before = {sign: signal.signal(sign, comes) for sign in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
+        is_built = True
+    except Exception:
+        if not came:
+            raise
     finally:
         for sign, handler in before.items():
-            if signal.getsignal(sign) is comes:  # else it is Spark's own by now
+            with suppress(TypeError):  # one that was not set from Python
                 signal.signal(sign, handler)
         os.close(terminal)
     if came:
         signal.raise_signal(came[0])
+        if not is_built:
+            raise click.Abort
 
 
 def land(wanted: "Pipeline", master: str | None, *, once: bool, verbose: bool) -> bool:
     """Lands the tables, exits by what became of them, and tells whether somebody stopped it."""
     require_spark()
+    from py4j.protocol import Py4JError
+
     from sawlog.cli.pipeline_progress import watching
     from sawlog.pipeline.landing.whole import run_pipeline
 
@@ -148,10 +158,10 @@ def land(wanted: "Pipeline", master: str | None, *, once: bool, verbose: bool) -
         with (
             started(wanted, master, verbose=verbose) as spark,
             watching(wanted) as events,
-            stopping(stop, events),  # Spark listens for Ctrl-C itself: the session comes first
+            stopping(stop, events),
         ):
             outcomes = run_pipeline(spark, wanted, events, stop, once=once)
-    except SparkIsGone:
+    except (SparkIsGone, Py4JError):
         if not stop.is_set():  # else its JVM heard the same signal, and was faster
             raise
     exit_by(outcomes)

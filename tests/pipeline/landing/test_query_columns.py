@@ -1,5 +1,6 @@
 """Columns that a table gets while a query reads it are in its result from their first row on."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -60,7 +61,7 @@ class World:
         self.heard = Heard()
         pipeline = Pipeline("p.yaml", "127.0.0.1:1", str(directory), tables)
         self.step = QueryStep(spark, pipeline, self.query, self.heard)
-        self._watched = Supervised(self.step, self.heard, once=False)
+        self._watched = Supervised(self.step, self.heard, threading.Event(), once=False)
         self._now_s = 0.0
 
     def __enter__(self) -> Self:

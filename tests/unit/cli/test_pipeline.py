@@ -279,3 +279,18 @@ def test_a_signal_while_spark_starts_waits_for_it_and_a_second_does_not(
     assert bool(started) is is_started
     assert capfd.readouterr().err == "sawlog: stopping, as soon as Spark has started\n"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_spark_that_ends_after_a_signal_did_not_fail_to_start() -> None:
+    """Its JVM gets a signal to the whole process group, too."""
+
+    def start() -> None:
+        with held_back():
+            signal.raise_signal(signal.SIGINT)
+            raise ConnectionRefusedError
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    with pytest.raises(ConnectionRefusedError), held_back():
+        raise ConnectionRefusedError

@@ -65,9 +65,10 @@ class Outcome(NamedTuple):
 class Supervised:
     """One table: its query or, while it waits, when to begin again."""
 
-    def __init__(self, step: Step, events: Events, *, once: bool) -> None:
+    def __init__(self, step: Step, events: Events, stop: threading.Event, *, once: bool) -> None:
         self._step = step
         self._events = events
+        self._stop = stop
         self._once = once
         self._tries = Tries(once=once)
         self._run: Run | None = None
@@ -116,6 +117,8 @@ class Supervised:
             self._failed(failure, now_s)
 
     def _failed(self, failure: LandingFailure, now_s: float) -> None:
+        if self._stop.is_set():
+            return  # Spark's JVM may have got the same signal; `stop` follows
         decided = self._tries.ended(failure)
         if isinstance(decided, Again) and failure.kind in _BEGIN_ANEW:
             try:
@@ -160,7 +163,7 @@ def run_steps(
     steps: Sequence[Step], events: Events, stop: threading.Event, *, once: bool
 ) -> list[Outcome]:
     """Until all have an outcome, or `stop` is set: then every query is ended well."""
-    tables = [Supervised(step, events, once=once) for step in steps]
+    tables = [Supervised(step, events, stop, once=once) for step in steps]
     with ExitStack() as ends:
         for table in reversed(tables):
             ends.callback(table.stop)

@@ -4,6 +4,8 @@ import logging
 import os
 import sys
 import tempfile
+import threading
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,7 +17,7 @@ from sawlog.pipeline.landing.failures import unwrap
 from sawlog.pipeline.landing.running import SPARK_IS_GONE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -52,8 +54,7 @@ def session(
     pipeline: Pipeline, master: str | None, *, verbose: bool = False
 ) -> "Iterator[SparkSession]":
     """For the length of a block. What Spark and its workers print is seen with `verbose` only."""
-    build = partial(build_session, verbose=True) if verbose else _build_quietly
-    spark = build(pipeline, master)
+    spark = _build_aloud(pipeline, master) if verbose else _build_quietly(pipeline, master)
     try:
         try:
             yield spark
@@ -66,20 +67,43 @@ def session(
         ) from error
 
 
+def _build_aloud(pipeline: Pipeline, master: str | None) -> "SparkSession":
+    return _in_another_thread(partial(build_session, pipeline, master, verbose=True))
+
+
 def _build_quietly(pipeline: Pipeline, master: str | None) -> "SparkSession":
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         with stderr_aside() as aside:
-            spark = build_session(pipeline, master)
+            spark = _in_another_thread(partial(build_session, pipeline, master))
     except PySparkException as error:  # there is no JVM
         raise SparkDidNotStart(_without_frames(aside.last()) or str(error)) from error
+    except SPARK_IS_GONE as error:
+        said = _without_frames(aside.last()) or "nothing; its JVM ended while it started"
+        raise SparkDidNotStart(said) from error
     except Py4JError as error:  # it does not take the settings
         raise SparkDidNotStart(unwrap(str(error)).message) from error
     counter = spark.sparkContext._accumulatorServer  # noqa: SLF001
     counter.handle_error = _without_a_word  # type: ignore[method-assign, assignment]
     return spark
+
+
+def _in_another_thread(build: "Callable[[], SparkSession]") -> "SparkSession":
+    """What `build` returns or raises. In the main thread PySpark would put its own handler in the
+    place of ours for Ctrl-C, and call the JVM from it in the middle of another call.
+    """
+    built: Future[SparkSession] = Future()
+
+    def work() -> None:
+        try:
+            built.set_result(build())
+        except BaseException as error:
+            built.set_exception(error)
+
+    threading.Thread(target=work, name="sawlog-spark-start", daemon=True).start()
+    return built.result()
 
 
 def _without_a_word(*_: object) -> None:
@@ -144,6 +168,11 @@ def register(spark: "SparkSession") -> None:
     spark.dataSource.register(TableSource)
 
 
+def _is_not_py4j_s(record: logging.LogRecord) -> bool:
+    """py4j logs calls that a JVM did not answer to the root logger, with their traceback."""
+    return "py4j" not in Path(record.pathname).parts
+
+
 @contextmanager
 def _log_settings(verbose: bool) -> "Iterator[str]":
     """A file of settings for log4j; the JVM reads it when it starts, and never again. What PySpark
@@ -156,6 +185,7 @@ def _log_settings(verbose: bool) -> "Iterator[str]":
         PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         # Repeats what ended a query, and what was cut off by a second Ctrl-C.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_is_not_py4j_s)
         for number, name in enumerate(_SILENCED):
             text += (
                 f"logger.s{number}.name = org.apache.spark.{name}\nlogger.s{number}.level = off\n"

@@ -66,7 +66,7 @@ class Table:
 
 def supervised(table: Table, *, once: bool = False) -> tuple[Supervised, Heard]:
     heard = Heard()
-    return Supervised(table, heard, once=once), heard
+    return Supervised(table, heard, threading.Event(), once=once), heard
 
 
 def test_a_query_that_comes_to_its_end_is_done() -> None:
@@ -159,6 +159,20 @@ def test_a_query_whose_state_does_not_fit_begins_anew_unless_its_step_refuses() 
     watched.look(3)
     assert watched.outcome == Outcome("t", table.refusal)
     assert heard.lines[-1] == "t: stopped: rows would be lost"
+
+
+def test_a_query_that_fails_after_the_stop_says_nothing() -> None:
+    """Spark's JVM gets a signal to the whole process group, too, and may end first."""
+    stop, heard = threading.Event(), Heard()
+    table = Table(Life("An error occurred while calling o31.load"))
+    watched = Supervised(table, heard, stop, once=False)
+    watched.look(0)
+    table.begun[0].query.isActive = False
+    stop.set()
+    watched.look(1)
+    watched.stop()
+    assert watched.outcome == Outcome("t", None)
+    assert heard.lines == []
 
 
 def test_a_stop_ends_what_runs_and_is_no_failure() -> None:

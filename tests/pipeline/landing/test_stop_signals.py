@@ -1,0 +1,96 @@
+"""A run that is stopped while it starts: it says that it stops, and nothing of what Spark met."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from support.drivers import wait_until
+from support.programs import require_java
+from support.tables import land, new_table
+
+pytestmark = pytest.mark.long
+
+TABLES = """\
+brokers: 127.0.0.1:1
+lake: ./lake
+tables:
+  t: {topic: a}
+  q: {sql: SELECT * FROM t, every: 100ms}
+"""
+SAID = ("starting Spark ...", "sawlog: stopping", "t: no broker can be reached")
+
+
+class Run:
+    """`sawlog pipeline run` in a process group of its own, as a terminal or systemd starts it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        table = new_table(directory / "lake" / "t")
+        land(table, 0, 0, 10)
+        file = directory / "p.yaml"
+        file.write_text(TABLES)
+        self._stderr = directory / "stderr"
+        with self._stderr.open("w") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "sawlog.cli.main", "pipeline", "run", str(file)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                start_new_session=True,
+            )
+
+    @property
+    def said(self) -> str:
+        return self._stderr.read_text()
+
+    def has_a_jvm(self) -> bool:
+        below = psutil.Process(self.process.pid).children(recursive=True)
+        return any("java" in process.name() for process in below)
+
+    def has_a_gateway(self) -> bool:
+        """Whether the driver has called its JVM."""
+        return bool(psutil.Process(self.process.pid).net_connections("tcp"))
+
+    def has_a_query(self) -> bool:
+        return (self.directory / "lake" / "_checkpoints" / "q").exists()
+
+
+MOMENTS: dict[str, Callable[[Run], bool]] = {
+    "jvm": Run.has_a_jvm,
+    "gateway": Run.has_a_gateway,
+    "looking for brokers": lambda run: "waiting for the brokers" in run.said,
+    "query": Run.has_a_query,
+}
+
+
+@pytest.mark.parametrize(
+    ("sign", "moment"),
+    [
+        *((signal.SIGTERM, moment) for moment in MOMENTS),  # which ends the JVM, too
+        (signal.SIGINT, "gateway"),
+        (signal.SIGINT, "looking for brokers"),
+    ],
+)
+def test_a_run_that_is_stopped_while_it_starts_says_only_that(
+    tmp_path: Path, sign: signal.Signals, moment: str
+) -> None:
+    require_java()
+    run = Run(tmp_path)
+    try:
+        wait_until(lambda: MOMENTS[moment](run) or run.process.poll() is not None)
+        assert run.process.poll() is None, run.said
+        os.killpg(run.process.pid, sign)
+        run.process.wait(120)
+    finally:
+        if run.process.poll() is None:
+            os.killpg(run.process.pid, signal.SIGKILL)
+            run.process.wait()
+    unexpected = [line for line in run.said.splitlines() if line and not line.startswith(SAID)]
+    assert unexpected == []
+    assert run.process.returncode in (0, 130, -sign)
