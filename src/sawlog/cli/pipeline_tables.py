@@ -11,7 +11,7 @@ import click
 
 from sawlog.cli.failures import FAILED, NO_BROKER
 from sawlog.cli.options import json_option
-from sawlog.cli.output import counted, note, print_json, print_table
+from sawlog.cli.output import counted, note, print_json, print_line, print_table
 from sawlog.cli.pipeline_calls import (
     Troubles,
     file_argument,
@@ -62,11 +62,11 @@ def check(file: str) -> None:
 
     problem = unwritable(wanted.lake)
     if problem is not None:
-        note(problem)
+        print_line(problem)
     with _cluster(wanted) as cluster:
         found = check_tables(cluster, wanted.tables)
     for name, (text, _) in found.items():
-        note(f"{name}: {text}")
+        print_line(f"{name}: {text}")
     kinds = {entry.problem for entry in found.values() if entry.problem is not None}
     if problem is not None or kinds:
         is_unreachable = problem is None and kinds == {Kind.UNREACHABLE}
@@ -182,16 +182,16 @@ def compact(what: str, target: str, master: str | None, verbose: bool) -> None:
     for name, path in paths:
         with troubles.of(name):
             if not Table.exists(path):
-                note(f"{name}: is not there yet")
+                print_line(f"{name}: is not there yet")
             elif not plan(Table.open(path).files(), target_bytes):
-                note(f"{name}: there is nothing to merge")
+                print_line(f"{name}: there is nothing to merge")
             else:
                 waiting.append((name, path))
     if waiting:
         with started(wanted, master, verbose=verbose) as spark:
             for name, path in waiting:
                 with troubles.of(name):
-                    note(f"{name}: {_merged(merge(spark, path, target_bytes))}")
+                    print_line(f"{name}: {_merged(merge(spark, path, target_bytes))}")
     troubles.exit_if_any()
 
 
@@ -301,7 +301,7 @@ def replay(
                          f" {describe(lost)}; a new one begins, and of them only those land again"
                          " that the table is set back over")  # fmt: skip
                 text = ", ".join(f"{tp.partition}:{at}" for tp, at in back.items())
-                note(f"{config.name}: set back to {text or 'where it is'}")
+                print_line(f"{config.name}: set back to {text or 'where it is'}")
             else:
                 config = replayed_into(config, into)
                 if not create_replayed(cluster, config, starts):

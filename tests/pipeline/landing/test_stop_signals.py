@@ -36,11 +36,12 @@ class Run:
         file = directory / "p.yaml"
         file.write_text(TABLES)
         self._stderr = directory / "stderr"
-        with self._stderr.open("w") as stderr:
+        self._stdout = directory / "stdout"
+        with self._stdout.open("w") as stdout, self._stderr.open("w") as stderr:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "sawlog.cli.main", "pipeline", "run", str(file)],
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+                stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
             )
@@ -48,6 +49,10 @@ class Run:
     @property
     def said(self) -> str:
         return self._stderr.read_text()
+
+    @property
+    def printed(self) -> str:
+        return self._stdout.read_text()
 
     def has_a_jvm(self) -> bool:
         below = psutil.Process(self.process.pid).children(recursive=True)
@@ -93,4 +98,5 @@ def test_a_run_that_is_stopped_while_it_starts_says_only_that(
             run.process.wait()
     unexpected = [line for line in run.said.splitlines() if line and not line.startswith(SAID)]
     assert unexpected == []
+    assert run.printed == ""
     assert run.process.returncode in (0, 130, -sign)

@@ -1,0 +1,50 @@
+"""What `sawlog pipeline` prints where: results on stdout, all that happens meanwhile on stderr."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.broker import SawlogServer
+from support.landing import create_topic, pipeline_file, send
+from support.programs import require_java
+
+pytestmark = pytest.mark.long
+
+
+def pipeline(*arguments: str) -> tuple[str, str]:
+    """What a call that must succeed wrote to stdout and to stderr."""
+    command = [sys.executable, "-m", "sawlog.cli.main", "pipeline", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_results_are_on_stdout_and_events_on_stderr(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
+    require_java()
+    create_topic(broker.bootstrap, topic, 1)
+    send(broker.bootstrap, topic, [b"a", b"b", b"c"])
+    tables = f"  t: {{topic: {topic}, commit: {{rows: 1}}}}\n"
+    file = str(pipeline_file(tmp_path, broker.bootstrap, tables))
+    assert pipeline("check", file) == (f"t: will be made from 1 partitions of {topic!r}\n", "")
+    out, err = pipeline("run", file, "--once")
+    assert out == ""
+    assert err.startswith("starting Spark ...\n")
+    assert "t v3: 1 rows" in err
+    out, err = pipeline("status", file, "--json")
+    assert [entry["rows"] for entry in json.loads(out)] == [3]
+    assert err == ""
+    out, err = pipeline("compact", file)
+    assert out.splitlines() == [
+        "t, dead letters: there is nothing to merge",
+        "t: 3 files became 1",
+    ]
+    assert err == "starting Spark ...\n"
+    out, err = pipeline("replay", "t", "--from", "1", "-f", file)
+    assert out == "t: set back to 0:1\n"
+    assert "starting Spark ...\n" in err
+    assert "1 rows" in err
