@@ -11,7 +11,7 @@ from support.broker import SawlogServer
 from support.landing import create_topic, pipeline_file, send
 from support.programs import require_java
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 
 def pipeline(*arguments: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from support.drivers import driving, run_to_the_end, uncommitted, version_of, wa
 from support.landing import create_topic, pipeline_file, records_of, rows_of, send
 from support.programs import require_java
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 TABLES = """\
   ev: {topic: ev, format: json, commit: {rows: 700, every: 200ms}}

@@ -14,7 +14,7 @@ from support.drivers import wait_until
 from support.programs import require_java
 from support.tables import land, new_table
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 TABLES = """\
 brokers: 127.0.0.1:1

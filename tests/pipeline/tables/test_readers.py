@@ -132,6 +132,7 @@ spark.stop()
 
 
 @pytest.mark.long
+@pytest.mark.spark
 def test_delta_spark_reads_every_row(lake: Table, tmp_path: Path) -> None:
     python, jars = require_delta_spark()
     script = tmp_path / "read.py"

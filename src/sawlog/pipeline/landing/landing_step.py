@@ -12,6 +12,7 @@ from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.committing import Committer, Landed
 from sawlog.pipeline.landing.config import LandedTable, Pipeline
 from sawlog.pipeline.landing.events import Events
+from sawlog.pipeline.landing.failures import Kind
 from sawlog.pipeline.landing.lives import Life
 from sawlog.pipeline.landing.preparing import Ready, prepare
 from sawlog.pipeline.landing.session import in_own_pool
