@@ -1,7 +1,7 @@
-"""`sawlog`: where the process begins. Ctrl-C ends it without a traceback, however early it comes.
+"""The entry point of `sawlog`. Ctrl-C ends it without a traceback, however early it comes.
 
-To import this module is to begin: SIGINT ends the process at once from its first line on, until
-`run` can catch it, and again when `run` is done. Everything else is imported behind that line.
+Importing this module changes the handling of SIGINT: it ends the process at once until `run` can
+catch it, and again when `run` is done. Everything else is imported after that line.
 """
 
 # `signal` would import enum and more first, and an interrupt meanwhile would show a traceback.

@@ -65,7 +65,7 @@ def create(
 
 
 @topics.command("list")
-@click.option("--internal", is_flag=True, help="The cluster's own topics too.")
+@click.option("--internal", is_flag=True, help="Internal topics too.")
 @json_option
 @with_cluster
 def list_topics(internal: bool, as_json: bool, cluster: Cluster) -> None:
@@ -112,12 +112,12 @@ def describe_topics(
 @topics.command()
 @_names
 @click.option("--if-exists", is_flag=True, help="Be content where it is not there.")
-@click.option("--force", is_flag=True, help="Delete topics of the cluster's own, too.")
+@click.option("--force", is_flag=True, help="Delete internal topics, too.")
 @with_cluster
 def delete(names: tuple[str, ...], if_exists: bool, force: bool, cluster: Cluster) -> None:
     """Delete topics with all their records, for good.
 
-    A topic of the cluster's own, such as __consumer_offsets, is deleted with --force only.
+    An internal topic, such as __consumer_offsets, is deleted with --force only.
     """
     admin = Admin(cluster)
     if not force:
@@ -128,13 +128,13 @@ def delete(names: tuple[str, ...], if_exists: bool, force: bool, cluster: Cluste
 
 
 def _refuse_internal(admin: Admin, names: tuple[str, ...]) -> None:
-    """Raise UsageError where a topic is the cluster's own; none of the others is deleted then."""
+    """Raise UsageError where a topic is internal; none of the others is deleted then."""
     found, _ = admin.describe_topics(names)
     for topic in found:
         if topic.is_internal:
             lost = _LOST_WITH.get(topic.name, "what the cluster keeps in it")
             raise click.UsageError(
-                f"{topic.name!r} is a topic of the cluster's own: with it, {lost} would be lost;"
+                f"{topic.name!r} is an internal topic: with it, {lost} would be lost;"
                 " nothing was deleted. --force deletes it all the same"
             )
 

@@ -16,7 +16,7 @@ except ImportError as missing:
     from sawlog.client.extras import missing_package
 
     text = missing_package("an Arrow batch", "arrow", missing)
-    raise ImportError(text, name=missing.name) from missing
+    raise type(missing)(text, name=missing.name) from missing
 
 from sawlog.client.arrow_codes import DONE, REASONS, Corrupt, Room, Total, Want
 from sawlog.client.arrow_memory import Entries, Growing, larger

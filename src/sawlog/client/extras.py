@@ -12,8 +12,8 @@ _DISTRIBUTIONS = {"yaml": "pyyaml"}
 
 def missing_package(what: str, extra: str, error: ImportError) -> str:
     """Say which distribution `what` needs, and the command that installs it with its extra."""
-    if not error.name:  # it is there, and cannot be imported
-        return f"{what} cannot be had: {error}"
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return f"{what} needs a package that cannot be imported: {error}"
     module = error.name.partition(".")[0]
     name = _DISTRIBUTIONS.get(module, module)
     return f"{what} needs the package {name!r}, which is not installed: {_command(extra)}"

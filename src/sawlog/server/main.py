@@ -182,8 +182,8 @@ class BrokerProcess:
         """
         if self.listener.address.host in EVERY_INTERFACE:
             log.warning(
-                "every network reaches this broker, and there is no authentication: anyone there"
-                " can read, write and delete; listen on 127.0.0.1 to keep it to this machine",
+                "every network reaches this broker, and there is no authentication: any client can"
+                " read, write and delete; listen on 127.0.0.1 to keep it to this machine",
                 listen=str(self.listener.address),
                 advertised=str(self.advertised),
             )

@@ -208,6 +208,7 @@ def test_aborted_transactions_are_left_out(shared_brokers: SharedBrokers) -> Non
         while end < 16:  # three records and a marker each; Kafka answers before it writes the last
             end = list_offsets(cluster, {where: LATEST})[where].offset
             assert time.monotonic() < deadline, f"the log ends at {end}"
+        assert end == 16
         found = {
             read_committed: [
                 value

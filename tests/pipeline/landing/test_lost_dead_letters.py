@@ -94,7 +94,7 @@ def test_status_and_check_say_the_same(world: World, capsys: pytest.CaptureFixtu
     assert (entry["state"], entry["reason"]) == ("stopped", told)
     assert entry["dead_letters"] is None
     assert run(["pipeline", "check", world.pipeline.file]) == 1
-    assert capsys.readouterr().err == f"t: stopped: {told}\n"
+    assert capsys.readouterr().out == f"t: stopped: {told}\n"
 
 
 def test_one_that_was_made_anew_in_its_place_is_not_taken_for_it(world: World) -> None:

@@ -1,5 +1,6 @@
 """A run that is stopped while it starts: it says that it stops, and nothing of what Spark met."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -55,8 +56,11 @@ class Run:
         return self._stdout.read_text()
 
     def has_a_jvm(self) -> bool:
-        below = psutil.Process(self.process.pid).children(recursive=True)
-        return any("java" in process.name() for process in below)
+        for process in psutil.Process(self.process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if "java" in process.name():
+                    return True
+        return False
 
     def has_a_gateway(self) -> bool:
         """Whether the driver has called its JVM."""

@@ -45,7 +45,7 @@ class World:
 
     def check(self) -> tuple[int, list[str]]:
         code = run(["pipeline", "check", self.pipeline.file])
-        return code, self._capsys.readouterr().err.splitlines()
+        return code, self._capsys.readouterr().out.splitlines()
 
 
 @pytest.fixture

@@ -46,6 +46,13 @@ def test_a_package_is_named_as_pip_knows_it(module: str, name: str) -> None:
     assert told.startswith(f"the pipeline needs the package '{name}', which is not installed: pip")
 
 
+def test_a_package_that_cannot_be_loaded_is_not_called_missing() -> None:
+    error = ImportError("libstdc++.so.6: cannot open shared object file", name="pyarrow.lib")
+    told = missing_package("an Arrow batch", "arrow", error)
+    assert "libstdc++.so.6" in told
+    assert "not installed" not in told
+
+
 @pytest.mark.parametrize(
     ("module", "program", "name"),
     [

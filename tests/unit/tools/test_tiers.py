@@ -1,5 +1,6 @@
 """The tiers of the tests: what a run tells at its end, and the second try that CI gives."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tools.tiers import (
 )
 
 FLAKY = """
+import itertools
 from pathlib import Path
 
 def test_fails_the_first_time_only():
@@ -112,7 +114,21 @@ def test_the_summary_tells_times_the_slowest_tests_and_counts_last() -> None:
     assert lines[-1] == "30 passed, 1 failed"
 
 
-def test_every_test_but_those_of_the_soak_belongs_to_a_tier_of_ci() -> None:
+@pytest.mark.parametrize("markers", list(itertools.product([False, True], repeat=3)))
+def test_every_test_runs_in_exactly_one_step(markers: tuple[bool, ...]) -> None:
+    """Marker expressions are Python's: each is evaluated for every combination of markers."""
+    names = dict(zip(("long", "soak", "spark"), markers, strict=True))
+    steps = [
+        (tier.name, step.title)
+        for tier in TIERS.values()
+        for step in tier.steps
+        if not step.program and eval(step.arguments[-1], {}, dict(names))
+    ]
+    assert len(steps) == 1
+    assert (steps[0][0] == "soak") == names["soak"]
+
+
+def test_the_budgets_of_the_tiers_leave_room_for_the_set_up() -> None:
     fast, long = TIERS["fast"], TIERS["long"]
     assert fast.budget_s is not None
     assert long.budget_s is not None

@@ -3,7 +3,7 @@
 They are in a table of their own, which may be deleted while the other stays. So the table keeps the
 id of the one that has them, and in the version that lands a batch the number of its dead letters
 and the first offset of each partition. Where another table lies there, or none, and there were dead
-letters, they are lost: for somebody to decide.
+letters, they are lost, and the operator must decide.
 """
 
 import time
@@ -18,13 +18,13 @@ from sawlog.pipeline.formats.rows import RECORD
 from sawlog.pipeline.landing.config import LandedTable
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.tables.log import Action, State
-from sawlog.pipeline.tables.offsets import application_id, offsets_of
+from sawlog.pipeline.tables.offsets import application_id, notes_of, offsets_of
 from sawlog.pipeline.tables.scanning import scan_file
 from sawlog.pipeline.tables.storage import Storage
 from sawlog.pipeline.tables.table import Table, transaction
 
 DEAD_TABLE = "sawlog.deadLetters"  # the property with the id of their table
-_COUNT = "(dead letters)"  # no topic has a name that begins so
+_COUNT = "(dead letters)"
 _FIRST = "(first dead letter)"
 _PLACES = pa.schema([RECORD.field(name) for name in ("topic", "partition", "offset")])
 
@@ -127,11 +127,6 @@ def adopt(config: LandedTable, table: Table, dead: Table, *, lose: bool = False)
     table.change("SET TBLPROPERTIES", plan)
 
 
-def is_mark(partition: TopicPartition) -> bool:
-    """Whether this is no partition of a topic, but a note of a landing's."""
-    return partition.topic.startswith("(")
-
-
 def _lost(
     config: LandedTable,
     landed: Mapping[TopicPartition, int],
@@ -154,7 +149,7 @@ def _table_of(state: State) -> str | None:
 
 
 def _noted(group: str, versions: Mapping[str, int]) -> dict[TopicPartition, Letters]:
-    stored = offsets_of(group, versions)
+    stored = notes_of(group, versions)
     return {
         partition_of(tp.topic.removeprefix(_COUNT), tp.partition): Letters(
             count,

@@ -22,7 +22,7 @@ _LINE = re.compile(
 _TOLD = re.compile(r"<sawlog:([a-z-]+)>(.*?)</sawlog>", re.DOTALL)
 _FRAME = re.compile(r"^\[STREAM_FAILED\].*?terminated with exception: |SQLSTATE: \w+\s*$")
 _CHANGED = re.compile(
-    r"\bSchemaChanged: (.+?)(?:; begin it again from the same checkpoint)?$", re.M
+    r"\bSchemaChanged: (.+?)(?:; begin it again from the same checkpoint.*)?$", re.M
 )
 _OTHER_STATE = re.compile(
     r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE"
@@ -40,7 +40,7 @@ class Kind(Enum):
     NO_TOPIC = "no-topic"  # the topic, or the table that a query reads, is not there yet: wait
     SET_BACK = "set-back"  # a table that a query reads lost rows or its history: begin it anew
     EVOLVED = "evolved"  # a table that a query reads has new columns: begin it again with them
-    OTHER_STATE = "other-state"  # a query's state has other columns than it needs: begin it anew
+    OTHER_STATE = "other-state"  # a query's state has an incompatible schema: begin it anew
     DISK_FULL = "disk-full"  # wait for room
     LOST = "lost"  # records that were to land are gone: for somebody to decide
     TOPIC_GONE = "topic-gone"  # deleted, or another one by the same name

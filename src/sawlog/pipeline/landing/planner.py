@@ -60,17 +60,18 @@ class Planner:
         """
         try:
             ends = self._log.check_ends(starts, self._known_ends(starts))
+            now_s = self._monotonic_s()
+            if not self._is_due(starts, ends, now_s):
+                return self._nothing(starts)
+            planned = self.bounded(starts, ends)
         except UNANSWERED:
             return self._nothing(starts)
         except KafkaError as error:
             if not error.is_retriable:
                 raise
             return self._nothing(starts)
-        now_s = self._monotonic_s()
-        if not self._is_due(starts, ends, now_s):
-            return self._nothing(starts)
         self._pacing.began(now_s)
-        return self.bounded(starts, ends)
+        return planned
 
     def bounded(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
         """As much of what lies before `ends` as one batch may take; LandingFailure where some of it

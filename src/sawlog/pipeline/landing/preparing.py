@@ -17,7 +17,7 @@ from sawlog.pipeline.formats.rows import DEAD
 from sawlog.pipeline.landing.columns import first_columns
 from sawlog.pipeline.landing.config import LandedTable
 from sawlog.pipeline.landing.dead_letters import open_dead
-from sawlog.pipeline.landing.dead_marks import DEAD_TABLE, adopt, check_letters, is_mark
+from sawlog.pipeline.landing.dead_marks import DEAD_TABLE, adopt, check_letters
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.landing.replay_marks import as_often_as, replays_of
 from sawlog.pipeline.landing.topic_log import check_topic_id, topic_deleted
@@ -48,8 +48,8 @@ def prepare(cluster: Cluster, config: LandedTable) -> Ready:
         create_at(config, topic, resolve_starts(cluster, config, partitions))
     table = Table.open(config.path)
     check_table(table, config, topic)
-    table.widen(first_columns(config))
     check_letters(config, table)
+    table.widen(first_columns(config))
     dead = open_dead(config, DEAD)
     adopt(config, table, dead)
     replays = check_replays(config, table, dead)
@@ -137,7 +137,7 @@ def refuse_others(table: Table, config: LandedTable) -> None:
 
 def topics_of(table: Table, group: str) -> set[str]:
     """Whose records a landing has put there."""
-    return {tp.topic for tp in table.offsets(group) if not is_mark(tp)}
+    return {tp.topic for tp in table.offsets(group)}
 
 
 def topic_id_of(table: Table, topic: str) -> bytes:

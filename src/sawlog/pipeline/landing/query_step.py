@@ -191,21 +191,25 @@ class QueryStep:
         except (LandingFailure, *SPARK_IS_GONE):
             raise
         except Exception as error:
-            failure = begin_failure(error)
+            has_run = os.path.exists(os.path.join(self.config.checkpoint, "commits"))
+            failure = begin_failure(error, has_run=has_run)
             text = f"the query of {self.name!r}: {failure.message}"
             raise LandingFailure(failure.kind, text) from error
 
 
-def begin_failure(error: Exception) -> LandingFailure:
+def begin_failure(error: Exception, *, has_run: bool = False) -> LandingFailure:
     """Why a query did not begin. Only what Spark finds wrong with its SQL is refused; a column may
-    be one that its table does not have yet, where columns are inferred, and of two tables of a
-    UNION one may have got its new column before the other.
+    be one that its table does not have yet, where columns are inferred. In a UNION one table may
+    have got its new column before the other: a query that has run before waits for that, another
+    one is tried again for some minutes only, because its SQL may be wrong.
     """
     from pyspark.errors import AnalysisException
 
     told = in_one_line(str(error)) or type(error).__name__
-    if "UNRESOLVED_COLUMN" in told or "NUM_COLUMNS_MISMATCH" in told:
+    if "UNRESOLVED_COLUMN" in told:
         return LandingFailure(Kind.NO_TOPIC, told)
+    if "NUM_COLUMNS_MISMATCH" in told:
+        return LandingFailure(Kind.NO_TOPIC if has_run else Kind.OTHER, told)
     if isinstance(error, AnalysisException) and "PYTHON_DATA_SOURCE_ERROR" not in told:
         return LandingFailure(Kind.REFUSED, told)
     return classify(error)

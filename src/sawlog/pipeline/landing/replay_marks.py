@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from sawlog.client.leaders import partition_of
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.tables.offsets import application_id, offsets_of
+from sawlog.pipeline.tables.offsets import application_id, notes_of
 from sawlog.pipeline.tables.table import Table
 
 _REPLAYS = partition_of("(replays)", 0)  # no topic can be called so
@@ -43,7 +43,7 @@ def replay_starts(group: str, versions: Mapping[str, int]) -> dict[TopicPartitio
     """From where on the last replay set the dead letters back."""
     return {
         partition_of(tp.topic.removeprefix(_FROM), tp.partition): start
-        for tp, start in offsets_of(group, versions).items()
+        for tp, start in notes_of(group, versions).items()
         if tp.topic.startswith(_FROM) and start != _NOT_THIS_TIME
     }
 

@@ -21,6 +21,8 @@ def wrong_beginning(sql: str) -> str | None:
     """What is wrong with the word that the SQL begins with; None where a query may begin so."""
     skipped = _SKIPPED.match(sql)
     at = skipped.end() if skipped is not None else 0
+    if sql.count("/*", 0, at) > sql.count("*/", 0, at):
+        return None  # nested comments, which Spark takes
     first = _FIRST.match(sql, at)
     word = "" if first is None else first[0]
     if word.upper() in _BEGINNINGS:

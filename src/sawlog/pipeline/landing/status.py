@@ -29,8 +29,8 @@ class State(Enum):
 
     READY = "ready"  # go on, or make it
     WAITING = "waiting"  # wait: for its topic, for a replay, or for a table that it reads
-    STOPPED = "stopped"  # give it up, until somebody decides
-    UNKNOWN = "unknown"  # the brokers do not tell
+    STOPPED = "stopped"  # give it up; the operator must decide
+    UNKNOWN = "unknown"  # no broker answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +89,11 @@ def _landed_status(config: LandedTable, brokers: "_Brokers") -> TableStatus:
 
 
 def _state(failure: LandingFailure) -> State:
-    if failure.kind in FATAL:
+    if failure.kind is Kind.UNREACHABLE:
+        return State.UNKNOWN
+    if failure.kind in FATAL or failure.kind is Kind.OTHER:
         return State.STOPPED
-    return State.WAITING if failure.kind in (Kind.NO_TOPIC, Kind.OVERTAKEN) else State.UNKNOWN
+    return State.WAITING
 
 
 def _query_status(

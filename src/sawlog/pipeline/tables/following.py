@@ -190,7 +190,8 @@ class Follower:
         if lacking(self._columns, schema_of(self._log.state())):
             raise SchemaChanged(
                 f"version {version} of {self._storage.root} has columns that the stream began"
-                f" without: {names}; begin it again from the same checkpoint"
+                f" without: {names}; begin it again from the same checkpoint, without a schema of"
+                " its own where it has one"
             )
         if not self._skip_changes:
             raise TakenOut(

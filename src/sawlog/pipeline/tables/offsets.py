@@ -16,6 +16,9 @@ from typing import NamedTuple
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.pipeline.tables.errors import Overtaken
 
+NOTE = "("
+"""The name of a note begins so; the name of a topic cannot."""
+
 
 class Move(NamedTuple):
     """What a batch holds of one partition: all records with `start` <= offset < `end`."""
@@ -34,9 +37,19 @@ def application_id(pipeline: str, partition: TopicPartition) -> str:
 
 
 def offsets_of(pipeline: str, versions: Mapping[str, int]) -> dict[TopicPartition, int]:
-    """The next offsets among a table's versions; those of other applications are left out. A topic
-    has no slash in its name, but a pipeline may.
-    """
+    """The next offsets among a table's versions; notes and other applications are left out."""
+    found = _versions_of(pipeline, versions)
+    return {tp: version for tp, version in found.items() if not tp.topic.startswith(NOTE)}
+
+
+def notes_of(pipeline: str, versions: Mapping[str, int]) -> dict[TopicPartition, int]:
+    """What a landing notes besides offsets, under names that no topic has."""
+    found = _versions_of(pipeline, versions)
+    return {tp: version for tp, version in found.items() if tp.topic.startswith(NOTE)}
+
+
+def _versions_of(pipeline: str, versions: Mapping[str, int]) -> dict[TopicPartition, int]:
+    """A topic has no slash in its name, but a pipeline may."""
     found: dict[TopicPartition, int] = {}
     for application, version in versions.items():
         owner, _, rest = application.rpartition("/")

@@ -14,7 +14,7 @@ from sawlog.client.errors import NoBrokerReachable
 from sawlog.pipeline.landing.config import Pipeline, QueryTable
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
 from sawlog.pipeline.landing.lives import Stopped
-from sawlog.pipeline.landing.query_step import QueryCommitter, QueryStep
+from sawlog.pipeline.landing.query_step import QueryCommitter, QueryStep, begin_failure
 from sawlog.pipeline.landing.query_tables import open_query_table
 from sawlog.pipeline.tables.table import Table
 from support.landing import Heard, rows_of
@@ -127,7 +127,7 @@ def begun_with(error: Exception) -> None:
         (ParseException("[PARSE_SYNTAX_ERROR] near 'SELEC'"), Kind.REFUSED),
         (AnalysisException("[TABLE_OR_VIEW_NOT_FOUND] `a`"), Kind.REFUSED),
         (AnalysisException("[UNRESOLVED_COLUMN.WITH_SUGGESTION] `b`"), Kind.NO_TOPIC),
-        (AnalysisException("[NUM_COLUMNS_MISMATCH] UNION"), Kind.NO_TOPIC),
+        (AnalysisException("[NUM_COLUMNS_MISMATCH] UNION"), Kind.OTHER),
         (AnalysisException("[PYTHON_DATA_SOURCE_ERROR] x\nKeyError: 'y'"), Kind.OTHER),
         (RuntimeError("SparkException: Python worker failed to connect back."), Kind.OTHER),
         (OSError(errno.ENOSPC, "No space left on device"), Kind.DISK_FULL),
@@ -139,6 +139,12 @@ def test_only_wrong_sql_is_refused_when_a_query_begins(error: Exception, kind: K
         begun_with(error)
     assert caught.value.kind is kind
     assert caught.value.message.startswith("the query of 'q': ")
+
+
+def test_a_union_waits_for_columns_only_where_its_query_has_run_before() -> None:
+    error = AnalysisException("[NUM_COLUMNS_MISMATCH] UNION")
+    assert begin_failure(error, has_run=True).kind is Kind.NO_TOPIC
+    assert begin_failure(error).kind is Kind.OTHER
 
 
 def test_a_state_over_topics_is_not_given_up_without_being_told_to(tmp_path: Path) -> None:

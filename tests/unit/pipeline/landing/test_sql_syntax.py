@@ -26,6 +26,7 @@ def test_a_word_that_no_query_begins_with_is_told_with_its_place(sql: str, told:
     [
         "SELECT 1", "select 1", "WITH w AS (SELECT 1) TABLE w", "((SELECT 1))", "FROM a SELECT b",
         "FROM a |> WHERE b", "TABLE a", "VALUES 1", "-- x\nSELECT 1", "/* a\nb */SELECT 1",
+        "/* a /* b */ c */ SELECT 1",
     ],
 )  # fmt: skip
 def test_what_a_query_may_begin_with_is_left_to_spark(sql: str) -> None:

@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.tables.errors import Overtaken
-from sawlog.pipeline.tables.offsets import Move, Verdict, application_id, judge, offsets_of
+from sawlog.pipeline.tables.offsets import (
+    Move,
+    Verdict,
+    application_id,
+    judge,
+    notes_of,
+    offsets_of,
+)
 from support.tables import at
 
 
@@ -85,6 +92,12 @@ def test_application_ids_are_read_back_and_others_passed_over() -> None:
     assert offsets_of("a/b", versions) == mine
     assert offsets_of("a", versions) == {at(0): 3}
     assert offsets_of("other", versions) == {}
+
+
+def test_notes_are_no_offsets() -> None:
+    versions = {"a/t/0": 7, "a/(dead letters)t/0": 3, "a/(replays)/0": 1}
+    assert offsets_of("a", versions) == {at(0, "t"): 7}
+    assert notes_of("a", versions) == {at(0, "(dead letters)t"): 3, at(0, "(replays)"): 1}
 
 
 def test_an_application_id_names_pipeline_topic_and_partition() -> None:
