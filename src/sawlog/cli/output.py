@@ -8,10 +8,11 @@ import contextlib
 import json
 import os
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import click
 
@@ -174,10 +175,13 @@ def progress(
 ) -> Iterator[Progress]:
     """Draw a bar on stderr where that is a terminal.
 
-    There is no bar where the command prints records (`prints`) to a terminal, or reads them from
-    one (`reads`, a descriptor): it would be drawn over them.
+    There is no bar where the command prints records (`prints`), unless they go to a file: a program
+    behind a pipe may print them to the same terminal. Nor is there one where it reads them from a
+    terminal (`reads`, a descriptor): it would be drawn over them.
     """
-    is_disturbing = (prints and sys.stdout.isatty()) or (reads is not None and os.isatty(reads))
+    is_disturbing = (prints and not _is_file(sys.stdout)) or (
+        reads is not None and os.isatty(reads)
+    )
     if not sys.stderr.isatty() or is_disturbing:
         yield _Silent()
         return
@@ -195,6 +199,13 @@ def progress(
     console = Console(stderr=True)
     with RichProgress(*columns, console=console, transient=True) as drawn:
         yield _Bar(drawn, total, label)
+
+
+def _is_file(stream: TextIO) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except OSError:  # it has no descriptor
+        return False
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -142,7 +142,8 @@ class Fetched:
             if beyond is not None:
                 advice = (
                     f"To go on without the batch, begin at offset {beyond}"
-                    f" (sawlog consume -p {self.partition.partition} --from {beyond})"
+                    f" (sawlog consume {self.partition.topic} -p {self.partition.partition}"
+                    f" --from {beyond})"
                 )
             self._error = KafkaError(
                 error.code,

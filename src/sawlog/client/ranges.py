@@ -41,7 +41,7 @@ class OffsetsLost(KafkaError):
     def __init__(self, partition: TopicPartition, wanted: range, available: range) -> None:
         super().__init__(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{partition} no longer has all of the offsets {wanted.start} to {wanted.stop}: it"
+            f"{partition} no longer has all of the offsets {wanted.start} to {wanted.stop - 1}: it"
             f" begins at {available.start} and ends before {available.stop}. Retention, deleted"
             " records or a lost log took them; to go on without them, start where it begins",
         )

@@ -9,6 +9,7 @@ import logging
 import re
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any, TextIO
 
 _PLAIN = re.compile(r"[^\s\"=\\\x00-\x1f\x7f-\x9f]+")
@@ -40,6 +41,13 @@ def set_up_logging(*, as_json: bool, level: str, stream: TextIO | None = None) -
     root.setLevel(level.upper())
     logging.raiseExceptions = False  # a full disk under the log must not fill the log
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def json_line(event: str, fields: Mapping[str, Any]) -> str:
+    """A line as the JSON log has it, for what goes to standard output."""
+    record = logging.LogRecord(__name__, logging.INFO, "", 0, event, None, None)
+    record.fields = dict(fields)
+    return JsonFormatter().format(record)
 
 
 def _items(formatter: logging.Formatter, record: logging.LogRecord) -> list[tuple[str, Any]]:

@@ -8,7 +8,6 @@ write the marker.
 
 import asyncio
 import contextlib
-import json
 import socket
 import sys
 import time
@@ -35,7 +34,7 @@ from sawlog.server.clock import LoopTimer, SystemClock, SystemRandom
 from sawlog.server.disk import RealDisk
 from sawlog.server.limits import limits_from
 from sawlog.server.listener import Listener
-from sawlog.server.logging import set_up_logging
+from sawlog.server.logging import json_line, set_up_logging
 from sawlog.server.metrics import MetricsEndpoint
 from sawlog.server.ready_line import ReadyLine
 from sawlog.server.resources import Resources
@@ -188,7 +187,7 @@ class BrokerProcess:
                 advertised=str(self.advertised),
             )
         ready = self._ready_line()
-        line = json.dumps(ready.fields()) if self._options.log_as_json else str(ready)
+        line = json_line("ready", ready.fields()) if self._options.log_as_json else str(ready)
         with contextlib.suppress(OSError):
             sys.stdout.write(f"{line}\n")
             sys.stdout.flush()

@@ -41,7 +41,7 @@ class ReadyLine:
         )
 
     def fields(self) -> dict[str, Any]:
-        return {"event": "ready", **asdict(self)}
+        return asdict(self)
 
 
 def _counted(partitions: int) -> str:

@@ -276,7 +276,7 @@ def test_a_damaged_batch_is_told_with_the_offset_to_go_on_from(
         out, told = capsysbinary.readouterr()
         assert out == b"zero\n"
         assert b"t-0 at offset 1 cannot be read" in told
-        assert b"(sawlog consume -p 0 --from 3)" in told
+        assert b"(sawlog consume t -p 0 --from 3)" in told
         assert run(["consume", *topic, "-p", "0", "--from", "3", "-e"]) == 0
         assert capsysbinary.readouterr().out == b"three\n"
 

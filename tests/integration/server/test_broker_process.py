@@ -82,6 +82,7 @@ def test_the_ready_line_is_json_where_the_log_is(tmp_path: Path) -> None:
     process = started(tmp_path, "--listen", "127.0.0.1:0", "--log-format", "json")
     lines = [json.loads(line) for line in process.lines]
     (ready,) = [line for line in lines if line["event"] == "ready"]
+    assert {"time", "level", "logger"} <= set(ready), "as every other line"
     assert ready["data"] == str(tmp_path / "data")
     assert ready["advertised"] == ready["listen"]
     assert ready["version"] == __version__

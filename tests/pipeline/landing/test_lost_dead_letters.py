@@ -81,8 +81,8 @@ def test_a_landing_stops_and_says_how_many_are_lost_and_what_can_be_done(world: 
     t = world.topic
     assert f"with it 3 dead letters (1 of {t}-0 from offset 1 on, 2 of {t}-1 from offset 2" in told
     assert "land them again as far as the topic has them" in told
-    assert "(sawlog pipeline replay t --from 0:1,1:2)" in told
-    assert "go on without them (sawlog pipeline replay t --from 0:4,1:4)" in told
+    assert "(sawlog pipeline replay t --from 0:1,1:2 -f FILE)" in told
+    assert "go on without them (sawlog pipeline replay t --from 0:4,1:4 -f FILE)" in told
     assert not Path(world.config.dead_path).exists()
 
 

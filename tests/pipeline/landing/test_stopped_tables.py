@@ -84,7 +84,7 @@ def land_what_is_not_there(world: World) -> None:
         (create_again, "the topic '{}' was deleted and created again", "another name", None),
         (
             delete_records,
-            "{}-1 no longer has all of the offsets 3 to 6: it begins at 5, and 3 to 4 are lost",
+            "{}-1 no longer has all of the offsets 3 to 5: it begins at 5, and 3 to 4 are lost",
             "land the topic in a table of another name, which begins where the topic does",
             6,
         ),

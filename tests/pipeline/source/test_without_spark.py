@@ -130,7 +130,7 @@ def test_lost_records_stop_a_task_or_are_left_out(
     made.create(topic)
     made.write(topic, 10)
     made.cut(topic, 4)
-    with pytest.raises(DataLost, match=f"{topic}-0 no longer has all of the offsets 2 to 12"):
+    with pytest.raises(DataLost, match=f"{topic}-0 no longer has all of the offsets 2 to 11"):
         offsets_read(settings_for(broker), topic, 2, 12)
     lenient = settings_for(broker, fail_on_data_loss=False)
     with caplog.at_level(logging.WARNING):

@@ -1,12 +1,14 @@
 """Tables: how they are aligned, and what becomes of them on a narrow terminal."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from types import FrameType
 
 import pytest
 
-from sawlog.cli.output import print_table, table_lines
+from sawlog.cli.output import _Bar, print_table, progress, table_lines
 
 COLUMNS = ("topic", "lag", "rate", "member")
 ROWS = [
@@ -88,3 +90,18 @@ def test_a_table_does_not_import_rich() -> None:
         "print_table(['a'], [['b']]); sys.exit('rich' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+@pytest.mark.parametrize("is_piped", [True, False])
+def test_records_that_go_to_a_pipe_are_not_drawn_over(
+    is_piped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program behind the pipe may print them to the terminal of the bar."""
+    reader, writer = os.pipe()
+    path = tmp_path / "records"
+    with open(reader), open(writer, "w") as pipe, path.open("w") as file:
+        monkeypatch.setattr(sys, "stdout", pipe if is_piped else file)
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        with progress("consuming", 3, unit="records", prints=True) as bar:
+            bar.advance(1)
+    assert isinstance(bar, _Bar) != is_piped

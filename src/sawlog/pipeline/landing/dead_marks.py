@@ -138,8 +138,8 @@ def _lost(
     return LandingFailure(
         Kind.LOST,
         f"{config.dead_path} was deleted or replaced, and with it {describe(lost)}; put it back, or"
-        f" land them again as far as the topic has them ({replay} {firsts}), or go on without them"
-        f" ({replay} {ends})",
+        f" land them again as far as the topic has them ({replay} {firsts} -f FILE), or go on"
+        f" without them ({replay} {ends} -f FILE)",
     )
 
 

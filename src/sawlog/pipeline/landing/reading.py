@@ -215,9 +215,10 @@ def _query(entry: Section, name: str, lake: str, names: Sequence[str]) -> QueryT
     if sql and (wrong := wrong_beginning(sql)) is not None:
         entry.problems.add(entry.node_of("sql"), f"sql: {wrong}")
     elif sql and not used and not topics:
+        others = ", ".join(other for other in names if other != name)
         entry.problems.add(
             entry.node_of("sql"),
-            f"sql: it reads none of the file's other tables ({', '.join(names)}), and 'topics'"
+            f"sql: it reads none of the file's other tables ({others}), and 'topics'"
             " lists no topic",
         )
     return QueryTable(

@@ -116,8 +116,8 @@ def check_log(
     late = {tp: begin for tp, begin in begins.items() if begin > landed.get(tp, 0)}
     if late:
         told = [
-            f"{tp} no longer has all of the offsets {landed.get(tp, 0)} to {ends[tp]}: it begins at"
-            f" {begin}, and {landed.get(tp, 0)} to {begin - 1} are lost"
+            f"{tp} no longer has all of the offsets {landed.get(tp, 0)} to {ends[tp] - 1}: it"
+            f" begins at {begin}, and {landed.get(tp, 0)} to {begin - 1} are lost"
             for tp, begin in sorted(late.items())
         ]
         raise LandingFailure(
