@@ -17,8 +17,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from tools.test_report import REPORT_VARIABLE
 
@@ -50,8 +52,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Tier:
+    """`steps` run one after the other, or all at once where they are `side_by_side`."""
+
     name: str
     steps: tuple[Step, ...]
+    side_by_side: bool = False
     budget_s: float | None = None
     retries_in_ci: bool = False
 
@@ -72,9 +77,10 @@ TIERS = {
     "long": Tier(
         "long",
         (
-            Step("tests", (*PARALLEL, "-m", "long and not soak and not spark")),
+            Step("tests", (*ALONE, "-m", "long and not soak and not spark")),
             Step("tests with Spark", (*ALONE, "-m", "long and not soak and spark")),
         ),
+        side_by_side=True,  # one test with Spark at a time, and never two of the others beside it
         budget_s=17 * 60,
         retries_in_ci=True,
     ),
@@ -114,15 +120,22 @@ def run_tier(tier: Tier, *, is_ci: bool, root: Path = ROOT) -> Result:
     """Runs every step, also behind one that failed, so that one run shows all that is wrong."""
     result = Result(tier.name, tier.budget_s)
     began = time.monotonic()
-    for step in tier.steps:
-        step_began = time.monotonic()
-        print(f"== {tier.name}: {step.title}", flush=True)
-        code, tests = _run(step.command(), root)
-        result.tests.update(tests)
-        is_explained = code == TESTS_FAILED and "failed" in {t["outcome"] for t in tests.values()}
-        if code != 0 and not is_explained:
-            result.broken_steps.append(step.title)
-        result.steps[step.title] = round(time.monotonic() - step_began, 1)
+
+    def run_step(step: Step) -> tuple[Step, Ran]:
+        if not tier.side_by_side:
+            print(f"== {tier.name}: {step.title}", flush=True)
+        return step, _run(step.command(), root, is_printed_later=tier.side_by_side)
+
+    with ThreadPoolExecutor(len(tier.steps) if tier.side_by_side else 1) as threads:
+        for step, ran in threads.map(run_step, tier.steps):
+            if tier.side_by_side:
+                print(f"== {tier.name}: {step.title}\n{ran.output}", flush=True)
+            result.tests.update(ran.tests)
+            outcomes = {told["outcome"] for told in ran.tests.values()}
+            is_explained = ran.code == TESTS_FAILED and "failed" in outcomes
+            if ran.code != 0 and not is_explained:
+                result.broken_steps.append(step.title)
+            result.steps[step.title] = ran.seconds
     if is_ci and tier.retries_in_ci:
         retry(result, lambda name: _passes_alone(name, root))
     result.seconds = round(time.monotonic() - began, 1)
@@ -141,16 +154,34 @@ def retry(result: Result, passes_alone: Callable[[str], bool]) -> None:
 
 def _passes_alone(name: str, root: Path) -> bool:
     print(f"== once more, by itself: {name}", flush=True)
-    code, _ = _run(Step("", ("-m", "", name)).command(), root)
-    return code == 0
+    return _run(Step("", ("-m", "", name)).command(), root).code == 0
 
 
-def _run(command: Sequence[str], root: Path) -> tuple[int, dict[str, dict[str, str | float]]]:
+class Ran(NamedTuple):
+    """What became of one command; `output` is empty where it was printed at once."""
+
+    code: int
+    tests: dict[str, dict[str, str | float]]
+    seconds: float
+    output: str
+
+
+def _run(command: Sequence[str], root: Path, *, is_printed_later: bool = False) -> Ran:
+    began = time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory) / "report.json"
-        environment = {**os.environ, REPORT_VARIABLE: str(report)}
-        code = subprocess.run(command, cwd=root, env=environment, check=False).returncode
-        return code, json.loads(report.read_text()) if report.exists() else {}
+        done = subprocess.run(
+            command,
+            cwd=root,
+            env={**os.environ, REPORT_VARIABLE: str(report)},
+            stdout=subprocess.PIPE if is_printed_later else None,
+            stderr=subprocess.STDOUT if is_printed_later else None,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        tests = json.loads(report.read_text()) if report.exists() else {}
+    return Ran(done.returncode, tests, round(time.monotonic() - began, 1), done.stdout or "")
 
 
 def slowest(result: Result) -> list[tuple[float, str]]:

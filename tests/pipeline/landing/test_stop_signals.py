@@ -78,12 +78,20 @@ MOMENTS: dict[str, Callable[[Run], bool]] = {
 }
 
 
+OTHER_MOMENTS = [
+    (signal.SIGTERM, "gateway"),
+    (signal.SIGTERM, "looking for brokers"),
+    (signal.SIGINT, "looking for brokers"),
+]
+
+
 @pytest.mark.parametrize(
     ("sign", "moment"),
     [
-        *((signal.SIGTERM, moment) for moment in MOMENTS),  # which ends the JVM, too
+        (signal.SIGTERM, "jvm"),  # which ends the JVM, too
+        (signal.SIGTERM, "query"),
         (signal.SIGINT, "gateway"),
-        (signal.SIGINT, "looking for brokers"),
+        *(pytest.param(*each, marks=pytest.mark.soak) for each in OTHER_MOMENTS),
     ],
 )
 def test_a_run_that_is_stopped_while_it_starts_says_only_that(

@@ -71,6 +71,18 @@ def test_there_is_no_second_try_outside_of_ci(root: Path) -> None:
     assert not result.is_good
 
 
+def test_steps_that_run_side_by_side_are_judged_together(root: Path) -> None:
+    (root / "test_one.py").write_text("def test_one():\n    assert False\n")
+    (root / "test_two.py").write_text("def test_two():\n    pass\n")
+    steps = (Step("one", ("test_one.py",)), Step("two", ("test_two.py",)))
+    result = run_tier(Tier("sample", steps, side_by_side=True), is_ci=False, root=root)
+    assert (result.failed, result.named("passed")) == (
+        ["test_one.py::test_one"],
+        ["test_two.py::test_two"],
+    )
+    assert list(result.steps) == ["one", "two"]
+
+
 def test_a_run_that_breaks_off_is_not_good(root: Path) -> None:
     result = run(root, "import os\ndef test_dies():\n    os._exit(7)\n", is_ci=True)
     assert result.broken_steps == ["tests"]
