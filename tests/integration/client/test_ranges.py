@@ -174,7 +174,7 @@ def test_what_retention_takes_in_the_middle_is_lost() -> None:
         broker.reply(ApiKey.FETCH, broker.fetch, failing(ErrorCode.OFFSET_OUT_OF_RANGE))
         assert values([next(chunks)]) == [(0, b"a"), (1, b"b"), (2, b"c")]
         broker.start = 4
-        with pytest.raises(OffsetsLost, match="offsets 3 to 6"):
+        with pytest.raises(OffsetsLost, match="offsets 3 to 5: it begins at 4"):
             next(chunks)
 
 
