@@ -14,18 +14,18 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from sawlog.client.cluster import Cluster
-from sawlog.client.consumer import AT_EARLIEST, Consumer
+from sawlog.client.consumer.consumer import AT_EARLIEST, Consumer
+from sawlog.client.consumer.fetched_records import Fetched
 from sawlog.client.errors import refusal
-from sawlog.client.fetched import Fetched
+from sawlog.client.net.cluster import Cluster
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
-from sawlog.protocol.batches import stamp
 from sawlog.protocol.messages.produce_request import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
 from sawlog.protocol.messages.produce_response import ProduceResponse
+from sawlog.protocol.record_batch import stamp
 from sawlog.protocol.records import BatchBuilder
 
 BATCH_RECORDS = 500
@@ -79,10 +79,10 @@ def place(topic: str, index: int) -> TopicPartition:
 
 def prepare() -> float:
     """Imports and compiles all that Arrow needs; the seconds for compiling."""
-    from sawlog.client import arrow, arrow_kernels
+    from sawlog.client.arrow import record_columns, record_kernels
 
-    arrow.RecordColumns()
-    return arrow_kernels.COMPILED_IN_S
+    record_columns.RecordColumns()
+    return record_kernels.COMPILED_IN_S
 
 
 def poll(bootstrap: str, topic: str, partitions: int, records: int) -> dict[str, float]:
@@ -103,7 +103,7 @@ def poll(bootstrap: str, topic: str, partitions: int, records: int) -> dict[str,
 def ranges(bootstrap: str, topic: str, partitions: int, records: int) -> dict[str, float]:
     """One partition after the other, as a task of a Spark job reads it."""
     compile_s = prepare()
-    from sawlog.client.ranges import read_range
+    from sawlog.client.arrow.offset_range import read_range
 
     with Cluster(bootstrap) as cluster:
         began = time.monotonic()
@@ -119,7 +119,7 @@ def decode(records: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as directory:
         os.environ["NUMBA_CACHE_DIR"] = directory
         compile_s = prepare()
-    from sawlog.client.arrow import RecordColumns
+    from sawlog.client.arrow.record_columns import RecordColumns
 
     answer = bytearray()
     for number, batch in enumerate(batches(ONE_ANSWER, time.time_ns() // 1_000_000)):

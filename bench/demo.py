@@ -24,11 +24,11 @@ from rich.table import Table as Drawn
 from bench import brokers, topics
 from bench.brokers import Name
 from bench.process import ChildFailed, Server
-from sawlog.client.cluster import Cluster
-from sawlog.client.leaders import partition_of
-from sawlog.client.offsets import LATEST, list_offsets
-from sawlog.pipeline.tables.files import on_disk
-from sawlog.pipeline.tables.table import Table
+from sawlog.client.admin.list_offsets import LATEST, list_offsets
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.pipeline.delta.data_files import on_disk
+from sawlog.pipeline.delta.table import Table
 
 DIRECTORY = Path(".cache") / "demo"
 TOPIC, PARTITIONS = "access-log", 6

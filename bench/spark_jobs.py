@@ -18,11 +18,11 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from bench.spark_topics import SCHEMA, broken_of
-from sawlog.pipeline.landing.committing import Landed
-from sawlog.pipeline.landing.config import DEAD_SUFFIX, Pipeline
-from sawlog.pipeline.landing.reading import parse_pipeline
-from sawlog.pipeline.landing.session import session
-from sawlog.pipeline.landing.whole import run_pipeline
+from sawlog.pipeline.landing.configuration.pipeline_config import DEAD_SUFFIX, Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
+from sawlog.pipeline.landing.driver.batch_commit import Landed
+from sawlog.pipeline.landing.driver.pipeline_runner import run_pipeline
+from sawlog.pipeline.landing.driver.spark_session import session
 
 LOOK_S = 0.1
 MASTER = "local[2]"

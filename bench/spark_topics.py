@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from bench.decoding import place
-from sawlog.client.cluster import Cluster
 from sawlog.client.errors import refusal
+from sawlog.client.net.cluster import Cluster
 from sawlog.protocol.messages.produce_request import (
     PartitionProduceData,
     ProduceRequest,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from support.shared import Server, SharedBrokers
+from support.kafka.shared_brokers import Server, SharedBrokers
 
 # A machine that is busy with other things proves nothing against a test.
 settings.register_profile(

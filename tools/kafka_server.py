@@ -1,8 +1,8 @@
 """One Apache Kafka node (KRaft, its own controller) on loopback: its files and its command line.
 
-Shared by `bench/` and `tests/support/kafka.py`: a `KafkaNode` writes server.properties, formats the
-data directory and tells the command that starts the broker. Who runs that command, and how the
-process is watched and ended, stays with the caller. Jars come from `tools.kafka_jars`.
+Shared by `bench/` and `tests/support/kafka/kafka_broker.py`: a `KafkaNode` writes
+server.properties, formats the data directory and returns the command that starts the broker. The
+caller runs and ends the process. Jars come from `tools.kafka_jars`.
 """
 
 import os

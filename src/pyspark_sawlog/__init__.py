@@ -2,6 +2,6 @@
 `DefaultSource`: so `format("sawlog")` works wherever this package is installed.
 """
 
-from sawlog.pipeline.source.spark import TopicSource as DefaultSource
+from sawlog.pipeline.source.topic_source import TopicSource as DefaultSource
 
 __all__ = ["DefaultSource"]

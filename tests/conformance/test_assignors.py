@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sawlog.core.ids import TopicId
-from sawlog.groups.consumer.assignors import ASSIGNORS, Assignment, MemberSpec
-from support.recordings import ask_java, check_recording, digest, recorded
+from sawlog.groups.consumer.server_assignors import ASSIGNORS, Assignment, MemberSpec
+from support.kafka.recordings import ask_java, check_recording, digest, recorded
 
 RECORDING = "assignors"
 ORACLE = Path(__file__).with_name("AskAssignors.java")

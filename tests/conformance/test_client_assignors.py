@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from sawlog.client.membership.assignors import ASSIGNORS, Subscriber
-from support.recordings import ask_java, check_recording, digest, recorded
+from sawlog.client.consumer.membership.client_assignors import ASSIGNORS, Subscriber
+from support.kafka.recordings import ask_java, check_recording, digest, recorded
 
 RECORDING = "client-assignors"
 ORACLE = Path(__file__).with_name("AskClientAssignors.java")

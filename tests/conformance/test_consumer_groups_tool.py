@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from sawlog.client.admin import Admin, NewTopic
-from sawlog.client.cluster import Cluster
-from sawlog.client.groups import GroupAdmin
-from sawlog.client.leaders import partition_of
-from sawlog.client.producer import Producer
-from support.kafka import run_tool
-from support.members import ClassicMember, ConsumerMember
-from support.recordings import RECORDINGS
-from support.shared import START
+from sawlog.client.admin.admin import Admin, NewTopic
+from sawlog.client.admin.groups import GroupAdmin
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.client.producer.producer import Producer
+from support.client.group_members import ClassicMember, ConsumerMember
+from support.kafka.kafka_broker import run_tool
+from support.kafka.recordings import RECORDINGS
+from support.kafka.shared_brokers import START
 
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}

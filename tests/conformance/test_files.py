@@ -11,12 +11,12 @@ from random import Random
 
 import pytest
 
-from support.broker import SawlogServer, running_sawlog
 from support.clients.confluent import Confluent
 from support.clients.kafka_python import KafkaPython
 from support.clients.model import CODECS, Placed, Row
-from support.kafka import KafkaServer, run_tool, running_kafka
+from support.kafka.kafka_broker import KafkaServer, run_tool, running_kafka
 from support.same import check_same
+from support.server.broker_process import SawlogServer, running_sawlog
 
 pytestmark = pytest.mark.long
 

@@ -19,9 +19,9 @@ from support.clients.aio import run as run_async
 from support.clients.confluent import Confluent
 from support.clients.kafka_python import KafkaPython
 from support.clients.model import GUARD_S, Row
-from support.kafka import run_tool
-from support.recordings import RECORDINGS
-from support.shared import START, Server
+from support.kafka.kafka_broker import run_tool
+from support.kafka.recordings import RECORDINGS
+from support.kafka.shared_brokers import START, Server
 
 Committed = tuple[int, str] | None
 """Offset and metadata; None where nothing is committed."""

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.broker import running_sawlog
 from support.clients.confluent import Confluent
 from support.clients.model import Row
-from support.kafka import running_kafka
+from support.kafka.kafka_broker import running_kafka
 from support.readers.host import Host
 from support.readers.journal import (
     ASSIGNED,
@@ -25,6 +24,7 @@ from support.readers.journal import (
 )
 from support.readers.judge import commits_of_the_fenced, failures, overlaps, unread
 from support.readers.kinds import COOPERATIVE, KINDS, make_member
+from support.server.broker_process import running_sawlog
 
 if TYPE_CHECKING:
     from support.readers.member import Member

@@ -7,7 +7,7 @@ import pytest
 
 from support.clients.confluent import Confluent
 from support.clients.model import CODECS, Row
-from support.kafka import run_tool
+from support.kafka.kafka_broker import run_tool
 
 pytestmark = pytest.mark.long
 

@@ -4,10 +4,10 @@ import pytest
 
 from support.clients.confluent import Confluent
 from support.clients.model import Row
+from support.kafka.shared_brokers import EITHER_BROKER, QUICK_GROUPS, Server, SharedBrokers
 from support.readers.journal import Event, Journal, holdings
 from support.readers.judge import commits_of_the_fenced, failures, overlaps, unread
 from support.readers.kinds import make_member
-from support.shared import EITHER_BROKER, QUICK_GROUPS, Server, SharedBrokers
 
 PARTITIONS = 6
 END_S = 60

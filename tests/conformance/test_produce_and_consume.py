@@ -5,14 +5,14 @@ import os
 import pytest
 from confluent_kafka import TopicPartition
 
-from sawlog.protocol.batches import batches_in
 from sawlog.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from sawlog.protocol.record_batch import batches_in
 from support.clients.aio import AioKafka
 from support.clients.confluent import Confluent
 from support.clients.kafka_python import KafkaPython
 from support.clients.model import CODECS, GUARD_S, Library, Placed, Refused, Row
+from support.protocol.wire import Wire
 from support.same import check_same
-from support.wire import Wire
 
 MESSAGE_TOO_LARGE = 10
 LARGEST_BYTES = 10_000_000

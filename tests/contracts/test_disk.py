@@ -8,8 +8,8 @@ import pytest
 
 from sawlog.core.ports import Disk, DiskError
 from sawlog.server.disk import RealDisk
-from sawlog.simulation.disk import SimulatedDisk
 from sawlog.simulation.schedule import Schedule
+from sawlog.simulation.simulated_disk import SimulatedDisk
 
 
 class Bench:

@@ -23,7 +23,7 @@ from sawlog.core.store import (
     WatchEvent,
     WatchKind,
 )
-from support.stores import HARNESSES, Session, StoreHarness, flattened
+from support.cluster.stores import HARNESSES, Session, StoreHarness, flattened
 
 
 @pytest.fixture(params=sorted(HARNESSES))

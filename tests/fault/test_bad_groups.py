@@ -19,12 +19,12 @@ from sawlog.protocol.messages.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
-from support.broker import SawlogServer, running_sawlog
-from support.groups import commit_request, committed, fetched
-from support.hostile import bent
-from support.hostile_groups import GroupAttacker
+from support.broker.groups import commit_request, committed, fetched
+from support.groups.hostile_requests import GroupAttacker
+from support.protocol.hostile_frames import bent
+from support.protocol.wire import Wire
+from support.server.broker_process import SawlogServer, running_sawlog
 from support.tiers import rounds
-from support.wire import Wire
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

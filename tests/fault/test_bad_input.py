@@ -14,11 +14,11 @@ from sawlog.protocol.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from sawlog.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
-from support.broker import SawlogServer, running_sawlog
-from support.hostile import any_frame
-from support.load import PRODUCE_VERSION, produce_request
+from support.client.load import PRODUCE_VERSION, produce_request
+from support.protocol.hostile_frames import any_frame
+from support.protocol.wire import Wire
+from support.server.broker_process import SawlogServer, running_sawlog
 from support.tiers import rounds
-from support.wire import Wire
 
 FETCH_VERSION = 11
 GROWTH_BYTES = 48 << 20

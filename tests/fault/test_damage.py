@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from support.broker import SawlogServer
 from support.clients.confluent import Confluent
 from support.clients.model import Refused
-from support.damage import (
+from support.same import check_same
+from support.server.broker_process import SawlogServer
+from support.storage.damage import (
     BATCHES,
     FIRST_TIME_MS,
     PARTITION,
@@ -36,7 +37,6 @@ from support.damage import (
     value_of,
     write,
 )
-from support.same import check_same
 
 HEADER_BYTES = 61
 Start = Callable[[], SawlogServer]

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from support.broker import SawlogServer
+from support.client.load import PRODUCE_VERSION, produce_request
 from support.clients.confluent import Confluent
-from support.load import PRODUCE_VERSION, produce_request
 from support.programs import require
+from support.protocol.wire import Wire
 from support.same import check_same
-from support.wire import Wire
+from support.server.broker_process import SawlogServer
 
 TOPIC_ALREADY_EXISTS = 36
 KAFKA_STORAGE_ERROR = 56

@@ -10,7 +10,6 @@ from random import Random
 import pytest
 from confluent_kafka import Producer
 
-from support.broker import SawlogServer
 from support.clients.confluent import Confluent
 from support.readers.host import Host
 from support.readers.java import CLOCK_S, JavaMember
@@ -23,6 +22,7 @@ from support.readers.judge import (
     put_out,
     unread,
 )
+from support.server.broker_process import SawlogServer
 from support.tiers import rounds
 
 TOPIC = "churned"

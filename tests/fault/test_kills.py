@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from sawlog.protocol.messages.init_producer_id_request import InitProducerIdRequest
-from support.broker import SawlogServer
+from support.client.load import IdempotentLoad, RawLoad
 from support.clients.confluent import Confluent
-from support.load import IdempotentLoad, RawLoad
+from support.protocol.wire import Wire
 from support.same import check_same
+from support.server.broker_process import SawlogServer
 from support.tiers import rounds
-from support.wire import Wire
 
 PARTITIONS = 3
 SMALL_SEGMENTS = {"segment.bytes": str(1 << 20), "index.interval.bytes": "1000"}

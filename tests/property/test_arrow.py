@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.protocol.batches import read_header
 from sawlog.protocol.checksum import crc32c
 from sawlog.protocol.compression import Codec, compress
+from sawlog.protocol.record_batch import read_header
 from sawlog.protocol.records import Record, build_batch, iterate
 from sawlog.protocol.varint import encode_varint
-from support.arrow import LIMIT, PLACE, Row, decode, fetched, rows_of
-from support.batches import raw_batch
+from support.client.arrow_rows import LIMIT, PLACE, Row, decode, fetched, rows_of
+from support.protocol.batches import raw_batch
 
 BODY_START = 61
 BYTES = st.none() | st.binary(max_size=200)

@@ -11,11 +11,11 @@ from kafka.record.default_records import DefaultRecordBatch as PythonBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder as PythonBuilder
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.protocol.batches import check_crc, read_header
 from sawlog.protocol.compression import Codec, compress, decompress
+from sawlog.protocol.record_batch import check_crc, read_header
 from sawlog.protocol.records import Record, build_batch, iterate
 from sawlog.protocol.varint import encode_varint, read_varint
-from support.batches import raw_batch
+from support.protocol.batches import raw_batch
 
 LIMIT = 10_000_000
 BYTES = st.none() | st.binary(max_size=300)

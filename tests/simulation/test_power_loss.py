@@ -3,8 +3,8 @@
 import pytest
 
 from sawlog.core.ports import DiskError
-from sawlog.simulation.disk import Stopped
-from sawlog.simulation.machine import SimulatedMachine
+from sawlog.simulation.simulated_broker import SimulatedMachine
+from sawlog.simulation.simulated_disk import Stopped
 from sawlog.simulation.workload import Workload
 
 STEPS = 40

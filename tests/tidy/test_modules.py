@@ -11,8 +11,8 @@ ENTRY_POINTS = frozenset(
     # Where somebody begins: a person, PySpark, or a test that runs a simulation.
     {
         "sawlog.cli.main",
-        "sawlog.pipeline.source.spark",
-        "sawlog.simulation.store",
+        "sawlog.pipeline.source.topic_source",
+        "sawlog.simulation.simulated_store",
         "sawlog.simulation.workload",
     }
 )

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sawlog.core.errors import ErrorCode
-from support.wire import GUARD_S
+from support.protocol.wire import GUARD_S
 from transcripts.plain import Names
-from transcripts.speaker import KAFKA_FAILS, Differs, Speaker, Step, api_named
+from transcripts.speaker import KAFKA_FAILS, Differs, HeartbeatThread, Step, api_named
 
 __all__ = ["KAFKA_FAILS", "RECORDINGS", "Dialogue", "Differs", "Step", "api_named", "as_text"]
 
@@ -23,16 +23,16 @@ NOT_YET = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWE
 LATEST = -1
 
 
-class Dialogue(Speaker):
+class Dialogue(HeartbeatThread):
     """The script's own voice, and those of the members that it lets speak."""
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__((host, port), Names(host, port), [])
-        self._speakers: list[Speaker] = []
+        self._speakers: list[HeartbeatThread] = []
 
-    def speaker(self, name: str) -> Speaker:
+    def speaker(self, name: str) -> HeartbeatThread:
         """Somebody else, with a connection of their own."""
-        speaker = Speaker(self._address, self.names, self.steps, name)
+        speaker = HeartbeatThread(self._address, self.names, self.steps, name)
         self._speakers.append(speaker)
         return speaker
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.protocol.batches import BatchHeader, batches_in
 from sawlog.protocol.layout import FieldLayout, StructLayout, lay_out
+from sawlog.protocol.record_batch import BatchHeader, batches_in
 from sawlog.protocol.records import iterate
 from sawlog.protocol.schema import NO_UUID, Message
 from transcripts.payloads import PAYLOADS, plain_payload

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from sawlog.protocol.apis import ApiKey, request_class
-from support.wire import GUARD_S, Wire
+from support.protocol.wire import GUARD_S, Wire
 from transcripts.plain import Names, build, plain_request, plain_response
 
 CLOSED = "<closed>"
@@ -60,7 +60,7 @@ def everything(answer: dict[str, Any]) -> Any:
     return answer
 
 
-class Speaker:
+class HeartbeatThread:
     """A connection with a name; the steps and the names of ids are those of the whole script."""
 
     def __init__(

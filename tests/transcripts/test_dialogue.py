@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from support.broker import SawlogServer, running_sawlog
-from support.kafka import KafkaServer, running_kafka
+from support.kafka.kafka_broker import KafkaServer, running_kafka
+from support.server.broker_process import SawlogServer, running_sawlog
 from transcripts.chapters.versions import SERVED_KEYS
 from transcripts.dialogue import RECORDINGS, Dialogue, as_text
 from transcripts.script import CHAPTERS, broker_of, perform, settings_of

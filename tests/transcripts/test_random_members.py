@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from support.broker import running_sawlog
-from support.kafka import running_kafka
+from support.kafka.kafka_broker import running_kafka
+from support.server.broker_process import running_sawlog
 from support.tiers import rounds
 from transcripts.chapters.groups_requests import (
     Classic,
@@ -46,7 +46,7 @@ CASTS: dict[str, list[tuple[str, type, str | None]]] = {
 }
 
 
-class Wish(NamedTuple):
+class DeleteRequest(NamedTuple):
     """What somebody does next; what it means depends on what they were told before."""
 
     who: str
@@ -73,7 +73,7 @@ class Side:
         self.members["visitor"] = Visitor(self.talk)
         self.waiting: set[str] = set()
 
-    def say(self, wish: Wish) -> None:
+    def say(self, wish: DeleteRequest) -> None:
         member = self.members[wish.who]
         api, version, fields = request_of(member, self.group, wish)
         member.voice.begin(wish.what, api, version, fields)
@@ -121,7 +121,7 @@ def comparable(value: Any) -> Any:
     return "<unnamed>" if isinstance(value, str) and UUID.search(value) else value
 
 
-def request_of(member: Any, group: str, wish: Wish) -> tuple[str, int, dict[str, Any]]:
+def request_of(member: Any, group: str, wish: DeleteRequest) -> tuple[str, int, dict[str, Any]]:
     if isinstance(member, Visitor):
         return VISITS[wish.what][0], VISITS[wish.what][1], visit(group, wish.what)
     if isinstance(member, Classic):
@@ -151,7 +151,7 @@ def visit(group: str, what: str) -> dict[str, Any]:
     }[what]
 
 
-def classic_request(member: Classic, wish: Wish) -> tuple[str, int, dict[str, Any]]:
+def classic_request(member: Classic, wish: DeleteRequest) -> tuple[str, int, dict[str, Any]]:
     generation = {"generation_id": member.generation + wish.off}
     if wish.what == "joins":
         # What a static member wishes when it restarts counts here at once, as after a reload; in
@@ -176,7 +176,7 @@ def classic_request(member: Classic, wish: Wish) -> tuple[str, int, dict[str, An
     return "OffsetCommit", 9, fields | {"group_instance_id": member.instance}
 
 
-def modern_request(member: Modern, wish: Wish) -> tuple[str, int, dict[str, Any]]:
+def modern_request(member: Modern, wish: DeleteRequest) -> tuple[str, int, dict[str, Any]]:
     beat = "ConsumerGroupHeartbeat"
     if wish.what == "joins":
         return beat, 1, member.entering() | {"subscribed_topic_names": wish.topics}
@@ -195,7 +195,7 @@ def modern_request(member: Modern, wish: Wish) -> tuple[str, int, dict[str, Any]
     return beat, 1, fields
 
 
-def next_wish(random: Random, side: Side) -> Wish | None:
+def next_wish(random: Random, side: Side) -> DeleteRequest | None:
     idle = sorted(side.members.keys() - side.waiting)
     who = random.choice(idle)
     member = side.members[who]
@@ -209,7 +209,7 @@ def next_wish(random: Random, side: Side) -> Wish | None:
         what = random.choices(actions, [0.6 if member.epoch > 0 else 4, 8, 1, 1.5])[0]
     topics = random.choice([[TOPIC]] * 6 + [["nowhere"], [TOPIC, "nowhere"]])
     off = random.choice([0] * 8 + [-1, 1])
-    return Wish(who, what, off, tuple(random.random() for _ in range(4)), topics)
+    return DeleteRequest(who, what, off, tuple(random.random() for _ in range(4)), topics)
 
 
 def is_forgotten_by_kafka(kafka: dict[str, Any], sawlog: dict[str, Any]) -> bool:

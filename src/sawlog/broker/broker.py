@@ -8,41 +8,41 @@ comes through ports, so that the same broker runs on a machine and in a simulati
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from sawlog.broker.api.versions import unsupported_version
+from sawlog.broker.api.api_versions import unsupported_version
 from sawlog.broker.dispatch import error_response, served_apis
 from sawlog.broker.fetch_sessions import FetchSessions
-from sawlog.broker.group_shards import GroupShards
+from sawlog.broker.group_coordinator import GroupCoordinator
 from sawlog.broker.metrics import BrokerMetrics
-from sawlog.broker.parking import Parking
+from sawlog.broker.purgatory import Parking
 from sawlog.broker.request import Api, Request
-from sawlog.broker.settings import log_config
-from sawlog.cluster.image import (
+from sawlog.broker.topic_log_config import log_config
+from sawlog.cluster.cluster_member import ClusterMember
+from sawlog.cluster.metadata_image import (
     EMPTY_IMAGE,
     GROUP_TOPIC,
     MetadataImage,
     TopicImage,
     changed_topics,
 )
-from sawlog.cluster.member import Member
 from sawlog.cluster.producer_ids import ProducerIds
 from sawlog.cluster.topics import Topics
 from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NO_TOPIC_ID, NodeId, PartitionIndex, TopicId, TopicName, TopicPartition
-from sawlog.core.log import EventLogger
 from sawlog.core.ports import DiskError
 from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.headers import read_request_header
 from sawlog.replication.commits import CommitRounds
 from sawlog.replication.partition import Partition
-from sawlog.storage.directory import LogDirectory
+from sawlog.storage.log_directory import LogDirectory
 
 if TYPE_CHECKING:
     from sawlog.core.config import BrokerConfig
     from sawlog.core.ports import Client, Clock, Disk, Exchange, Random, Timer
-    from sawlog.storage.config import LogConfig
     from sawlog.storage.log import Log
+    from sawlog.storage.log_config import LogConfig
 
-log = EventLogger(__name__)
+logger = EventLogger(__name__)
 
 REOPEN_MS = 5_000
 """After this time a log that could not be opened (a full disk, say) is tried again."""
@@ -90,11 +90,11 @@ class Broker:
         )
         self.fetch_max_bytes: int = config["fetch.max.bytes"]
         self.parking = Parking()
-        self.groups = GroupShards(self)
+        self.groups = GroupCoordinator(self)
         self._rounds = CommitRounds()
         self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
 
-    def join(self, member: Member) -> None:
+    def join(self, member: ClusterMember) -> None:
         """Takes its part in a cluster; whoever made the member has it call `apply`."""
         self.member = member
         self.topics = Topics(member, self.config, self.random)
@@ -147,7 +147,7 @@ class Broker:
         if isinstance(error, KafkaError):
             code = error.code
         else:
-            log.exception("request failed", api=api.key.name, version=request.api_version)
+            logger.exception("request failed", api=api.key.name, version=request.api_version)
         response = error_response(api, int(code))
         if response is None:
             request.close(f"{api.key.name} failed: {error}")
@@ -223,7 +223,7 @@ class Broker:
                 self._apply_change(before, after)
             except Exception:  # one topic that cannot be must not keep others from their place
                 changed = after or before
-                log.exception("topic not applied", topic=changed and changed.name)
+                logger.exception("topic not applied", topic=changed and changed.name)
         self.groups.image_changed(old, new)
         if is_first:
             self._report_missing()
@@ -252,7 +252,7 @@ class Broker:
                 try:
                     replica = self._open(name, after, config)
                 except (KafkaError, DiskError) as error:
-                    log.error("log cannot be opened", log=str(name), reason=str(error))
+                    logger.error("log cannot be opened", log=str(name), reason=str(error))
                     is_whole = False
                     continue
             elif reconfigured:
@@ -295,7 +295,7 @@ class Broker:
         try:
             self.directory.identify_log(found, topic_id)
         except DiskError as error:
-            log.warning("partition.metadata not written", log=str(found.tp), reason=str(error))
+            logger.warning("partition.metadata not written", log=str(found.tp), reason=str(error))
             self.timer.after(REOPEN_MS, lambda: self._identify(found, topic_id))
 
     def _config_for(self, topic: TopicName) -> "LogConfig":
@@ -315,7 +315,7 @@ class Broker:
     def _report_missing(self) -> None:
         for name, point in self.directory.missing.items():
             if name in self.partitions:
-                log.error("a log is gone, and begins anew", log=str(name), lost_up_to=point)
+                logger.error("a log is gone, and begins anew", log=str(name), lost_up_to=point)
 
     def _set_aside_strays(self) -> None:
         """Logs of topics that nobody knows, left by a crash in a deletion or brought by somebody:
@@ -330,7 +330,7 @@ class Broker:
 
     def _set_aside(self, name: TopicPartition) -> None:
         kept = self.directory.set_aside(name)
-        log.warning("log of no known topic set aside", log=str(name), directory=kept)
+        logger.warning("log of no known topic set aside", log=str(name), directory=kept)
 
     def _drop_topic(self, topic: TopicImage) -> None:
         for index in range(len(topic.partitions)):
@@ -355,7 +355,7 @@ class Broker:
             try:
                 replica.log.retain(now_ms, replica.high_watermark)
             except (KafkaError, DiskError) as error:
-                log.warning("retention failed", log=str(replica.name), reason=str(error))
+                logger.warning("retention failed", log=str(replica.name), reason=str(error))
         self._retain_later()
 
     # The end

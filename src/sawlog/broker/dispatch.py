@@ -19,7 +19,7 @@ _HANDLERS: dict[str, dict[ApiKey, str]] = {
     "sawlog.broker.api.fetch": {
         ApiKey.FETCH: "fetch",
     },
-    "sawlog.broker.api.offsets": {
+    "sawlog.broker.api.list_offsets": {
         ApiKey.LIST_OFFSETS: "list_offsets",
         ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
     },
@@ -32,7 +32,7 @@ _HANDLERS: dict[str, dict[ApiKey, str]] = {
         ApiKey.OFFSET_FETCH: "offset_fetch",
         ApiKey.OFFSET_DELETE: "offset_delete",
     },
-    "sawlog.broker.api.coordinators": {
+    "sawlog.broker.api.find_coordinator": {
         ApiKey.FIND_COORDINATOR: "find_coordinator",
     },
     "sawlog.broker.api.group_membership": {
@@ -46,7 +46,7 @@ _HANDLERS: dict[str, dict[ApiKey, str]] = {
         ApiKey.LIST_GROUPS: "list_groups",
         ApiKey.DELETE_GROUPS: "delete_groups",
     },
-    "sawlog.broker.api.versions": {
+    "sawlog.broker.api.api_versions": {
         ApiKey.API_VERSIONS: "api_versions",
     },
     "sawlog.broker.api.topics": {
@@ -54,10 +54,10 @@ _HANDLERS: dict[str, dict[ApiKey, str]] = {
         ApiKey.DELETE_TOPICS: "delete_topics",
         ApiKey.CREATE_PARTITIONS: "create_partitions",
     },
-    "sawlog.broker.api.records": {
+    "sawlog.broker.api.delete_records": {
         ApiKey.DELETE_RECORDS: "delete_records",
     },
-    "sawlog.broker.api.producers": {
+    "sawlog.broker.api.init_producer_id": {
         ApiKey.INIT_PRODUCER_ID: "init_producer_id",
     },
     "sawlog.broker.api.configs": {
@@ -70,7 +70,7 @@ _HANDLERS: dict[str, dict[ApiKey, str]] = {
         ApiKey.CREATE_ACLS: "create_acls",
         ApiKey.DELETE_ACLS: "delete_acls",
     },
-    "sawlog.broker.api.cluster": {
+    "sawlog.broker.api.describe_cluster": {
         ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
     },
     "sawlog.broker.api.consumer_groups": {

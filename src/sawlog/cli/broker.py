@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import click
 
 from sawlog.cli.listeners import read_listener
-from sawlog.cli.values import TEXT, parse_settings
+from sawlog.cli.option_types import TEXT, parse_settings
 from sawlog.core.config import BrokerConfig, parse_properties
 from sawlog.core.config_values import ConfigError
 from sawlog.core.ids import NodeId
 from sawlog.server.address import Address, parse_address, parse_advertised
-from sawlog.server.main import BrokerOptions, run
-from sawlog.storage.files import META_PROPERTIES, CorruptFile, decode_meta_properties
+from sawlog.server.broker_process import BrokerOptions, run
+from sawlog.storage.log_files import META_PROPERTIES, CorruptFile, decode_meta_properties
 
 DEFAULT_LISTEN = Address("127.0.0.1", 9092)
 DEFAULT_NODE_ID = 1

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from sawlog import __version__
-from sawlog.cli.streams import discard_output, writing_output
+from sawlog.cli.standard_streams import discard_output, writing_output
 
 FAILED = 1
 USAGE = 2
@@ -117,7 +117,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if isinstance(error.__cause__, KeyboardInterrupt):
             return INTERRUPTED  # it came while a class was made, in an import of the command's own
-        from sawlog.cli.failures import explain
+        from sawlog.cli.exit_codes import explain
 
         explained = explain(error)
         if explained is None:

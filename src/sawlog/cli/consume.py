@@ -5,17 +5,17 @@ from collections.abc import Iterator
 
 import click
 
-from sawlog.cli.options import with_cluster
+from sawlog.cli.common_options import with_cluster
+from sawlog.cli.option_types import PARTITION, RAW_BYTES, TEXT
 from sawlog.cli.output import counted, is_watched, note, print_bytes, progress, remark
-from sawlog.cli.partitions import TopicScope, partitions_of
-from sawlog.cli.record_lines import to_columns, to_json
-from sawlog.cli.starts import FromEnd, StartPoint
-from sawlog.cli.values import PARTITION, RAW_BYTES, TEXT
-from sawlog.client.cluster import Cluster
-from sawlog.client.consumer import AT_LATEST, AtOffset, Consumer, OutOfRange, Start
-from sawlog.client.fetched import ConsumedRecord
-from sawlog.client.leaders import partition_of
-from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
+from sawlog.cli.partition_options import TopicScope, partitions_of
+from sawlog.cli.record_format import to_columns, to_json
+from sawlog.cli.start_options import FromEnd, StartPoint
+from sawlog.client.admin.list_offsets import EARLIEST, LATEST, list_offsets
+from sawlog.client.consumer.consumer import AT_LATEST, AtOffset, Consumer, OutOfRange, Start
+from sawlog.client.consumer.fetched_records import ConsumedRecord
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import TopicPartition
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "headers", "key")

@@ -4,23 +4,21 @@ from typing import Any
 
 import click
 
-from sawlog.cli.failures import report_each
+from sawlog.cli.common_options import json_option, with_cluster
+from sawlog.cli.exit_codes import report_each
 from sawlog.cli.groups_lag import lag
 from sawlog.cli.groups_members import occupied, remove_member
 from sawlog.cli.groups_reset import reset
-from sawlog.cli.options import json_option, with_cluster
+from sawlog.cli.option_types import NAME
 from sawlog.cli.output import counted, note, print_json, print_line, print_table
-from sawlog.cli.partitions import (
+from sawlog.cli.partition_options import (
     TopicScope,
     partitions_of,
     report_partitions,
     show_partitions,
     topic_option,
 )
-from sawlog.cli.values import NAME
-from sawlog.client.cluster import Cluster
-from sawlog.client.errors import Refusals
-from sawlog.client.groups import (
+from sawlog.client.admin.groups import (
     CLASSIC,
     CONSUMER,
     CONSUMER_PROTOCOL,
@@ -28,8 +26,10 @@ from sawlog.client.groups import (
     GroupDescription,
     GroupListing,
 )
-from sawlog.client.lag import Measurement, measure
-from sawlog.client.leaders import group_by_topic, partition_of
+from sawlog.client.admin.lag import Measurement, measure
+from sawlog.client.errors import Refusals
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.leader_requests import group_by_topic, partition_of
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import TopicPartition
 

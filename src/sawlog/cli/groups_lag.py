@@ -8,16 +8,16 @@ from typing import Any
 
 import click
 
-from sawlog.cli.failures import FAILED, complaint, report_each
-from sawlog.cli.options import json_option, with_cluster
+from sawlog.cli.common_options import json_option, with_cluster
+from sawlog.cli.exit_codes import FAILED, complaint, report_each
+from sawlog.cli.option_types import NAME, SECONDS, Seconds
 from sawlog.cli.output import counted, note, print_json, print_line, print_table
-from sawlog.cli.partitions import show_partitions
-from sawlog.cli.values import NAME, SECONDS, Seconds
-from sawlog.client.cluster import Cluster
+from sawlog.cli.partition_options import show_partitions
+from sawlog.client.admin.groups import GroupAdmin
+from sawlog.client.admin.lag import Measurement, Outlook, Pace, measure, pace, total_pace
 from sawlog.client.errors import Refusals
-from sawlog.client.groups import GroupAdmin
-from sawlog.client.lag import Measurement, Outlook, Pace, measure, pace, total_pace
-from sawlog.client.leaders import partition_of
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.leader_requests import partition_of
 
 _DEFAULT_INTERVAL_S = 5.0  # consumers commit that often where nobody told them otherwise
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))

@@ -2,13 +2,13 @@
 
 import click
 
-from sawlog.cli.failures import report_each
-from sawlog.cli.options import with_cluster
+from sawlog.cli.common_options import with_cluster
+from sawlog.cli.exit_codes import report_each
+from sawlog.cli.option_types import NAME
 from sawlog.cli.output import counted, note
-from sawlog.cli.values import NAME
-from sawlog.client.cluster import Cluster
-from sawlog.client.group_members import Leaver
-from sawlog.client.groups import GroupAdmin, GroupDescription, GroupMember
+from sawlog.client.admin.groups import GroupAdmin, GroupDescription, GroupMember
+from sawlog.client.admin.remove_members import Leaver
+from sawlog.client.net.cluster import Cluster
 from sawlog.core.errors import ErrorCode, KafkaError
 
 _MEMBERS_NAMED = 5

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from sawlog.cli.partitions import show_partitions
-from sawlog.client.leaders import partition_of
+from sawlog.cli.partition_options import show_partitions
+from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import TopicPartition
 
 _PARTITIONS = range(2**31)

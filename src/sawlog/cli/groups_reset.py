@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from sawlog.cli.common_options import json_option, with_cluster
 from sawlog.cli.groups_members import occupied
 from sawlog.cli.groups_plan import (
     BadPlan,
@@ -19,16 +20,15 @@ from sawlog.cli.groups_plan import (
     read_plan,
     write_plan,
 )
-from sawlog.cli.options import json_option, with_cluster
+from sawlog.cli.option_types import NAME, WholeNumber
 from sawlog.cli.output import counted, note, print_json, print_line, print_table
-from sawlog.cli.partitions import TopicScope, partitions_of, report_partitions, topic_option
-from sawlog.cli.starts import TimePoint, show_time
-from sawlog.cli.values import NAME, WholeNumber
-from sawlog.client.cluster import Cluster
-from sawlog.client.group_offsets import Committed
-from sawlog.client.groups import GroupAdmin
-from sawlog.client.leaders import group_by_topic
-from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
+from sawlog.cli.partition_options import TopicScope, partitions_of, report_partitions, topic_option
+from sawlog.cli.start_options import TimePoint, show_time
+from sawlog.client.admin.group_offsets import Committed
+from sawlog.client.admin.groups import GroupAdmin
+from sawlog.client.admin.list_offsets import EARLIEST, LATEST, list_offsets
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.leader_requests import group_by_topic
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import TopicPartition
 

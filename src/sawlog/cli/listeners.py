@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable
 
 from sawlog.core.config import BrokerConfig
-from sawlog.core.config_notices import Notice
 from sawlog.core.config_values import ConfigError
+from sawlog.core.config_warnings import Notice
 from sawlog.server.address import Address
 
 _ENTRY = re.compile(r"([\w.-]+)://(.*)", re.ASCII)

@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
-from sawlog.cli.failures import FAILED
-from sawlog.cli.options import json_option
+from sawlog.cli.common_options import json_option
+from sawlog.cli.exit_codes import FAILED
 from sawlog.cli.output import counted, note, print_json, print_line, progress
-from sawlog.cli.record_lines import to_json_fields
-from sawlog.cli.segments import (
+from sawlog.cli.record_format import to_json_fields
+from sawlog.core.errors import KafkaError
+from sawlog.log_inspection.segment_files import (
     OFFSET_ENTRY,
     TIME_ENTRY,
     Batch,
@@ -23,9 +24,8 @@ from sawlog.cli.segments import (
     read_entries,
     walk,
 )
-from sawlog.cli.verify import Findings
-from sawlog.cli.verify import verify as verify_segments
-from sawlog.core.errors import KafkaError
+from sawlog.log_inspection.verify import Findings
+from sawlog.log_inspection.verify import verify as verify_segments
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.records import Record, iterate
 

@@ -20,7 +20,7 @@ from typing import NoReturn  # noqa: E402
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The entry point: ends the process with the exit code."""
-    from sawlog.cli.streams import discard_output, hold_streams
+    from sawlog.cli.standard_streams import discard_output, hold_streams
 
     hold_streams()
     from sawlog.cli.commands import INTERRUPTED, run

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import click
 
-from sawlog.cli.streams import writing_output
+from sawlog.cli.standard_streams import writing_output
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress

@@ -2,7 +2,7 @@
 
 import click
 
-from sawlog.cli.pipeline_calls import (
+from sawlog.cli.pipeline_context import (
     file_argument,
     land,
     load,

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress, TaskID
 
-    from sawlog.pipeline.landing.committing import Landed
-    from sawlog.pipeline.landing.config import Pipeline
-    from sawlog.pipeline.landing.events import Events
+    from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+    from sawlog.pipeline.landing.driver.batch_commit import Landed
+    from sawlog.pipeline.landing.driver.events import Events
 
 
 class Lines:

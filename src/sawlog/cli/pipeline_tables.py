@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sawlog.cli.failures import FAILED, NO_BROKER
-from sawlog.cli.options import json_option
+from sawlog.cli.common_options import json_option
+from sawlog.cli.exit_codes import FAILED, NO_BROKER
+from sawlog.cli.option_types import TEXT
 from sawlog.cli.output import counted, note, print_json, print_line, print_table
-from sawlog.cli.pipeline_calls import (
+from sawlog.cli.pipeline_context import (
     Troubles,
     file_argument,
     land,
@@ -23,16 +24,15 @@ from sawlog.cli.pipeline_calls import (
     started,
     verbose_option,
 )
-from sawlog.cli.starts import TIMES, NoTime, at_time
-from sawlog.cli.values import TEXT
-from sawlog.client.cluster import Cluster
-from sawlog.client.consumer import AtOffset
+from sawlog.cli.start_options import TIMES, NoTime, at_time
+from sawlog.client.consumer.consumer import AtOffset
+from sawlog.client.net.cluster import Cluster
 
 if TYPE_CHECKING:
-    from sawlog.pipeline.landing.config import LandedTable, Pipeline
-    from sawlog.pipeline.landing.replaying import From
-    from sawlog.pipeline.landing.status import TableStatus
-    from sawlog.pipeline.tables.compaction import Compacted
+    from sawlog.pipeline.delta.compaction import Compacted
+    from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+    from sawlog.pipeline.landing.driver.pipeline_status import TableStatus
+    from sawlog.pipeline.landing.driver.replay import From
 
 _TIMEOUT_MS = 5_000
 _DEFAULT_FILE = "pipeline.yaml"
@@ -56,9 +56,9 @@ def check(file: str) -> None:
     Exit code 1 where a table cannot be landed, 3 where that is for want of a broker.
     """
     wanted = load(file)
-    from sawlog.pipeline.landing.checking import check_tables
+    from sawlog.pipeline.landing.driver.preflight import check_tables
+    from sawlog.pipeline.landing.driver.table_locations import unwritable
     from sawlog.pipeline.landing.failures import Kind
-    from sawlog.pipeline.landing.places import unwritable
 
     problem = unwritable(wanted.lake)
     if problem is not None:
@@ -82,7 +82,7 @@ def status(file: str, as_json: bool) -> None:
     Exit code 1 where a table is stopped, 3 where no broker tells whether one is, else 0.
     """
     wanted = load(file)
-    from sawlog.pipeline.landing.status import State, statuses
+    from sawlog.pipeline.landing.driver.pipeline_status import State, statuses
 
     with _cluster(wanted) as cluster:
         found = statuses(wanted, cluster, note)
@@ -162,10 +162,10 @@ def compact(what: str, target: str, master: str | None, verbose: bool) -> None:
     Nobody has to stop for it: landings and readers go on.
     """
     try:
-        from sawlog.pipeline.landing.nodes import parse_size
-        from sawlog.pipeline.tables.compaction import compact as merge
-        from sawlog.pipeline.tables.compaction import plan
-        from sawlog.pipeline.tables.table import Table
+        from sawlog.pipeline.delta.compaction import compact as merge
+        from sawlog.pipeline.delta.compaction import plan
+        from sawlog.pipeline.delta.table import Table
+        from sawlog.pipeline.landing.configuration.yaml_nodes import parse_size
     except ImportError as error:
         raise missing(error) from None
     try:
@@ -202,8 +202,8 @@ def _merged(done: "Compacted") -> str:
 
 
 def _places(what: str) -> "tuple[Pipeline, list[tuple[str, str]]]":
-    from sawlog.pipeline.landing.config import LandedTable, Pipeline
-    from sawlog.pipeline.tables.table import Table
+    from sawlog.pipeline.delta.table import Table
+    from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
 
     if Path(what).is_dir():
         path = str(Path(what).resolve())
@@ -278,17 +278,17 @@ def replay(
     if into is not None:
         _check_new(wanted, into)
     require_spark()
-    from sawlog.pipeline.landing.dead_marks import describe, lost_letters
-    from sawlog.pipeline.landing.failures import LandingFailure, classify
-    from sawlog.pipeline.landing.replaying import (
+    from sawlog.pipeline.delta.errors import TableError
+    from sawlog.pipeline.delta.table import Table
+    from sawlog.pipeline.landing.driver.dead_letter_counts import describe, lost_letters
+    from sawlog.pipeline.landing.driver.replay import (
         BadStart,
         create_replayed,
         replayed_into,
         resolve,
         set_back,
     )
-    from sawlog.pipeline.tables.errors import TableError
-    from sawlog.pipeline.tables.table import Table
+    from sawlog.pipeline.landing.failures import LandingFailure, classify
 
     try:
         with _cluster(wanted) as cluster:
@@ -318,7 +318,7 @@ def replay(
 
 
 def _check_new(wanted: "Pipeline", name: str) -> None:
-    from sawlog.pipeline.landing.reading import check_name
+    from sawlog.pipeline.landing.configuration.pipeline_file import check_name
 
     try:
         check_name(name)
@@ -329,7 +329,7 @@ def _check_new(wanted: "Pipeline", name: str) -> None:
 
 
 def _landed(wanted: "Pipeline", name: str) -> "LandedTable":
-    from sawlog.core.config_notices import near_names
+    from sawlog.core.config_warnings import near_names
 
     found = next((table for table in wanted.landed if table.name == name), None)
     if found is None:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from sawlog.cli.failures import Stopped
-from sawlog.cli.options import with_cluster
+from sawlog.cli.common_options import with_cluster
+from sawlog.cli.exit_codes import Stopped
+from sawlog.cli.option_types import PARTITION, RAW_BYTES, TEXT, split_pair
 from sawlog.cli.output import counted, note, progress
-from sawlog.cli.record_lines import Line, NoRecord, from_json
-from sawlog.cli.values import PARTITION, RAW_BYTES, TEXT, split_pair
-from sawlog.client.cluster import Cluster
-from sawlog.client.delivery import DeliveryFailed
-from sawlog.client.producer import ALL_REPLICAS, Producer
+from sawlog.cli.record_format import Line, NoRecord, from_json
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.producer.delivery import DeliveryFailed
+from sawlog.client.producer.producer import ALL_REPLICAS, Producer
 from sawlog.core.errors import KafkaError
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.records import Headers

@@ -4,19 +4,19 @@ from typing import Any
 
 import click
 
-from sawlog.cli.failures import report_each
-from sawlog.cli.options import json_option, with_cluster
+from sawlog.cli.common_options import json_option, with_cluster
+from sawlog.cli.exit_codes import report_each
+from sawlog.cli.option_types import PARTITION_COUNT, REPLICA_COUNT, TEXT, parse_settings
 from sawlog.cli.output import note, print_json, print_lines, print_table, table_lines
-from sawlog.cli.values import PARTITION_COUNT, REPLICA_COUNT, TEXT, parse_settings
-from sawlog.client.admin import Admin, NewTopic
-from sawlog.client.cluster import Cluster
-from sawlog.client.configs import Change, ConfigEntry, ConfigSource, Operation, Resource
-from sawlog.client.configs import ResourceType as Type
+from sawlog.client.admin.admin import Admin, NewTopic
+from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSource, Operation, Resource
+from sawlog.client.admin.configs import ResourceType as Type
+from sawlog.client.admin.list_offsets import EARLIEST, LATEST, FoundOffset
 from sawlog.client.errors import Refusals
-from sawlog.client.metadata import Topic
-from sawlog.client.offsets import EARLIEST, LATEST, FoundOffset
-from sawlog.core.config_notices import near_names
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.metadata import Topic
 from sawlog.core.config_topic import HIDDEN_SETTINGS
+from sawlog.core.config_warnings import near_names
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicPartition, format_topic_id
 

@@ -10,23 +10,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sawlog.client.admin import Admin, ClusterDescription, NewTopic
-    from sawlog.client.cluster import Cluster, NoSuchTopic
-    from sawlog.client.configs import Change, ConfigEntry, Operation, Resource, ResourceType
-    from sawlog.client.consumer import Consumer
-    from sawlog.client.delivery import Delivered, Delivery, DeliveryFailed
+    from sawlog.client.admin.admin import Admin, ClusterDescription, NewTopic
+    from sawlog.client.admin.configs import Change, ConfigEntry, Operation, Resource, ResourceType
+    from sawlog.client.admin.group_offsets import Committed
+    from sawlog.client.admin.groups import GroupDescription, GroupListing, GroupMember
+    from sawlog.client.admin.list_offsets import EARLIEST, LATEST, FoundOffset
+    from sawlog.client.admin.remove_members import Leaver
+    from sawlog.client.consumer.consumer import Consumer
+    from sawlog.client.consumer.fetched_records import ConsumedRecord
+    from sawlog.client.consumer.membership.membership_protocol import GroupSettings
+    from sawlog.client.consumer.membership.offset_commits import CommitFailed
+    from sawlog.client.consumer.membership.rebalance_listener import RebalanceListener
+    from sawlog.client.consumer.message_streams import MessageStream
+    from sawlog.client.consumer.start_positions import (
+        AT_EARLIEST,
+        AT_LATEST,
+        AtOffset,
+        AtTime,
+        OutOfRange,
+    )
     from sawlog.client.errors import ClientError, ConnectionLost, NoAnswer, NoBrokerReachable
-    from sawlog.client.fetched import ConsumedRecord
-    from sawlog.client.group_members import Leaver
-    from sawlog.client.group_offsets import Committed
-    from sawlog.client.groups import GroupDescription, GroupListing, GroupMember
-    from sawlog.client.membership.commits import CommitFailed
-    from sawlog.client.membership.listener import RebalanceListener
-    from sawlog.client.membership.machine import GroupSettings
-    from sawlog.client.offsets import EARLIEST, LATEST, FoundOffset
-    from sawlog.client.producer import Producer
-    from sawlog.client.starts import AT_EARLIEST, AT_LATEST, AtOffset, AtTime, OutOfRange
-    from sawlog.client.streams import MessageStream
+    from sawlog.client.net.cluster import Cluster, NoSuchTopic
+    from sawlog.client.producer.delivery import Delivered, Delivery, DeliveryFailed
+    from sawlog.client.producer.producer import Producer
     from sawlog.core.errors import ErrorCode, KafkaError
     from sawlog.core.ids import TopicPartition
     from sawlog.protocol.compression import Codec
@@ -76,23 +82,35 @@ __all__ = [
 ]
 
 _HOMES = {
-    "sawlog.client.admin": ("Admin", "ClusterDescription", "NewTopic"),
-    "sawlog.client.cluster": ("Cluster", "NoSuchTopic"),
-    "sawlog.client.configs": ("Change", "ConfigEntry", "Operation", "Resource", "ResourceType"),
-    "sawlog.client.consumer": ("Consumer",),
-    "sawlog.client.delivery": ("Delivered", "Delivery", "DeliveryFailed"),
+    "sawlog.client.admin.admin": ("Admin", "ClusterDescription", "NewTopic"),
+    "sawlog.client.net.cluster": ("Cluster", "NoSuchTopic"),
+    "sawlog.client.admin.configs": (
+        "Change",
+        "ConfigEntry",
+        "Operation",
+        "Resource",
+        "ResourceType",
+    ),
+    "sawlog.client.consumer.consumer": ("Consumer",),
+    "sawlog.client.producer.delivery": ("Delivered", "Delivery", "DeliveryFailed"),
     "sawlog.client.errors": ("ClientError", "ConnectionLost", "NoAnswer", "NoBrokerReachable"),
-    "sawlog.client.fetched": ("ConsumedRecord",),
-    "sawlog.client.group_members": ("Leaver",),
-    "sawlog.client.group_offsets": ("Committed",),
-    "sawlog.client.groups": ("GroupDescription", "GroupListing", "GroupMember"),
-    "sawlog.client.membership.commits": ("CommitFailed",),
-    "sawlog.client.membership.listener": ("RebalanceListener",),
-    "sawlog.client.membership.machine": ("GroupSettings",),
-    "sawlog.client.offsets": ("EARLIEST", "LATEST", "FoundOffset"),
-    "sawlog.client.producer": ("Producer",),
-    "sawlog.client.starts": ("AT_EARLIEST", "AT_LATEST", "AtOffset", "AtTime", "OutOfRange"),
-    "sawlog.client.streams": ("MessageStream",),
+    "sawlog.client.consumer.fetched_records": ("ConsumedRecord",),
+    "sawlog.client.admin.remove_members": ("Leaver",),
+    "sawlog.client.admin.group_offsets": ("Committed",),
+    "sawlog.client.admin.groups": ("GroupDescription", "GroupListing", "GroupMember"),
+    "sawlog.client.consumer.membership.offset_commits": ("CommitFailed",),
+    "sawlog.client.consumer.membership.rebalance_listener": ("RebalanceListener",),
+    "sawlog.client.consumer.membership.membership_protocol": ("GroupSettings",),
+    "sawlog.client.admin.list_offsets": ("EARLIEST", "LATEST", "FoundOffset"),
+    "sawlog.client.producer.producer": ("Producer",),
+    "sawlog.client.consumer.start_positions": (
+        "AT_EARLIEST",
+        "AT_LATEST",
+        "AtOffset",
+        "AtTime",
+        "OutOfRange",
+    ),
+    "sawlog.client.consumer.message_streams": ("MessageStream",),
     "sawlog.core.errors": ("ErrorCode", "KafkaError"),
     "sawlog.core.ids": ("TopicPartition",),
     "sawlog.protocol.compression": ("Codec",),

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from sawlog.core.log import EventLogger
+from sawlog.core.event_logger import EventLogger
 
 P = ParamSpec("P")
 T = TypeVar("T")
-log = EventLogger("sawlog.cluster.callbacks")
+logger = EventLogger("sawlog.cluster.callbacks")
 
 
 def guarded(action: Callable[P, T], *arguments: P.args, **more: P.kwargs) -> T | None:
@@ -15,5 +15,5 @@ def guarded(action: Callable[P, T], *arguments: P.args, **more: P.kwargs) -> T |
     try:
         return action(*arguments, **more)
     except Exception:
-        log.exception("a callback failed")
+        logger.exception("a callback failed")
         return None

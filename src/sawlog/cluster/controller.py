@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from sawlog.cluster import znodes
-from sawlog.cluster.elections import Step, StepKey, StepKind, steps
-from sawlog.cluster.view import View
+from sawlog.cluster.leader_election import Step, StepKey, StepKind, steps
+from sawlog.cluster.store_view import View
 from sawlog.core.config import BrokerConfig
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NodeId
-from sawlog.core.log import EventLogger
 from sawlog.core.ports import Clock, Timer
 from sawlog.core.store import (
     BadVersion,
@@ -37,10 +37,10 @@ from sawlog.core.store import (
 MAX_OPERATIONS = 1500
 """In one multi, so that it stays far below what ZooKeeper takes in one request (1 MiB)."""
 RETRY_MS = 1000
-log = EventLogger("sawlog.cluster.controller")
+logger = EventLogger("sawlog.cluster.controller")
 
 
-class _Reign(NamedTuple):
+class ControllerTerm(NamedTuple):
     """One time of being controller."""
 
     epoch: int
@@ -69,7 +69,7 @@ class Controller:
         self._timer = timer
         self._moved = moved
         self._generation = 0
-        self._reign: _Reign | None = None
+        self._reign: ControllerTerm | None = None
         self._sent: set[StepKey] = set()
         self._refused: set[StepKey] = set()  # for lack of room, at the last try
 
@@ -109,7 +109,7 @@ class Controller:
             if generation != self._generation:
                 return
             if isinstance(stat, StoreError):
-                log.warning("no look at the controller", reason=str(stat))
+                logger.warning("no look at the controller", reason=str(stat))
             elif stat is None:
                 self._store.get(znodes.CONTROLLER_EPOCH, stand)
             elif stat.owner == self._store.session_id:
@@ -122,7 +122,7 @@ class Controller:
 
         def go_on(node: Node | StoreError) -> None:
             if generation == self._generation and isinstance(node, Node):
-                self._rule(_Reign(int(node.data), node.stat.version))
+                self._rule(ControllerTerm(int(node.data), node.stat.version))
 
         self._store.exists(znodes.CONTROLLER, found, told)
 
@@ -133,10 +133,10 @@ class Controller:
             if generation != self._generation:
                 return
             if not isinstance(result, StoreError):
-                log.info("elected controller", node=self._node, epoch=epoch)
-                self._rule(_Reign(epoch, version + 1))
+                logger.info("elected controller", node=self._node, epoch=epoch)
+                self._rule(ControllerTerm(epoch, version + 1))
             elif not isinstance(result, (NodeExists, BadVersion)):
-                log.warning("election of the controller failed", reason=str(result))
+                logger.warning("election of the controller failed", reason=str(result))
                 self._timer.after(RETRY_MS, self._again(generation))
 
         record = znodes.encode_controller(self._node, self._clock.now_ms())
@@ -149,7 +149,7 @@ class Controller:
             urgent=True,
         )
 
-    def _rule(self, reign: _Reign) -> None:
+    def _rule(self, reign: ControllerTerm) -> None:
         self._reign = reign
         self._view.brokers_changed()  # so that every topic is looked at
         self._moved()
@@ -192,7 +192,7 @@ class Controller:
             if batch:
                 self._write(reign, kind, batch)
 
-    def _write(self, reign: _Reign, kind: StepKind, batch: list[Step]) -> None:
+    def _write(self, reign: ControllerTerm, kind: StepKind, batch: list[Step]) -> None:
         """Of one kind, because each may land where the others have no room."""
         generation = self._generation
         keys = {step.key for step in batch}
@@ -217,11 +217,11 @@ class Controller:
 
     def _failed(self, error: StoreError) -> None:
         if isinstance(error, BadVersion) and error.path == znodes.CONTROLLER_EPOCH:
-            log.warning("another controller rules: standing down", node=self._node)
+            logger.warning("another controller rules: standing down", node=self._node)
             self.start()
             return
         is_known = isinstance(error, StoreUnavailable)  # the store itself told why, once
         if not is_known and not isinstance(error, (BadVersion, NodeExists, NoNode, NotEmpty)):
-            log.warning("a write of the controller failed", reason=str(error))
+            logger.warning("a write of the controller failed", reason=str(error))
         # Where the view was only behind, its next change brings the controller back before this.
         self._timer.after(RETRY_MS, self._moved)

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from sawlog.cluster.callbacks import guarded
 from sawlog.cluster.znodes import PRODUCER_ID_BLOCK
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NodeId, ProducerId
-from sawlog.core.log import EventLogger
 from sawlog.core.store import (
     BadVersion,
     Create,
@@ -32,7 +32,7 @@ FIRST_ID = 1 << 40
 producers by these numbers, and a new producer here must not be taken for one of them."""
 MAX_PRODUCER_ID = (1 << 63) - 1
 Allocated = Callable[[ProducerId | KafkaError], None]
-log = EventLogger("sawlog.cluster.producer_ids")
+logger = EventLogger("sawlog.cluster.producer_ids")
 
 
 class ProducerIds:
@@ -101,7 +101,7 @@ class ProducerIds:
             guarded(self.next, done)
 
     def _refuse(self, error: StoreError) -> None:
-        log.warning("no block of producer ids", reason=str(error))
+        logger.warning("no block of producer ids", reason=str(error))
         self._is_taking = False
         waiting, self._waiting = self._waiting, deque()
         for done in waiting:

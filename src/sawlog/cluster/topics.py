@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from sawlog.cluster import znodes
-from sawlog.cluster.image import GROUP_TOPIC, MetadataImage, TopicImage
-from sawlog.cluster.member import Condition, Member
-from sawlog.cluster.names import CLUSTER_METADATA_TOPIC, check_collision, check_name
-from sawlog.cluster.new_topics import NewTopic, groups_topic
-from sawlog.cluster.on_demand import OnDemand
-from sawlog.cluster.placement import place
+from sawlog.cluster.auto_create import AutoCreate
+from sawlog.cluster.cluster_member import ClusterMember, Condition
+from sawlog.cluster.metadata_image import GROUP_TOPIC, MetadataImage, TopicImage
+from sawlog.cluster.new_topic import NewTopic, groups_topic
+from sawlog.cluster.replica_placement import place
+from sawlog.cluster.topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name
 from sawlog.core.config import BrokerConfig, check_topic_configs
 from sawlog.core.config_values import ConfigError
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -54,12 +54,12 @@ class PlannedTopic:
 
 
 class Topics:
-    def __init__(self, member: Member, config: BrokerConfig, random: Random) -> None:
+    def __init__(self, member: ClusterMember, config: BrokerConfig, random: Random) -> None:
         self._member = member
         self._store = member.store
         self._config = config
         self._random = random
-        self.on_demand = OnDemand(member.clock, self._make)
+        self.on_demand = AutoCreate(member.clock, self._make)
 
     @property
     def _image(self) -> MetadataImage:
@@ -187,7 +187,7 @@ class Topics:
             return topic.id not in image.names
 
         path = znodes.deletion_path(topic.name)
-        wish = [Create(path, znodes.encode_wish(topic.id))]
+        wish = [Create(path, znodes.encode_delete_request(topic.id))]
 
         def written(result: list[Result] | StoreError) -> None:
             if isinstance(result, NodeExists):

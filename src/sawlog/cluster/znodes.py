@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sawlog.cluster.image import NO_NODE, BrokerImage
+from sawlog.cluster.metadata_image import NO_NODE, BrokerImage
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, format_topic_id, parse_topic_id
 from sawlog.core.store import Node
 
@@ -57,7 +57,7 @@ class Assignment(NamedTuple):
     version: int = 0
 
 
-class Wish(NamedTuple):
+class DeleteRequest(NamedTuple):
     """A node under `/admin/delete_topics`: which topic of that name is to go, because there may be
     another one by the time that somebody looks; without an id, whichever is there."""
 
@@ -172,13 +172,13 @@ def decode_configs(node: Node) -> dict[str, str]:
     return configs
 
 
-def encode_wish(topic_id: bytes) -> bytes:
+def encode_delete_request(topic_id: bytes) -> bytes:
     return _encode({"version": 1, "topic_id": format_topic_id(topic_id)})
 
 
-def decode_wish(node: Node) -> Wish:
+def decode_delete_request(node: Node) -> DeleteRequest:
     topic_id = parse_topic_id(json.loads(node.data)["topic_id"]) if node.data else b""
-    return Wish(topic_id, node.stat.created)
+    return DeleteRequest(topic_id, node.stat.created)
 
 
 def encode_controller(node: NodeId, timestamp_ms: int) -> bytes:

@@ -9,7 +9,7 @@ be lost, and a failed append leaves everything as it was.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from sawlog.coordinator.records import Entry
+from sawlog.coordinator.coordinator_records import Entry
 from sawlog.core.errors import KafkaError
 
 

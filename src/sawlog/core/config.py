@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from sawlog.core.config_accepted import ACCEPTED_SETTINGS
 from sawlog.core.config_broker import BROKER_SETTINGS
-from sawlog.core.config_notices import check_unprotected, notices, unknown_setting
 from sawlog.core.config_topic import BROKER_SYNONYMS, TOPIC_SETTINGS, Synonym
 from sawlog.core.config_values import ConfigError, Setting, Value, parse_value
+from sawlog.core.config_warnings import check_unprotected, notices, unknown_setting
 
 ALL_BROKER_SETTINGS: Mapping[str, Setting] = BROKER_SETTINGS | ACCEPTED_SETTINGS
 INTERNAL_SETTINGS = frozenset(

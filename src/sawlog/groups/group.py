@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sawlog.coordinator.records import Entry
+    from sawlog.coordinator.coordinator_records import Entry
     from sawlog.protocol.messages.describe_groups_response import DescribedGroup
 
 PartitionCheck = Callable[[bytes, int], None]

@@ -13,7 +13,7 @@ from sawlog.protocol.decoders import compile_decoder
 from sawlog.protocol.encoders import compile_encoder
 from sawlog.protocol.layout import UnsupportedVersion, lay_out
 from sawlog.protocol.schema import Message
-from sawlog.protocol.wire import NotEncodable, UnsupportedField
+from sawlog.protocol.wire_primitives import NotEncodable, UnsupportedField
 
 __all__ = [
     "NotEncodable",

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from sawlog.core.errors import MalformedFrame
+from sawlog.protocol.codec_source import Source
 from sawlog.protocol.layout import FIXED, FieldLayout, StructLayout, fused
 from sawlog.protocol.schema import Field, Message
-from sawlog.protocol.source import Source
-from sawlog.protocol.wire import (
+from sawlog.protocol.wire_primitives import (
     MAX_ELEMENTS,
     MAX_REQUEST_ELEMENTS,
     MAX_STRING_BYTES,

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from sawlog.core.ports import FileSlice
+from sawlog.protocol.codec_source import Source
 from sawlog.protocol.layout import FIXED, FieldLayout, StructLayout, fused
 from sawlog.protocol.schema import Field
-from sawlog.protocol.source import Source
-from sawlog.protocol.wire import NotEncodable, UnsupportedField, string_length, uvarint
+from sawlog.protocol.wire_primitives import NotEncodable, UnsupportedField, string_length, uvarint
 
 
 def compile_encoder(layout: StructLayout, version: int, *, in_parts: bool) -> Callable[[Any], Any]:

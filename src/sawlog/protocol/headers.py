@@ -10,7 +10,12 @@ from typing import NamedTuple
 
 from sawlog.core.errors import MalformedFrame
 from sawlog.protocol.apis import ApiKey, first_flexible_version
-from sawlog.protocol.wire import MAX_STRING_BYTES, NotEncodable, continue_uvarint, skip_tags
+from sawlog.protocol.wire_primitives import (
+    MAX_STRING_BYTES,
+    NotEncodable,
+    continue_uvarint,
+    skip_tags,
+)
 
 _REQUEST = Struct(">hhih")
 _RESPONSE = (Struct(">ii"), Struct(">iix"))

@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ports import Buffer
-from sawlog.protocol.batches import (
+from sawlog.protocol.checksum import crc32c
+from sawlog.protocol.compression import Codec, compress, decompress
+from sawlog.protocol.record_batch import (
     CONTROL,
     HEADER_SIZE,
     LOG_APPEND_TIME,
@@ -20,8 +22,6 @@ from sawlog.protocol.batches import (
     BatchHeader,
     read_header,
 )
-from sawlog.protocol.checksum import crc32c
-from sawlog.protocol.compression import Codec, compress, decompress
 from sawlog.protocol.varint import encode_varint, read_varint
 
 Headers = tuple[tuple[str, bytes | None], ...]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 from sawlog.core.ports import Part
-from sawlog.protocol.source import Source
+from sawlog.protocol.codec_source import Source
 
 Records = Part | None
 """Record batches, opaque; decoded they are a view into the frame."""

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import LeaderEpoch, NodeId, Offset, TopicId, TopicPartition
-from sawlog.core.log import EventLogger
 from sawlog.core.ports import DiskError, FileSlice, Timer, TimerHandle
-from sawlog.protocol.batches import BatchHeader
+from sawlog.protocol.record_batch import BatchHeader
 from sawlog.replication.commits import CommitRounds
 from sawlog.storage.log import Appended, Log
 
-log = EventLogger(__name__)
+logger = EventLogger(__name__)
 
 QUIET_FLUSH_MS = 50
 """How long written records may stay unflushed while nobody waits for them to be committed.
@@ -215,7 +215,7 @@ class Partition:
         try:
             self.log.flush_later(self._flushed)
         except Exception as error:
-            log.exception("flush cannot begin", log=str(self.name))
+            logger.exception("flush cannot begin", log=str(self.name))
             failure = DiskError(str(self.name), f"flush cannot begin: {error}")
             self._timer.after(0, lambda: self._flushed(failure))
 
@@ -269,4 +269,4 @@ def _tell(action: Committed, error: KafkaError | None) -> None:
     try:
         action(error)
     except Exception:
-        log.exception("a waiting request broke")
+        logger.exception("a waiting request broke")

@@ -13,16 +13,16 @@ from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
 from sawlog.core.errors import MalformedFrame
-from sawlog.core.log import EventLogger
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import DiskError, Part
+from sawlog.server.connection_resources import Resources
 from sawlog.server.exchange import ConnectedClient, PendingExchange
+from sawlog.server.file_slices import Outgoing, memory_bytes, pin, release
 from sawlog.server.frames import Cut, FrameReader
-from sawlog.server.resources import Resources
-from sawlog.server.sender import Sender
-from sawlog.server.slices import Outgoing, memory_bytes, pin, release
-from sawlog.server.watch import Watch
+from sawlog.server.idle_timeout import Watch
+from sawlog.server.response_sender import Sender
 
-log = EventLogger(__name__)
+logger = EventLogger(__name__)
 
 _LARGE_ANSWER_BYTES = 1 << 12
 """Larger answers do not wait for those to the other requests that came with theirs."""
@@ -342,7 +342,7 @@ class Connection:
         if self.is_closed:
             return
         self.is_closed = True
-        log.debug("connection closed", client=self.client.host, reason=reason)
+        logger.debug("connection closed", client=self.client.host, reason=reason)
         self._stop_reading(Reading.OFF)
         self._frames.close()
         for exchange in self._exchanges:

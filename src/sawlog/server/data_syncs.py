@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sawlog.core.log import EventLogger
+from sawlog.core.event_logger import EventLogger
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sawlog.server.disk_threads import DiskThreads
     from sawlog.server.kernel_syncs import KernelSyncs
 
-log = EventLogger(__name__)
+logger = EventLogger(__name__)
 
 
 class DataSyncs:
@@ -50,7 +50,7 @@ class DataSyncs:
 
             self._kernel = KernelSyncs(loop, self._on_thread)
         except (OSError, ImportError) as reason:  # both also where no descriptor is left
-            log.info("files are synced on threads", reason=str(reason))
+            logger.info("files are synced on threads", reason=str(reason))
 
     def _on_thread(self, descriptor: int, told: Callable[[int], None]) -> None:
         result = 0

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sawlog.core.ports import Buffer, DiskError
+from sawlog.server.connection_limits import file_descriptors, granted_descriptors
 from sawlog.server.data_syncs import DataSyncs
 from sawlog.server.disk_files import RealFile, disk_error
 from sawlog.server.disk_threads import DiskThreads, Done, Notify
-from sawlog.server.limits import file_descriptors, granted_descriptors
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

@@ -9,14 +9,14 @@ from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from sawlog.core.log import EventLogger
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import DiskError
 
 Task = Callable[[], None]
 Done = Callable[[DiskError | None], None]
 Notify = Callable[[Callable[[], None]], object]
 
-log = EventLogger(__name__)
+logger = EventLogger(__name__)
 
 
 class DiskThreads:
@@ -60,7 +60,9 @@ class DiskThreads:
         try:
             thread.start()
         except (RuntimeError, MemoryError) as error:
-            log.warning("cannot start a disk thread", threads=len(self._threads), reason=str(error))
+            logger.warning(
+                "cannot start a disk thread", threads=len(self._threads), reason=str(error)
+            )
         else:
             self._threads.append(thread)
 
@@ -73,7 +75,7 @@ class DiskThreads:
             except DiskError as failure:
                 error = failure
             except Exception as failure:  # a bug, but the loop must hear of it all the same
-                log.exception("a disk task broke")
+                logger.exception("a disk task broke")
                 error = DiskError("", repr(failure))
             if not self._finish(done, error):
                 return
@@ -102,4 +104,4 @@ class DiskThreads:
             try:
                 done(error)
             except Exception:
-                log.exception("the answer to a disk task broke")
+                logger.exception("the answer to a disk task broke")

@@ -7,7 +7,7 @@ from sawlog.core.ports import Part
 
 if TYPE_CHECKING:
     from sawlog.server.connection import Connection
-    from sawlog.server.slices import Outgoing
+    from sawlog.server.file_slices import Outgoing
 
 
 class ConnectedClient:

@@ -13,9 +13,9 @@ from struct import Struct
 
 from sawlog.core.errors import MalformedFrame
 from sawlog.core.ports import Clock
-from sawlog.server.budget import ByteBudget, Share
-from sawlog.server.buffers import BufferPool
-from sawlog.server.memory import pages
+from sawlog.server.frame_buffers import BufferPool
+from sawlog.server.page_memory import pages
+from sawlog.server.request_memory import ByteBudget, Share
 
 RECEIVE_BYTES = 1 << 19
 SMALL_FRAME_BYTES = 1 << 17

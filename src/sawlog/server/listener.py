@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from sawlog.server.address import Address, bound_address
 from sawlog.server.connection import Connection
+from sawlog.server.connection_resources import Resources
 from sawlog.server.exchange import ConnectedClient
-from sawlog.server.resources import Resources
 
 if TYPE_CHECKING:
     import asyncio

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from sawlog.core.log import EventLogger
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.metrics import Registry
 
-log = EventLogger(__name__)
+logger = EventLogger(__name__)
 
 T = TypeVar("T")
 
@@ -51,10 +51,10 @@ def on_stop_signal(
         seen += 1
         name = signal.Signals(number).name
         if seen == 1:
-            log.info("stopping", signal=name)
+            logger.info("stopping", signal=name)
             stop()
         else:
-            log.warning("stopping at once", signal=name)
+            logger.warning("stopping at once", signal=name)
             leave(128 + number)
 
     for number in _STOP_SIGNALS:

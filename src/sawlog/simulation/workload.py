@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from random import Random as Generator
 
 from sawlog.core.errors import ErrorCode
-from sawlog.protocol.batches import batches_in
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.messages.create_topics_request import (
     CreatableTopic,
@@ -23,8 +22,9 @@ from sawlog.protocol.messages.produce_request import (
     ProduceRequest,
     TopicProduceData,
 )
+from sawlog.protocol.record_batch import batches_in
 from sawlog.protocol.records import Record, build_batch, iterate
-from sawlog.simulation.machine import Call, SimulatedMachine
+from sawlog.simulation.simulated_broker import Call, SimulatedMachine
 
 TOPIC = "t"
 PARTITIONS = 2

@@ -8,14 +8,14 @@ is never beyond what is synced, and the producer state at it is found without re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import TopicPartition
-from sawlog.core.log import EventLogger
 from sawlog.core.ports import DiskError, DiskFull, TooManyOpenFiles
-from sawlog.storage import files, snapshots, trimming
+from sawlog.storage import log_files, snapshots, trimming
 from sawlog.storage.log import Log
 
 if TYPE_CHECKING:
-    from sawlog.storage.directory import LogDirectory
+    from sawlog.storage.log_directory import LogDirectory
 
 INTERVAL_MS = 5_000
 LOGS_A_ROUND = 256
@@ -101,10 +101,10 @@ class Checkpointer:
         """The files claim at most `offset` when this returns; DiskError where they cannot."""
         if self._points.get(log.tp, 0) > offset:
             self._points[log.tp] = offset
-            self._replace(files.RECOVERY_POINTS, files.encode_offsets(self._points))
+            self._replace(log_files.RECOVERY_POINTS, log_files.encode_offsets(self._points))
         if self._starts.get(log.tp, 0) > offset:
             self._starts[log.tp] = offset
-            self._replace(files.START_OFFSETS, files.encode_offsets(self._starts))
+            self._replace(log_files.START_OFFSETS, log_files.encode_offsets(self._starts))
 
     def _set_timer(self) -> None:
         if not self._is_timed:
@@ -179,9 +179,9 @@ class Checkpointer:
         watermarks = {tp: log.high_watermark for tp, log in logs.items()}
         self._starts = {tp: log.start_offset for tp, log in logs.items() if log.start_offset > 0}
         return [
-            (files.RECOVERY_POINTS, files.encode_offsets(self._points)),
-            (files.START_OFFSETS, files.encode_offsets(self._starts)),
-            (files.WATERMARKS, files.encode_offsets(watermarks)),
+            (log_files.RECOVERY_POINTS, log_files.encode_offsets(self._points)),
+            (log_files.START_OFFSETS, log_files.encode_offsets(self._starts)),
+            (log_files.WATERMARKS, log_files.encode_offsets(watermarks)),
         ]
 
 

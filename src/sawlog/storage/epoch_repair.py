@@ -6,13 +6,13 @@ and completed or rebuilt from the batches' headers where it is wrong.
 
 from typing import TYPE_CHECKING
 
-from sawlog.core.log import EventLogger
+from sawlog.core.event_logger import EventLogger
 from sawlog.storage import trimming
 from sawlog.storage.epochs import LeaderEpochs
 from sawlog.storage.scan import Damage
 
 if TYPE_CHECKING:
-    from sawlog.protocol.batches import BatchHeader
+    from sawlog.protocol.record_batch import BatchHeader
     from sawlog.storage.log import Log
 
 events = EventLogger(__name__)

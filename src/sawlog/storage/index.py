@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from operator import itemgetter
 
-from sawlog.core.log import EventLogger
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import Disk, DiskError, File
 
 OFFSET_ENTRY = struct.Struct(">ii")  # relative offset, position
@@ -18,7 +18,7 @@ TIME_ENTRY = struct.Struct(">qi")  # timestamp, relative offset
 
 _BLOCK_ENTRIES = 512
 
-log = EventLogger(__name__)
+logger = EventLogger(__name__)
 
 Entry = tuple[int, int]
 
@@ -105,7 +105,7 @@ class SparseIndex:
                 pack = self._layout.pack
                 file.append([b"".join([pack(*entry) for entry in self.tail])])
         except DiskError as error:
-            log.warning("index not written", path=self._path, error=str(error))
+            logger.warning("index not written", path=self._path, error=str(error))
             return
         self._written = count + len(self.tail)
         self.tail.clear()

@@ -16,13 +16,13 @@ from typing import NamedTuple
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicId, TopicPartition
 from sawlog.core.ports import DiskError, DiskFull, FileSlice, TooManyOpenFiles
-from sawlog.protocol.batches import BatchHeader, stamp, stamp_append_time
+from sawlog.protocol.record_batch import BatchHeader, stamp, stamp_append_time
 from sawlog.storage import epoch_repair, lookup, refusals, rolling, trimming
 from sawlog.storage.commit import GroupCommit
-from sawlog.storage.config import FOREVER, LOG_APPEND_TIME, LogConfig
 from sawlog.storage.epochs import EpochEntry, LeaderEpochs
-from sawlog.storage.files import EPOCH_CHECKPOINT, encode_epochs
-from sawlog.storage.home import Home
+from sawlog.storage.log_config import FOREVER, LOG_APPEND_TIME, LogConfig
+from sawlog.storage.log_files import EPOCH_CHECKPOINT, encode_epochs
+from sawlog.storage.log_owner import LogOwner
 from sawlog.storage.lookup import TimedOffset
 from sawlog.storage.producers import ProducerStates
 from sawlog.storage.scan import Damage
@@ -82,7 +82,7 @@ class Log:
     )
 
     def __init__(
-        self, home: Home, tp: TopicPartition, topic_id: TopicId, config: LogConfig
+        self, home: LogOwner, tp: TopicPartition, topic_id: TopicId, config: LogConfig
     ) -> None:
         """An unopened log: `recovery.open_log` and `LogDirectory.create` give it segments."""
         self.home = home

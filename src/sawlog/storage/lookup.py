@@ -10,9 +10,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.core.log import EventLogger
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import DiskError, FileSlice
-from sawlog.protocol.batches import BatchHeader
+from sawlog.protocol.record_batch import BatchHeader
 from sawlog.protocol.records import iterate
 from sawlog.storage import refusals
 from sawlog.storage.scan import Damage

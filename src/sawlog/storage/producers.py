@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.protocol.batches import BatchHeader
 from sawlog.protocol.checksum import crc32c
-from sawlog.storage.files import CorruptFile
+from sawlog.protocol.record_batch import BatchHeader
+from sawlog.storage.log_files import CorruptFile
 
 BATCHES_KEPT = 5
 NO_OFFSET = -1

@@ -8,14 +8,14 @@ date from the batches on the same way. The recovery point does not move here (KA
 
 from dataclasses import dataclass
 
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NO_TOPIC_ID, TopicId, TopicPartition
-from sawlog.core.log import EventLogger
-from sawlog.protocol.batches import BatchHeader
-from sawlog.storage import epoch_repair, files, rolling, snapshots, trimming
-from sawlog.storage.config import FOREVER, LogConfig
+from sawlog.protocol.record_batch import BatchHeader
+from sawlog.storage import epoch_repair, log_files, rolling, snapshots, trimming
 from sawlog.storage.epochs import LeaderEpochs
-from sawlog.storage.home import Home
 from sawlog.storage.log import Log
+from sawlog.storage.log_config import FOREVER, LogConfig
+from sawlog.storage.log_owner import LogOwner
 from sawlog.storage.scan import Damage, check, true_batch, walk_past_damage
 from sawlog.storage.segment import LOOK_UP_BYTES, MAX_RELATIVE_OFFSET, Segment
 from sawlog.storage.snapshots import Snapshots
@@ -34,7 +34,7 @@ class RecoveryReport:
 
 
 def open_log(
-    home: Home,
+    home: LogOwner,
     tp: TopicPartition,
     config: LogConfig,
     *,
@@ -336,43 +336,43 @@ def _sort_out(log: Log, names: list[str]) -> list[int]:
     snapshots: list[int] = []
     others: list[tuple[int, str]] = []
     for name in names:
-        parsed = files.parse_offset_name(name)
+        parsed = log_files.parse_offset_name(name)
         if parsed is None:
-            if files.is_leftover(name):
+            if log_files.is_leftover(name):
                 disk.remove(f"{log.directory}/{name}")
-        elif parsed[1] == files.LOG:
+        elif parsed[1] == log_files.LOG:
             bases.append(parsed[0])
-        elif parsed[1] == files.SNAPSHOT:
+        elif parsed[1] == log_files.SNAPSHOT:
             snapshots.append(parsed[0])
-        elif parsed[1] in files.SEGMENT_SUFFIXES:
+        elif parsed[1] in log_files.SEGMENT_SUFFIXES:
             others.append(parsed)
     known = set(bases)
     for offset, suffix in others:
         if offset not in known:
-            disk.remove(f"{log.directory}/{files.offset_name(offset, suffix)}")
+            disk.remove(f"{log.directory}/{log_files.offset_name(offset, suffix)}")
     log.snapshots = Snapshots(disk, log.directory, snapshots)
     return bases
 
 
 def _read_topic_id(log: Log, names: list[str]) -> TopicId:
     """As partition.metadata has it; without a believable one whoever knows better must say."""
-    if files.PARTITION_METADATA in names:
+    if log_files.PARTITION_METADATA in names:
         try:
-            return files.decode_partition_metadata(
-                log.home.disk.read_file(f"{log.directory}/{files.PARTITION_METADATA}")
+            return log_files.decode_partition_metadata(
+                log.home.disk.read_file(f"{log.directory}/{log_files.PARTITION_METADATA}")
             )
-        except files.CorruptFile as error:
+        except log_files.CorruptFile as error:
             events.warning("partition.metadata not used", log=str(log.tp), reason=str(error))
     return NO_TOPIC_ID
 
 
 def _read_epochs(log: Log, names: list[str]) -> None:
     """As the checkpoint has them; none where it cannot be believed (Kafka creates it empty)."""
-    if files.EPOCH_CHECKPOINT not in names:
+    if log_files.EPOCH_CHECKPOINT not in names:
         return
-    data = log.home.disk.read_file(f"{log.directory}/{files.EPOCH_CHECKPOINT}")
+    data = log.home.disk.read_file(f"{log.directory}/{log_files.EPOCH_CHECKPOINT}")
     try:
-        log.epochs = LeaderEpochs(files.decode_epochs(data))
-    except files.CorruptFile as error:
+        log.epochs = LeaderEpochs(log_files.decode_epochs(data))
+    except log_files.CorruptFile as error:
         if data:
             events.warning("leader epochs rebuilt", log=str(log.tp), reason=str(error))

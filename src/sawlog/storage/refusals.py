@@ -1,10 +1,10 @@
 """The errors with which a log refuses, in words."""
 
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import TopicPartition
-from sawlog.core.log import EventLogger
-from sawlog.protocol.batches import BatchHeader
-from sawlog.storage.config import LogConfig
+from sawlog.protocol.record_batch import BatchHeader
+from sawlog.storage.log_config import LogConfig
 from sawlog.storage.scan import Damage
 
 events = EventLogger(__name__)

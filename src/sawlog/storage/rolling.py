@@ -7,9 +7,9 @@ than segment.ms, less a jitter that spreads the rolls of many partitions.
 
 from typing import TYPE_CHECKING
 
-from sawlog.core.log import EventLogger
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import DiskError
-from sawlog.storage.config import FOREVER, LogConfig
+from sawlog.storage.log_config import FOREVER, LogConfig
 from sawlog.storage.segment import ALWAYS, MAX_RELATIVE_OFFSET, Segment
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from sawlog.core.ports import File
-from sawlog.protocol.batches import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
+from sawlog.protocol.record_batch import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
 
 CHUNK_BYTES = 1 << 20
 _SMALLEST_BATCH = HEADER_SIZE

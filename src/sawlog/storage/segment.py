@@ -9,12 +9,12 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sawlog.core.log import EventLogger
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import Disk, File
-from sawlog.protocol.batches import HEADER_SIZE, MAGIC, BatchHeader
-from sawlog.storage.config import FOREVER
-from sawlog.storage.files import INDEX, LOG, SEGMENT_SUFFIXES, TIME_INDEX, offset_name
+from sawlog.protocol.record_batch import HEADER_SIZE, MAGIC, BatchHeader
 from sawlog.storage.index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
+from sawlog.storage.log_config import FOREVER
+from sawlog.storage.log_files import INDEX, LOG, SEGMENT_SUFFIXES, TIME_INDEX, offset_name
 from sawlog.storage.scan import Damage, walk, walk_past_damage
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -29,7 +29,7 @@ _BOUNDARIES_KEPT = 64
 _SUSPICIOUS_WALK_BYTES = 1 << 20
 _SUSPICIOUS_WALK_STEPS = 4
 
-log = EventLogger(__name__)
+logger = EventLogger(__name__)
 
 
 class SegmentEnd(NamedTuple):
@@ -38,7 +38,7 @@ class SegmentEnd(NamedTuple):
 
 
 def report_damage(damage: Damage, behind: BatchHeader | None) -> None:
-    log.error(
+    logger.error(
         "damaged batch",
         path=damage.file.path,
         position=damage.position,
@@ -246,7 +246,7 @@ class Segment:
                     self.max_timestamp = header.max_timestamp
                     self.max_timestamp_offset = header.last_offset
         if not is_true:
-            log.warning("time index rebuilt from the log", path=self.file.path)
+            logger.warning("time index rebuilt from the log", path=self.file.path)
             self.rebuild_indexes()
             self.finish()
 
@@ -356,7 +356,7 @@ class Segment:
 
     def _distrust_index(self, reason: str) -> None:
         if not self.index_is_rebuilt:
-            log.warning("index rebuilt from the log", path=self.file.path, reason=reason)
+            logger.warning("index rebuilt from the log", path=self.file.path, reason=reason)
             self.rebuild_indexes()
 
     # Ending

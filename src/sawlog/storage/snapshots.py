@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from sawlog.core.errors import KafkaError
-from sawlog.core.log import EventLogger
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import Disk, DiskError, DiskFull, TooManyOpenFiles
 from sawlog.storage import lookup
-from sawlog.storage.files import SNAPSHOT, CorruptFile, offset_name
+from sawlog.storage.log_files import SNAPSHOT, CorruptFile, offset_name
 from sawlog.storage.producers import ProducerStates
 
 if TYPE_CHECKING:

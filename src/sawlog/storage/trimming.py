@@ -8,7 +8,7 @@ forget a removal, and what comes back after a crash must not leave a gap.
 
 from typing import TYPE_CHECKING
 
-from sawlog.core.log import EventLogger
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import DiskError
 from sawlog.storage import refusals, rolling
 from sawlog.storage.producers import ProducerStates
@@ -18,7 +18,7 @@ from sawlog.storage.segment import NO_TIMESTAMP, Segment
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sawlog.protocol.batches import BatchHeader
+    from sawlog.protocol.record_batch import BatchHeader
     from sawlog.storage.log import Log
 
 events = EventLogger(__name__)

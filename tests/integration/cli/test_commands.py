@@ -14,7 +14,7 @@ import pytest
 from sawlog.cli.commands import run
 from sawlog.client import Consumer, Producer
 from sawlog.core.ids import TopicPartition
-from support.broker import SawlogServer, running_sawlog
+from support.server.broker_process import SawlogServer, running_sawlog
 
 _names = itertools.count()
 TIMEOUT_S = 60

@@ -46,11 +46,11 @@ AT_AN_IMPORT = """
     [
         ("sawlog.cli", ["--help"]),
         ("sawlog.cli.main", ["--help"]),
-        ("sawlog.cli.streams", ["--help"]),
+        ("sawlog.cli.standard_streams", ["--help"]),
         ("click", ["--help"]),
         ("sawlog.cli.broker", ["broker", "--help"]),
         ("uvloop", ["broker", "--help"]),
-        ("sawlog.client.admin", ["topics", "--help"]),
+        ("sawlog.client.admin.admin", ["topics", "--help"]),
     ],
 )
 def test_an_interrupt_during_an_import_shows_no_traceback(module: str, command: list[str]) -> None:

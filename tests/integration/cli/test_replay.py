@@ -6,9 +6,9 @@ import pytest
 
 from sawlog.cli import pipeline_tables
 from sawlog.cli.commands import run
-from support.broker import running_sawlog
-from support.landing import create_topic, send
-from support.tables import new_table
+from support.pipeline.landing import create_topic, send
+from support.pipeline.tables import new_table
+from support.server.broker_process import running_sawlog
 
 
 def test_a_replay_of_a_table_that_no_landing_made_is_refused_in_a_line(

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from sawlog.client import Admin, NewTopic, Producer
-from support.broker import running_sawlog
-from support.terminal import END_OF_INPUT, TIMEOUT_S, terminal
+from support.cli.terminal import END_OF_INPUT, TIMEOUT_S, terminal
+from support.server.broker_process import running_sawlog
 
 _names = itertools.count()
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sawlog.client.admin import Admin, NewTopic
-from support.shared import EITHER_BROKER, QUICK_GROUPS, SharedBrokers, unique
+from sawlog.client.admin.admin import Admin, NewTopic
+from support.kafka.shared_brokers import EITHER_BROKER, QUICK_GROUPS, SharedBrokers, unique
 
 
 @pytest.fixture(scope="module", params=EITHER_BROKER)

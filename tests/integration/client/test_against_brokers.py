@@ -5,17 +5,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from sawlog.client.admin import Admin, NewTopic
-from sawlog.client.cluster import Cluster
-from sawlog.client.configs import Change, ConfigSource, Operation, Resource, ResourceType
-from sawlog.client.consumer import AT_EARLIEST, AT_LATEST, AtOffset, AtTime, Consumer
-from sawlog.client.fetched import ConsumedRecord
-from sawlog.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
-from sawlog.client.producer import Producer
+from sawlog.client.admin.admin import Admin, NewTopic
+from sawlog.client.admin.configs import Change, ConfigSource, Operation, Resource, ResourceType
+from sawlog.client.admin.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
+from sawlog.client.consumer.consumer import AT_EARLIEST, AT_LATEST, AtOffset, AtTime, Consumer
+from sawlog.client.consumer.fetched_records import ConsumedRecord
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.producer.producer import Producer
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.compression import Codec
-from support.shared import EITHER_BROKER, QUICK_GROUPS, SharedBrokers, unique
+from support.kafka.shared_brokers import EITHER_BROKER, QUICK_GROUPS, SharedBrokers, unique
 
 POLL_MS = 10_000
 

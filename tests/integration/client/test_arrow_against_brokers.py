@@ -9,18 +9,25 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer as ConfluentProducer
 
-from sawlog.client.admin import Admin, NewTopic
-from sawlog.client.arrow import ALL_FIELDS
-from sawlog.client.cluster import Cluster
-from sawlog.client.consumer import AT_EARLIEST, AtOffset, Consumer
-from sawlog.client.fetched import ConsumedRecord
-from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
-from sawlog.client.producer import Producer
-from sawlog.client.ranges import OffsetsLost, TopicReplaced, read_range
+from sawlog.client.admin.admin import Admin, NewTopic
+from sawlog.client.admin.list_offsets import EARLIEST, LATEST, list_offsets
+from sawlog.client.arrow.offset_range import OffsetsLost, TopicReplaced, read_range
+from sawlog.client.arrow.record_columns import ALL_FIELDS
+from sawlog.client.consumer.consumer import AT_EARLIEST, AtOffset, Consumer
+from sawlog.client.consumer.fetched_records import ConsumedRecord
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.producer.producer import Producer
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.compression import Codec
-from support.arrow import Row, rows_of
-from support.shared import EITHER_BROKER, QUICK_GROUPS, START, Server, SharedBrokers, unique
+from support.client.arrow_rows import Row, rows_of
+from support.kafka.shared_brokers import (
+    EITHER_BROKER,
+    QUICK_GROUPS,
+    START,
+    Server,
+    SharedBrokers,
+    unique,
+)
 
 POLL_MS = 10_000
 MEGABYTE = 1 << 20

@@ -2,13 +2,13 @@
 
 import pytest
 
-from sawlog.client.cluster import Cluster, NoSuchTopic
 from sawlog.client.errors import NoAnswer, NoBrokerReachable
+from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NodeId, PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
-from support.scripted_broker import NODE_ID, Act, ScriptedBroker
+from support.client.scripted_broker import NODE_ID, Act, ScriptedBroker
 
 
 def partition(topic: str, index: int) -> TopicPartition:

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from sawlog.client.bell import Bell
-from sawlog.client.cluster import Cluster, NoSuchTopic
-from sawlog.client.consumer import AtOffset, Consumer
-from sawlog.client.fetcher import FetchLimits
-from sawlog.client.leaders import partition_of
-from sawlog.client.membership import session
-from sawlog.client.membership.session import Session
-from sawlog.client.reading import Reader
-from sawlog.client.starts import OutOfRange
+from sawlog.client.consumer.consumer import AtOffset, Consumer
+from sawlog.client.consumer.fetch_buffer import FetchBuffer
+from sawlog.client.consumer.fetcher import FetchLimits
+from sawlog.client.consumer.membership import group_session
+from sawlog.client.consumer.membership.group_session import Session
+from sawlog.client.consumer.start_positions import OutOfRange
+from sawlog.client.net.cluster import Cluster, NoSuchTopic
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.client.net.wakeup import Wakeup
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.apis import ApiKey, advertised_versions
 from sawlog.protocol.messages.find_coordinator_response import (
@@ -30,7 +30,7 @@ from sawlog.protocol.messages.offset_fetch_response import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
-from support.scripted_broker import NODE_ID, ScriptedBroker
+from support.client.scripted_broker import NODE_ID, ScriptedBroker
 
 LOGS = partition_of("logs", 0)
 GUARD_POLLS = 1_000
@@ -100,22 +100,24 @@ def test_what_has_not_changed_is_committed_by_itself_now_and_then(
         for _ in range(10):
             consumer.poll(2)
         assert offsets_in(broker) == [5]
-    monkeypatch.setattr(session, "_RENEWAL_MS", 0)
+    monkeypatch.setattr(group_session, "_RENEWAL_MS", 0)
     with Consumer(broker.bootstrap, group="g", auto_commit_ms=1) as consumer:
         consumer.assign({LOGS: AtOffset(5)})
         polls_until_committed(consumer, broker, 4)
 
 
-def a_session(cluster: Cluster, begin: session.Begin) -> Session:
+def a_session(cluster: Cluster, begin: group_session.Begin) -> Session:
     """Of somebody who was given a partition, and has not found out where to begin."""
-    reader = Reader(
+    reader = FetchBuffer(
         cluster,
         FetchLimits(0, 0, 1, 1),
         read_committed=False,
         out_of_range=OutOfRange.EARLIEST,
         max_decompressed_bytes=1,
     )
-    found = Session(cluster, "g", reader, begin, Bell(), auto_commit_ms=None, require_stable=False)
+    found = Session(
+        cluster, "g", reader, begin, Wakeup(), auto_commit_ms=None, require_stable=False
+    )
     found.owned = frozenset({LOGS})
     found._unplaced.add(LOGS)
     return found

@@ -2,8 +2,6 @@
 
 import pytest
 
-from sawlog.client.addresses import Address
-from sawlog.client.connection import Connection
 from sawlog.client.errors import (
     ConnectionLost,
     NoAnswer,
@@ -11,6 +9,8 @@ from sawlog.client.errors import (
     NotServed,
     UnexpectedAnswer,
 )
+from sawlog.client.net.addresses import Address
+from sawlog.client.net.connection import Connection
 from sawlog.core.errors import ErrorCode
 from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
@@ -18,7 +18,7 @@ from sawlog.protocol.messages.describe_cluster_request import DescribeClusterReq
 from sawlog.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from sawlog.protocol.messages.metadata_request import MetadataRequest
 from sawlog.protocol.messages.metadata_response import MetadataResponse
-from support.scripted_broker import Act, ScriptedBroker
+from support.client.scripted_broker import Act, ScriptedBroker
 
 SHORT_MS = 50
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from sawlog.client.cluster import Cluster, NoSuchTopic
-from sawlog.client.consumer import AT_EARLIEST, AtOffset, AtTime, Consumer, OutOfRange
+from sawlog.client.consumer.consumer import AT_EARLIEST, AtOffset, AtTime, Consumer, OutOfRange
 from sawlog.client.errors import ClientError
+from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.apis import ApiKey
@@ -23,7 +23,7 @@ from sawlog.protocol.messages.list_offsets_response import (
     ListOffsetsTopicResponse,
 )
 from sawlog.protocol.records import Record, build_batch
-from support.scripted_broker import Act, ScriptedBroker
+from support.client.scripted_broker import Act, ScriptedBroker
 
 END = 10
 POLL_MS = 10_000

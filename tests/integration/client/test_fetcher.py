@@ -1,14 +1,14 @@
 """Fetches for many partitions where some cannot be asked for: the others are, and nobody is asked
 in vain twice."""
 
-from sawlog.client.cluster import Cluster
-from sawlog.client.connection import Connection
+from sawlog.client.consumer.fetcher import Fetcher, FetchLimits
 from sawlog.client.errors import NoBrokerReachable
-from sawlog.client.fetcher import Fetcher, FetchLimits
-from sawlog.client.leaders import partition_of
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.connection import Connection
+from sawlog.client.net.leader_requests import partition_of
 from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.messages.fetch_response import FetchResponse
-from support.scripted_broker import Act, ScriptedBroker
+from support.client.scripted_broker import Act, ScriptedBroker
 
 LIMITS = FetchLimits(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, partition_max_bytes=1 << 20)
 GUARD_MS = 10_000

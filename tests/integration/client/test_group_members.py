@@ -23,7 +23,7 @@ from sawlog.client import (
     RebalanceListener,
     TopicPartition,
 )
-from sawlog.client.leaders import partition_of
+from sawlog.client.net.leader_requests import partition_of
 
 GUARD_POLLS = 300
 POLL_MS = 100

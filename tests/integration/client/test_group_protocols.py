@@ -14,7 +14,7 @@ from sawlog.client import (
     NewTopic,
     Producer,
 )
-from support.broker import running_sawlog
+from support.server.broker_process import running_sawlog
 
 GUARD_POLLS = 300
 POLL_MS = 100

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from sawlog.client.cluster import Cluster
+from sawlog.client.admin.groups import GroupAdmin
 from sawlog.client.errors import ConnectionLost, NoAnswer, NotServed
-from sawlog.client.groups import GroupAdmin
-from sawlog.client.leaders import partition_of
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.apis import ApiKey, advertised_versions
 from sawlog.protocol.messages import consumer_group_describe_response as consumer_answer
@@ -34,7 +34,7 @@ from sawlog.protocol.messages.offset_fetch_response import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from support.scripted_broker import NODE_ID, Act, ScriptedBroker
+from support.client.scripted_broker import NODE_ID, Act, ScriptedBroker
 
 GROUP_APIS = (
     ApiKey.FIND_COORDINATOR,

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 import pytest
 
 from sawlog.client import Leaver
-from sawlog.client.admin import Admin, NewTopic
-from sawlog.client.cluster import Cluster
-from sawlog.client.groups import GroupAdmin
-from sawlog.client.lag import Outlook, measure, pace, total_pace
-from sawlog.client.leaders import partition_of
-from sawlog.client.producer import Producer
+from sawlog.client.admin.admin import Admin, NewTopic
+from sawlog.client.admin.groups import GroupAdmin
+from sawlog.client.admin.lag import Outlook, measure, pace, total_pace
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.client.producer.producer import Producer
 from sawlog.core.errors import ErrorCode, KafkaError
-from support.members import ClassicMember, ConsumerMember
-from support.shared import EITHER_BROKER, QUICK_GROUPS, SharedBrokers, unique
+from support.client.group_members import ClassicMember, ConsumerMember
+from support.kafka.shared_brokers import EITHER_BROKER, QUICK_GROUPS, SharedBrokers, unique
 
 
 @pytest.fixture(scope="module", params=EITHER_BROKER)

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from sawlog import client
-from sawlog.client.addresses import Address
-from sawlog.client.connection import Connection
 from sawlog.client.errors import ConnectionLost
-from sawlog.client.producer import Producer
+from sawlog.client.net.addresses import Address
+from sawlog.client.net.connection import Connection
+from sawlog.client.producer.producer import Producer
 from sawlog.core.errors import ErrorCode
 from sawlog.protocol import records
 from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.messages.metadata_request import MetadataRequest
 from sawlog.protocol.messages.metadata_response import MetadataResponse
-from support.produced import answering, batches, broker_with
-from support.scripted_broker import ScriptedBroker
+from support.client.producing_broker import answering, batches, broker_with
+from support.client.scripted_broker import ScriptedBroker
 from support.tiers import rounds
 
 GUARD_MS = 30_000

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sawlog.client.cluster import Cluster
-from sawlog.client.lag import end_offsets
-from sawlog.client.leaders import partition_of
+from sawlog.client.admin.lag import end_offsets
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.errors import ErrorCode
 from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.messages.list_offsets_response import (
@@ -14,7 +14,7 @@ from sawlog.protocol.messages.list_offsets_response import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from support.scripted_broker import ScriptedBroker
+from support.client.scripted_broker import ScriptedBroker
 
 END = 5
 DOOMED = ("doomed", "lost")

@@ -4,20 +4,20 @@ from typing import Any
 
 import pytest
 
-from sawlog.client.cluster import Cluster, NoSuchTopic
-from sawlog.client.delivery import DeliveryFailed
 from sawlog.client.errors import ClientError, ConnectionLost
-from sawlog.client.partitioner import partition_for_key
-from sawlog.client.producer import Producer
-from sawlog.client.sequences import Sequences
+from sawlog.client.net.cluster import Cluster, NoSuchTopic
+from sawlog.client.producer.delivery import DeliveryFailed
+from sawlog.client.producer.partitioner import partition_for_key
+from sawlog.client.producer.producer import Producer
+from sawlog.client.producer.sequence_numbers import Sequences
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.messages.produce_response import (
     BatchIndexAndErrorMessage,
 )
-from support.produced import answering, batches, broker_with
-from support.scripted_broker import Act, ScriptedBroker
+from support.client.producing_broker import answering, batches, broker_with
+from support.client.scripted_broker import Act, ScriptedBroker
 
 PARTITION = TopicPartition(TopicName("logs"), PartitionIndex(0))
 

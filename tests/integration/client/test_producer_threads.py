@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from sawlog.client.cluster import Cluster
-from sawlog.client.delivery import Delivery, DeliveryFailed
 from sawlog.client.errors import ClientError
-from sawlog.client.producer import Producer
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.producer.delivery import Delivery, DeliveryFailed
+from sawlog.client.producer.producer import Producer
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from sawlog.protocol.messages.produce_request import ProduceRequest
 from sawlog.protocol.messages.produce_response import ProduceResponse
-from support.produced import answering, batches, broker_with
-from support.scripted_broker import Act
+from support.client.producing_broker import answering, batches, broker_with
+from support.client.scripted_broker import Act
 
 GUARD_S = 30
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from sawlog.client.cluster import Cluster, NoSuchTopic
-from sawlog.client.ranges import Chunk, OffsetsLost, TopicReplaced, read_range
+from sawlog.client.arrow.offset_range import Chunk, OffsetsLost, TopicReplaced, read_range
+from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import PartitionIndex, TopicId, TopicName, TopicPartition
 from sawlog.protocol.apis import ApiKey
-from sawlog.protocol.batches import read_header
 from sawlog.protocol.messages.fetch_request import FetchRequest
 from sawlog.protocol.messages.fetch_response import (
     AbortedTransaction,
@@ -26,8 +25,9 @@ from sawlog.protocol.messages.list_offsets_response import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from support.batches import ABORT, batch, marker
-from support.scripted_broker import Act, ScriptedBroker
+from sawlog.protocol.record_batch import read_header
+from support.client.scripted_broker import Act, ScriptedBroker
+from support.protocol.batches import ABORT, batch, marker
 
 LOGS = TopicPartition(TopicName("logs"), PartitionIndex(0))
 EARLIEST = -2

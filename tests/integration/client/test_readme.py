@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.broker import running_sawlog
+from support.server.broker_process import running_sawlog
 
 README = Path(__file__).parents[3] / "README.md"
 ADDRESS = "127.0.0.1:9092"

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from sawlog.client.admin import Admin, NewTopic
-from sawlog.client.cluster import Cluster
-from sawlog.client.consumer import AT_EARLIEST, Consumer
-from sawlog.client.fetched import ConsumedRecord
-from sawlog.client.producer import Producer
+from sawlog.client.admin.admin import Admin, NewTopic
+from sawlog.client.consumer.consumer import AT_EARLIEST, Consumer
+from sawlog.client.consumer.fetched_records import ConsumedRecord
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.producer.producer import Producer
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
-from support.broker import SawlogServer
+from support.server.broker_process import SawlogServer
 
 ROUNDS = 3
 A_ROUND = 2_000

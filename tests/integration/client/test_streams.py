@@ -15,9 +15,9 @@ from sawlog.client import (
     MessageStream,
     Producer,
 )
-from sawlog.client.leaders import partition_of
-from sawlog.client.retries import Deadline
-from sawlog.client.streams import Source, Streams
+from sawlog.client.consumer.message_streams import Source, Streams
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.client.net.retries import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,8 +177,8 @@ def records(partition: int, *offsets: int) -> list[ConsumedRecord]:
 
 
 def test_a_slow_reader_holds_up_its_own_partitions_alone(monkeypatch) -> None:
-    monkeypatch.setattr("sawlog.client.streams._FULL", 3)
-    monkeypatch.setattr("sawlog.client.streams._FREE", 2)
+    monkeypatch.setattr("sawlog.client.consumer.message_streams._FULL", 3)
+    monkeypatch.setattr("sawlog.client.consumer.message_streams._FREE", 2)
     consumer = Scripted(
         records(0, 0, 1, 2, 3, 4) + records(1, 0), records(1, 1), records(0, 5) + records(1, 2)
     )

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from sawlog.client.bell import Bell
-from sawlog.client.cluster import Cluster
-from sawlog.client.consumer import AT_EARLIEST, Consumer
-from sawlog.client.producer import Producer
-from sawlog.client.waiting import wait_readable
+from sawlog.client.consumer.consumer import AT_EARLIEST, Consumer
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.wait_readable import wait_readable
+from sawlog.client.net.wakeup import Wakeup
+from sawlog.client.producer.producer import Producer
 
 SELECT_COUNTS_TO = 1_024
 
@@ -57,7 +57,7 @@ def test_waiting_ends_by_data_by_the_end_and_by_time() -> None:
 
 
 def test_a_bell_rings_once_for_many_and_never_after_its_end() -> None:
-    bell = Bell()
+    bell = Wakeup()
     for _ in range(100_000):  # more than a pipe holds
         bell.ring()
     bell.wait(60_000)
@@ -76,8 +76,8 @@ def ring():
     print("rung" if bell.hush() else "not rung")
 
 atexit.register(ring)  # first in, last out
-from sawlog.client.bell import Bell
-bell = Bell()
+from sawlog.client.net.wakeup import Wakeup
+bell = Wakeup()
 """
 
 

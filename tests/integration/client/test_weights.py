@@ -2,11 +2,11 @@
 
 import pytest
 
-from sawlog.client.cluster import Cluster
-from sawlog.client.producer import Producer
-from sawlog.client.weights import PROBE_BYTES, record_bytes, weight_of
+from sawlog.client.admin.record_sizes import PROBE_BYTES, record_bytes, weight_of
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.producer.producer import Producer
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
-from support.batches import batch
+from support.protocol.batches import batch
 
 
 def place(topic: str, index: int) -> TopicPartition:

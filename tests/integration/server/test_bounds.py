@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from sawlog.core.ports import Exchange
+from sawlog.server.connection_limits import Limits
 from sawlog.server.frames import FRAMES_PER_TURN, TURN_MS
-from sawlog.server.limits import Limits
-from support.shell import ScriptedApplication, Shell, StoredFile, framed, run
+from support.server.shell import ScriptedApplication, Shell, StoredFile, framed, run
 
 LARGE = framed(bytes(50_000))
 

@@ -15,9 +15,9 @@ import pytest
 
 from sawlog import __version__
 from sawlog.client import Admin, NewTopic
-from sawlog.client.configs import Resource, ResourceType
-from support.broker import NODE_ID, SawlogServer, running_sawlog
+from sawlog.client.admin.configs import Resource, ResourceType
 from support.process import ServerProcess
+from support.server.broker_process import NODE_ID, SawlogServer, running_sawlog
 
 MARKER = ".kafka_cleanshutdown"
 

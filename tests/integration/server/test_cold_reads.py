@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sawlog.core.ports import Exchange
-from sawlog.server.slices import PageCache
-from support.shell import ScriptedApplication, Shell, StoredFile, framed, run
+from sawlog.server.file_slices import PageCache
+from support.server.shell import ScriptedApplication, Shell, StoredFile, framed, run
 
 MIB = 1 << 20
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from sawlog.core.ports import Exchange
-from sawlog.server.limits import Limits
-from support.shell import ScriptedApplication, Shell, StoredFile, framed, run
+from sawlog.server.connection_limits import Limits
+from support.server.shell import ScriptedApplication, Shell, StoredFile, framed, run
 
 MIB = 1 << 20
 

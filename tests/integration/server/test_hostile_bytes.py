@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sawlog.core.ports import Exchange
-from sawlog.server.limits import Limits
-from support.shell import ScriptedApplication, Shell, framed, run
+from sawlog.server.connection_limits import Limits
+from support.server.shell import ScriptedApplication, Shell, framed, run
 
 pieces = st.lists(st.integers(1, 50_000), min_size=1, max_size=8)
 sizes = st.lists(

@@ -7,9 +7,9 @@ import pytest
 
 from sawlog.core.metrics import CONTENT_TYPE, Registry
 from sawlog.server.address import Address
-from sawlog.server.metrics import MetricsEndpoint
+from sawlog.server.metrics_endpoint import MetricsEndpoint
 from sawlog.server.process import declare_process_metrics
-from support.shell import ManualClock, run
+from support.server.shell import ManualClock, run
 
 
 class Scraped:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sawlog.core.ports import Exchange, FileSlice
 from sawlog.server.disk import RealDisk
-from support.shell import ScriptedApplication, Shell, framed, run
+from support.server.shell import ScriptedApplication, Shell, framed, run
 
 MIB = 1 << 20
 

@@ -8,10 +8,10 @@ import pytest
 
 from sawlog.server.disk import RealDisk
 from sawlog.simulation.schedule import Schedule, SeededRandom
-from sawlog.storage.config import LogConfig
-from sawlog.storage.directory import LogDirectory
 from sawlog.storage.log import Log
-from support.storage import TOPIC_ID, TP, append, headers_in, records
+from sawlog.storage.log_config import LogConfig
+from sawlog.storage.log_directory import LogDirectory
+from support.storage.logs import TOPIC_ID, TP, append, headers_in, records
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,11 +5,10 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sawlog.client.cluster import Cluster
-from sawlog.client.groups import GroupAdmin
-from sawlog.pipeline.tables.table import Table
-from support.broker import SawlogServer
-from support.landing import (
+from sawlog.client.admin.groups import GroupAdmin
+from sawlog.client.net.cluster import Cluster
+from sawlog.pipeline.delta.table import Table
+from support.pipeline.landing import (
     create_topic,
     land,
     pipeline_of,
@@ -19,6 +18,7 @@ from support.landing import (
     send,
     values_in,
 )
+from support.server.broker_process import SawlogServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,16 +11,16 @@ import pytest
 
 from sawlog.cli import pipeline_tables
 from sawlog.cli.commands import run
-from sawlog.client.cluster import Cluster
-from sawlog.pipeline.landing.committing import Committer
-from sawlog.pipeline.landing.dead_marks import Letters, known_letters
+from sawlog.client.net.cluster import Cluster
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.landing.driver.batch_commit import Committer
+from sawlog.pipeline.landing.driver.dead_letter_counts import Letters, known_letters
+from sawlog.pipeline.landing.driver.table_setup import prepare
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
-from sawlog.pipeline.landing.preparing import prepare
-from sawlog.pipeline.landing.task import current_columns, land, make_job
-from sawlog.pipeline.source.planning import OffsetRange
-from sawlog.pipeline.tables.table import Table
-from support.broker import SawlogServer
-from support.landing import OnlyHere, create_topic, land_here, pipeline_of, send, values_in
+from sawlog.pipeline.landing.task.landing_task import current_columns, land, make_job
+from sawlog.pipeline.source.batch_limits import OffsetRange
+from support.pipeline.landing import OnlyHere, create_topic, land_here, pipeline_of, send, values_in
+from support.server.broker_process import SawlogServer
 
 GOOD, BAD = b'{"id": 1}', b"{broken"
 
@@ -153,7 +153,7 @@ def test_a_replay_is_the_decision_to_go_on(
 
 
 def test_after_a_replay_a_table_knows_of_the_dead_letters_that_are_left(world: World) -> None:
-    from sawlog.pipeline.landing.replaying import resolve, set_back
+    from sawlog.pipeline.landing.driver.replay import resolve, set_back
 
     with Cluster(world.bootstrap) as cluster:
         set_back(cluster, world.config, resolve(cluster, world.topic, {0: 1, 1: 3}))

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from sawlog.pipeline.formats import columns, json_format
-from sawlog.pipeline.formats.spellings import Room
-from sawlog.pipeline.landing import dealing
-from sawlog.pipeline.tables.table import Table
-from support.broker import SawlogServer
-from support.landing import create_topic, land_here, pipeline_of, rows_of, send, values_in
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.formats import json_columns, json_format
+from sawlog.pipeline.formats.json_fields import Room
+from sawlog.pipeline.landing.planning import task_split
+from support.pipeline.landing import create_topic, land_here, pipeline_of, rows_of, send, values_in
+from support.server.broker_process import SawlogServer
 
 
 def test_a_type_that_changes_within_a_chunk_is_merged(
@@ -42,10 +42,10 @@ def test_more_new_fields_than_there_is_room_for_do_not_stop_a_landing(
     tasks: int,
 ) -> None:
     """Their types differ between parts of a chunk, between chunks of a task, or between tasks."""
-    monkeypatch.setattr(columns, "Room", lambda: Room(3))
+    monkeypatch.setattr(json_columns, "Room", lambda: Room(3))
     monkeypatch.setattr(json_format, "_MOST_SLOTS", 5)
     monkeypatch.setattr(json_format, "_FEWEST_ROWS", 5)
-    monkeypatch.setattr(dealing, "WORTH_A_TASK", 1)
+    monkeypatch.setattr(task_split, "WORTH_A_TASK", 1)
     create_topic(broker.bootstrap, topic, partitions)
     names = [f"n{number}" for number in range(30)]
     send(broker.bootstrap, topic, ({name: value} for name in names for value in (1, 1.5)))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from support.broker import SawlogServer
-from support.landing import create_topic, pipeline_file, send
+from support.pipeline.landing import create_topic, pipeline_file, send
 from support.programs import require_java
+from support.server.broker_process import SawlogServer
 
 pytestmark = [pytest.mark.long, pytest.mark.spark]
 

@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from support.broker import SawlogServer
-from support.landing import create_topic, land, pipeline_of, rows_of, run_once, send
+from support.pipeline.landing import create_topic, land, pipeline_of, rows_of, run_once, send
+from support.server.broker_process import SawlogServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 import pytest
 
-from sawlog.pipeline.landing.config import LandedTable, Pipeline, QueryTable
-from sawlog.pipeline.landing.query_step import QueryStep
-from sawlog.pipeline.landing.running import Supervised
-from sawlog.pipeline.landing.session import register
-from sawlog.pipeline.tables.offsets import Move
-from sawlog.pipeline.tables.table import Table
-from support.drivers import wait_until
-from support.landing import Heard, rows_of
-from support.tables import at, written
+from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline, QueryTable
+from sawlog.pipeline.landing.driver.query_supervisor import Supervised
+from sawlog.pipeline.landing.driver.spark_session import register
+from sawlog.pipeline.landing.driver.sql_query import QueryStep
+from support.pipeline.drivers import wait_until
+from support.pipeline.landing import Heard, rows_of
+from support.pipeline.tables import at, written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

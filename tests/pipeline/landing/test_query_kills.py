@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from sawlog.pipeline.landing.reading import read_pipeline
-from sawlog.pipeline.tables.table import Table
-from support.broker import SawlogServer, running_sawlog
-from support.drivers import driving, run_to_the_end, uncommitted, version_of, wait_until
-from support.landing import create_topic, pipeline_file, records_of, rows_of, send
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
+from support.pipeline.drivers import driving, run_to_the_end, uncommitted, version_of, wait_until
+from support.pipeline.landing import create_topic, pipeline_file, records_of, rows_of, send
 from support.programs import require_java
+from support.server.broker_process import SawlogServer, running_sawlog
 
 pytestmark = [pytest.mark.long, pytest.mark.spark]
 

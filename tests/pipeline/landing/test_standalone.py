@@ -11,16 +11,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sawlog.client.cluster import Cluster
-from sawlog.client.producer import Producer
-from sawlog.pipeline.landing.reading import read_pipeline
-from sawlog.pipeline.tables.status import status
-from sawlog.pipeline.tables.table import Table
-from support.broker import SawlogServer, running_sawlog
-from support.drivers import driving, kill_all, version_of, wait_until
-from support.landing import create_topic, pipeline_file, records_of, send, values_in
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.producer.producer import Producer
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.table_status import status
+from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
+from support.pipeline.drivers import driving, kill_all, version_of, wait_until
+from support.pipeline.landing import create_topic, pipeline_file, records_of, send, values_in
 from support.process import ServerProcess
 from support.programs import require_java
+from support.server.broker_process import SawlogServer, running_sawlog
 
 pytestmark = [pytest.mark.long, pytest.mark.spark]
 

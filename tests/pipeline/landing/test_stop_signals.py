@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from support.drivers import wait_until
+from support.pipeline.drivers import wait_until
+from support.pipeline.tables import land, new_table
 from support.programs import require_java
-from support.tables import land, new_table
 
 pytestmark = [pytest.mark.long, pytest.mark.spark]
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from sawlog.cli.commands import run
-from sawlog.client.admin import Admin
-from sawlog.client.cluster import Cluster
-from sawlog.client.leaders import partition_of
+from sawlog.client.admin.admin import Admin
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.landing.failures import LandingFailure
-from sawlog.pipeline.tables.offsets import Move
-from sawlog.pipeline.tables.table import Table
-from support.broker import SawlogServer
-from support.landing import create_topic, land_here, pipeline_of, send
+from support.pipeline.landing import create_topic, land_here, pipeline_of, send
+from support.server.broker_process import SawlogServer
 
 
 class World:

@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 
 from sawlog.cli.commands import run
-from sawlog.client.admin import Admin
-from sawlog.client.cluster import Cluster
-from sawlog.client.configs import Change, Operation, Resource, ResourceType, alter_configs
-from sawlog.client.consumer import AtOffset, AtTime
-from sawlog.client.leaders import partition_of
-from sawlog.pipeline.landing.config import LandedTable, Pipeline
+from sawlog.client.admin.admin import Admin
+from sawlog.client.admin.configs import Change, Operation, Resource, ResourceType, alter_configs
+from sawlog.client.consumer.consumer import AtOffset, AtTime
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+from sawlog.pipeline.landing.driver.replay import BadStart, From, resolve, set_back
 from sawlog.pipeline.landing.failures import Kind, LandingFailure
-from sawlog.pipeline.landing.replaying import BadStart, From, resolve, set_back
-from sawlog.pipeline.tables.table import Table
-from support.broker import SawlogServer
-from support.landing import (
+from support.pipeline.landing import (
     create_topic,
     land_here,
     pipeline_of,
@@ -27,6 +26,7 @@ from support.landing import (
     send,
     values_in,
 )
+from support.server.broker_process import SawlogServer
 
 
 def test_types_that_tasks_infer_differently_are_merged_and_no_row_is_lost(
@@ -192,9 +192,9 @@ def test_a_replay_that_died_half_way_stops_landings_until_it_is_run_again(
     send(broker.bootstrap, topic, [b"{"] * 20)
     pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
     land_here(pipeline)
-    from sawlog.pipeline.landing import replaying
+    from sawlog.pipeline.landing.driver import replay
 
-    whole = replaying.rewind
+    whole = replay.rewind
 
     def dies_at_the_table(table: Table, *rest: object, **more: object) -> object:
         if table.path.endswith("__dead"):
@@ -202,7 +202,7 @@ def test_a_replay_that_died_half_way_stops_landings_until_it_is_run_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(replaying, "rewind", dies_at_the_table)
+        patched.setattr(replay, "rewind", dies_at_the_table)
         with pytest.raises(KeyboardInterrupt):
             set_back_to(pipeline, {0: 5})
     with pytest.raises(LandingFailure, match="a replay of 't' is under way, or died"):

@@ -6,16 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from sawlog.client.admin import Admin
-from sawlog.client.cluster import Cluster
-from sawlog.client.leaders import partition_of
-from sawlog.pipeline.landing.config import Pipeline
-from sawlog.pipeline.landing.reading import read_pipeline
-from support.broker import SawlogServer, running_sawlog
-from support.drivers import driving, kill_all, run_to_the_end, version_of, wait_until
-from support.landing import create_topic, pipeline_file, records_of, rows_of, send, values_in
+from sawlog.client.admin.admin import Admin
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
+from support.pipeline.drivers import driving, kill_all, run_to_the_end, version_of, wait_until
+from support.pipeline.landing import (
+    create_topic,
+    pipeline_file,
+    records_of,
+    rows_of,
+    send,
+    values_in,
+)
 from support.process import ServerProcess
 from support.programs import require_java
+from support.server.broker_process import SawlogServer, running_sawlog
 
 pytestmark = [pytest.mark.long, pytest.mark.spark]
 

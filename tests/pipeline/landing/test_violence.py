@@ -9,10 +9,9 @@ from typing import Self
 
 import pytest
 
-from sawlog.pipeline.landing.config import LandedTable, Pipeline
-from sawlog.pipeline.landing.reading import read_pipeline
-from support.broker import SawlogServer, running_sawlog
-from support.drivers import (
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
+from support.pipeline.drivers import (
     Driver,
     driving,
     kill_all,
@@ -21,8 +20,16 @@ from support.drivers import (
     version_of,
     wait_until,
 )
-from support.landing import create_topic, pipeline_file, records_of, rows_of, send, values_in
+from support.pipeline.landing import (
+    create_topic,
+    pipeline_file,
+    records_of,
+    rows_of,
+    send,
+    values_in,
+)
 from support.programs import require_java
+from support.server.broker_process import SawlogServer, running_sawlog
 
 pytestmark = [pytest.mark.long, pytest.mark.spark]
 

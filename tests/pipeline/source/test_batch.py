@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 
 from conftest import Server
 from sawlog.protocol.records import Record
-from support.topics import Topics, making
+from support.pipeline.topics import Topics, making
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Self
 import psutil
 import pytest
 
-from sawlog.client.cluster import Cluster
-from sawlog.client.producer import Producer
-from support.broker import SawlogServer, running_sawlog
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.producer.producer import Producer
+from support.pipeline.topics import Topics, making
 from support.process import ServerProcess
-from support.topics import Topics, making
+from support.server.broker_process import SawlogServer, running_sawlog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,10 +8,10 @@ import pytest
 from pyspark.errors import PySparkException
 
 from conftest import Server
-from sawlog.client.consumer import AT_EARLIEST, Consumer
-from sawlog.client.fetched import ConsumedRecord
-from sawlog.client.partitioner import partition_for_key
-from support.topics import Topics, making
+from sawlog.client.consumer.consumer import AT_EARLIEST, Consumer
+from sawlog.client.consumer.fetched_records import ConsumedRecord
+from sawlog.client.producer.partitioner import partition_for_key
+from support.pipeline.topics import Topics, making
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

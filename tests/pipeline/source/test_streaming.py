@@ -9,10 +9,10 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from conftest import Server
-from sawlog.client.groups import GroupAdmin
-from sawlog.client.lag import measure
-from sawlog.client.leaders import partition_of
-from support.topics import Topics, making
+from sawlog.client.admin.groups import GroupAdmin
+from sawlog.client.admin.lag import measure
+from sawlog.client.net.leader_requests import partition_of
+from support.pipeline.topics import Topics, making
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

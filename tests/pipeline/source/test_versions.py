@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from support.broker import running_sawlog
+from support.pipeline.topics import making
 from support.programs import require, unavailable
+from support.server.broker_process import running_sawlog
 from support.sources import ROOT
-from support.topics import making
 
 pytestmark = [pytest.mark.soak, pytest.mark.spark]
 

@@ -8,22 +8,22 @@ import pyarrow as pa
 import pytest
 
 from conftest import Server
-from sawlog.client.cluster import Cluster, NoSuchTopic
-from sawlog.client.groups import GroupAdmin
-from sawlog.client.leaders import partition_of
-from sawlog.pipeline.sink.options import read_sink_options
-from sawlog.pipeline.sink.writing import TopicWriter
+from sawlog.client.admin.groups import GroupAdmin
+from sawlog.client.net.cluster import Cluster, NoSuchTopic
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.pipeline.sink.sink_options import read_sink_options
+from sawlog.pipeline.sink.topic_writer import TopicWriter
+from sawlog.pipeline.source.batch_limits import OffsetRange
 from sawlog.pipeline.source.client_options import Brokers
-from sawlog.pipeline.source.environment import versions_here
-from sawlog.pipeline.source.options import ReadSettings, Topics, read_source_options
-from sawlog.pipeline.source.planning import OffsetRange
-from sawlog.pipeline.source.positions import AtOffsets, AtTime, AtTimes, Mark
-from sawlog.pipeline.source.progress import Publisher
-from sawlog.pipeline.source.reading import read_batches
-from sawlog.pipeline.source.stream import DataLost
+from sawlog.pipeline.source.executor_check import versions_here
+from sawlog.pipeline.source.group_progress import Publisher
+from sawlog.pipeline.source.offset_json import AtOffsets, AtTime, AtTimes, Mark
+from sawlog.pipeline.source.range_reader import read_batches
+from sawlog.pipeline.source.source_options import ReadSettings, Topics, read_source_options
 from sawlog.pipeline.source.subscription import LOOK_EVERY_MS, BadPosition, Subscription
-from support.topics import Topics as Made
-from support.topics import making
+from sawlog.pipeline.source.topic_stream import DataLost
+from support.pipeline.topics import Topics as Made
+from support.pipeline.topics import making
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sawlog.coordinator.scan import Last, keep_last
+from sawlog.coordinator.last_values import Last, keep_last
 from sawlog.core.errors import KafkaError
-from sawlog.protocol.batches import batches_in
 from sawlog.protocol.compression import Codec
+from sawlog.protocol.record_batch import batches_in
 from sawlog.protocol.records import Record, build_batch, iterate
 
 KEYS = st.sampled_from([b"a", b"b", b"", b"c" * 70, b"d" * 9_000, None])

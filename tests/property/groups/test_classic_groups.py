@@ -7,11 +7,11 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.groups.classic.group import ClassicGroup
-from sawlog.groups.classic.rebalancing import NEWCOMER_TIMEOUT_MS
+from sawlog.groups.classic.classic_group import ClassicGroup
+from sawlog.groups.classic.rebalance import NEWCOMER_TIMEOUT_MS
 from sawlog.protocol.messages.join_group_response import JoinGroupResponse
 from sawlog.protocol.messages.sync_group_response import SyncGroupResponse
-from support.classic import COMMIT_MS, GROUP, Asked, ClassicWorld
+from support.groups.classic_group import COMMIT_MS, GROUP, Asked, ClassicWorld
 
 PROTOCOLS = (
     (("range", b"r"),),

@@ -19,9 +19,9 @@ from hypothesis.stateful import (
 )
 
 from sawlog.core.errors import ErrorCode
-from sawlog.groups.consumer.group import ConsumerGroup
+from sawlog.groups.consumer.consumer_group import ConsumerGroup
 from sawlog.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
-from support.consumers import REBALANCE_MS, Groups
+from support.groups.consumer_group import REBALANCE_MS, Groups
 from support.tiers import rounds
 
 TOPICS = ("t1", "t2", "u1")

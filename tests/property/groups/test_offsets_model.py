@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from sawlog.core.errors import ErrorCode
-from support.offsets import MINUTE_MS, OffsetsWorld
+from support.groups.offsets import MINUTE_MS, OffsetsWorld
 
 GROUPS = st.sampled_from(["g", "h", "i"])
 TOPICS = st.sampled_from(["t", "u"])

@@ -3,11 +3,11 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sawlog.coordinator.records import Entry, RecordFormat, UnknownRecord
+from sawlog.coordinator.coordinator_records import Entry, RecordFormat, UnknownRecord
 from sawlog.core.errors import MalformedFrame
-from sawlog.groups.offsets.quick import decode_committed, decode_key_head, encode_commit
-from sawlog.groups.offsets.table import Offsets, from_record
-from sawlog.groups.records import GROUP_RECORDS
+from sawlog.groups.group_records import GROUP_RECORDS
+from sawlog.groups.offsets.commit_codec import decode_committed, decode_key_head, encode_commit
+from sawlog.groups.offsets.offset_table import Offsets, from_record
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
 from sawlog.protocol.messages.offset_commit_value import OffsetCommitValue
 

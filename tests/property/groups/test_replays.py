@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sawlog.coordinator.records import Entry
-from sawlog.coordinator.scan import Last, keep_last
-from sawlog.groups.classic.group import ClassicGroup
-from sawlog.groups.classic.records import entry_of
-from sawlog.groups.classic.states import EMPTY, STABLE
-from sawlog.groups.consumer.group import ConsumerGroup
-from sawlog.groups.records import GROUP_RECORDS
-from sawlog.groups.shard import GroupShard
-from sawlog.groups.world import World
-from sawlog.protocol.batches import batches_in
+from sawlog.coordinator.coordinator_records import Entry
+from sawlog.coordinator.last_values import Last, keep_last
+from sawlog.groups.classic.classic_group import ClassicGroup
+from sawlog.groups.classic.classic_states import EMPTY, STABLE
+from sawlog.groups.classic.group_metadata_record import entry_of
+from sawlog.groups.consumer.consumer_group import ConsumerGroup
+from sawlog.groups.context import GroupContext
+from sawlog.groups.group_machine import GroupMachine
+from sawlog.groups.group_records import GROUP_RECORDS
+from sawlog.protocol.record_batch import batches_in
 from sawlog.protocol.records import iterate
-from support.consumers import Groups
-from support.hostile_groups import GroupAttacker
-from support.storage import read
+from support.groups.consumer_group import Groups
+from support.groups.hostile_requests import GroupAttacker
+from support.storage.logs import read
 from support.tiers import rounds
 
 Rows = list[tuple[bytes, bytes | None]]
@@ -88,10 +88,12 @@ class History:
                 position = header.next_offset
         return found
 
-    def replayed(self, rows: Rows) -> GroupShard:
+    def replayed(self, rows: Rows) -> GroupMachine:
         broker = self.groups.machine.broker
-        world = World(broker.clock, broker.random, NoTimers(), broker.config, lambda: broker.image)
-        shard = GroupShard(world)
+        world = GroupContext(
+            broker.clock, broker.random, NoTimers(), broker.config, lambda: broker.image
+        )
+        shard = GroupMachine(world)
         for key, value in rows:
             shard.replay(GROUP_RECORDS.decode(key, value))
         shard.offset_requests.activate()
@@ -122,7 +124,7 @@ def consumer(group: ConsumerGroup) -> dict[str, Any]:
     return {name: value for name, value in vars(group).items() if name != "checked_topics"}
 
 
-def state(shard: GroupShard) -> dict[str, Any]:
+def state(shard: GroupMachine) -> dict[str, Any]:
     """A group that was there for its offsets alone and has lost them is as good as gone; time will
     see to it."""
     found: dict[str, Any] = {"offsets": shard.offsets.by_group}

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.consumers import Groups
-from support.rolling import AnyMember, NewMember, OldMember, check_apart, group_type, settle
+from support.groups.consumer_group import Groups
+from support.groups.rolling_members import (
+    AnyMember,
+    NewMember,
+    OldMember,
+    check_apart,
+    group_type,
+    settle,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sawlog.pipeline.formats import Format, parser
-from sawlog.pipeline.formats.schemas import merge
-from sawlog.pipeline.formats.types import column_name, field_column, is_list
-from support.formats import outcome_of
+from sawlog.pipeline.formats.schema_inference import merge
+from sawlog.pipeline.formats.spark_types import column_name, field_column, is_list
+from support.pipeline.formats import outcome_of
 
 NAMES = st.sampled_from(["a", "b", "c", "user id", "topic", "é", 'q"', "\\", ""]) | st.text(
     st.characters(exclude_categories=["Cs"]), max_size=4

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sawlog.pipeline.formats.schemas import from_ddl
-from support.formats import Outcome, parse
+from sawlog.pipeline.formats.schema_inference import from_ddl
+from support.pipeline.formats import Outcome, parse
 
 DIGITS = st.text("0123456789", min_size=1, max_size=50)
 EXPONENTS = st.integers(-450, 450) | st.integers(-25, 25) | st.sampled_from([-324, 308, 309, 38])

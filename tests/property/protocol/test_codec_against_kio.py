@@ -17,7 +17,7 @@ from kio.static.constants import EntityType
 from sawlog.protocol.codec import decode, encode
 from sawlog.protocol.layout import FieldLayout, StructLayout, lay_out
 from sawlog.protocol.schema import NO_UUID, Message
-from support.messages import all_messages, random_message, versions_of
+from support.protocol.messages import all_messages, random_message, versions_of
 
 VALUES_PER_VERSION = 5
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 from sawlog.core.ports import FileSlice
 from sawlog.protocol.codec import decode, decoder, encode, parts_encoder
 from sawlog.protocol.schema import Message
-from support.messages import all_messages, random_message, versions_of
+from support.protocol.messages import all_messages, random_message, versions_of
 
 ALL_MESSAGES = all_messages()
 ids = [cls.__name__ for cls in ALL_MESSAGES]

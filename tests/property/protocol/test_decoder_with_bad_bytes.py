@@ -15,8 +15,8 @@ from sawlog.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from sawlog.protocol.messages.fetch_request import FetchRequest
 from sawlog.protocol.messages.metadata_request import MetadataRequest
 from sawlog.protocol.schema import Message
-from sawlog.protocol.wire import MAX_REQUEST_ELEMENTS, uvarint
-from support.messages import all_messages, random_message, versions_of
+from sawlog.protocol.wire_primitives import MAX_REQUEST_ELEMENTS, uvarint
+from support.protocol.messages import all_messages, random_message, versions_of
 from support.tiers import rounds
 
 HOSTILE = (

@@ -14,11 +14,11 @@ from hypothesis.stateful import (
 )
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.protocol.batches import batches_in
-from sawlog.storage.config import LogConfig
+from sawlog.protocol.record_batch import batches_in
 from sawlog.storage.epochs import LeaderEpochs
+from sawlog.storage.log_config import LogConfig
 from sawlog.storage.producers import ProducerStates
-from support.storage import Storage, append, headers_in, read, records
+from support.storage.logs import Storage, append, headers_in, read, records
 from support.tiers import rounds
 
 CONFIG = LogConfig(segment_bytes=2_000, index_interval_bytes=150, segment_index_bytes=80)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from sawlog.core.ports import DiskError
-from sawlog.simulation.disk import Stopped
-from sawlog.storage.config import LogConfig
-from support.storage import TP, Storage, append, headers_in, read, records
+from sawlog.simulation.simulated_disk import Stopped
+from sawlog.storage.log_config import LogConfig
+from support.storage.logs import TP, Storage, append, headers_in, read, records
 
 CONFIG = LogConfig(segment_bytes=800, index_interval_bytes=100)
 SEEDS = range(3)

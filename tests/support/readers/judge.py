@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from sawlog.coordinator.placing import partition_for
-from sawlog.groups.records import GROUP_RECORDS
+from sawlog.coordinator.partition_for import partition_for
+from sawlog.groups.group_records import GROUP_RECORDS
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
 from support.clients.confluent import Confluent
 from support.readers.journal import (

@@ -4,11 +4,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from sawlog.client.consumer import Consumer
+from sawlog.client.consumer.consumer import Consumer
+from sawlog.client.consumer.membership.membership_protocol import GroupSettings
+from sawlog.client.consumer.membership.rebalance_listener import RebalanceListener
 from sawlog.client.errors import ClientError, NoBrokerReachable
-from sawlog.client.leaders import partition_of
-from sawlog.client.membership.listener import RebalanceListener
-from sawlog.client.membership.machine import GroupSettings
+from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
 from support.readers.journal import CLOSED, JOINED, LOST, REFUSED, REVOKED, Tell

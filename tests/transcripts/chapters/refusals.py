@@ -5,7 +5,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from support.batches import raw_batch
+from support.protocol.batches import raw_batch
 from transcripts.chapters.requests import TIME, batch, errors_start_anywhere, produce
 from transcripts.dialogue import KAFKA_FAILS, Dialogue, Differs
 

@@ -24,9 +24,9 @@ from bench.spark_topics import (
 )
 from bench.tables import sections
 from bench.workloads import BY_NAME, Kind, Metric
-from sawlog.pipeline.formats.schemas import from_ddl
+from sawlog.pipeline.formats.schema_inference import from_ddl
 from sawlog.protocol.records import iterate
-from support.formats import parse
+from support.pipeline.formats import parse
 
 
 def test_json_values_are_of_a_hundred_bytes_and_one_in_a_hundred_is_broken() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from sawlog.protocol.messages.describe_cluster_request import DescribeClusterRequest
-from sawlog.simulation.machine import NODE, SimulatedMachine
+from sawlog.simulation.simulated_broker import NODE, SimulatedMachine
 
 
 @pytest.fixture(scope="module")

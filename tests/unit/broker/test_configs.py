@@ -18,7 +18,7 @@ from sawlog.protocol.messages.describe_configs_request import (
     DescribeConfigsResource,
 )
 from sawlog.protocol.messages.describe_configs_response import DescribeConfigsResult
-from sawlog.simulation.machine import NODE, SimulatedMachine
+from sawlog.simulation.simulated_broker import NODE, SimulatedMachine
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)

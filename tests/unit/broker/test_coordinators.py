@@ -7,9 +7,9 @@ from sawlog.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from sawlog.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from sawlog.protocol.messages.list_groups_request import ListGroupsRequest
 from sawlog.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
-from sawlog.simulation.machine import NODE, SimulatedMachine
-from support.groups import commit, machine_with_groups
-from support.requests import answers, batch_of, machine_with_topic, produce
+from sawlog.simulation.simulated_broker import NODE, SimulatedMachine
+from support.broker.groups import commit, machine_with_groups
+from support.broker.requests import answers, batch_of, machine_with_topic, produce
 
 OFFSETS = "__consumer_offsets"
 TRANSACTIONS, SHARES = 1, 2

@@ -4,8 +4,16 @@ import pytest
 
 from sawlog.core.errors import ErrorCode
 from sawlog.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from sawlog.simulation.machine import SimulatedMachine
-from support.requests import NAMED, TOPIC, batch_of, fetch, machine_with_topic, produce, values
+from sawlog.simulation.simulated_broker import SimulatedMachine
+from support.broker.requests import (
+    NAMED,
+    TOPIC,
+    batch_of,
+    fetch,
+    machine_with_topic,
+    produce,
+    values,
+)
 
 
 def codes(response: object) -> list[int]:

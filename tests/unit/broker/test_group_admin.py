@@ -12,9 +12,9 @@ from sawlog.protocol.messages.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
-from sawlog.simulation.machine import SimulatedMachine
-from support.groups import commit, fetch, machine_with_groups, reboot
-from support.requests import machine_with_topic
+from sawlog.simulation.simulated_broker import SimulatedMachine
+from support.broker.groups import commit, fetch, machine_with_groups, reboot
+from support.broker.requests import machine_with_topic
 
 T0 = ("t", 0)
 NAMES = [f"group-{number}" for number in range(10)]

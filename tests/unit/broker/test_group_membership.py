@@ -13,7 +13,7 @@ from sawlog.protocol.messages.heartbeat_request import HeartbeatRequest
 from sawlog.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from sawlog.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from sawlog.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
-from sawlog.simulation.machine import Call, SimulatedClient, SimulatedMachine
+from sawlog.simulation.simulated_broker import Call, SimulatedClient, SimulatedMachine
 
 GROUP = "readers"
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sawlog.cluster.image import GROUP_TOPIC
-from sawlog.coordinator.shard import RELOAD_MS
+from sawlog.cluster.metadata_image import GROUP_TOPIC
+from sawlog.coordinator.runtime import RELOAD_MS
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ports import DiskError, TooManyOpenFiles
 from sawlog.protocol.messages.create_partitions_request import (
@@ -24,9 +24,9 @@ from sawlog.protocol.messages.offset_delete_request import (
     OffsetDeleteRequestTopic,
 )
 from sawlog.protocol.messages.offset_fetch_request import OffsetFetchRequest
-from sawlog.simulation.disk import SimulatedFile
-from sawlog.simulation.machine import SimulatedMachine
-from support.groups import (
+from sawlog.simulation.simulated_broker import SimulatedMachine
+from sawlog.simulation.simulated_disk import SimulatedFile
+from support.broker.groups import (
     SHARDS,
     commit,
     commit_request,
@@ -40,7 +40,7 @@ from support.groups import (
     machine_with_groups,
     reboot,
 )
-from support.requests import machine_with_topic
+from support.broker.requests import machine_with_topic
 
 T0, T1 = ("t", 0), ("t", 1)
 UNKNOWN_PARTITION, UNKNOWN_ID = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID

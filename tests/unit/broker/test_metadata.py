@@ -15,7 +15,7 @@ from sawlog.protocol.messages.describe_topic_partitions_response import (
 )
 from sawlog.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from sawlog.protocol.messages.metadata_response import MetadataResponse
-from sawlog.simulation.machine import NODE, SimulatedMachine
+from sawlog.simulation.simulated_broker import NODE, SimulatedMachine
 
 UNKNOWN_TOPIC, INVALID_TOPIC, INVALID_REQUEST, UNKNOWN_ID = 3, 17, 42, 100
 NO_ID = bytes(16)

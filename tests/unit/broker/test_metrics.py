@@ -9,7 +9,7 @@ from sawlog.protocol.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from sawlog.simulation.machine import SimulatedMachine
+from sawlog.simulation.simulated_broker import SimulatedMachine
 
 
 def test_groups_are_counted_by_type_and_state() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sawlog.broker.api import offsets, records
+from sawlog.broker.api import delete_records, list_offsets
 from sawlog.core.errors import ErrorCode
 from sawlog.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -25,9 +25,9 @@ from sawlog.protocol.messages.offset_for_leader_epoch_request import (
 from sawlog.protocol.records import Record, build_batch
 from sawlog.protocol.schema import Message
 from sawlog.protocol.varint import encode_varint
-from sawlog.simulation.machine import SimulatedMachine
-from support.batches import raw_batch
-from support.requests import NAMED, TOPIC, batch_of, machine_with_topic, produce
+from sawlog.simulation.simulated_broker import SimulatedMachine
+from support.broker.requests import NAMED, TOPIC, batch_of, machine_with_topic, produce
+from support.protocol.batches import raw_batch
 
 START_MS = 1_700_000_000_000
 
@@ -138,8 +138,8 @@ def test_a_request_that_fails_is_not_left_without_an_answer(
     def break_down(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(offsets, "_find", break_down)
-    monkeypatch.setattr(records, "_delete", break_down)
+    monkeypatch.setattr(list_offsets, "_find", break_down)
+    monkeypatch.setattr(delete_records, "_delete", break_down)
     machine = machine_with_topic()
     if waits:
         machine.send(produce(batch_of(machine, b"a"), acks=1), NAMED)

@@ -4,7 +4,7 @@ import pytest
 
 from sawlog.core.errors import ErrorCode
 from sawlog.protocol.compression import Codec
-from support.requests import (
+from support.broker.requests import (
     NAMED,
     TOPIC,
     answers,

@@ -17,7 +17,7 @@ from sawlog.protocol.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from sawlog.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from sawlog.simulation.machine import NODE, SimulatedMachine
+from sawlog.simulation.simulated_broker import NODE, SimulatedMachine
 
 NO_ID = bytes(16)
 Answers = dict[str | None, tuple[int, str | None]]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sawlog.broker.records import MAX_RECORDS
+from sawlog.broker.batch_validation import MAX_RECORDS
 from sawlog.core.errors import ErrorCode
 from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from sawlog.protocol.messages.delete_records_request import (
@@ -11,7 +11,7 @@ from sawlog.protocol.messages.delete_records_request import (
     DeleteRecordsTopic,
 )
 from sawlog.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
-from support.requests import (
+from support.broker.requests import (
     NAMED,
     TOPIC,
     answers,

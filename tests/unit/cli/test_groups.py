@@ -8,11 +8,11 @@ import pytest
 from sawlog.cli.commands import run
 from sawlog.cli.groups_lag import show_duration
 from sawlog.cli.groups_members import occupied
-from sawlog.cli.partitions import TopicScope, TopicScopeType, show_partitions
-from sawlog.client.addresses import Address
-from sawlog.client.groups import GroupDescription, GroupMember
-from sawlog.client.leaders import partition_of
-from sawlog.client.metadata import Node
+from sawlog.cli.partition_options import TopicScope, TopicScopeType, show_partitions
+from sawlog.client.admin.groups import GroupDescription, GroupMember
+from sawlog.client.net.addresses import Address
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.client.net.metadata import Node
 from sawlog.core.ids import NodeId
 
 

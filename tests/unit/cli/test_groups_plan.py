@@ -12,7 +12,7 @@ from sawlog.cli.groups_plan import (
     read_plan,
     write_plan,
 )
-from sawlog.client.leaders import partition_of
+from sawlog.client.net.leader_requests import partition_of
 
 HERE = partition_of("t", 0)
 

@@ -11,8 +11,8 @@ import pytest
 from crc32c import crc32c
 
 from sawlog.cli.commands import run
-from sawlog.cli.segments import find_segments
-from sawlog.cli.verify import verify as verify_files
+from sawlog.log_inspection.segment_files import find_segments
+from sawlog.log_inspection.verify import verify as verify_files
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.records import Record, build_batch
 

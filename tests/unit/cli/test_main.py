@@ -188,5 +188,5 @@ def test_help_imports_no_command() -> None:
     assert found.stdout.splitlines()[-1].split() == [
         "sawlog.cli",
         "sawlog.cli.commands",
-        "sawlog.cli.streams",
+        "sawlog.cli.standard_streams",
     ]

@@ -11,13 +11,13 @@ from click import BadParameter
 
 from sawlog.cli import pipeline_progress
 from sawlog.cli.commands import run
-from sawlog.cli.pipeline_calls import held_back, stopping
+from sawlog.cli.pipeline_context import held_back, stopping
 from sawlog.cli.pipeline_progress import Lines, describe
 from sawlog.cli.pipeline_tables import ReplayFrom, _row
-from sawlog.client.consumer import AtOffset, AtTime
-from sawlog.pipeline.landing.committing import Landed
-from sawlog.pipeline.landing.status import TableStatus
-from support.tables import land, new_table
+from sawlog.client.consumer.consumer import AtOffset, AtTime
+from sawlog.pipeline.landing.driver.batch_commit import Landed
+from sawlog.pipeline.landing.driver.pipeline_status import TableStatus
+from support.pipeline.tables import land, new_table
 
 HEAD = "brokers: 127.0.0.1:1\nlake: ./lake\ntables:\n"
 BATCH = Landed(7, 1_000, 5, 2_000_000, 2, 500_000, 0.5, {})

@@ -57,7 +57,7 @@ def test_a_package_that_cannot_be_loaded_is_not_called_missing() -> None:
     ("module", "program", "name"),
     [
         ("yaml", "from sawlog.cli.main import main; main(['pipeline', 'check', 'x'])", "pyyaml"),
-        ("pyarrow", "import sawlog.client.arrow", "pyarrow"),
+        ("pyarrow", "import sawlog.client.arrow.record_columns", "pyarrow"),
     ],
 )
 def test_a_missing_package_comes_with_its_command(module: str, program: str, name: str) -> None:

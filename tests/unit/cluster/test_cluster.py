@@ -6,14 +6,14 @@ import json
 import pytest
 
 from sawlog.cluster import znodes
-from sawlog.cluster.image import NO_NODE
-from sawlog.cluster.new_topics import NewTopic
-from sawlog.cluster.view import TopicView
+from sawlog.cluster.metadata_image import NO_NODE
+from sawlog.cluster.new_topic import NewTopic
+from sawlog.cluster.store_view import TopicView
 from sawlog.core.ids import NodeId, TopicName
 from sawlog.core.store import Create, Delete, SessionState, SetData
 from sawlog.simulation.schedule import Schedule, SeededRandom
-from sawlog.simulation.store import SimulatedStore, StoreService
-from support.cluster import MemberWorld, SoleBroker
+from sawlog.simulation.simulated_store import SimulatedStore, StoreService
+from support.cluster.member import MemberWorld, SoleBroker
 
 
 class Cluster:
@@ -292,7 +292,7 @@ def test_a_wish_behind_one_for_an_older_topic_is_fulfilled() -> None:
     member = cluster.members[0]
     member.create("t")
     assert cluster.settle()
-    other = znodes.encode_wish(b"o" * 16)
+    other = znodes.encode_delete_request(b"o" * 16)
     cluster.service.write([Create("/admin/delete_topics/t", other)], 0)
     assert member.delete("t") is None
     cluster.schedule.run_for(2_000)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from sawlog.cluster.embedded import HELD_MS
-from sawlog.cluster.image import EMPTY_IMAGE, GROUP_TOPIC
-from sawlog.cluster.new_topics import NewTopic
-from sawlog.cluster.reserve import REMAKE_MS, RESERVE, RESERVE_BYTES
+from sawlog.cluster.disk_reserve import REMAKE_MS, RESERVE, RESERVE_BYTES
+from sawlog.cluster.embedded_store import HELD_MS
+from sawlog.cluster.metadata_image import EMPTY_IMAGE, GROUP_TOPIC
+from sawlog.cluster.new_topic import NewTopic
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import TopicName
 from sawlog.core.metrics import Registry
@@ -26,11 +26,11 @@ from sawlog.protocol.messages.produce_request import (
     TopicProduceData,
 )
 from sawlog.protocol.records import Record, build_batch
-from sawlog.simulation.disk import SimulatedDisk
-from sawlog.simulation.machine import SimulatedMachine
 from sawlog.simulation.schedule import SeededRandom
-from support.cluster import SoleBroker
-from support.stores import EmbeddedOnSimulatedDisk, Session
+from sawlog.simulation.simulated_broker import SimulatedMachine
+from sawlog.simulation.simulated_disk import SimulatedDisk
+from support.cluster.member import SoleBroker
+from support.cluster.stores import EmbeddedOnSimulatedDisk, Session
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from sawlog.cluster.producer_ids import BLOCK_SIZE, FIRST_ID, ProducerIds
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import NodeId
 from sawlog.core.store import Create
-from sawlog.simulation.disk import Stopped
 from sawlog.simulation.schedule import Schedule, SeededRandom
-from sawlog.simulation.store import StoreService
-from support.stores import EmbeddedOnSimulatedDisk
+from sawlog.simulation.simulated_disk import Stopped
+from sawlog.simulation.simulated_store import StoreService
+from support.cluster.stores import EmbeddedOnSimulatedDisk
 
 Given = list[int | KafkaError]
 

@@ -11,9 +11,9 @@ from sawlog.core.config import (
 )
 from sawlog.core.config_accepted import ACCEPTED_SETTINGS
 from sawlog.core.config_broker import BROKER_SETTINGS
-from sawlog.core.config_notices import Notice
 from sawlog.core.config_topic import BROKER_SYNONYMS, TOPIC_SETTINGS
 from sawlog.core.config_values import ConfigError, format_value, parse_value
+from sawlog.core.config_warnings import Notice
 
 HOUR_MS = 3_600_000
 

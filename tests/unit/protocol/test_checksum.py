@@ -15,6 +15,6 @@ def test_it_is_the_one_of_the_package() -> None:
 
 
 def test_a_broker_starts_without_reading_versions_of_packages() -> None:
-    program = "import sys, sawlog.server.main; print('importlib.metadata' in sys.modules)"
+    program = "import sys, sawlog.server.broker_process; print('importlib.metadata' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr

@@ -12,7 +12,7 @@ from sawlog.protocol.headers import (
     write_request_header,
 )
 from sawlog.protocol.messages import request_header, response_header
-from sawlog.protocol.wire import NotEncodable
+from sawlog.protocol.wire_primitives import NotEncodable
 
 API_VERSIONS = 18
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.protocol.batches import check_crc, check_produced, read_header
 from sawlog.protocol.compression import Codec, compress
+from sawlog.protocol.record_batch import check_crc, check_produced, read_header
 from sawlog.protocol.records import BatchBuilder, Record, build_batch, iterate
 from sawlog.protocol.varint import encode_varint, read_varint
-from support.batches import raw_batch
+from support.protocol.batches import raw_batch
 
 LIMIT = 100_000_000
 RECORDS = [

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.protocol.batches import check_produced
 from sawlog.protocol.messages.create_topics_request import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from sawlog.protocol.record_batch import check_produced
 from sawlog.protocol.records import Record, build_batch
 from sawlog.replication.partition import QUIET_FLUSH_MS, Partition
-from sawlog.simulation.machine import SimulatedMachine
+from sawlog.simulation.simulated_broker import SimulatedMachine
 
 
 def replica(machine: SimulatedMachine, **configs: str) -> Partition:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sawlog.core.errors import MalformedFrame
-from sawlog.server.budget import ByteBudget, Share
 from sawlog.server.frames import (
     AMPLE_STEP_BYTES,
     FRAMES_PER_TURN,
@@ -19,7 +18,8 @@ from sawlog.server.frames import (
     FrameMemory,
     FrameReader,
 )
-from support.shell import ManualClock, framed
+from sawlog.server.request_memory import ByteBudget, Share
+from support.server.shell import ManualClock, framed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

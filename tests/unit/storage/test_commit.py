@@ -6,10 +6,10 @@ import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ports import DiskError, TooManyOpenFiles
-from sawlog.simulation.disk import SimulatedFile
+from sawlog.simulation.simulated_disk import SimulatedFile
 from sawlog.storage import checkpoints
-from sawlog.storage.config import LogConfig
-from support.storage import TP, Storage, append, read, records
+from sawlog.storage.log_config import LogConfig
+from support.storage.logs import TP, Storage, append, read, records
 
 
 def test_a_flush_covers_what_was_appended_before_it() -> None:

@@ -22,8 +22,8 @@ import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NO_TOPIC_ID
-from sawlog.storage.config import LogConfig
-from support.storage import TP, Storage, append, headers_in, read, records
+from sawlog.storage.log_config import LogConfig
+from support.storage.logs import TP, Storage, append, headers_in, read, records
 
 FLIPS = [0, 3, 8, 11, 12, 16, 17, 21, 23, 30, 57, 61, 90]
 CUTS = [0, 1, 5, 8, 12, 17, 23]

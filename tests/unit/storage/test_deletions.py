@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
-from support.storage import TOPIC_ID, TP, Storage
+from support.storage.logs import TOPIC_ID, TP, Storage
 
 
 def test_a_deleted_log_is_gone_with_its_files() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from sawlog.simulation.disk import SimulatedDisk
 from sawlog.simulation.schedule import Schedule
+from sawlog.simulation.simulated_disk import SimulatedDisk
 from sawlog.storage.index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
 
 

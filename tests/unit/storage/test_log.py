@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.protocol.batches import check_crc, read_header
+from sawlog.protocol.record_batch import check_crc, read_header
 from sawlog.protocol.records import Record, build_batch
-from sawlog.storage.config import LogConfig
 from sawlog.storage.log import Log
-from support.storage import TP, Storage, append, headers_in, read, records
+from sawlog.storage.log_config import LogConfig
+from support.storage.logs import TP, Storage, append, headers_in, read, records
 
 
 def refused(log: Log, contents: list[Record], **batch: object) -> ErrorCode:

@@ -5,9 +5,9 @@ import pytest
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.records import Record
 from sawlog.storage import lookup
-from sawlog.storage.config import LogConfig
 from sawlog.storage.log import Log
-from support.storage import Storage, append
+from sawlog.storage.log_config import LogConfig
+from support.storage.logs import Storage, append
 
 
 def timed(log: Log, *times: int, codec: Codec = Codec.NONE, value: bytes = b"") -> None:

@@ -2,10 +2,10 @@ import pytest
 from crc32c import crc32c
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.protocol.batches import BatchHeader, read_header
-from sawlog.storage.files import CorruptFile
+from sawlog.protocol.record_batch import BatchHeader, read_header
+from sawlog.storage.log_files import CorruptFile
 from sawlog.storage.producers import SEQUENCES, BatchRange, ProducerStates
-from support.batches import raw_batch
+from support.protocol.batches import raw_batch
 
 
 def header(sequence: int, count: int = 1, *, producer: int = 7, epoch: int = 0) -> BatchHeader:

@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from sawlog.storage.config import LogConfig
+from sawlog.storage.log_config import LogConfig
 from sawlog.storage.recovery import RecoveryReport
-from support.storage import TP, Storage, append, headers_in, records
+from support.storage.logs import TP, Storage, append, headers_in, records
 
 LOG = f"{TP}/00000000000000000000.log"
 

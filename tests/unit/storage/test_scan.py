@@ -1,12 +1,12 @@
 import pytest
 
 from sawlog.core.ports import File
-from sawlog.protocol.batches import BatchHeader
+from sawlog.protocol.record_batch import BatchHeader
 from sawlog.protocol.records import build_batch
-from sawlog.simulation.disk import SimulatedDisk
 from sawlog.simulation.schedule import Schedule
+from sawlog.simulation.simulated_disk import SimulatedDisk
 from sawlog.storage.scan import Damage, check, walk, walk_past_damage
-from support.storage import records
+from support.storage.logs import records
 
 SIZES = (10, 3_000, 1, 20_000, 500, 500)
 

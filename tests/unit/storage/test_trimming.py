@@ -3,9 +3,9 @@
 import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.storage.config import LogConfig
 from sawlog.storage.log import Log
-from support.storage import TP, Storage, append, headers_in, read, records
+from sawlog.storage.log_config import LogConfig
+from support.storage.logs import TP, Storage, append, headers_in, read, records
 
 DAY_MS = 24 * 3600 * 1000
 

@@ -10,14 +10,14 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from sawlog.broker.api.describe import (
+from sawlog.broker.api.config_entries import (
     Entries,
     describe_broker,
     describe_cluster_wide,
     describe_topic,
 )
-from sawlog.cluster.image import TopicImage
-from sawlog.cluster.names import check_name
+from sawlog.cluster.metadata_image import TopicImage
+from sawlog.cluster.topic_names import check_name
 from sawlog.core.config_topic import TOPIC_SETTINGS
 from sawlog.core.config_values import ConfigType
 from sawlog.core.errors import ErrorCode, KafkaError

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from sawlog.broker.api.group_admin import allow_all
 from sawlog.broker.api.group_membership import caller_of
-from sawlog.broker.gathering import gather
+from sawlog.broker.gather_replies import gather
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.groups.consumer.member import (
+from sawlog.groups.consumer.consumer_member import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
     STATIC_LEAVING_EPOCH,
 )
-from sawlog.groups.consumer.requests import UNCHANGED
+from sawlog.groups.consumer.heartbeat_checks import UNCHANGED
 from sawlog.protocol.messages.consumer_group_describe_response import (
     ConsumerGroupDescribeResponse,
     DescribedGroup,
@@ -25,7 +25,7 @@ from sawlog.protocol.messages.consumer_group_heartbeat_response import (
 
 if TYPE_CHECKING:
     from sawlog.broker.broker import Broker
-    from sawlog.broker.gathering import Tell
+    from sawlog.broker.gather_replies import Tell
     from sawlog.broker.request import Request
     from sawlog.core.config import BrokerConfig
     from sawlog.protocol.messages.consumer_group_describe_request import (

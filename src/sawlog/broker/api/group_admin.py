@@ -8,7 +8,7 @@ their part.
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sawlog.broker.gathering import gather
+from sawlog.broker.gather_replies import gather
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.messages.delete_groups_response import (
     DeletableGroupResult,
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sawlog.broker.broker import Broker
-    from sawlog.broker.gathering import Ask, Tell
+    from sawlog.broker.gather_replies import Ask, Tell
     from sawlog.broker.request import Request
-    from sawlog.coordinator.shard import Shard
-    from sawlog.groups.shard import GroupShard
+    from sawlog.coordinator.runtime import CoordinatorRuntime
+    from sawlog.groups.group_machine import GroupMachine
     from sawlog.protocol.messages.delete_groups_request import DeleteGroupsRequest
     from sawlog.protocol.messages.describe_groups_request import DescribeGroupsRequest
     from sawlog.protocol.messages.list_groups_request import ListGroupsRequest
@@ -43,7 +43,7 @@ def list_groups(broker: "Broker", request: "Request", message: "ListGroupsReques
     states = frozenset(state.lower().strip() for state in message.states_filter)
     types = frozenset(kind.lower() for kind in message.types_filter)
 
-    def ask(shard: "Shard[GroupShard]", tell: "Tell") -> None:
+    def ask(shard: "CoordinatorRuntime[GroupMachine]", tell: "Tell") -> None:
         shard.run(lambda: shard.machine.admin.list(states, types), tell, tell)
 
     def done(answers: list[list[ListedGroup] | KafkaError]) -> None:

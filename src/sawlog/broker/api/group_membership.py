@@ -10,8 +10,8 @@ from ipaddress import IPv6Address
 from typing import TYPE_CHECKING
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.groups.classic.answers import Once, join_error, left, sync_error
-from sawlog.groups.world import Caller
+from sawlog.groups.classic.classic_responses import Once, join_error, left, sync_error
+from sawlog.groups.context import Caller
 from sawlog.protocol.messages.heartbeat_response import HeartbeatResponse
 from sawlog.protocol.messages.leave_group_request import MemberIdentity
 from sawlog.protocol.messages.leave_group_response import LeaveGroupResponse
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from sawlog.broker.broker import Broker
     from sawlog.broker.request import Request
     from sawlog.coordinator.plan import Plan
-    from sawlog.coordinator.shard import Answer, Refuse
-    from sawlog.groups.shard import GroupShard
+    from sawlog.coordinator.runtime import Answer, Refuse
+    from sawlog.groups.group_machine import GroupMachine
     from sawlog.protocol.messages.heartbeat_request import HeartbeatRequest
     from sawlog.protocol.messages.join_group_request import JoinGroupRequest
     from sawlog.protocol.messages.join_group_response import JoinGroupResponse
@@ -137,7 +137,7 @@ def leave_group(broker: "Broker", request: "Request", message: "LeaveGroupReques
 def _ask_named(
     broker: "Broker",
     group_id: str,
-    operation: "Callable[[GroupShard], Plan]",
+    operation: "Callable[[GroupMachine], Plan]",
     answer: "Answer",
     refuse: "Refuse",
 ) -> None:

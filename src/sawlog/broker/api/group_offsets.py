@@ -8,10 +8,10 @@ several groups from version 8 (KIP-709) and checks members of consumer groups fr
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sawlog.broker.gathering import gather
+from sawlog.broker.gather_replies import gather
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicName
-from sawlog.groups.offsets.requests import NO_OFFSET, deletion_answer
+from sawlog.groups.offsets.offset_requests import NO_OFFSET, deletion_answer
 from sawlog.protocol.messages.offset_commit_request import OffsetCommitRequestTopic
 from sawlog.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
@@ -41,7 +41,7 @@ from sawlog.protocol.messages.offset_fetch_response import (
 
 if TYPE_CHECKING:
     from sawlog.broker.broker import Broker
-    from sawlog.broker.gathering import Tell
+    from sawlog.broker.gather_replies import Tell
     from sawlog.broker.request import Request
     from sawlog.protocol.messages.offset_commit_request import OffsetCommitRequest
     from sawlog.protocol.messages.offset_fetch_request import OffsetFetchRequest

@@ -8,8 +8,8 @@ it is told as unknown this time, as Kafka does, and the client asks again.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from sawlog.cluster.image import INTERNAL_TOPICS, NO_NODE, PartitionImage, TopicImage
-from sawlog.cluster.names import name_problem
+from sawlog.cluster.metadata_image import INTERNAL_TOPICS, NO_NODE, PartitionImage, TopicImage
+from sawlog.cluster.topic_names import name_problem
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import NO_TOPIC_ID, TopicName
 from sawlog.protocol.messages.describe_topic_partitions_response import (

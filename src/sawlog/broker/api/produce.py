@@ -8,10 +8,9 @@ the brokers keep their own state are written by the brokers.
 
 from typing import TYPE_CHECKING
 
-from sawlog.broker.records import InvalidRecords, prepare
-from sawlog.cluster.image import INTERNAL_TOPICS
+from sawlog.broker.batch_validation import InvalidRecords, prepare
+from sawlog.cluster.metadata_image import INTERNAL_TOPICS
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.protocol.batches import BatchHeader, check_produced
 from sawlog.protocol.messages.produce_response import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -19,6 +18,7 @@ from sawlog.protocol.messages.produce_response import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from sawlog.protocol.record_batch import BatchHeader, check_produced
 
 if TYPE_CHECKING:
     from sawlog.broker.broker import Broker

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from sawlog.broker.api.describe import creation_sources, describe_topic
-from sawlog.cluster.image import TopicImage
-from sawlog.cluster.new_topics import NewTopic
+from sawlog.broker.api.config_entries import creation_sources, describe_topic
+from sawlog.cluster.metadata_image import TopicImage
+from sawlog.cluster.new_topic import NewTopic
 from sawlog.cluster.topics import MAX_PARTITIONS, Answered, PlannedTopic
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NO_TOPIC_ID, TopicName

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicId
-from sawlog.groups.consumer.member import (
+from sawlog.groups.consumer.consumer_member import (
     NOTHING,
     STABLE,
     UNKNOWN,

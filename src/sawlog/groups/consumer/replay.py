@@ -7,8 +7,14 @@ matter; one that says that something is gone says nothing of what never was.
 from typing import TYPE_CHECKING, Any
 
 from sawlog.core.ids import TopicId
-from sawlog.groups.consumer.group import ConsumerGroup, Resolved
-from sawlog.groups.consumer.member import LEAVING_EPOCH, NOTHING, Holding, Member, MemberState
+from sawlog.groups.consumer.consumer_group import ConsumerGroup, Resolved
+from sawlog.groups.consumer.consumer_member import (
+    LEAVING_EPOCH,
+    NOTHING,
+    Holding,
+    Member,
+    MemberState,
+)
 from sawlog.protocol.messages.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,
 )

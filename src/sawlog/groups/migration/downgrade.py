@@ -6,20 +6,20 @@ Its members stay, with the target as their assignment, in a generation that is t
 from typing import TYPE_CHECKING
 
 from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
-from sawlog.groups.classic.group import ClassicGroup
-from sawlog.groups.classic.member import CONSUMER_PROTOCOL, Protocol
-from sawlog.groups.classic.member import Member as ClassicMember
-from sawlog.groups.classic.states import STABLE
-from sawlog.groups.consumer.group import NO_TARGET
-from sawlog.groups.migration.embedded import version_of, write_assignment
+from sawlog.groups.classic.classic_group import ClassicGroup
+from sawlog.groups.classic.classic_member import CONSUMER_PROTOCOL, Protocol
+from sawlog.groups.classic.classic_member import Member as ClassicMember
+from sawlog.groups.classic.classic_states import STABLE
+from sawlog.groups.consumer.consumer_group import NO_TARGET
+from sawlog.groups.migration.subscription_codec import version_of, write_assignment
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from sawlog.cluster.image import MetadataImage
+    from sawlog.cluster.metadata_image import MetadataImage
     from sawlog.core.config import BrokerConfig
-    from sawlog.groups.consumer.group import ConsumerGroup
-    from sawlog.groups.consumer.member import Assignment, Member
+    from sawlog.groups.consumer.consumer_group import ConsumerGroup
+    from sawlog.groups.consumer.consumer_member import Assignment, Member
 
 POLICIES = frozenset({"downgrade", "bidirectional"})
 """The migration policies that allow it."""

@@ -8,23 +8,27 @@ over as the target, so that nobody has to stop reading what it keeps.
 from typing import TYPE_CHECKING
 
 from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
-from sawlog.groups.classic.member import CONSUMER_PROTOCOL, NO_ASSIGNMENT
-from sawlog.groups.consumer import entries
-from sawlog.groups.consumer.group import ConsumerGroup
-from sawlog.groups.consumer.member import Member
-from sawlog.groups.migration.embedded import by_topic_id, read_assignment, read_subscription
+from sawlog.groups.classic.classic_member import CONSUMER_PROTOCOL, NO_ASSIGNMENT
+from sawlog.groups.consumer import consumer_records
+from sawlog.groups.consumer.consumer_group import ConsumerGroup
+from sawlog.groups.consumer.consumer_member import Member
+from sawlog.groups.migration.subscription_codec import (
+    by_topic_id,
+    read_assignment,
+    read_subscription,
+)
 from sawlog.protocol.messages.consumer_group_member_metadata_value import (
     ClassicMemberMetadata,
     ClassicProtocol,
 )
 
 if TYPE_CHECKING:
-    from sawlog.cluster.image import MetadataImage
-    from sawlog.coordinator.records import Entry
+    from sawlog.cluster.metadata_image import MetadataImage
+    from sawlog.coordinator.coordinator_records import Entry
     from sawlog.core.config import BrokerConfig
     from sawlog.core.ids import TopicId
-    from sawlog.groups.classic.group import ClassicGroup
-    from sawlog.groups.classic.member import Member as ClassicMember
+    from sawlog.groups.classic.classic_group import ClassicGroup
+    from sawlog.groups.classic.classic_member import Member as ClassicMember
 
 POLICIES = frozenset({"upgrade", "bidirectional"})
 """The migration policies that allow it."""
@@ -106,9 +110,12 @@ def entries_of(group: ConsumerGroup) -> "list[Entry]":
     """All records of a consumer group."""
     members = group.members.values()
     return [
-        *(entries.subscription(group.id, member) for member in members),
-        entries.group_epoch(group.id, group.epoch, group.metadata_hash),
-        *(entries.target(group.id, member.id, group.targets[member.id]) for member in members),
-        entries.target_epoch(group.id, group.target_epoch, group.target_ms),
-        *(entries.current(group.id, member) for member in members),
+        *(consumer_records.subscription(group.id, member) for member in members),
+        consumer_records.group_epoch(group.id, group.epoch, group.metadata_hash),
+        *(
+            consumer_records.target(group.id, member.id, group.targets[member.id])
+            for member in members
+        ),
+        consumer_records.target_epoch(group.id, group.target_epoch, group.target_ms),
+        *(consumer_records.current(group.id, member) for member in members),
     ]

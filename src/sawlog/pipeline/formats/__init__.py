@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 
-from sawlog.pipeline.formats.outcome import (
+from sawlog.pipeline.formats.parsed import (
     KINDS,
     BadRow,
     Format,

@@ -19,9 +19,9 @@ import pyarrow as pa
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from sawlog.pipeline.formats.avro_schemas import from_avro, parsed
-from sawlog.pipeline.formats.outcome import BadRow, Format, FormatError, Parsed, check_options
-from sawlog.pipeline.formats.schemas import merge
-from sawlog.pipeline.formats.types import field_column, plain_schema, word
+from sawlog.pipeline.formats.parsed import BadRow, Format, FormatError, Parsed, check_options
+from sawlog.pipeline.formats.schema_inference import merge
+from sawlog.pipeline.formats.spark_types import field_column, plain_schema, word
 
 _MARK = b"\xc3\x01"
 _HEADER = 10

@@ -11,8 +11,8 @@ import fastavro
 import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
-from sawlog.pipeline.formats.outcome import FormatError
-from sawlog.pipeline.formats.types import MOST_DIGITS, TIMESTAMP, column_name, field_column
+from sawlog.pipeline.formats.parsed import FormatError
+from sawlog.pipeline.formats.spark_types import MOST_DIGITS, TIMESTAMP, column_name, field_column
 
 _SIMPLE = {
     "boolean": pa.bool_(),

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sawlog.pipeline.formats.compiled import Flags
-from sawlog.pipeline.formats.types import END_S, FIRST_S, MOST_DIGITS, TIMESTAMP, plain, word
+from sawlog.pipeline.formats.spark_types import END_S, FIRST_S, MOST_DIGITS, TIMESTAMP, plain, word
 
 Cast = Callable[[pa.Array], pa.Array]
 _ZONE = r"(?i)[0-9](z|[+-][0-9]{2}(:?[0-9]{2})?)$"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from sawlog.client import compiling
+from sawlog.compiled import numba_cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,5 +22,5 @@ a constant or a number from an array of 32 bits is another one each."""
 _HERE = Path(__file__).parent
 _SOURCES = [str(_HERE / "json_grammar.py"), *sorted(map(str, _HERE.glob("*_kernels.py")))]
 
-kernel = compiling.kernel(None, _SOURCES)
+kernel = numba_cache.kernel(None, _SOURCES)
 """Compiled at its first call, or taken from where an earlier process kept it."""

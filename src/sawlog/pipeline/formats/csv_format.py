@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 
 from sawlog.pipeline.formats import csv_kernels
 from sawlog.pipeline.formats import json_grammar as grammar
-from sawlog.pipeline.formats.buffers import values_of
 from sawlog.pipeline.formats.casts import beyond_range, cast_texts
 from sawlog.pipeline.formats.compiled import Bytes
-from sawlog.pipeline.formats.outcome import BadRow, Format, FormatError, Parsed, check_options
-from sawlog.pipeline.formats.slots import Slots, empty_slots, places_of, validity
-from sawlog.pipeline.formats.types import is_list, plain_schema, word
+from sawlog.pipeline.formats.json_slots import Slots, empty_slots, places_of, validity
+from sawlog.pipeline.formats.parsed import BadRow, Format, FormatError, Parsed, check_options
+from sawlog.pipeline.formats.spark_types import is_list, plain_schema, word
+from sawlog.pipeline.formats.value_buffers import values_of
 
 _REASONS = {
     grammar.NO_VALUE: "no value",

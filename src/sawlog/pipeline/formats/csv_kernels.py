@@ -1,6 +1,6 @@
 """Cuts lines of separated fields apart, compiled, and takes the quotes out of quoted ones."""
 
-from sawlog.client.compiling import helper
+from sawlog.compiled.numba_cache import helper
 from sawlog.pipeline.formats.compiled import LONG, Bytes, Flags, Places, kernel
 from sawlog.pipeline.formats.json_grammar import (
     ESCAPED,

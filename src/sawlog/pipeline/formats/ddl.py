@@ -6,8 +6,8 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from sawlog.pipeline.formats.outcome import FormatError
-from sawlog.pipeline.formats.types import MOST_DIGITS, SIMPLE, is_list
+from sawlog.pipeline.formats.parsed import FormatError
+from sawlog.pipeline.formats.spark_types import MOST_DIGITS, SIMPLE, is_list
 
 _OTHER_NAMES = {
     "byte": "tinyint",

@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from sawlog.pipeline.formats import json_grammar as grammar
 from sawlog.pipeline.formats import json_kernels
-from sawlog.pipeline.formats.buffers import Values, values_of
-from sawlog.pipeline.formats.columns import Builder, Levels, TooWide
-from sawlog.pipeline.formats.outcome import BadRow, Format, Parsed, check_options
-from sawlog.pipeline.formats.slots import empty_slots, no_unknown, texts_of
-from sawlog.pipeline.formats.spellings import MOST_NEW_FIELDS, Spellings
-from sawlog.pipeline.formats.types import plain_schema
+from sawlog.pipeline.formats.json_columns import Builder, Levels, TooWide
+from sawlog.pipeline.formats.json_fields import MOST_NEW_FIELDS, Spellings
+from sawlog.pipeline.formats.json_slots import empty_slots, no_unknown, texts_of
+from sawlog.pipeline.formats.parsed import BadRow, Format, Parsed, check_options
+from sawlog.pipeline.formats.spark_types import plain_schema
+from sawlog.pipeline.formats.value_buffers import Values, values_of
 
 _MOST_SLOTS = (64 << 20) // 9
 """More than that are not held at once, nor as many nested ones, each of 9 bytes: the values of a

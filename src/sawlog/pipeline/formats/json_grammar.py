@@ -7,7 +7,7 @@ by a negative code. A function gets where to begin and gives where it stopped, w
 
 import numpy as np
 
-from sawlog.client.compiling import helper
+from sawlog.compiled.numba_cache import helper
 from sawlog.pipeline.formats.compiled import LONG, Bytes
 
 # Kinds of what a slot holds. A string's begin and end leave its quotes out.

@@ -8,7 +8,7 @@ taken apart by another call, so that each level is one pass over all rows.
 import numpy as np
 import numpy.typing as npt
 
-from sawlog.client.compiling import helper
+from sawlog.compiled.numba_cache import helper
 from sawlog.pipeline.formats.compiled import LONG, Bytes, Flags, Places, kernel
 from sawlog.pipeline.formats.json_grammar import (
     ARRAY,

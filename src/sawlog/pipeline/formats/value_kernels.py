@@ -7,7 +7,7 @@ is exact to the last bit: what cannot be had so by one operation is left to Pyth
 import numpy as np
 import numpy.typing as npt
 
-from sawlog.client.compiling import helper
+from sawlog.compiled.numba_cache import helper
 from sawlog.pipeline.formats.compiled import LONG, Bytes, Flags, Places, kernel
 from sawlog.pipeline.formats.json_grammar import BIG_INTEGER, ESCAPED, FLOAT, INTEGER, hex4
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 
-from sawlog.client.cluster import NoSuchTopic
 from sawlog.client.errors import UNANSWERED, ClientError
+from sawlog.client.net.cluster import NoSuchTopic
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.pipeline.tables.errors import Overtaken, TableError, TooContended
-from sawlog.pipeline.tables.following import SchemaChanged, TakenOut
+from sawlog.pipeline.delta.errors import Overtaken, TableError, TooContended
+from sawlog.pipeline.delta.tail import SchemaChanged, TakenOut
 
 _LINE = re.compile(
     r"^\s*(?:[\w.]+(?:Error|Exception|Failure|Interrupt)\w*|sawlog(?:\.\w+)+): (.+)$", re.MULTILINE
@@ -89,8 +89,8 @@ def classify(error: BaseException) -> LandingFailure:
 
 def _lost(error: KafkaError | ClientError) -> LandingFailure | None:
     """What a task found to be gone, in the words of the rule that planning goes by."""
-    from sawlog.client.ranges import OffsetsLost
-    from sawlog.pipeline.landing.topic_log import check_log
+    from sawlog.client.arrow.offset_range import OffsetsLost
+    from sawlog.pipeline.landing.planning.topic_check import check_log
 
     if not isinstance(error, OffsetsLost):
         return None

@@ -6,8 +6,8 @@ change what is read (buffers, back-offs, sessions), and refused with the reason 
 
 from dataclasses import dataclass
 
-from sawlog.client.cluster import DEFAULT_TIMEOUT_MS, Cluster
-from sawlog.client.connection import DEFAULT_REQUEST_TIMEOUT_MS
+from sawlog.client.net.cluster import DEFAULT_TIMEOUT_MS, Cluster
+from sawlog.client.net.connection import DEFAULT_REQUEST_TIMEOUT_MS
 from sawlog.pipeline.source.option_values import BadOption, Options, addresses, one_of, whole
 
 BOOTSTRAP = "kafka.bootstrap.servers"

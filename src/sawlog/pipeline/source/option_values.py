@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
-from sawlog.client.addresses import parse_addresses
+from sawlog.client.net.addresses import parse_addresses
 
 Value = TypeVar("Value")
 

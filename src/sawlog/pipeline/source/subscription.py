@@ -9,14 +9,13 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from sawlog.client.admin import Admin
-from sawlog.client.cluster import Cluster
-from sawlog.client.metadata import Topic
-from sawlog.client.offsets import EARLIEST, LATEST, list_offsets
+from sawlog.client.admin.admin import Admin
+from sawlog.client.admin.list_offsets import EARLIEST, LATEST, list_offsets
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.metadata import Topic
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicName, TopicPartition
-from sawlog.pipeline.source.options import Topics
-from sawlog.pipeline.source.positions import (
+from sawlog.pipeline.source.offset_json import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
     AtOffsets,
@@ -26,6 +25,7 @@ from sawlog.pipeline.source.positions import (
     Where,
     named,
 )
+from sawlog.pipeline.source.source_options import Topics
 
 LOOK_EVERY_MS = 1_000.0
 _NONE_THAT_LATE = -1

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from support.command_line import Sawlog
-from support.shared import EITHER_BROKER, QUICK_GROUPS, SharedBrokers, unique
+from support.cli.command_line import Sawlog
+from support.kafka.shared_brokers import EITHER_BROKER, QUICK_GROUPS, SharedBrokers, unique
 
 
 @pytest.fixture(scope="module", params=EITHER_BROKER)

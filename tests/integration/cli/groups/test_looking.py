@@ -5,8 +5,8 @@ import signal
 import subprocess
 import sys
 
-from support.command_line import Sawlog, rows
-from support.members import ClassicMember, ConsumerMember
+from support.cli.command_line import Sawlog, rows
+from support.client.group_members import ClassicMember, ConsumerMember
 
 TIMEOUT_S = 60
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from support.command_line import Sawlog, members, offsets
-from support.members import ClassicMember, ConsumerMember
+from support.cli.command_line import Sawlog, members, offsets
+from support.client.group_members import ClassicMember, ConsumerMember
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

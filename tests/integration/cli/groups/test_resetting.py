@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.command_line import Sawlog, offsets, rows
+from support.cli.command_line import Sawlog, offsets, rows
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from sawlog.coordinator.records import Entry
+from sawlog.coordinator.coordinator_records import Entry
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.groups.classic.records import entry_of, group_of
-from sawlog.groups.records import GROUP_RECORDS
+from sawlog.groups.classic.group_metadata_record import entry_of, group_of
+from sawlog.groups.group_records import GROUP_RECORDS
 from sawlog.protocol.messages.group_metadata_key import GroupMetadataKey
 from sawlog.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
-from support.classic import COMMIT_MS, GROUP, REBALANCE_MS, SESSION_MS, ClassicWorld
+from support.groups.classic_group import COMMIT_MS, GROUP, REBALANCE_MS, SESSION_MS, ClassicWorld
 
 
 def test_a_record_says_all_of_a_stable_group_in_the_version_that_kafka_writes() -> None:

@@ -6,8 +6,16 @@ from typing import NamedTuple
 import pytest
 
 from sawlog.core.errors import ErrorCode
-from sawlog.groups.classic.states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Event, State
-from support.classic import COMMIT_MS, Asked, ClassicWorld
+from sawlog.groups.classic.classic_states import (
+    COMPLETING,
+    DEAD,
+    EMPTY,
+    PREPARING,
+    STABLE,
+    Event,
+    State,
+)
+from support.groups.classic_group import COMMIT_MS, Asked, ClassicWorld
 
 NONE = ErrorCode.NONE
 UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID

@@ -7,7 +7,7 @@ import pytest
 from sawlog.core.errors import ErrorCode
 from sawlog.protocol.codec import encode
 from sawlog.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
-from support.classic import COMMIT_MS, REBALANCE_MS, SESSION_MS, Asked, ClassicWorld
+from support.groups.classic_group import COMMIT_MS, REBALANCE_MS, SESSION_MS, Asked, ClassicWorld
 
 
 def static_pair(world: ClassicWorld, **join: Any) -> tuple[str, str]:

@@ -1,9 +1,9 @@
 """Where a consumer group comes from, what becomes of what was there, and how it is described."""
 
+from sawlog.coordinator.coordinator_records import Entry
 from sawlog.coordinator.plan import Plan
-from sawlog.coordinator.records import Entry
 from sawlog.core.errors import ErrorCode
-from sawlog.groups.consumer.group import ConsumerGroup
+from sawlog.groups.consumer.consumer_group import ConsumerGroup
 from sawlog.groups.group import GroupType
 from sawlog.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from sawlog.protocol.messages.consumer_group_partition_metadata_key import (
@@ -18,7 +18,7 @@ from sawlog.protocol.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from support.consumers import Consumer, Groups, settle, shares
+from support.groups.consumer_group import Consumer, Groups, settle, shares
 
 NAMED_COMMIT = 9
 

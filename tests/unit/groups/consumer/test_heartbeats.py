@@ -10,7 +10,7 @@ from sawlog.protocol.messages.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from support.consumers import REBALANCE_MS, Consumer, Groups, settle
+from support.groups.consumer_group import REBALANCE_MS, Consumer, Groups, settle
 
 # What it must say
 

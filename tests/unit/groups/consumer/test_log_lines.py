@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from sawlog.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
-from support.consumers import SESSION_MS, Consumer, Groups, settle
-from support.rolling import join, mixed, world
+from support.groups.consumer_group import SESSION_MS, Consumer, Groups, settle
+from support.groups.rolling_members import join, mixed, world
 
 NAMES = ("sawlog.groups.consumer", "sawlog.groups.migration")
 

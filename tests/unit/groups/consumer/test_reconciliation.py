@@ -7,7 +7,7 @@ import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicId
-from sawlog.groups.consumer.member import (
+from sawlog.groups.consumer.consumer_member import (
     STABLE,
     UNKNOWN,
     UNRELEASED,

@@ -1,7 +1,7 @@
 """Static members (KIP-345): an instance that goes and comes back finds its place kept."""
 
 from sawlog.core.errors import ErrorCode
-from support.consumers import SESSION_MS, Consumer, Groups, settle, shares
+from support.groups.consumer_group import SESSION_MS, Consumer, Groups, settle, shares
 
 STATIC_LEAVE = -2
 

@@ -1,7 +1,7 @@
 """What befalls a consumer group, from the heartbeats of its members."""
 
 from sawlog.core.errors import ErrorCode
-from support.consumers import REBALANCE_MS, SESSION_MS, Consumer, Groups, settle, shares
+from support.groups.consumer_group import REBALANCE_MS, SESSION_MS, Consumer, Groups, settle, shares
 
 
 def t(*indexes: int) -> list[tuple[str, int]]:

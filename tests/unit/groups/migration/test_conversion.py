@@ -4,24 +4,24 @@ import pytest
 
 from sawlog.core.config import BrokerConfig
 from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
-from sawlog.groups.classic.group import ClassicGroup
-from sawlog.groups.classic.member import Protocol
-from sawlog.groups.classic.states import STABLE
-from sawlog.groups.consumer.group import ConsumerGroup
-from sawlog.groups.consumer.member import Member
+from sawlog.groups.classic.classic_group import ClassicGroup
+from sawlog.groups.classic.classic_member import Protocol
+from sawlog.groups.classic.classic_states import STABLE
+from sawlog.groups.consumer.consumer_group import ConsumerGroup
+from sawlog.groups.consumer.consumer_member import Member
 from sawlog.groups.migration.downgrade import (
     classic_group_of,
     may_downgrade,
     may_downgrade_by_replacement,
 )
-from sawlog.groups.migration.embedded import (
+from sawlog.groups.migration.subscription_codec import (
     read_assignment,
     read_subscription,
     version_of,
     write_assignment,
 )
 from sawlog.groups.migration.upgrade import check_upgrade, consumer_group_of
-from support.migrating import (
+from support.groups.migration import (
     ASSIGNORS,
     assignment,
     by_id,

@@ -3,10 +3,10 @@
 import pytest
 
 from sawlog.core.errors import ErrorCode
-from sawlog.groups.classic.group import ClassicGroup
+from sawlog.groups.classic.classic_group import ClassicGroup
 from sawlog.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
-from support.consumers import REBALANCE_MS
-from support.rolling import (
+from support.groups.consumer_group import REBALANCE_MS
+from support.groups.rolling_members import (
     SESSION_MS,
     AnyMember,
     NewMember,

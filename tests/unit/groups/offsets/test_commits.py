@@ -4,12 +4,12 @@ import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.groups.group import GroupType
-from sawlog.groups.offsets.committed import Committed
-from sawlog.groups.records import GROUP_RECORDS
+from sawlog.groups.group_records import GROUP_RECORDS
+from sawlog.groups.offsets.committed_offset import Committed
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
 from sawlog.protocol.messages.offset_commit_value import OffsetCommitValue
-from support.group_records import classic_group, consumer_group
-from support.offsets import START_MS, OffsetsWorld, topic_id
+from support.groups.group_records import classic_group, consumer_group
+from support.groups.offsets import START_MS, OffsetsWorld, topic_id
 
 T0 = ("t", 0)
 DONE = {T0: 0}

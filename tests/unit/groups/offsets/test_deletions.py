@@ -3,9 +3,9 @@
 import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.groups.offsets import retention
-from support.group_records import classic_group, consumer_group
-from support.offsets import OffsetsWorld
+from sawlog.groups.offsets import offset_expiration
+from support.groups.group_records import classic_group, consumer_group
+from support.groups.offsets import OffsetsWorld
 
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 ONE_BYTES = 304
@@ -131,7 +131,7 @@ def test_members_do_not_keep_a_deleted_topic() -> None:
 
 
 def test_many_offsets_go_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "STEP_BYTES", 4 * ONE_BYTES)
+    monkeypatch.setattr(offset_expiration, "STEP_BYTES", 4 * ONE_BYTES)
     world = OffsetsWorld()
     for group in "abc":
         world.commit(group, {("t", index): 1 for index in range(5)})
@@ -143,7 +143,7 @@ def test_many_offsets_go_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_what_is_committed_anew_meanwhile_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retention, "STEP_BYTES", 1)
+    monkeypatch.setattr(offset_expiration, "STEP_BYTES", 1)
     world = OffsetsWorld()
     world.commit("g", {T0: 1, T1: 1})
     world.change_topics(t=2)

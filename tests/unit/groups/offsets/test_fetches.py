@@ -3,8 +3,8 @@
 import pytest
 
 from sawlog.core.errors import ErrorCode
-from support.group_records import classic_group, consumer_group
-from support.offsets import OffsetsWorld, image_of, topic_id
+from support.groups.group_records import classic_group, consumer_group
+from support.groups.offsets import OffsetsWorld, image_of, topic_id
 
 T0, T1 = ("t", 0), ("t", 1)
 NOTHING = (-1, "")

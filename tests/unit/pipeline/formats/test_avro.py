@@ -13,8 +13,8 @@ import pytest
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
 from sawlog.pipeline.formats import FormatError
-from sawlog.pipeline.formats.schemas import ddl, from_avro, from_ddl
-from support.formats import parse
+from sawlog.pipeline.formats.schema_inference import ddl, from_avro, from_ddl
+from support.pipeline.formats import parse
 
 SCHEMA = json.dumps(
     {

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sawlog.pipeline.formats import FormatError
-from sawlog.pipeline.formats.schemas import from_ddl
-from support.formats import parse
+from sawlog.pipeline.formats.schema_inference import from_ddl
+from support.pipeline.formats import parse
 
 TWO = from_ddl("a string, b bigint")
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from support.formats import parse
+from support.pipeline.formats import parse
 
 GOOD = b'{"a": 1}'
 

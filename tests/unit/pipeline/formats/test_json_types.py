@@ -11,10 +11,10 @@ import pytest
 
 from sawlog.pipeline.formats import Format, parser
 from sawlog.pipeline.formats import json_format as json_format_module
-from sawlog.pipeline.formats.schemas import from_ddl
-from sawlog.pipeline.formats.spellings import MOST_NEW_FIELDS
-from sawlog.pipeline.formats.types import word
-from support.formats import outcome_of, parse
+from sawlog.pipeline.formats.json_fields import MOST_NEW_FIELDS
+from sawlog.pipeline.formats.schema_inference import from_ddl
+from sawlog.pipeline.formats.spark_types import word
+from support.pipeline.formats import outcome_of, parse
 
 UTC = dt.UTC
 

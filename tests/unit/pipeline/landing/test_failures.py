@@ -4,13 +4,13 @@ import errno
 
 import pytest
 
-from sawlog.client.cluster import NoSuchTopic
 from sawlog.client.errors import NoBrokerReachable
-from sawlog.client.leaders import partition_of
+from sawlog.client.net.cluster import NoSuchTopic
+from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.pipeline.delta.errors import NotStorable, Overtaken
+from sawlog.pipeline.delta.tail import SchemaChanged
 from sawlog.pipeline.landing.failures import Kind, LandingFailure, classify, unwrap, wrapped
-from sawlog.pipeline.tables.errors import NotStorable, Overtaken
-from sawlog.pipeline.tables.following import SchemaChanged
 
 SPARK = """\
 [STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted. SQLSTATE: XXKST
@@ -54,7 +54,7 @@ def test_an_unknown_failure_keeps_its_last_line() -> None:
 
 
 def test_an_error_of_our_own_is_known_by_its_module() -> None:
-    text = SPARK.format("sawlog.pipeline.tables.errors.NotATable: there is no table in /lake/t")
+    text = SPARK.format("sawlog.pipeline.delta.errors.NotATable: there is no table in /lake/t")
     assert unwrap(text).message == "there is no table in /lake/t"
 
 
@@ -74,7 +74,7 @@ def test_an_unknown_failure_is_not_wrapped() -> None:
 def test_new_columns_of_a_table_are_named_and_come_out_of_a_traceback() -> None:
     error = SchemaChanged("version 3 of /lake/t has columns that the stream began without: 'b'")
     assert classify(error).kind is Kind.EVOLVED
-    told = unwrap(SPARK.format(f"sawlog.pipeline.tables.following.SchemaChanged: {error}"))
+    told = unwrap(SPARK.format(f"sawlog.pipeline.delta.tail.SchemaChanged: {error}"))
     assert (told.kind, told.message) == (Kind.EVOLVED, str(error))
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sawlog.pipeline.landing.config import QueryTable
+from sawlog.pipeline.landing.configuration.pipeline_config import QueryTable
+from sawlog.pipeline.landing.driver.pipeline_runner import in_order
+from sawlog.pipeline.landing.driver.sql_query import check_watermark, make_checkpoint
 from sawlog.pipeline.landing.failures import LandingFailure
-from sawlog.pipeline.landing.query_step import check_watermark, make_checkpoint
-from sawlog.pipeline.landing.whole import in_order
 
 
 def query(name: str, *tables: str) -> QueryTable:

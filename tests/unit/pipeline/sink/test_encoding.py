@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sawlog.client.partitioner import partition_for_key
-from sawlog.pipeline.sink.kernels import choose_partitions, encode_records, record_sizes
-from sawlog.pipeline.sink.rows import BadRows, check_columns, headers_of, pieces_of
-from sawlog.pipeline.sink.writing import EncodedRecords
-from sawlog.protocol.batches import batches_in, check_crc
+from sawlog.client.producer.partitioner import partition_for_key
+from sawlog.pipeline.sink.sink_kernels import choose_partitions, encode_records, record_sizes
+from sawlog.pipeline.sink.sink_rows import BadRows, check_columns, headers_of, pieces_of
+from sawlog.pipeline.sink.topic_writer import EncodedRecords
 from sawlog.protocol.compression import Codec
+from sawlog.protocol.record_batch import batches_in, check_crc
 from sawlog.protocol.records import BatchBuilder, Record, iterate
 
 AT_MS = 1_700_000_000_000

@@ -1,0 +1,57 @@
+"""DeleteRecords, versions 0 to 2 (KIP-107): moves the start of a log; -1 means the watermark."""
+
+from typing import TYPE_CHECKING
+
+from sawlog.cluster.metadata_image import INTERNAL_TOPICS
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.messages.delete_records_response import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from sawlog.broker.broker import Broker
+    from sawlog.broker.request import Request
+    from sawlog.protocol.messages.delete_records_request import DeleteRecordsRequest
+
+
+def delete_records(broker: "Broker", request: "Request", message: "DeleteRecordsRequest") -> None:
+    broker.reply_after_commit(
+        (
+            (topic.name, asked.partition_index)
+            for topic in message.topics
+            for asked in topic.partitions
+        ),
+        request,
+        lambda: _answer(broker, message),
+    )
+
+
+def _answer(broker: "Broker", message: "DeleteRecordsRequest") -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                topic.name,
+                [
+                    _delete(broker, topic.name, asked.partition_index, asked.offset)
+                    for asked in topic.partitions
+                ],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _delete(broker: "Broker", topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
+    result = DeleteRecordsPartitionResult(index, low_watermark=-1)
+    try:
+        if topic in INTERNAL_TOPICS:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        replica = broker.leading(topic, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if "delete" not in replica.log.config.cleanup_policy:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION)
+        result.low_watermark = replica.delete_before(offset)
+    except KafkaError as error:
+        result.error_code = int(error.code)
+    return result

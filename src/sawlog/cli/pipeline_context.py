@@ -1,0 +1,224 @@
+"""What the commands of `sawlog pipeline` share: the file, Spark, a way to stop, exit codes."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from sawlog.cli.commands import USAGE
+from sawlog.cli.exit_codes import FAILED, NO_BROKER
+from sawlog.cli.option_types import TEXT
+from sawlog.cli.output import note
+from sawlog.client.extras import missing_package
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+    from sawlog.pipeline.landing.driver.events import Events
+    from sawlog.pipeline.landing.driver.query_supervisor import Outcome
+
+_STDERR = 2
+
+file_argument = click.argument("file", type=TEXT)
+master_option = click.option(
+    "--master", type=TEXT, metavar="URL", help="Where Spark runs; else on this machine's cores."
+)
+
+verbose_option = click.option(
+    "--verbose", is_flag=True, help="Show what Spark and its workers print, too."
+)
+
+
+class SparkIsGone(click.ClickException):
+    """Its JVM ended before we did."""
+
+
+class WrongFile(click.ClickException):
+    """The call names a file that is not as it must be: nothing was done."""
+
+    exit_code = USAGE
+
+
+def load(file: str) -> "Pipeline":
+    """The file, read and checked; what is wrong with it is a wrong call, with a line for each."""
+    try:
+        from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
+        from sawlog.pipeline.landing.configuration.yaml_nodes import BadPipelineFile
+    except ImportError as error:
+        raise missing(error) from None
+    try:
+        return read_pipeline(file)
+    except OSError as error:
+        raise WrongFile(f"{file}: {error.strerror or error}") from None
+    except BadPipelineFile as error:
+        problems = str(error).splitlines()
+        if len(problems) > 1:
+            problems.insert(0, f"{len(problems)} things are wrong with the file")
+        raise WrongFile("\n".join(problems)) from None
+
+
+def missing(error: ImportError) -> click.ClickException:
+    return click.ClickException(missing_package("the pipeline", "spark", error))
+
+
+def require_lake(pipeline: "Pipeline") -> None:
+    """As is a place that cannot be written to: Spark would only start to say so."""
+    from sawlog.pipeline.landing.driver.table_locations import unwritable
+
+    problem = unwritable(pipeline.lake)
+    if problem is not None:
+        raise click.ClickException(problem)
+
+
+def require_spark() -> None:
+    """Spark is found to be missing before anything is begun."""
+    try:
+        import pyspark
+    except ImportError as error:
+        raise missing(error) from None
+    version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+    if version < (4, 2):
+        raise click.ClickException(
+            f"the pipeline needs PySpark 4.2 or later; {pyspark.__version__} is installed"
+        )
+
+
+@contextmanager
+def started(pipeline: "Pipeline", master: str | None, *, verbose: bool) -> "Iterator[SparkSession]":
+    """A Spark session; it takes some seconds, and whoever waits is told for what."""
+    from sawlog.pipeline.landing.driver.spark_session import SparkDidNotStart, SparkEnded, session
+
+    note("starting Spark ...")
+    try:
+        with ExitStack() as ends:
+            with held_back():
+                spark = ends.enter_context(session(pipeline, master, verbose=verbose))
+            yield spark
+    except SparkDidNotStart as error:
+        raise click.ClickException(
+            "Spark did not start. It needs Java 17 (JAVA_HOME, or java in the PATH), and a master"
+            f" and settings that it knows; it said:\n{error}"
+        ) from None
+    except SparkEnded as error:
+        raise SparkIsGone(str(error)) from None
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Ctrl-C and SIGTERM take effect at the end of the block: a JVM whose start PySpark breaks off
+    is left behind, and never ends. A second Ctrl-C does not wait any longer. Where the block fails
+    after a signal, its JVM got the same one and was faster: that is the stop, and no failure.
+    """
+    came: list[int] = []
+    is_built = False
+    terminal = os.dup(_STDERR)  # which is put aside while Spark starts
+
+    def comes(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        if came and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if not came:
+            os.write(terminal, b"sawlog: stopping, as soon as Spark has started\n")
+        came.append(number)
+
+    before = {sign: signal.signal(sign, comes) for sign in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+        is_built = True
+    except Exception:
+        if not came:
+            raise
+    finally:
+        for sign, handler in before.items():
+            with suppress(TypeError):  # one that was not set from Python
+                signal.signal(sign, handler)
+        os.close(terminal)
+    if came:
+        signal.raise_signal(came[0])
+        if not is_built:
+            raise click.Abort
+
+
+def land(wanted: "Pipeline", master: str | None, *, once: bool, verbose: bool) -> bool:
+    """Lands the tables, exits by what became of them, and tells whether somebody stopped it."""
+    require_spark()
+    from py4j.protocol import Py4JError
+
+    from sawlog.cli.pipeline_progress import watching
+    from sawlog.pipeline.landing.driver.pipeline_runner import run_pipeline
+
+    stop = threading.Event()
+    outcomes: list[Outcome] = []
+    try:
+        with (
+            started(wanted, master, verbose=verbose) as spark,
+            watching(wanted) as events,
+            stopping(stop, events),
+        ):
+            outcomes = run_pipeline(spark, wanted, events, stop, once=once)
+    except (SparkIsGone, Py4JError):
+        if not stop.is_set():  # else its JVM heard the same signal, and was faster
+            raise
+    exit_by(outcomes)
+    return stop.is_set()
+
+
+@contextmanager
+def stopping(stop: threading.Event, events: "Events") -> Iterator[None]:
+    """Ctrl-C and SIGTERM set `stop`. A second Ctrl-C does not wait any longer."""
+    before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
+
+    def stopped(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if not stop.is_set():
+            events.said("sawlog", "stopping; a commit that is under way is finished")
+        stop.set()
+
+    for sign in before:
+        signal.signal(sign, stopped)
+    try:
+        yield
+    finally:
+        for sign, handler in before.items():
+            with suppress(TypeError):  # one that was not set from Python
+                signal.signal(sign, handler)
+
+
+def exit_by(outcomes: "list[Outcome]") -> None:
+    """The exit code that the outcomes mean."""
+    from sawlog.pipeline.landing.failures import Kind
+
+    failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
+    if failures:
+        unreachable = all(failure.kind is Kind.UNREACHABLE for failure in failures)
+        click.get_current_context().exit(NO_BROKER if unreachable else FAILED)
+
+
+class Troubles:
+    """What is wrong with one table is told in a line, and is no reason to leave out the others."""
+
+    def __init__(self, *more: type[Exception]) -> None:
+        self._more = more
+        self._were_any = False
+
+    @contextmanager
+    def of(self, table: str) -> Iterator[None]:
+        from sawlog.pipeline.delta.errors import TableError
+        from sawlog.pipeline.landing.failures import classify
+
+        kinds: tuple[type[Exception], ...] = (TableError, OSError, *self._more)
+        try:
+            yield
+        except kinds as error:
+            note(f"{table}: {classify(error).message}")
+            self._were_any = True
+
+    def exit_if_any(self) -> None:
+        if self._were_any:
+            click.get_current_context().exit(FAILED)

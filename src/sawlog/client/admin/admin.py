@@ -1,0 +1,267 @@
+"""Changing and describing a cluster: topics, partitions, settings, records, brokers, groups.
+
+Calls that change several things return what was refused, by name: an empty answer is success. A
+change is never sent twice: where its answer got lost, ConnectionLost or NoAnswer says so.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from sawlog.client.admin.configs import (
+    Change,
+    ConfigEntry,
+    Resource,
+    alter_configs,
+    describe_configs,
+)
+from sawlog.client.admin.groups import GroupAdmin
+from sawlog.client.admin.list_offsets import FoundOffset, list_offsets
+from sawlog.client.errors import Refusals, refusal
+from sawlog.client.net.addresses import Address
+from sawlog.client.net.cluster import Cluster, as_cluster
+from sawlog.client.net.connection import Answer, Connection
+from sawlog.client.net.leader_requests import ask_leaders, group_by_topic, partition_of
+from sawlog.client.net.metadata import Node, Topic, topic_refusal
+from sawlog.client.net.retries import Deadline
+from sawlog.core.errors import KafkaError
+from sawlog.core.ids import NodeId, TopicName, TopicPartition
+from sawlog.protocol.messages.create_partitions_request import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from sawlog.protocol.messages.create_partitions_response import CreatePartitionsResponse
+from sawlog.protocol.messages.create_topics_request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from sawlog.protocol.messages.create_topics_response import CreateTopicsResponse
+from sawlog.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from sawlog.protocol.messages.delete_records_response import DeleteRecordsResponse
+from sawlog.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from sawlog.protocol.messages.delete_topics_response import DeleteTopicsResponse
+from sawlog.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from sawlog.protocol.messages.describe_cluster_response import DescribeClusterResponse
+from sawlog.protocol.schema import Message
+
+_GRACE_MS = 1_000  # a broker that gives up in time is heard before we do
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """-1 leaves a number to the broker. `assignments` (node ids by partition) replaces both."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    cluster_id: str
+    controller: NodeId
+    nodes: list[Node]
+
+
+class Admin(GroupAdmin):
+    """`cluster` is a Cluster or addresses of brokers; in the second case it is closed with this.
+
+    What is about groups and their offsets comes from GroupAdmin. For one thread.
+    """
+
+    def __init__(self, cluster: Cluster | str | Sequence[str]) -> None:
+        super().__init__(as_cluster(cluster))
+        self._owns_cluster = self._cluster is not cluster
+
+    def close(self) -> None:
+        if self._owns_cluster:
+            self._cluster.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> Refusals:
+        """Creates them and waits until they can be used."""
+        wanted = list(topics)
+        deadline = self._cluster.deadline()
+        request = CreateTopicsRequest(
+            topics=[_creatable(topic) for topic in wanted],
+            timeout_ms=int(self._cluster.request_timeout_ms),
+            validate_only=validate_only,
+        )
+        answer = self._change(request, CreateTopicsResponse)
+        refusals = {
+            result.name: topic_refusal(result.name, result.error_code, result.error_message)
+            for result in answer.topics
+            if result.error_code
+        }
+        if not validate_only:
+            self._wait_for([topic.name for topic in wanted if topic.name not in refusals], deadline)
+        return refusals
+
+    def delete_topics(self, names: Iterable[str]) -> Refusals:
+        wanted = list(names)
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name) for name in wanted],
+            topic_names=wanted,
+            timeout_ms=int(self._cluster.request_timeout_ms),
+        )
+        answer = self._change(request, DeleteTopicsResponse)
+        self._cluster.forget(wanted)
+        return {
+            result.name or "": topic_refusal(
+                result.name or "", result.error_code, result.error_message
+            )
+            for result in answer.responses
+            if result.error_code
+        }
+
+    def create_partitions(
+        self, counts: Mapping[str, int], *, validate_only: bool = False
+    ) -> Refusals:
+        """Brings each topic to so many partitions in all; there is no way back."""
+        request = CreatePartitionsRequest(
+            topics=[
+                CreatePartitionsTopic(name=name, count=count, assignments=None)
+                for name, count in counts.items()
+            ],
+            timeout_ms=int(self._cluster.request_timeout_ms),
+            validate_only=validate_only,
+        )
+        answer = self._change(request, CreatePartitionsResponse)
+        self._cluster.forget(counts)
+        return {
+            result.name: topic_refusal(result.name, result.error_code, result.error_message)
+            for result in answer.results
+            if result.error_code
+        }
+
+    def list_topics(self, *, include_internal: bool = False) -> list[Topic]:
+        metadata = self._cluster.retry(lambda: self._cluster.fetch_metadata(None))
+        topics = sorted(metadata.topics.values(), key=lambda topic: topic.name)
+        return [topic for topic in topics if include_internal or not topic.is_internal]
+
+    def describe_topics(self, names: Iterable[str]) -> tuple[list[Topic], Refusals]:
+        """Those that are there, in the order asked for, and what is wrong with the others."""
+        wanted = list(dict.fromkeys(names))
+        metadata = self._cluster.retry(lambda: self._cluster.fetch_metadata(wanted))
+        found = [metadata.topics[TopicName(n)] for n in wanted if n in metadata.topics]
+        return found, {str(name): error for name, error in metadata.refusals.items()}
+
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    ) -> dict[TopicPartition, FoundOffset]:
+        return list_offsets(self._cluster, wanted, read_committed=read_committed)
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Drops what lies before each offset (-1: everything); the first offset left, for each.
+
+        May safely happen twice, so it is tried until the time is up.
+        """
+
+        def ask(
+            connection: Connection, partitions: list[TopicPartition]
+        ) -> Iterator[tuple[TopicPartition, int | KafkaError]]:
+            request = DeleteRecordsRequest(
+                topics=_records_to_delete(partitions, before),
+                timeout_ms=int(self._cluster.request_timeout_ms),
+            )
+            for topic in connection.request(request, DeleteRecordsResponse).topics:
+                for entry in topic.partitions:
+                    partition = partition_of(topic.name, entry.partition_index)
+                    if entry.error_code:
+                        text = f"the records of {partition} were not deleted"
+                        yield partition, refusal(entry.error_code, text)
+                    else:
+                        yield partition, entry.low_watermark
+
+        return ask_leaders(self._cluster, before, ask)
+
+    def describe_cluster(self) -> ClusterDescription:
+        answer = self._cluster.request_any(DescribeClusterRequest(), DescribeClusterResponse)
+        if answer.error_code:
+            raise refusal(answer.error_code, answer.error_message)
+        nodes = [
+            Node(NodeId(broker.broker_id), Address(broker.host, broker.port), broker.rack)
+            for broker in sorted(answer.brokers, key=lambda broker: broker.broker_id)
+        ]
+        return ClusterDescription(answer.cluster_id, NodeId(answer.controller_id), nodes)
+
+    def describe_configs(
+        self,
+        resources: Iterable[Resource],
+        *,
+        names: Sequence[str] | None = None,
+        documentation: bool = False,
+    ) -> dict[Resource, list[ConfigEntry]]:
+        return describe_configs(self._cluster, resources, names=names, documentation=documentation)
+
+    def alter_configs(
+        self, changes: Mapping[Resource, Sequence[Change]], *, validate_only: bool = False
+    ) -> dict[Resource, KafkaError]:
+        return alter_configs(self._cluster, changes, validate_only=validate_only)
+
+    def _change(self, request: Message, response_class: type[Answer]) -> Answer:
+        connection = self._cluster.retry(self._cluster.any_connection)
+        return connection.request(
+            request, response_class, timeout_ms=self._cluster.request_timeout_ms + _GRACE_MS
+        )
+
+    def _wait_for(self, names: list[str], deadline: Deadline) -> None:
+        """A broker may answer before all brokers, itself included, know of a new topic."""
+
+        def attempt() -> None:
+            metadata = self._cluster.fetch_metadata(names)
+            for refused in metadata.refusals.values():
+                raise refused
+            for topic in metadata.topics.values():
+                for partition in topic.partitions.values():
+                    self._cluster.leader(TopicPartition(topic.name, partition.index))
+
+        if names:
+            self._cluster.retry(attempt, topics=names, deadline=deadline)
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    assignments = [
+        CreatableReplicaAssignment(partition_index=index, broker_ids=list(nodes))
+        for index, nodes in sorted(topic.assignments.items())
+    ]
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if assignments else topic.partitions,
+        replication_factor=-1 if assignments else topic.replication_factor,
+        assignments=assignments,
+        configs=[
+            CreatableTopicConfig(name=name, value=value)
+            for name, value in sorted(topic.configs.items())
+        ],
+    )
+
+
+def _records_to_delete(
+    partitions: list[TopicPartition], before: Mapping[TopicPartition, int]
+) -> list[DeleteRecordsTopic]:
+    return [
+        DeleteRecordsTopic(
+            name=name,
+            partitions=[
+                DeleteRecordsPartition(
+                    partition_index=index, offset=before[TopicPartition(name, index)]
+                )
+                for index in indexes
+            ],
+        )
+        for name, indexes in group_by_topic(partitions).items()
+    ]

@@ -1,0 +1,188 @@
+"""Settings of topics and brokers: describing them, and changing single ones of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from sawlog.client.errors import refusal
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.connection import Answer, Connection
+from sawlog.client.net.metadata import topic_refusal
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import NodeId
+from sawlog.protocol.messages.describe_configs_request import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from sawlog.protocol.messages.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+from sawlog.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from sawlog.protocol.messages.incremental_alter_configs_response import (
+    IncrementalAlterConfigsResponse,
+)
+from sawlog.protocol.schema import Message
+
+
+class ResourceType(IntEnum):
+    TOPIC = 2
+    BROKER = 4
+
+
+class ConfigSource(IntEnum):
+    UNKNOWN = 0
+    TOPIC = 1
+    BROKER = 2
+    ALL_BROKERS = 3
+    BROKER_FILE = 4
+    DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class Operation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Resource:
+    """What has settings: a topic by its name, a broker by its id ('' for all brokers)."""
+
+    type: ResourceType
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type.name.lower()} {self.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    name: str
+    value: str | None  # None also where it is secret
+    source: ConfigSource
+    is_read_only: bool
+    is_sensitive: bool
+    documentation: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`value` is a list with commas for APPEND and SUBTRACT, and None for DELETE."""
+
+    name: str
+    operation: Operation
+    value: str | None = None
+
+
+def describe_configs(
+    cluster: Cluster,
+    resources: Iterable[Resource],
+    *,
+    names: Sequence[str] | None = None,
+    documentation: bool = False,
+) -> dict[Resource, list[ConfigEntry]]:
+    """All settings, or those named, of each resource; KafkaError where one is refused."""
+    found: dict[Resource, list[ConfigEntry]] = {}
+    for resource in resources:
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configuration_keys=None if names is None else list(names),
+                )
+            ],
+            include_documentation=documentation,
+        )
+        answer = _ask(cluster, resource, request, DescribeConfigsResponse)
+        for result in answer.results:
+            if result.error_code:
+                raise _refusal(resource, result.error_code, result.error_message)
+            entries = [_entry(entry) for entry in result.configs]
+            found[resource] = sorted(entries, key=lambda entry: entry.name)
+    return found
+
+
+def alter_configs(
+    cluster: Cluster,
+    changes: Mapping[Resource, Sequence[Change]],
+    *,
+    validate_only: bool = False,
+) -> dict[Resource, KafkaError]:
+    """Changes the settings named and no others; what was refused, by resource.
+
+    Setting twice is setting once, so it is tried until the time is up; with APPEND and SUBTRACT
+    too, which leave alone what is there, or gone, already.
+    """
+    refusals: dict[Resource, KafkaError] = {}
+    for resource, wanted in changes.items():
+        request = IncrementalAlterConfigsRequest(
+            resources=[
+                AlterConfigsResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configs=[
+                        AlterableConfig(
+                            name=change.name,
+                            config_operation=change.operation,
+                            value=change.value,
+                        )
+                        for change in wanted
+                    ],
+                )
+            ],
+            validate_only=validate_only,
+        )
+        answer = _ask(cluster, resource, request, IncrementalAlterConfigsResponse)
+        for result in answer.responses:
+            if result.error_code:
+                refusals[resource] = _refusal(resource, result.error_code, result.error_message)
+    return refusals
+
+
+def _refusal(resource: Resource, error_code: int, message: str | None) -> KafkaError:
+    if resource.type is ResourceType.TOPIC:
+        return topic_refusal(resource.name, error_code, message)
+    return refusal(error_code, message or f"no such {resource}")
+
+
+def _ask(
+    cluster: Cluster, resource: Resource, request: Message, response_class: type[Answer]
+) -> Answer:
+    """A broker's own settings are known to that broker only."""
+
+    def connection() -> Connection:
+        if resource.type is not ResourceType.BROKER or not resource.name:
+            return cluster.any_connection()
+        if not resource.name.isdecimal():
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"a broker has a number, not {resource.name!r}"
+            )
+        cluster.fetch_metadata([])
+        return cluster.connection(NodeId(int(resource.name)))
+
+    return cluster.retry(lambda: connection().request(request, response_class))
+
+
+def _entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
+    try:
+        source = ConfigSource(entry.config_source)
+    except ValueError:
+        source = ConfigSource.UNKNOWN
+    return ConfigEntry(
+        entry.name,
+        entry.value,
+        source,
+        entry.read_only,
+        entry.is_sensitive,
+        entry.documentation,
+    )

@@ -1,0 +1,279 @@
+"""Groups as an administrator sees them: listing, describing and deleting them, and their offsets.
+
+Calls about several groups return what was refused, by name: an empty answer is success.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sawlog.client.admin.group_offsets import (
+    Committed,
+    PartitionRefusals,
+    commit_offsets,
+    committed_offsets,
+    delete_offsets,
+)
+from sawlog.client.admin.remove_members import Leaver, LeaverRefusals, remove_members
+from sawlog.client.errors import NotServed, Refusals, refusal
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.connection import Connection
+from sawlog.client.net.coordinator_requests import (
+    Coordinators,
+    Told,
+    group_refusal,
+    require_version,
+)
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.client.net.metadata import Node
+from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
+from sawlog.core.ids import NodeId, TopicPartition
+from sawlog.protocol.apis import ApiKey
+from sawlog.protocol.codec import decode
+from sawlog.protocol.messages import consumer_group_describe_response as consumer_answer
+from sawlog.protocol.messages import describe_groups_response as classic_answer
+from sawlog.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from sawlog.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from sawlog.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from sawlog.protocol.messages.delete_groups_response import DeleteGroupsResponse
+from sawlog.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from sawlog.protocol.messages.list_groups_request import ListGroupsRequest
+from sawlog.protocol.messages.list_groups_response import ListGroupsResponse
+
+CLASSIC = "classic"
+CONSUMER = "consumer"
+CONSUMER_PROTOCOL = "consumer"  # the protocol type of members that read topics
+IDLE_STATES = frozenset({"Empty", "Dead"})
+
+_FIRST_VERSION_WITH_STATES = 4
+_FIRST_VERSION_WITH_TYPES = 5
+_LAST_ASSIGNMENT_VERSION = 3  # a later one can be read as this one
+_DEAD = "Dead"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """'' where the broker is too old to tell."""
+
+    id: str
+    type: str
+    state: str
+    protocol_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """`target` and `epoch` are known of the consumer protocol (KIP-848) only."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assigned: tuple[TopicPartition, ...] | None  # None: not in a form that we know
+    target: tuple[TopicPartition, ...] | None = None
+    epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """`epoch` and `target_epoch` are known of the consumer protocol only."""
+
+    id: str
+    type: str
+    state: str
+    protocol_type: str
+    assignor: str  # '' as long as there is none
+    coordinator: Node
+    members: list[GroupMember]
+    epoch: int | None = None
+    target_epoch: int | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.members and self.state in IDLE_STATES
+
+
+class GroupAdmin:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._coordinators = Coordinators(cluster)
+
+    def list_groups(
+        self, *, states: Sequence[str] = (), types: Sequence[str] = ()
+    ) -> list[GroupListing]:
+        """The groups of all brokers, or those in one of the states and of one of the types."""
+        told: dict[NodeId, ListGroupsResponse] = {}
+        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+
+        def attempt() -> None:
+            for node in sorted(self._cluster.fetch_metadata([]).nodes):
+                if node in told:
+                    continue
+                connection = self._cluster.connection(node)
+                if states:
+                    require_version(connection, ApiKey.LIST_GROUPS, _FIRST_VERSION_WITH_STATES)
+                if types:
+                    require_version(connection, ApiKey.LIST_GROUPS, _FIRST_VERSION_WITH_TYPES)
+                answer = connection.request(request, ListGroupsResponse)
+                if answer.error_code:
+                    raise refusal(answer.error_code, f"broker {node} does not list its groups")
+                told[node] = answer
+
+        self._cluster.retry(attempt)
+        found = {
+            entry.group_id: GroupListing(
+                entry.group_id, entry.group_type.lower(), entry.group_state, entry.protocol_type
+            )
+            for answer in told.values()
+            for entry in answer.groups
+        }
+        return [found[group] for group in sorted(found)]
+
+    def describe_groups(
+        self, groups: Iterable[str]
+    ) -> tuple[dict[str, GroupDescription], Refusals]:
+        """Those that are there, in the order asked for, and what is wrong with the others."""
+        return self._coordinators.ask(groups, _describe)
+
+    def delete_groups(self, groups: Iterable[str]) -> Refusals:
+        """Ends groups that have no members, with all their offsets."""
+
+        def ask(connection: Connection, _: Node, asked: list[str]) -> Told[None]:
+            request = DeleteGroupsRequest(groups_names=asked)
+            for result in connection.request(request, DeleteGroupsResponse).results:
+                if result.error_code:
+                    yield result.group_id, group_refusal(result.group_id, result.error_code, None)
+                else:
+                    yield result.group_id, None
+
+        return self._coordinators.ask(groups, ask, repeatable=False)[1]
+
+    def committed_offsets(
+        self, groups: Iterable[str]
+    ) -> tuple[dict[str, dict[TopicPartition, Committed]], Refusals]:
+        return committed_offsets(self._coordinators, groups)
+
+    def commit_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int]
+    ) -> PartitionRefusals:
+        return commit_offsets(self._coordinators, group, offsets)
+
+    def delete_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> PartitionRefusals:
+        return delete_offsets(self._coordinators, group, partitions)
+
+    def remove_members(self, group: str, leavers: Iterable[Leaver], reason: str) -> LeaverRefusals:
+        return remove_members(self._coordinators, group, leavers, reason)
+
+
+def _describe(connection: Connection, node: Node, groups: list[str]) -> Told[GroupDescription]:
+    """First as groups of the consumer protocol; those that are none, as classic ones."""
+    classic = list(groups)
+    try:
+        request = ConsumerGroupDescribeRequest(group_ids=groups)
+        answer = connection.request(request, consumer_answer.ConsumerGroupDescribeResponse)
+    except NotServed:  # an older broker, which has classic groups only
+        pass
+    else:
+        for entry in answer.groups:
+            if entry.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+                continue
+            classic.remove(entry.group_id)
+            yield entry.group_id, _read_consumer_group(entry, node)
+    if classic:
+        older = connection.request(
+            DescribeGroupsRequest(groups=classic), classic_answer.DescribeGroupsResponse
+        )
+        for described in older.groups:
+            yield described.group_id, _read_classic_group(described, node)
+
+
+def _read_consumer_group(
+    entry: consumer_answer.DescribedGroup, node: Node
+) -> GroupDescription | KafkaError:
+    if entry.error_code:
+        return group_refusal(entry.group_id, entry.error_code, entry.error_message)
+    members = [
+        GroupMember(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            _partitions(member.assignment),
+            _partitions(member.target_assignment),
+            member.member_epoch,
+        )
+        for member in entry.members
+    ]
+    return GroupDescription(
+        entry.group_id,
+        CONSUMER,
+        entry.group_state,
+        CONSUMER_PROTOCOL,
+        entry.assignor_name,
+        node,
+        sorted(members, key=lambda member: member.id),
+        entry.group_epoch,
+        entry.assignment_epoch,
+    )
+
+
+def _partitions(assignment: consumer_answer.Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        sorted(
+            partition_of(topic.topic_name, index)
+            for topic in assignment.topic_partitions
+            for index in topic.partitions
+        )
+    )
+
+
+def _read_classic_group(
+    entry: classic_answer.DescribedGroup, node: Node
+) -> GroupDescription | KafkaError:
+    """Up to version 5 a group that is not there is told to be dead."""
+    code = entry.error_code
+    if not code and entry.group_state == _DEAD:
+        code = ErrorCode.GROUP_ID_NOT_FOUND
+    if code:
+        return group_refusal(entry.group_id, code, entry.error_message)
+    reads_topics = entry.protocol_type == CONSUMER_PROTOCOL
+    members = [
+        GroupMember(
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            _read_assignment(member.member_assignment) if reads_topics else None,
+        )
+        for member in entry.members
+    ]
+    return GroupDescription(
+        entry.group_id,
+        CLASSIC,
+        entry.group_state,
+        entry.protocol_type,
+        entry.protocol_data,
+        node,
+        sorted(members, key=lambda member: member.id),
+    )
+
+
+def _read_assignment(data: bytes) -> tuple[TopicPartition, ...] | None:
+    """The leader of the group wrote it: it may be anything."""
+    if not data:
+        return ()
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if len(data) < 2 or version < 0:
+        return None
+    try:
+        assignment = decode(
+            ConsumerProtocolAssignment, min(version, _LAST_ASSIGNMENT_VERSION), data[2:]
+        )
+    except MalformedFrame:
+        return None
+    return tuple(
+        sorted(
+            partition_of(topic.topic, index)
+            for topic in assignment.assigned_partitions
+            for index in topic.partitions
+        )
+    )

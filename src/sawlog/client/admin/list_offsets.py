@@ -1,0 +1,75 @@
+"""Asking partition leaders for offsets: the first, the last, or the one at a point in time."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sawlog.client.errors import refusal
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.connection import Connection
+from sawlog.client.net.leader_requests import ask_leaders, group_by_topic, partition_of
+from sawlog.core.errors import KafkaError
+from sawlog.core.ids import TopicPartition
+from sawlog.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from sawlog.protocol.messages.list_offsets_response import ListOffsetsResponse
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3  # the offset of the record with the highest timestamp (KIP-734)
+EARLIEST_LOCAL = -4  # the first that is not in remote storage alone (KIP-405)
+
+CONSUMER = -1  # the replica id of one that is none
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOffset:
+    offset: int  # -1: no record is that late
+    timestamp: int  # of the record, where it was looked up by time; else -1
+    leader_epoch: int
+
+
+def list_offsets(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+) -> dict[TopicPartition, FoundOffset]:
+    """For each partition the offset at a time in ms, or at one of the marks above."""
+
+    def ask(
+        connection: Connection, partitions: list[TopicPartition]
+    ) -> Iterator[tuple[TopicPartition, FoundOffset | KafkaError]]:
+        request = ListOffsetsRequest(
+            replica_id=CONSUMER,
+            isolation_level=int(read_committed),
+            topics=_topics(partitions, wanted),
+            timeout_ms=int(cluster.request_timeout_ms),
+        )
+        for topic in connection.request(request, ListOffsetsResponse).topics:
+            for entry in topic.partitions:
+                partition = partition_of(topic.name, entry.partition_index)
+                if entry.error_code:
+                    text = f"no offset of {partition} was told"
+                    yield partition, refusal(entry.error_code, text)
+                else:
+                    found = FoundOffset(entry.offset, entry.timestamp, entry.leader_epoch)
+                    yield partition, found
+
+    return ask_leaders(cluster, wanted, ask)
+
+
+def _topics(
+    partitions: list[TopicPartition], wanted: Mapping[TopicPartition, int]
+) -> list[ListOffsetsTopic]:
+    return [
+        ListOffsetsTopic(
+            name=name,
+            partitions=[
+                ListOffsetsPartition(
+                    partition_index=index, timestamp=wanted[TopicPartition(name, index)]
+                )
+                for index in indexes
+            ],
+        )
+        for name, indexes in group_by_topic(partitions).items()
+    ]

@@ -1,0 +1,60 @@
+"""What records take on the wire, by a look at the batches that lie at some offsets.
+
+Only headers are read: nothing is decompressed, and nothing of Arrow is needed.
+"""
+
+from collections.abc import Mapping
+
+from sawlog.client.consumer.fetcher import Fetcher, FetchLimits
+from sawlog.client.net.cluster import Cluster
+from sawlog.core.errors import KafkaError
+from sawlog.core.ids import TopicPartition
+from sawlog.core.ports import Buffer, FileSlice
+from sawlog.protocol.messages.fetch_response import PartitionData
+from sawlog.protocol.record_batch import batches_in
+
+PROBE_BYTES = 64 * 1_024  # of each partition
+_LONGEST_WAIT_MS = 1_000
+
+
+def record_bytes(
+    cluster: Cluster, starts: Mapping[TopicPartition, int], *, read_committed: bool = False
+) -> dict[TopicPartition, float]:
+    """Bytes an offset from there on. What holds nothing there, or cannot be had just now, is left
+    out; what will not heal is raised.
+    """
+    limits = FetchLimits(0, 0, PROBE_BYTES * max(1, len(starts)), PROBE_BYTES)
+    fetcher = Fetcher(cluster, limits, read_committed=read_committed)
+    found: dict[TopicPartition, float] = {}
+    while missing := {tp: start for tp, start in starts.items() if tp not in found}:
+        known = len(found)
+        fetcher.send(missing)
+        while fetcher.is_waiting:
+            fetcher.wait(_LONGEST_WAIT_MS)
+            for partition, _, data in fetcher.answers():
+                weight = _weight(data)
+                if weight is not None:
+                    found[partition] = weight
+        fetcher.raise_failure()
+        # A batch of more bytes comes whole only to the first of those that a leader is asked for.
+        if len(found) == known:
+            break
+    return found
+
+
+def _weight(data: PartitionData) -> float | None:
+    if data.error_code or not data.records or isinstance(data.records, FileSlice):
+        return None
+    return weight_of(data.records)
+
+
+def weight_of(records: Buffer) -> float | None:
+    """None where they begin with no whole batch."""
+    size, first, last = 0, None, 0
+    try:
+        for _, header in batches_in(records):
+            first = header.base_offset if first is None else first
+            size, last = size + header.size, header.next_offset
+    except KafkaError:
+        pass  # whoever reads it will meet what is wrong
+    return None if first is None or last <= first else size / (last - first)

@@ -1,0 +1,308 @@
+"""A member of a classic group: join, learn or work out who reads what, heartbeat, join again.
+
+Eager (all assignors but the cooperative one): everything is let go of before it joins again.
+Cooperative (KIP-429): it joins with what it has, lets go of what it was not given, and joins once
+more. In both nobody joins while the reader is in the middle of a change, since what a member says
+it owns has to be true until it is told otherwise.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from sawlog.client.admin.group_offsets import Identity
+from sawlog.client.consumer.membership.client_assignors import ASSIGNORS, COOPERATIVE, Subscriber
+from sawlog.client.consumer.membership.membership_protocol import (
+    NOTHING,
+    Asking,
+    Change,
+    GroupSettings,
+    Lookup,
+    Machine,
+    Subscription,
+    fatal,
+)
+from sawlog.client.consumer.membership.subscription_codec import (
+    PROTOCOL_TYPE,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+    write_subscription,
+)
+from sawlog.client.consumer.membership.topic_patterns import matching
+from sawlog.client.net.metadata import Topic
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.messages.heartbeat_request import HeartbeatRequest
+from sawlog.protocol.messages.heartbeat_response import HeartbeatResponse
+from sawlog.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from sawlog.protocol.messages.join_group_response import JoinGroupResponse
+from sawlog.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from sawlog.protocol.messages.leave_group_response import LeaveGroupResponse
+from sawlog.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from sawlog.protocol.messages.sync_group_response import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from sawlog.core.ids import TopicPartition
+
+_NO_GENERATION = -1
+_GRACE_MS = 5_000  # a broker that gives up on others in time is heard before we give up on it
+
+
+class State(Enum):
+    LOOKING = "which topics there are"
+    REJOINING = "to join, as soon as what must be let go of is"
+    JOINING = "JoinGroup is under way"
+    LEADING = "how large the topics of all members are"
+    SYNCING = "SyncGroup is next or under way"
+    STABLE = "a generation that lasts"
+
+
+class ClassicMachine(Machine):
+    def __init__(self, settings: GroupSettings, subscription: Subscription) -> None:
+        super().__init__(settings, subscription)
+        self._is_cooperative = COOPERATIVE.issuperset(settings.assignors)
+        self._state = State.LOOKING
+        self._member_id = ""
+        self._generation = _NO_GENERATION
+        self._protocol = ""
+        self._given: frozenset[TopicPartition] | None = None
+        self._next_beat_ms = 0.0
+        self._next_look_ms = 0.0
+        self._topics: frozenset[str] = subscription.topics
+        # Where this member leads
+        self._members: dict[str, Subscriber] = {}
+        self._sizes: dict[str, int] | None = None
+        self._assignments: list[SyncGroupRequestAssignment] = []
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self._member_id, self._generation, self.settings.instance_id)
+
+    @property
+    def is_member(self) -> bool:
+        return not self.is_put_out and self._generation != _NO_GENERATION
+
+    def hurry(self) -> None:
+        self._next_beat_ms = 0.0
+
+    def next(self, now_ms: float) -> Asking | Lookup | None:
+        if self.is_put_out:
+            return None  # it joins again when the reader has let go of everything
+        if self._state is State.LOOKING:
+            return self._lookup(self.subscription.topics)
+        if self._state is State.LEADING:
+            return Lookup(names=self._topics_of_all())
+        if self._state is State.SYNCING:
+            return self._sync()
+        if self._state is State.REJOINING and self._may_join:
+            return self._join()
+        if self._state is State.STABLE and now_ms >= self._next_look_ms:
+            return self._lookup(self.subscription.topics | self._topics_of_all())
+        if now_ms >= self._next_beat_ms and self._generation != _NO_GENERATION:
+            self._next_beat_ms = now_ms + self.settings.heartbeat_interval_ms
+            return self._heartbeat()
+        return None
+
+    def wake_ms(self) -> float:
+        if self.is_put_out or self._generation == _NO_GENERATION:
+            return float("inf")
+        if self._state is State.STABLE:
+            return min(self._next_beat_ms, self._next_look_ms)
+        return self._next_beat_ms
+
+    def answered(self, answer: Any, now_ms: float) -> None:
+        try:
+            if isinstance(answer, JoinGroupResponse):
+                self._joined(answer)
+            elif isinstance(answer, SyncGroupResponse):
+                self._synced(answer)
+                self._next_beat_ms = now_ms + self.settings.heartbeat_interval_ms
+            else:
+                self._is_still_in(answer.error_code)
+        except KafkaError:
+            self.unanswered()
+            raise
+
+    def found(self, topics: Sequence[Topic], now_ms: float) -> None:
+        """Of a Lookup for the subscription, or for those of all members where this one leads."""
+        self._next_look_ms = now_ms + self.settings.metadata_interval_ms
+        sizes = {str(topic.name): len(topic.partitions) for topic in topics}
+        if self._state is State.LEADING:
+            self._assign(sizes)
+            return
+        matched = self._matched(topics)
+        if self._sizes is None:  # it leads without having been asked to assign, or does not lead
+            self._sizes = self._sizes_of_all(sizes)
+        have_grown = self._sizes_of_all(sizes) != self._sizes
+        if self._state is State.LOOKING or matched != self._topics or have_grown:
+            self._topics = matched
+            self._state = State.REJOINING
+
+    def unanswered(self) -> None:
+        """A lost join or sync is begun again by joining; a heartbeat comes again by itself."""
+        if self._state in (State.JOINING, State.SYNCING, State.LEADING):
+            self._state = State.REJOINING
+        self._next_beat_ms = 0.0
+
+    def subscribe(self, subscription: Subscription) -> None:
+        self.subscription = subscription
+        if self._state in (State.STABLE, State.REJOINING):
+            self._state = State.LOOKING
+        else:
+            self._next_look_ms = 0.0  # what is under way is for the one before
+
+    def leaving(self) -> Asking | None:
+        """A static member stays in the group until its session ends: it may come back."""
+        member_id, self._member_id = self._member_id, ""
+        self._forget_generation()
+        if not member_id or self.settings.instance_id is not None:
+            return None
+        request = LeaveGroupRequest(
+            group_id=self.settings.group,
+            members=[MemberIdentity(member_id=member_id, reason="the consumer is being closed")],
+        )
+        return Asking(request, LeaveGroupResponse)
+
+    # Topics
+
+    def _lookup(self, names: frozenset[str]) -> Lookup:
+        return Lookup(names=names, everything=self.subscription.pattern is not None)
+
+    def _matched(self, topics: Sequence[Topic]) -> frozenset[str]:
+        pattern = self.subscription.pattern
+        if pattern is None:
+            return self.subscription.topics
+        names = [str(topic.name) for topic in topics if not topic.is_internal]
+        return self.subscription.topics | matching(pattern, names)
+
+    def _topics_of_all(self) -> frozenset[str]:
+        """Of the members that this one leads, if it does."""
+        return frozenset[str]().union(*(each.topics for each in self._members.values()))
+
+    def _sizes_of_all(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        return {name: sizes[name] for name in sorted(self._topics_of_all()) if name in sizes}
+
+    # Joining
+
+    @property
+    def _may_join(self) -> bool:
+        return self.in_hand is None and (self._is_cooperative or not self.owned)
+
+    def _join(self) -> Asking:
+        self._state = State.JOINING
+        settings = self.settings
+        owned = self.owned if self._is_cooperative else NOTHING
+        subscriber = Subscriber(self._topics, owned, self._generation)
+        metadata = write_subscription(subscriber, settings.rack)
+        request = JoinGroupRequest(
+            group_id=settings.group,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.max_poll_interval_ms,
+            member_id=self._member_id,
+            group_instance_id=settings.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[
+                JoinGroupRequestProtocol(name=name, metadata=metadata)
+                for name in settings.assignors
+            ],
+        )
+        timeout_ms = max(settings.max_poll_interval_ms, settings.session_timeout_ms) + _GRACE_MS
+        return Asking(request, JoinGroupResponse, timeout_ms)
+
+    def _joined(self, answer: JoinGroupResponse) -> None:
+        code = answer.error_code
+        if code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = answer.member_id
+            self._state = State.REJOINING
+            return
+        if not self._is_still_in(code):
+            return
+        self._member_id = answer.member_id
+        self._generation = answer.generation_id
+        self._protocol = answer.protocol_name or ""
+        self._given = None
+        self._members = {
+            member.member_id: read_subscription(member.metadata, member.group_instance_id)
+            for member in answer.members
+        }
+        self._sizes = None  # of all topics of those members, once known
+        self._assignments = []
+        leads = answer.leader == answer.member_id
+        self._state = State.LEADING if leads and not answer.skip_assignment else State.SYNCING
+
+    def _assign(self, sizes: dict[str, int]) -> None:
+        assignor = ASSIGNORS.get(self._protocol)
+        if assignor is None:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+                f"the group {self.settings.group!r} chose {self._protocol!r}, unknown here",
+            )
+        self._sizes = self._sizes_of_all(sizes)
+        self._assignments = [
+            SyncGroupRequestAssignment(member_id=member, assignment=write_assignment(partitions))
+            for member, partitions in assignor(self._members, self._sizes).items()
+        ]
+        self._state = State.SYNCING
+
+    def _sync(self) -> Asking:
+        settings = self.settings
+        request = SyncGroupRequest(
+            group_id=settings.group,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            group_instance_id=settings.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=self._protocol,
+            assignments=self._assignments,
+        )
+        timeout_ms = max(settings.max_poll_interval_ms, settings.session_timeout_ms) + _GRACE_MS
+        return Asking(request, SyncGroupResponse, timeout_ms)
+
+    def _synced(self, answer: SyncGroupResponse) -> None:
+        if self._is_still_in(answer.error_code):
+            self._given = read_assignment(answer.assignment)
+            self._state = State.STABLE
+
+    def _heartbeat(self) -> Asking:
+        request = HeartbeatRequest(
+            group_id=self.settings.group,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            group_instance_id=self.settings.instance_id,
+        )
+        return Asking(request, HeartbeatResponse)
+
+    def _is_still_in(self, code: int) -> bool:
+        """Where not, the state says how it goes on; KafkaError where there is no way."""
+        if not code:
+            return True
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self._state = State.REJOINING
+        elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            if code == ErrorCode.UNKNOWN_MEMBER_ID:
+                self._member_id = ""
+            self._forget_generation()
+            self.put_out()
+            if not self.owned and self.in_hand is None:
+                self.carried_out(Change())
+        else:
+            raise fatal(code, None, self.settings.group)
+        return False
+
+    def _forget_generation(self) -> None:
+        self._generation = _NO_GENERATION
+        self._given = None
+        self._state = State.REJOINING
+
+    # Changes
+
+    def _planned(self) -> Change | None:
+        if self._state is State.REJOINING and not self._is_cooperative and self.owned:
+            return Change(revoked=self.owned)
+        if self._state is State.STABLE and self._given is not None and self._given != self.owned:
+            return Change(revoked=self.owned - self._given, assigned=self._given - self.owned)
+        return None
+
+    def _carried_out(self, change: Change) -> None:
+        if change.revoked and self._state is State.STABLE:
+            self._state = State.REJOINING  # so that others get what was let go of

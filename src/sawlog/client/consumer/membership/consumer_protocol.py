@@ -1,0 +1,211 @@
+"""A member of a group by the consumer protocol (KIP-848): one kind of heartbeat, and the broker
+says what to read.
+
+What a member tells and has not changed since is left out; after a lost answer, and when it joins,
+it tells everything. The broker gives a partition to nobody before its owner has said, by the next
+heartbeat, that it let go of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sawlog.client.admin.group_offsets import Identity
+from sawlog.client.consumer.membership.membership_protocol import (
+    Asking,
+    Change,
+    GroupSettings,
+    Lookup,
+    Machine,
+    Subscription,
+    fatal,
+    new_member_id,
+)
+from sawlog.client.net.leader_requests import group_by_topic, partition_of
+from sawlog.client.net.metadata import Topic
+from sawlog.core.errors import ErrorCode
+from sawlog.protocol.messages.consumer_group_heartbeat_request import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from sawlog.protocol.messages.consumer_group_heartbeat_response import (
+    ConsumerGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from sawlog.core.ids import TopicPartition
+
+_JOINING = 0
+_LEAVING = -1
+_LEAVING_FOR_A_WHILE = -2  # a static member, who may come back
+_PUT_OUT = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+_FIRST_INTERVAL_MS = 5_000
+_FIRST_PAUSE_MS = 100.0
+_UNKNOWN_TOPIC_WAIT_MS = 1_000
+
+
+class ConsumerMachine(Machine):
+    def __init__(self, settings: GroupSettings, subscription: Subscription) -> None:
+        super().__init__(settings, subscription)
+        self._member_id = new_member_id()
+        self._epoch = _JOINING
+        self._names: dict[bytes, str] = {}
+        self._told: Mapping[bytes, Sequence[int]] | None = None  # what to read, by topic id
+        self._reported: frozenset[TopicPartition] | None = None
+        self._is_subscription_told = False
+        self._has_told_pattern = False
+        self._interval_ms: float = _FIRST_INTERVAL_MS
+        self._pause_ms = _FIRST_PAUSE_MS
+        self._next_beat_ms = 0.0
+        self._next_lookup_ms = 0.0
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self._member_id, self._epoch, self.settings.instance_id)
+
+    @property
+    def is_member(self) -> bool:
+        return not self.is_put_out and self._epoch > _JOINING
+
+    def hurry(self) -> None:
+        self._next_beat_ms = 0.0
+
+    def next(self, now_ms: float) -> Asking | Lookup | None:
+        if self.is_put_out:
+            return None  # it joins again when the reader has let go of everything
+        unknown = self._unknown_ids()
+        if unknown and now_ms >= self._next_lookup_ms:
+            return Lookup(ids=unknown)
+        has_news = self.owned != self._reported or not self._is_subscription_told
+        if now_ms < self._next_beat_ms and not (has_news and self.in_hand is None):
+            return None
+        self._next_beat_ms = now_ms + self._interval_ms
+        return Asking(self._heartbeat(), ConsumerGroupHeartbeatResponse)
+
+    def wake_ms(self) -> float:
+        if self.is_put_out:
+            return float("inf")
+        if self._unknown_ids():
+            return min(self._next_beat_ms, self._next_lookup_ms)
+        return self._next_beat_ms
+
+    def answered(self, answer: ConsumerGroupHeartbeatResponse, now_ms: float) -> None:
+        code = answer.error_code
+        if code in _PUT_OUT or (code == ErrorCode.GROUP_ID_NOT_FOUND and self._epoch > _JOINING):
+            # All members were put out, and then the group was removed: joining makes a new one.
+            self._epoch = _JOINING
+            self.put_out()
+            if not self.owned and self.in_hand is None:
+                self.carried_out(Change())
+            return
+        if code:
+            self.unanswered()
+            raise fatal(code, answer.error_message, self.settings.group)
+        if self._epoch == _JOINING:
+            self._pause_ms = _FIRST_PAUSE_MS
+        self._member_id = answer.member_id or self._member_id
+        self._epoch = answer.member_epoch
+        self._interval_ms = answer.heartbeat_interval_ms
+        if answer.assignment is not None:
+            self._told = {
+                topic.topic_id: topic.partitions for topic in answer.assignment.topic_partitions
+            }
+            self._next_lookup_ms = 0.0
+        self._next_beat_ms = now_ms + self._rest_ms()
+
+    def _rest_ms(self) -> float:
+        """The interval; less while a new member has nothing to read, in pauses that double.
+
+        A coordinator computes no new target within group.consumer.assignment.interval.ms of the
+        last (KIP-1263), and gives out no partition that another member still has to revoke. It
+        tells a member that joins meanwhile to read nothing, and the member learns the rest by its
+        next heartbeat: with 5 s between them, in 100, 300, 700, 1,500 and 3,100 ms.
+        """
+        if any((self._told or {}).values()) or self._pause_ms >= self._interval_ms:
+            self._pause_ms = self._interval_ms
+            return self._interval_ms
+        pause_ms, self._pause_ms = self._pause_ms, self._pause_ms * 2
+        return pause_ms
+
+    def found(self, topics: Sequence[Topic], now_ms: float) -> None:
+        self._names.update((topic.id, topic.name) for topic in topics)
+        self._next_lookup_ms = now_ms + _UNKNOWN_TOPIC_WAIT_MS
+
+    def unanswered(self) -> None:
+        self._reported = None
+        self._is_subscription_told = False
+        self._next_beat_ms = 0.0
+
+    def subscribe(self, subscription: Subscription) -> None:
+        self.subscription = subscription
+        self._is_subscription_told = False
+
+    def leaving(self) -> Asking | None:
+        is_static = self.settings.instance_id is not None
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.settings.group,
+            member_id=self._member_id,
+            member_epoch=_LEAVING_FOR_A_WHILE if is_static else _LEAVING,
+            instance_id=self.settings.instance_id,
+        )
+        self._epoch = _JOINING
+        return Asking(request, ConsumerGroupHeartbeatResponse)
+
+    def _heartbeat(self) -> ConsumerGroupHeartbeatRequest:
+        settings = self.settings
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=settings.group,
+            member_id=self._member_id,
+            member_epoch=self._epoch,
+            instance_id=settings.instance_id,
+        )
+        tells_all = self._epoch == _JOINING or self._reported is None
+        if tells_all:
+            request.rack_id = settings.rack
+            request.rebalance_timeout_ms = settings.max_poll_interval_ms
+            request.server_assignor = settings.server_assignor
+        if tells_all or not self._is_subscription_told:
+            pattern = self.subscription.pattern
+            request.subscribed_topic_names = sorted(self.subscription.topics)
+            # '' takes a pattern back; a broker too old to know patterns must not see the field.
+            request.subscribed_topic_regex = pattern or ("" if self._has_told_pattern else None)
+            self._has_told_pattern = self._has_told_pattern or pattern is not None
+            self._is_subscription_told = True
+        if tells_all or self.owned != self._reported:
+            request.topic_partitions = self._owned_by_id()
+            self._reported = self.owned
+        return request
+
+    def _owned_by_id(self) -> list[TopicPartitions]:
+        if self._epoch == _JOINING:
+            return []
+        ids = {name: topic_id for topic_id, name in self._names.items()}
+        ids |= {self._names[told]: told for told in self._told or () if told in self._names}
+        return [
+            TopicPartitions(topic_id=ids[name], partitions=list(indexes))
+            for name, indexes in group_by_topic(self.owned).items()
+        ]
+
+    def _unknown_ids(self) -> frozenset[bytes]:
+        return frozenset(self._told or ()) - self._names.keys()
+
+    def _planned(self) -> Change | None:
+        """Partitions of topics that cannot be named are left out: they were just deleted, or will
+        be found.
+        """
+        if self._told is None or self._epoch == _JOINING:
+            return None
+        told = frozenset(
+            partition_of(self._names[topic_id], index)
+            for topic_id, indexes in self._told.items()
+            if topic_id in self._names
+            for index in indexes
+        )
+        if told == self.owned:
+            return None
+        return Change(revoked=self.owned - told, assigned=told - self.owned)
+
+    def _carried_out(self, change: Change) -> None:
+        if change.lost or (self._epoch == _JOINING and not self.owned):
+            self._told = None
+            self._reported = None
+            self._next_beat_ms = 0.0

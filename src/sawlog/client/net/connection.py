@@ -1,0 +1,326 @@
+"""One connection to one broker: versions agreed on, requests sent, answers in the order sent.
+
+Several requests may be under way; waiting for one reads the answers before it too. Blocking, for
+one thread. After any error of the connection itself it is closed and says so; likewise where it was
+interrupted in the middle of a frame.
+"""
+
+import socket
+from collections import deque
+from typing import Generic, TypeVar
+
+from sawlog import __version__
+from sawlog.client.errors import (
+    ConnectionLost,
+    NoAnswer,
+    NoBrokerReachable,
+    NotServed,
+    UnexpectedAnswer,
+)
+from sawlog.client.fork_guard import ForkGuard
+from sawlog.client.net.addresses import Address
+from sawlog.client.net.retries import Deadline
+from sawlog.client.net.wait_readable import wait_readable
+from sawlog.core.errors import ErrorCode, MalformedFrame
+from sawlog.protocol import headers
+from sawlog.protocol.apis import (
+    ApiKey,
+    request_header_version,
+    response_header_version,
+    valid_versions,
+)
+from sawlog.protocol.codec import decoder, encoder
+from sawlog.protocol.messages.api_versions_request import ApiVersionsRequest
+from sawlog.protocol.messages.api_versions_response import ApiVersionsResponse
+from sawlog.protocol.schema import Message
+
+DEFAULT_REQUEST_TIMEOUT_MS = 30_000
+DEFAULT_CONNECT_TIMEOUT_MS = 10_000
+MAX_RESPONSE_BYTES = 512 * 1024 * 1024
+_LENGTH_BYTES = 4
+_HTTP_STARTS = frozenset({b"HTTP", b"<!DO", b"<htm"})  # some answer a bad request by a bare page
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+class Pending(Generic[Answer]):
+    """A request under way; `answer` is None until it was read."""
+
+    __slots__ = ("answer", "api", "correlation_id", "deadline", "response_class", "version")
+
+    def __init__(
+        self,
+        api: ApiKey,
+        version: int,
+        correlation_id: int,
+        response_class: type[Answer],
+        deadline: Deadline,
+    ) -> None:
+        self.api = api
+        self.version = version
+        self.correlation_id = correlation_id
+        self.response_class = response_class
+        self.deadline = deadline
+        self.answer: Answer | None = None
+
+
+class Connection:
+    """Made connected: both sides know each other's versions once the constructor returns."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        client_id: str = "sawlog",
+        request_timeout_ms: float = DEFAULT_REQUEST_TIMEOUT_MS,
+        connect_timeout_ms: float = DEFAULT_CONNECT_TIMEOUT_MS,
+    ) -> None:
+        self.address = address
+        self._home = ForkGuard()
+        self._client_id = client_id
+        self._request_timeout_ms = request_timeout_ms
+        self._correlation_id = 0
+        self._under_way: deque[Pending[Message]] = deque()
+        self._closed_because: str | None = None
+        self._offered: dict[int, tuple[int, int]] = {}
+        try:
+            self._socket = socket.create_connection(address, timeout=connect_timeout_ms / 1_000)
+        except OSError as error:
+            raise NoBrokerReachable(f"cannot connect to {address}: {_reason(error)}") from error
+        except UnicodeError as error:  # no host name has such labels
+            raise NoBrokerReachable(f"cannot connect to {address}: not a host name") from error
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._agree_on_versions(min(connect_timeout_ms, request_timeout_ms))
+        except BaseException:
+            self.close()
+            raise
+
+    def fileno(self) -> int:
+        """For waiting: readable when an answer, or the end, has arrived."""
+        return self._socket.fileno()
+
+    @property
+    def is_open(self) -> bool:
+        return self._closed_because is None
+
+    @property
+    def is_usable(self) -> bool:
+        """Open, and not ended by the other side while nothing was asked (it does so when idle)."""
+        if not self._home.is_here:
+            self.close("it belongs to the process that this one is a fork of")
+        if self.is_open and not self._under_way and wait_readable([self.fileno()], 0):
+            self.close("the broker closed it")
+        return self.is_open
+
+    def close(self, reason: str = "it was closed here") -> None:
+        if self._closed_because is None:
+            self._closed_because = reason
+            self._socket.close()
+
+    def version(self, api: ApiKey, highest: int | None = None) -> int:
+        """The highest version, `highest` at most, that both sides know."""
+        first, last = valid_versions(api)
+        if highest is not None:
+            last = min(last, highest)
+        offered_first, offered_last = self._offered.get(api, (0, -1))
+        chosen = min(last, offered_last)
+        if chosen < max(first, offered_first):
+            offer = f"{offered_first} to {offered_last}" if offered_last >= 0 else "none"
+            raise NotServed(
+                f"{self.address} offers {api.name} in versions {offer}, we know {first} to {last};"
+                " use a newer broker"
+            )
+        return chosen
+
+    def send(
+        self,
+        request: Message,
+        response_class: type[Answer],
+        *,
+        highest_version: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> Pending[Answer]:
+        """Sends it and returns at once; `wait` gets the answer."""
+        api = _api_of(request)
+        version = self.version(api, highest_version)
+        return self._write(request, response_class, api, version, timeout_ms)
+
+    def send_unanswered(self, request: Message, *, highest_version: int | None = None) -> None:
+        """For Produce with acks=0, to which nothing comes back."""
+        api = _api_of(request)
+        version = self.version(api, highest_version)
+        self._write(request, Message, api, version, None, is_answered=False)
+
+    def wait(self, pending: Pending[Answer]) -> Answer:
+        while pending.answer is None:
+            self._read_next(pending.deadline)
+        return pending.answer
+
+    def arrived(self, pending: Pending[Answer]) -> Answer | None:
+        """The answer, where it is here; ConnectionLost or NoAnswer where none will come."""
+        if pending.answer is None:
+            self._read_arrived()
+        if pending.answer is None and (pending.deadline.has_passed or not self.is_open):
+            return self.wait(pending)  # says which of the two it is
+        return pending.answer
+
+    def request(
+        self,
+        request: Message,
+        response_class: type[Answer],
+        *,
+        highest_version: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> Answer:
+        return self.wait(
+            self.send(
+                request, response_class, highest_version=highest_version, timeout_ms=timeout_ms
+            )
+        )
+
+    def _agree_on_versions(self, timeout_ms: float) -> None:
+        api = ApiKey.API_VERSIONS
+        request = ApiVersionsRequest(
+            client_software_name="sawlog", client_software_version=__version__
+        )
+        version = valid_versions(api)[1]
+        while True:
+            answer = self.wait(self._write(request, ApiVersionsResponse, api, version, timeout_ms))
+            if answer.error_code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
+                break
+            # Answered in version 0 with the list, or without it by brokers before 2.4 (KIP-511).
+            offered = {entry.api_key: entry.max_version for entry in answer.api_keys}
+            version = min(version - 1, offered.get(api, 0))
+        if answer.error_code:
+            raise UnexpectedAnswer(
+                f"{self.address} does not tell its versions: {ErrorCode(answer.error_code).name}"
+            )
+        self._offered = {
+            entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys
+        }
+
+    def _write(
+        self,
+        request: Message,
+        response_class: type[Answer],
+        api: ApiKey,
+        version: int,
+        timeout_ms: float | None,
+        *,
+        is_answered: bool = True,
+    ) -> Pending[Answer]:
+        self._check_open()
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        deadline = Deadline(self._request_timeout_ms if timeout_ms is None else timeout_ms)
+        header = headers.write_request_header(
+            headers.RequestHeader(api, version, self._correlation_id, self._client_id),
+            request_header_version(api, version),
+        )
+        body = encoder(type(request), version)(request)
+        length = (len(header) + len(body)).to_bytes(_LENGTH_BYTES, "big")
+        pending = Pending(api, version, self._correlation_id, response_class, deadline)
+        try:
+            self._socket.settimeout(max(deadline.remaining_ms, 1) / 1_000)
+            self._socket.sendall(b"".join((length, header, body)))
+            if is_answered:
+                self._under_way.append(pending)  # type: ignore[arg-type]  # read by its own class
+        except OSError as error:
+            raise self._fail(f"sending {api.name}", error, deadline) from error
+        except BaseException:
+            self.close(f"sending {api.name} was interrupted")
+            raise
+        return pending
+
+    def _read_next(self, deadline: Deadline) -> None:
+        """Reads one answer: the one to the oldest request under way."""
+        self._check_open()
+        oldest = self._under_way[0]
+        what = f"waiting for the answer to {oldest.api.name}"
+        try:
+            oldest.answer = self._decode(self._receive(deadline), oldest)
+            self._under_way.popleft()
+        except OSError as error:
+            raise self._fail(what, error, deadline) from error
+        except MalformedFrame as error:
+            self.close("its answers are not understood")
+            raise UnexpectedAnswer(
+                f"{self.address} answered {oldest.api.name} v{oldest.version} with something"
+                f" else: {error}"
+            ) from error
+        except BaseException:
+            self.close(f"{what} was interrupted")
+            raise
+
+    def _read_arrived(self) -> None:
+        """Reads the answers that are here already; waits for none that has not begun."""
+        while self._under_way and self.is_open and wait_readable([self.fileno()], 0):
+            self._read_next(self._under_way[0].deadline)
+
+    def _decode(self, frame: memoryview, pending: Pending[Answer]) -> Answer:
+        header_version = response_header_version(pending.api, pending.version)
+        correlation_id, position = headers.read_response_header(frame, header_version)
+        if correlation_id != pending.correlation_id:
+            raise MalformedFrame(
+                f"correlation id {correlation_id} in place of {pending.correlation_id}"
+            )
+        version = pending.version
+        if pending.api is ApiKey.API_VERSIONS and version > 0:
+            code = int.from_bytes(frame[position : position + 2], "big", signed=True)
+            if code == ErrorCode.UNSUPPORTED_VERSION:
+                version = 0
+        return decoder(pending.response_class, version)(frame, position)[0]
+
+    def _receive(self, deadline: Deadline) -> memoryview:
+        start = bytes(self._receive_exactly(_LENGTH_BYTES, deadline))
+        length = int.from_bytes(start, "big", signed=True)
+        if not 0 < length <= MAX_RESPONSE_BYTES:
+            self.close("its answers are not understood")
+            raise UnexpectedAnswer(f"{self.address} {_is_no_listener(start, length)}")
+        return self._receive_exactly(length, deadline)
+
+    def _receive_exactly(self, length: int, deadline: Deadline) -> memoryview:
+        view = memoryview(bytearray(length))
+        received = 0
+        while received < length:
+            # What has begun to arrive is read even where the time is just up.
+            self._socket.settimeout(max(deadline.remaining_ms, 1) / 1_000)
+            count = self._socket.recv_into(view[received:])
+            if count == 0:
+                raise ConnectionResetError("the broker closed it")
+            received += count
+        return view
+
+    def _check_open(self) -> None:
+        if self._closed_because is not None:
+            raise ConnectionLost(
+                f"the connection to {self.address} is closed: {self._closed_because}"
+            )
+
+    def _fail(self, what: str, error: OSError, deadline: Deadline) -> ConnectionLost | NoAnswer:
+        if isinstance(error, TimeoutError):
+            reason = f"{self.address} did not answer within {deadline.timeout_ms:.0f} ms"
+            self.close(reason)
+            return NoAnswer(f"{reason}, while {what}")
+        self.close(_reason(error))
+        return ConnectionLost(
+            f"the connection to {self.address} was lost while {what}: {_reason(error)}"
+        )
+
+
+def _is_no_listener(start: bytes, length: int) -> str:
+    """What an answer that begins with `start` says of the other side."""
+    if start in _HTTP_STARTS:
+        return "is an HTTP server; expected a Kafka listener"
+    return (
+        f"announced an answer of {length} bytes, at most {MAX_RESPONSE_BYTES} are taken; expected a"
+        " Kafka listener without TLS"
+    )
+
+
+def _api_of(request: Message) -> ApiKey:
+    return ApiKey(request.SCHEMA.api_key)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__

@@ -1,0 +1,217 @@
+"""One broker's part in the cluster: its registration, its image, its turn at being controller.
+
+`start` registers the broker; `on_image(old, new)` follows with every new image, the first time when
+the broker is registered, a controller rules, and, where that is this broker, has nothing left to
+do. `when` calls back once an image fulfils a condition. After a lost session all begins again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sawlog.cluster import znodes
+from sawlog.cluster.callbacks import guarded
+from sawlog.cluster.controller import RETRY_MS, Controller
+from sawlog.cluster.metadata_image import EMPTY_IMAGE, NO_NODE, MetadataImage
+from sawlog.cluster.store_view import View
+from sawlog.cluster.store_watcher import Watcher
+from sawlog.core.config import BrokerConfig
+from sawlog.core.event_logger import EventLogger
+from sawlog.core.ids import NodeId, format_topic_id
+from sawlog.core.ports import Clock, Random, Timer, TimerHandle
+from sawlog.core.store import (
+    Create,
+    NodeExists,
+    NodeStat,
+    Result,
+    SessionState,
+    Store,
+    StoreError,
+    StoreUnavailable,
+    WatchEvent,
+)
+
+OnImage = Callable[[MetadataImage, MetadataImage], None]
+Condition = Callable[[MetadataImage], bool]
+logger = EventLogger("sawlog.cluster.cluster_member")
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a broker tells of itself under `/brokers/ids`."""
+
+    id: NodeId
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    condition: Condition
+    done: Callable[[bool], None]
+    timeout: TimerHandle | None = None
+
+
+class ClusterMember:
+    """`image` is the newest image that `on_image` was told."""
+
+    def __init__(
+        self,
+        store: Store,
+        registration: Registration,
+        config: BrokerConfig,
+        *,
+        clock: Clock,
+        timer: Timer,
+        random: Random,
+        on_image: OnImage,
+    ) -> None:
+        self.store = store
+        self.image = EMPTY_IMAGE
+        self._registration = registration
+        self.clock = clock
+        self._timer = timer
+        self._random = random
+        self._on_image = on_image
+        self._view = View()
+        self._watcher = Watcher(store, timer, self._view, self._view_changed)
+        self._controller = Controller(
+            store, registration.id, self._view, config, clock, timer, self._view_changed
+        )
+        self._waiters: dict[_Waiter, None] = {}
+        self._registered_session = 0
+        self._connection = 0
+        self._is_stopped = False
+
+    @property
+    def is_controller(self) -> bool:
+        return self._controller.is_active
+
+    def start(self) -> None:
+        self.store.on_state(self._state_changed)
+        if self.store.state is SessionState.CONNECTED:
+            self._begin()
+
+    def stop(self, done: Callable[[], None]) -> None:
+        """Leaves the cluster: the registration goes, and with it any reign as controller."""
+        self._is_stopped = True
+        self._watcher.stop()
+        self._controller.stop()
+        for waiter in list(self._waiters):
+            self._finish(waiter, fulfilled=False)
+        self.store.close(done)
+
+    def when(self, condition: Condition, timeout_ms: int, done: Callable[[bool], None]) -> None:
+        """Calls `done(True)` with the first image that fulfils the condition, `done(False)` when
+        the time is over; never from inside this call."""
+        waiter = _Waiter(condition, done)
+        self._waiters[waiter] = None
+        is_fulfilled = condition(self.image)
+        waiter.timeout = self._timer.after(
+            0 if is_fulfilled else max(0, timeout_ms),
+            lambda: self._finish(waiter, fulfilled=is_fulfilled),
+        )
+
+    # Images
+
+    def _view_changed(self) -> None:
+        """Something was read, or the controller that this broker is has moved on."""
+        if self._is_stopped or not self._view.is_loaded:
+            return
+        self._controller.consider()
+        if self.image is EMPTY_IMAGE and not self._is_ready():
+            return
+        old = self.image
+        new = self._view.image(old)
+        if new is old:
+            return
+        self.image = new
+        guarded(self._on_image, old, new)
+        for waiter in [w for w in self._waiters if guarded(w.condition, new)]:
+            self._finish(waiter, fulfilled=True)
+
+    def _is_ready(self) -> bool:
+        view, own_id = self._view, self._registration.id
+        if own_id not in view.brokers or view.sessions[own_id] != self.store.session_id:
+            return False  # not registered, or only in an earlier life
+        if view.controller_id == NO_NODE:
+            return False
+        return view.controller_id != own_id or (
+            self._controller.is_active and self._controller.is_idle
+        )
+
+    def _finish(self, waiter: _Waiter, *, fulfilled: bool) -> None:
+        if self._waiters.pop(waiter, waiter) is None:
+            assert waiter.timeout is not None
+            waiter.timeout.cancel()
+            guarded(waiter.done, fulfilled)
+
+    # The session
+
+    def _state_changed(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED and not self._is_stopped:
+            self._begin()
+
+    def _begin(self) -> None:
+        """A connection is there, perhaps again: within the same session the registration is too,
+        unless it was under way when the connection broke."""
+        self._connection += 1
+        if self.store.session_id != self._registered_session:
+            for path, data in znodes.PERSISTENT_PATHS:
+                self._make(path, data)
+            cluster_id = format_topic_id(self._random.bytes(16))
+            self._make(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id))
+            self._register(self._connection)
+        self._controller.start()
+        self._watcher.start()
+
+    def _make(self, path: str, data: bytes) -> None:
+        def made(result: list[Result] | StoreError) -> None:
+            if isinstance(result, StoreError) and not isinstance(result, NodeExists):
+                logger.warning("node not made", path=path, reason=str(result))
+
+        self.store.multi([Create(path, data)], made)
+
+    def _is_over(self, connection: int) -> bool:
+        return connection != self._connection or self._is_stopped
+
+    def _register(self, connection: int) -> None:
+        registration = self._registration
+
+        def registered(result: list[Result] | StoreError) -> None:
+            if self._is_over(connection):
+                return
+            if isinstance(result, NodeExists):
+                self._await_vacancy(connection)
+            elif isinstance(result, StoreUnavailable):
+                logger.warning("no registration", node=registration.id, reason=str(result))
+                self._timer.after(RETRY_MS, lambda: self._register(connection))
+            elif not isinstance(result, StoreError):
+                self._registered_session = self.store.session_id
+
+        if self._is_over(connection):
+            return
+        data = znodes.encode_broker(
+            registration.host, registration.port, registration.rack, self.clock.now_ms()
+        )
+        path = znodes.broker_path(registration.id)
+        self.store.multi([Create(path, data, ephemeral=True)], registered)
+
+    def _await_vacancy(self, connection: int) -> None:
+        """Until the session of another one, or of this broker's earlier life, is over."""
+
+        def told(_: WatchEvent) -> None:
+            self._register(connection)
+
+        def found(stat: NodeStat | StoreError | None) -> None:
+            if self._is_over(connection):
+                return
+            if stat is None:
+                self._register(connection)
+            elif isinstance(stat, NodeStat):
+                if stat.owner == self.store.session_id:  # made just before the connection broke
+                    self._registered_session = stat.owner
+                else:
+                    logger.warning("another broker has this id", node=self._registration.id)
+
+        self.store.exists(znodes.broker_path(self._registration.id), found, told)

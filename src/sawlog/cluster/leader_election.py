@@ -1,0 +1,157 @@
+"""What is to be done, given the view: one step for each partition or topic, and who leads.
+
+The leader is the first live replica of the assignment that is in sync; where none is, and the topic
+allows it, the first live one. A leader that restarted is elected again under a new epoch, because
+an epoch has one appender.
+"""
+
+from collections.abc import Container, Iterator
+from enum import Enum
+from typing import NamedTuple
+
+from sawlog.cluster import znodes
+from sawlog.cluster.metadata_image import NO_NODE
+from sawlog.cluster.store_view import TopicView, View
+from sawlog.cluster.znodes import PartitionState
+from sawlog.core.config import BrokerConfig, TopicConfig
+from sawlog.core.ids import LeaderEpoch, NodeId, TopicName
+from sawlog.core.store import Create, Delete, Operation, SetData
+
+
+class StepKey(NamedTuple):
+    """What a step is about, so that it is not taken twice while the view is behind."""
+
+    topic_id: bytes
+    partition: int  # -1: the whole topic
+    leader_epoch: int
+
+
+class StepKind(Enum):
+    """In the order in which they are written: what makes room comes first."""
+
+    DELETION = "deletion"
+    ELECTION = "election"
+    CREATION = "creation"
+
+
+class Step(NamedTuple):
+    key: StepKey
+    operations: list[Operation]
+    kind: StepKind
+
+
+def steps(
+    view: View, config: BrokerConfig, controller_epoch: int, taken: Container[StepKey]
+) -> list[Step]:
+    """Everything that the view shows undone, in the order of topics and partitions; without
+    operations where the step is taken already."""
+    found: list[Step] = []
+    for name in sorted(view.deletions):
+        found += _deletion(view, name)
+    settled: list[TopicName] = []
+    for name in sorted(view.unsettled):
+        topic = view.topics.get(name)
+        if topic is None or _is_going(view, topic):
+            settled.append(name)
+            continue
+        todo = list(_topic_steps(view, topic, config, controller_epoch, taken))
+        found += todo
+        if not todo:
+            settled.append(name)
+    view.unsettled.difference_update(settled)
+    return found
+
+
+def _is_going(view: View, topic: TopicView) -> bool:
+    wish = view.deletions.get(topic.name)
+    return wish is not None and wish.means(topic.assignment.topic_id)
+
+
+def _deletion(view: View, name: TopicName) -> Iterator[Step]:
+    """A topic and all below it go in one multi, and the wish for it too; a wish for one that is
+    gone already goes alone."""
+    topic = view.topics.get(name)
+    wish = Delete(znodes.deletion_path(name))
+    if topic is not None and not topic.is_read:
+        return
+    if topic is None or not _is_going(view, topic):
+        yield Step(
+            StepKey(name.encode(), -1, view.deletions[name].created), [wish], StepKind.DELETION
+        )
+        return
+    operations: list[Operation] = []
+    for index in topic.states:
+        operations.append(Delete(znodes.state_path(name, index)))
+        operations.append(Delete(znodes.partition_path(name, index)))
+    operations += [
+        Delete(znodes.partitions_path(name)),
+        Delete(znodes.topic_path(name)),
+        Delete(znodes.config_path(name)),
+        wish,
+    ]
+    yield Step(
+        StepKey(topic.assignment.topic_id, -1, len(topic.states)), operations, StepKind.DELETION
+    )
+
+
+def _topic_steps(
+    view: View,
+    topic: TopicView,
+    config: BrokerConfig,
+    controller_epoch: int,
+    taken: Container[StepKey],
+) -> Iterator[Step]:
+    for index, replicas in enumerate(topic.assignment.replicas):
+        old = topic.states.get(index)
+        if old is not None and view.is_leading(old):
+            continue
+        epoch = LeaderEpoch(0 if old is None else old.leader_epoch + 1)
+        key = StepKey(topic.assignment.topic_id, index, epoch)
+        kind = StepKind.CREATION if old is None else StepKind.ELECTION
+        if key in taken:
+            yield Step(key, [], kind)
+            continue
+        new = _elect(view, topic, replicas, old, epoch, config, controller_epoch)
+        if new is None:
+            continue
+        path = znodes.state_path(topic.name, index)
+        operations: list[Operation] = []
+        if old is not None:
+            operations.append(SetData(path, znodes.encode_state(new), old.version))
+        else:
+            operations.append(Create(znodes.partition_path(topic.name, index)))
+            operations.append(Create(path, znodes.encode_state(new)))
+        yield Step(key, operations, kind)
+
+
+def _elect(
+    view: View,
+    topic: TopicView,
+    replicas: tuple[NodeId, ...],
+    old: PartitionState | None,
+    epoch: LeaderEpoch,
+    config: BrokerConfig,
+    controller_epoch: int,
+) -> PartitionState | None:
+    """The next state of a partition without a live leader; None where nothing can be done."""
+    live = [node for node in replicas if node in view.brokers]
+    if old is None:
+        # Where none is there yet, any of them may be the first: all are equally empty.
+        leader, isr = (live[0], tuple(live)) if live else (NO_NODE, replicas)
+    else:
+        in_sync = [node for node in live if node in old.isr]
+        if in_sync:
+            leader, isr = in_sync[0], tuple(in_sync)
+        elif live and _may_be_unclean(topic, config):
+            leader, isr = live[0], (live[0],)
+        elif old.leader != NO_NODE:
+            leader, isr = NO_NODE, old.isr
+        else:
+            return None
+    broker_epoch = view.brokers[leader].epoch if leader != NO_NODE else 0
+    return PartitionState(leader, epoch, isr, controller_epoch, broker_epoch)
+
+
+def _may_be_unclean(topic: TopicView, config: BrokerConfig) -> bool:
+    allowed: bool = TopicConfig(config, topic.configs)["unclean.leader.election.enable"]
+    return allowed

@@ -1,0 +1,80 @@
+"""Places the replicas of new partitions: round robin over racks from a random start.
+
+    racks a: 1 2, b: 3 4, factor 2, start 0  ->  1 3 | 3 2 | 2 4 | 4 1 | 1 3 ...
+
+Replicas of a partition are on as many racks as there are, and leaders go round evenly. A broker
+without `broker.rack` counts as on a rack of its host: brokers on one host share a failure domain.
+"""
+
+from collections.abc import Iterable
+from itertools import zip_longest
+
+from sawlog.cluster.metadata_image import BrokerImage
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import NodeId
+from sawlog.core.ports import Random
+
+
+def place(
+    brokers: Iterable[BrokerImage],
+    partitions: int,
+    replication_factor: int,
+    random: Random,
+    *,
+    first_partition: int = 0,
+) -> tuple[tuple[NodeId, ...], ...]:
+    """The replicas of each new partition, preferred leader first."""
+    ring = _alternating_racks(brokers)
+    if not ring:
+        raise _impossible(replication_factor, "All brokers are currently fenced.")
+    if replication_factor > len(ring):
+        raise _impossible(
+            replication_factor,
+            f"The target replication factor of {replication_factor} cannot be reached because "
+            f"only {len(ring)} broker(s) are registered or some brokers have all their log "
+            "directories cordoned.",
+        )
+    start = random.below(len(ring)) + first_partition
+    return tuple(_replicas(ring, start + index, replication_factor) for index in range(partitions))
+
+
+def _impossible(replication_factor: int, reason: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        f"Unable to replicate the partition {replication_factor} time(s): {reason}",
+    )
+
+
+def _alternating_racks(brokers: Iterable[BrokerImage]) -> list[BrokerImage]:
+    """All brokers, neighbours on different racks as far as that goes."""
+    racks: dict[str, list[BrokerImage]] = {}
+    for broker in sorted(brokers, key=lambda broker: broker.id):
+        racks.setdefault(broker.failure_domain, []).append(broker)
+    return [
+        broker
+        for row in zip_longest(*(racks[rack] for rack in sorted(racks)))
+        for broker in row
+        if broker is not None
+    ]
+
+
+def _replicas(ring: list[BrokerImage], start: int, count: int) -> tuple[NodeId, ...]:
+    """From `start` on round the ring: first those on racks not used yet, then the others.
+
+    The whole ring is shifted once more with every full turn, so that a leader's followers change.
+    """
+    turn, first = divmod(start, len(ring))
+    others = [ring[(first + 1 + i) % len(ring)] for i in range(len(ring) - 1)]
+    if others:
+        shift = turn % len(others)
+        others = others[shift:] + others[:shift]
+    chosen = [ring[first]]
+    racks = {ring[first].failure_domain}
+    for broker in others:
+        if len(chosen) < count and broker.failure_domain not in racks:
+            chosen.append(broker)
+            racks.add(broker.failure_domain)
+    for broker in others:
+        if len(chosen) < count and broker not in chosen:
+            chosen.append(broker)
+    return tuple(broker.id for broker in chosen)

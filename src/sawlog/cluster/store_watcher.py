@@ -1,0 +1,289 @@
+"""Reads the store and keeps watching it, so that the view follows every change.
+
+A watch tells only that something changed; what it is now is read again, with a new watch. Each
+topic is read for itself, so that one shows as soon as it is whole. After a broken connection
+everything is read again from the start.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from sawlog.cluster import znodes
+from sawlog.cluster.metadata_image import NO_NODE
+from sawlog.cluster.store_view import TopicView, View
+from sawlog.core.event_logger import EventLogger
+from sawlog.core.ids import NodeId, TopicName
+from sawlog.core.ports import Timer
+from sawlog.core.store import (
+    Node,
+    NodeStat,
+    NoNode,
+    Store,
+    StoreError,
+    WatchEvent,
+)
+
+T = TypeVar("T")
+logger = EventLogger("sawlog.cluster.store_watcher")
+
+
+class Watcher:
+    """Calls `changed` after the view has changed, never from inside a call to it, and not before
+    everything was read once."""
+
+    def __init__(self, store: Store, timer: Timer, view: View, changed: Callable[[], None]) -> None:
+        self._store = store
+        self._timer = timer
+        self._view = view
+        self._changed = changed
+        self._generation = 0
+        self._under_way = 0
+        self._change_is_due = False
+
+    def start(self) -> None:
+        """Reads everything, also after a lost connection; what was under way is forgotten."""
+        self._generation += 1
+        self._under_way = 0
+        self._view.forget()
+        self._read_node(znodes.CLUSTER_ID, self._got_cluster_id)
+        self._read_controller()
+        self._list_brokers()
+        self._list_deletions()
+        self._list_topics()
+
+    def stop(self) -> None:
+        self._generation += 1
+
+    # One read under way, and its answer
+
+    def _answered(
+        self, take: Callable[[T], None], missing: Callable[[], None] | None = None
+    ) -> Callable[[T | StoreError], None]:
+        """A `done` that drops answers from before a reconnection and counts what is under way."""
+        generation = self._generation
+        self._under_way += 1
+
+        def done(answer: T | StoreError) -> None:
+            if generation != self._generation:
+                return
+            if not isinstance(answer, StoreError):
+                take(answer)
+            elif isinstance(answer, NoNode):
+                if missing is not None:
+                    missing()
+            else:
+                logger.warning("read of the store failed", reason=str(answer))
+                return  # the connection broke: all is read again when it is back
+            self._under_way -= 1
+            self._note_change()
+
+        return done
+
+    def _watch(self, action: Callable[[], None]) -> Callable[[WatchEvent], None]:
+        generation = self._generation
+
+        def told(_: WatchEvent) -> None:
+            if generation == self._generation:
+                action()
+
+        return told
+
+    def _note_change(self) -> None:
+        if not self._view.is_loaded:
+            if self._under_way:
+                return
+            self._view.is_loaded = True
+        if not self._change_is_due:
+            self._change_is_due = True
+            self._timer.after(0, self._tell_change)
+
+    def _tell_change(self) -> None:
+        self._change_is_due = False
+        if self._view.is_loaded:
+            self._changed()
+
+    def _read_node(
+        self,
+        path: str,
+        take: Callable[[Node], None],
+        again: Callable[[], None] | None = None,
+        missing: Callable[[], None] | None = None,
+    ) -> None:
+        watch = None if again is None else self._watch(again)
+        self._store.get(path, self._answered(take, missing), watch)
+
+    # The cluster and its controller
+
+    def _got_cluster_id(self, node: Node) -> None:
+        self._view.cluster_id = znodes.decode_cluster_id(node)
+
+    def _read_controller(self) -> None:
+        """By `exists`, because the node may come later."""
+
+        def found(stat: NodeStat | None) -> None:
+            if stat is None:
+                self._view.controller_id = NO_NODE
+            else:
+                self._read_node(znodes.CONTROLLER, got)
+
+        def got(node: Node) -> None:
+            self._view.controller_id = znodes.decode_controller(node)
+
+        watch = self._watch(self._read_controller)
+        self._store.exists(znodes.CONTROLLER, self._answered(found), watch)
+
+    # Brokers
+
+    def _list_brokers(self) -> None:
+        watch = self._watch(self._list_brokers)
+        self._store.children(znodes.BROKER_IDS, self._answered(self._got_broker_ids), watch)
+
+    def _got_broker_ids(self, names: list[str]) -> None:
+        view = self._view
+        ids = [NodeId(int(name)) for name in names]
+        for gone in view.brokers.keys() - set(ids):
+            del view.brokers[gone]
+            view.brokers_changed()
+        for node in ids:
+            self._read_node(znodes.broker_path(node), partial(self._got_broker, node))
+
+    def _got_broker(self, node_id: NodeId, node: Node) -> None:
+        broker = znodes.decode_broker(node_id, node)
+        self._view.sessions[node_id] = node.stat.owner
+        if self._view.brokers.get(node_id) != broker:
+            self._view.brokers[node_id] = broker
+            self._view.brokers_changed()
+
+    # Topics
+
+    def _list_deletions(self) -> None:
+        def got(names: list[str]) -> None:
+            wishes = self._view.deletions
+            for gone in wishes.keys() - set(names):
+                del wishes[gone]
+            for name in names:
+                self._read_deletion(TopicName(name))
+
+        watch = self._watch(self._list_deletions)
+        self._store.children(znodes.DELETE_TOPICS, self._answered(got), watch)
+
+    def _read_deletion(self, name: TopicName) -> None:
+        """After the listing, so that a topic which went before this wish came is gone here too."""
+
+        def got(node: Node) -> None:
+            self._view.deletions[name] = znodes.decode_delete_request(node)
+
+        def missing() -> None:
+            self._view.deletions.pop(name, None)
+
+        again = partial(self._read_deletion, name)
+        self._read_node(znodes.deletion_path(name), got, again, missing)
+
+    def _list_topics(self) -> None:
+        watch = self._watch(self._list_topics)
+        self._store.children(znodes.BROKER_TOPICS, self._answered(self._got_topics), watch)
+
+    def _got_topics(self, names: list[str]) -> None:
+        view = self._view
+        for gone in view.topics.keys() - set(names):
+            self._drop_topic(gone)
+        for name in names:
+            if name not in view.topics:
+                self._load_topic(TopicName(name))
+
+    def _drop_topic(self, name: TopicName) -> None:
+        if self._view.topics.pop(name, None) is not None:
+            self._view.touch(name)
+
+    def _load_topic(self, name: TopicName) -> None:
+        topic = self._view.topics[name] = TopicView(name)
+        self._read_topic(topic)
+        self._read_configs(topic)
+
+    def _is_current(self, topic: TopicView) -> bool:
+        return self._view.topics.get(topic.name) is topic
+
+    def _read_topic(self, topic: TopicView) -> None:
+        """Again on every change; a topic that is gone, or another of its name, is read anew."""
+
+        def got(node: Node) -> None:
+            if not self._is_current(topic):
+                return
+            assignment = znodes.decode_assignment(node)
+            if topic.assignment.topic_id not in (b"", assignment.topic_id):
+                self._reload_topic(topic)
+                return
+            if not topic.is_read:
+                self._list_partitions(topic)
+            topic.assignment = assignment
+            self._view.touch(topic.name)
+
+        def changed() -> None:
+            if self._is_current(topic):
+                self._read_topic(topic)
+
+        self._read_node(
+            znodes.topic_path(topic.name), got, changed, partial(self._topic_is_gone, topic)
+        )
+
+    def _topic_is_gone(self, topic: TopicView) -> None:
+        if self._is_current(topic):
+            self._drop_topic(topic.name)
+            self._list_topics()  # it may have come again under the same name
+
+    def _reload_topic(self, topic: TopicView) -> None:
+        self._drop_topic(topic.name)
+        self._load_topic(topic.name)
+
+    def _read_configs(self, topic: TopicView) -> None:
+        def got(node: Node) -> None:
+            if self._is_current(topic) and topic.config_version != node.stat.version:
+                topic.configs = znodes.decode_configs(node)
+                topic.config_version = node.stat.version
+                self._view.touch(topic.name)
+
+        def changed() -> None:
+            if self._is_current(topic):
+                self._read_configs(topic)
+
+        self._read_node(znodes.config_path(topic.name), got, changed)
+
+    def _list_partitions(self, topic: TopicView) -> None:
+        """Read the state of every partition that is listed and not known yet.
+
+        The parent node is created and deleted in one multi with its topic, so a missing parent
+        means a deleted topic, which the watch on the topic's own node reports. An `exists` watch
+        here would never fire and would keep the view of a deleted topic in memory.
+        """
+
+        def got(names: list[str]) -> None:
+            if self._is_current(topic):
+                for index in sorted(int(name) for name in names):
+                    if index not in topic.states:
+                        self._read_state(topic, index)
+
+        def changed() -> None:
+            if self._is_current(topic):
+                self._list_partitions(topic)
+
+        self._store.children(
+            znodes.partitions_path(topic.name), self._answered(got), self._watch(changed)
+        )
+
+    def _read_state(self, topic: TopicView, index: int) -> None:
+        def got(node: Node) -> None:
+            if not self._is_current(topic):
+                return
+            state = znodes.decode_state(node)
+            if index in topic.states and topic.states[index].created != state.created:
+                self._reload_topic(topic)  # the topic was deleted and made again in between
+                return
+            topic.states[index] = state
+            self._view.touch(topic.name)
+
+        def changed() -> None:
+            if self._is_current(topic):
+                self._read_state(topic, index)
+
+        self._read_node(znodes.state_path(topic.name, index), got, changed)

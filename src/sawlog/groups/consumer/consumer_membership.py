@@ -1,0 +1,267 @@
+"""Consumer groups (KIP-848): what a heartbeat does, who leaves and who is put out.
+
+One request does everything: a member joins with epoch 0, reports and learns with each heartbeat,
+and leaves with -1; a static member that will be back says -2. The coordinator alone decides who
+reads what: `round.py` has the way of a heartbeat, `reconciliation.py` the states of a member.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sawlog.cluster.metadata_image import changed_topics
+from sawlog.coordinator.plan import Plan
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.event_logger import EventLogger
+from sawlog.core.ids import random_id_text
+from sawlog.groups.classic.classic_group import ClassicGroup
+from sawlog.groups.consumer import consumer_records, heartbeat_checks
+from sawlog.groups.consumer.consumer_group import ConsumerGroup, discount
+from sawlog.groups.consumer.consumer_member import (
+    JOINING_EPOCH,
+    NOTHING,
+    STATIC_LEAVING_EPOCH,
+    UNREVOKED,
+    Member,
+)
+from sawlog.groups.consumer.describe_group import describe
+from sawlog.groups.consumer.heartbeat_plan import HeartbeatPlan, Rules
+from sawlog.groups.consumer.metadata_hash import MetadataHashes
+from sawlog.groups.consumer.regex_subscriptions import Patterns
+from sawlog.groups.consumer.replay import Replay
+from sawlog.groups.consumer.server_assignors import ASSIGNORS
+from sawlog.groups.consumer.timeouts import MemberClocks
+from sawlog.groups.migration.classic_members import ClassicMembers
+from sawlog.groups.migration.protocol_switch import ProtocolSwitch
+from sawlog.protocol.messages.consumer_group_heartbeat_response import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from sawlog.cluster.metadata_image import MetadataImage
+    from sawlog.coordinator.coordinator_records import Entry
+    from sawlog.groups.consumer.reconciliation import Owned
+    from sawlog.groups.context import Caller
+    from sawlog.groups.group_machine import GroupMachine
+    from sawlog.protocol.messages.consumer_group_heartbeat_request import (
+        ConsumerGroupHeartbeatRequest,
+    )
+
+logger = EventLogger(__name__)
+
+
+class ConsumerMembership:
+    def __init__(self, shard: "GroupMachine") -> None:
+        self._shard = shard
+        world = self._world = shard.world
+        config = world.config
+        offered = [name for name in config["group.consumer.assignors"] if name in ASSIGNORS]
+        self._hashes = MetadataHashes()
+        self._patterns = Patterns(world, shard.groups, self._hashes)
+        self.rules = Rules(
+            world,
+            self._hashes,
+            self._patterns,
+            assignors=ASSIGNORS,
+            default_assignor=offered[0] if offered else next(iter(ASSIGNORS)),
+            interval_ms=config["group.consumer.assignment.interval.ms"],
+        )
+        self.clocks = MemberClocks(
+            world.timers, config["group.consumer.session.timeout.ms"], self._expire
+        )
+        self._heartbeat_ms: int = config["group.consumer.heartbeat.interval.ms"]
+        self._most_members: int = config["group.consumer.max.size"]
+        self.replayers = Replay(shard.groups).replayers
+        self._crossing = ProtocolSwitch(shard, self._hashes, self.clocks)
+        self.guests = ClassicMembers(world, self, self._crossing)
+
+    def activate(self) -> None:
+        """Everybody's session begins when the log is loaded."""
+        self._patterns.activate()
+        for group in self._shard.groups.values():
+            if isinstance(group, ConsumerGroup):
+                for member in group.members.values():
+                    self.clocks.hear(group.id, member.id)
+                    if member.state is UNREVOKED:
+                        self.clocks.watch_revocation(group.id, member)
+
+    def image_changed(self, old: "MetadataImage", new: "MetadataImage") -> None:
+        """Whether a group reads a topic that changed, its next heartbeat finds out. New topics may
+        be what a pattern means."""
+        if old.topics is new.topics:
+            return
+        for group in self._shard.groups.values():
+            if isinstance(group, ConsumerGroup):
+                group.checked_topics = None  # which would keep the old image alive
+        if any(before is None for before, _ in changed_topics(old, new)):
+            self._patterns.topics_version += 1
+
+    # Heartbeats
+
+    def heartbeat(self, caller: "Caller", message: "ConsumerGroupHeartbeatRequest") -> Plan:
+        if message.member_epoch < JOINING_EPOCH:
+            return self._leave(message)
+        is_joining = message.member_epoch == JOINING_EPOCH
+        group, planned = self._group(message.group_id, is_joining=is_joining)
+        self.check_room(group, message.member_id)
+        before, owned = self._sender(group, message, planned)
+        member = heartbeat_checks.asked(before, caller, message)
+        if is_joining and member.id not in group.members:
+            logger.info(
+                "member joins",
+                group=group.id,
+                member=member.id,
+                instance=member.instance_id,
+                client=caller.client_id,
+                host=caller.host,
+            )
+        round_ = HeartbeatPlan(self.rules, group, before, member, planned)
+        if heartbeat_checks.is_new(group, message):
+            round_.subscribe()
+            return Plan(entries=planned, again=True)
+        has_moved = round_.run(owned)
+        member = round_.member
+        if has_moved:
+            self.clocks.watch_revocation(group.id, member)
+        self.clocks.hear(group.id, member.id)
+        reply = ConsumerGroupHeartbeatResponse(
+            member_id=member.id,
+            member_epoch=member.epoch,
+            heartbeat_interval_ms=self._heartbeat_ms,
+        )
+        if is_joining or member.assigned != before.assigned or heartbeat_checks.is_full(message):
+            reply.assignment = _assignment(member)
+        return Plan(reply, planned)
+
+    def _sender(
+        self,
+        group: ConsumerGroup,
+        message: "ConsumerGroupHeartbeatRequest",
+        planned: "list[Entry]",
+    ) -> "tuple[Member, Owned | None]":
+        member_id = message.member_id or self.new_member_id()
+        owned = heartbeat_checks.owned_in(message)
+        epoch, instance_id = message.member_epoch, message.instance_id
+        if instance_id is None:
+            return heartbeat_checks.dynamic_member(group, member_id, epoch, owned), owned
+        return (
+            heartbeat_checks.static_member(group, member_id, instance_id, epoch, owned, planned),
+            owned,
+        )
+
+    def _group(self, group_id: str, *, is_joining: bool) -> "tuple[ConsumerGroup, list[Entry]]":
+        """The group, which may be yet to be made; and the records that make room for it."""
+        group = self._shard.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group, []
+        if not is_joining:
+            raise _not_found(group_id)
+        if group is None:
+            return ConsumerGroup(group_id), []
+        if not isinstance(group, ClassicGroup):
+            raise _not_found(group_id)
+        if group.is_empty:
+            return ConsumerGroup(group_id), group.tombstones()
+        return self._crossing.upgraded(group)
+
+    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
+        if len(group.members) >= self._most_members and member_id not in group.members:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The group has {self._most_members} members and takes no more.",
+            )
+
+    def new_member_id(self) -> str:
+        """As Kafka makes it for members that have no id of their own (version 0)."""
+        return random_id_text(self._world.random.bytes)
+
+    # Leaving
+
+    def _leave(self, message: "ConsumerGroupHeartbeatRequest") -> Plan:
+        group = self.known(message.group_id)
+        reply = ConsumerGroupHeartbeatResponse(
+            member_id=message.member_id, member_epoch=message.member_epoch
+        )
+        if message.instance_id is None:
+            member = group.member(message.member_id)
+        else:
+            member = heartbeat_checks.known_instance(group, message.member_id, message.instance_id)
+        is_for_good = message.instance_id is None or message.member_epoch != STATIC_LEAVING_EPOCH
+        reason = "it said so" if is_for_good else "its instance will be back"
+        logger.info("member leaves", group=group.id, member=member.id, reason=reason)
+        if is_for_good:
+            return self.fence(group, [member], reply)
+        leaving = member._replace(
+            epoch=STATIC_LEAVING_EPOCH,
+            assigned={
+                topic_id: dict.fromkeys(held, 0) for topic_id, held in member.assigned.items()
+            },
+            revoking=NOTHING,
+        )
+        return Plan(reply, [consumer_records.current(group.id, leaving)])
+
+    def fence(self, group: ConsumerGroup, members: Sequence[Member], reply: object = None) -> Plan:
+        """Puts members out; the group goes on in a new epoch without them, or as a classic one."""
+        if not members:
+            return Plan(reply)
+        if self._crossing.is_due(group, members):
+            return self._crossing.downgrade(group, members, reply)
+        planned: list[Entry] = []
+        subscribed, regexes = dict(group.subscribed), dict(group.regexes)
+        for member in members:
+            planned += consumer_records.no_member(group.id, member.id)
+            discount(subscribed, member.topics)
+            discount(regexes, [member.regex] if member.regex else ())
+        for pattern in sorted(group.regexes.keys() - regexes.keys()):
+            planned.append(consumer_records.no_regex(group.id, pattern))
+            resolved = group.resolved.get(pattern)
+            discount(subscribed, () if resolved is None else resolved.topics)
+        metadata_hash = self._hashes.of(subscribed, self._world.image)
+        planned.append(consumer_records.group_epoch(group.id, group.epoch + 1, metadata_hash))
+        gone = [member.id for member in members]
+        return Plan(reply, planned, apply=partial(self._apply_fence, group.id, gone, planned))
+
+    def _apply_fence(self, group_id: str, gone: list[str], planned: "list[Entry]") -> None:
+        for entry in planned:
+            self._shard.replay(entry)
+        for member_id in gone:
+            self.clocks.stop(group_id, member_id)
+
+    def _expire(self, group_id: str, member_id: str, epoch: int | None) -> Plan:
+        """A member's time is over: its session's, or in `epoch` that for giving partitions up."""
+        group = self._shard.groups.get(group_id)
+        member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
+        if member is None or not isinstance(group, ConsumerGroup):
+            return Plan()
+        if epoch is not None and not (member.state is UNREVOKED and member.epoch == epoch):
+            return Plan()
+        reason = "not heard of in time" if epoch is None else "did not give up its partitions"
+        logger.info(
+            "member put out", group=group_id, member=member_id, epoch=member.epoch, reason=reason
+        )
+        return self.fence(group, [member])
+
+    # Looking
+
+    def known(self, group_id: str) -> ConsumerGroup:
+        group = self._shard.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise _not_found(group_id)
+        return group
+
+    def describe(self, group_id: str) -> Plan:
+        """Replies a DescribedGroup."""
+        return Plan(describe(self.known(group_id), self.rules.default_assignor, self._world.image))
+
+
+def _assignment(member: Member) -> Assignment:
+    assigned = member.assigned
+    return Assignment(
+        [TopicPartitions(topic_id, sorted(assigned[topic_id])) for topic_id in sorted(assigned)]
+    )
+
+
+def _not_found(group_id: str) -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")

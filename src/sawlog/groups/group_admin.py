@@ -1,0 +1,57 @@
+"""ListGroups, DescribeGroups and DeleteGroups, as far as they concern one shard or one group."""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from sawlog.coordinator.plan import Plan
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.messages.delete_groups_response import DeletableGroupResult
+from sawlog.protocol.messages.describe_groups_response import DescribedGroup
+from sawlog.protocol.messages.list_groups_response import ListedGroup
+
+if TYPE_CHECKING:
+    from sawlog.groups.group_machine import GroupMachine
+
+DEAD = "Dead"
+"""The state of a group that is not there."""
+
+FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
+
+
+class Admin:
+    def __init__(self, shard: "GroupMachine") -> None:
+        self._shard = shard
+
+    def list(self, states: Collection[str], types: Collection[str]) -> Plan:
+        """The groups in any of these states and of any of these types, both in lower case; without
+        states in any state, without types of any type."""
+        return Plan(
+            [
+                ListedGroup(group.id, group.protocol_type, group.state_name, kind)
+                for group in self._shard.groups.values()
+                if ((kind := group.type.lower()) in types or not types)
+                and (not states or group.state_name.lower() in states)
+            ]
+        )
+
+    def describe(self, group_id: str, api_version: int) -> Plan:
+        """Of a classic group. One that is not there is dead, and before version 6 no error."""
+        group = self._shard.groups.get(group_id)
+        described = None if group is None else group.describe()
+        if described is None:
+            described = DescribedGroup(group_id=group_id, group_state=DEAD)
+            if api_version >= FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND:
+                what = "not found" if group is None else "is not a classic group"
+                error = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}.")
+                described.error_code = int(error.code)
+                described.error_message = error.message
+        return Plan(described)
+
+    def delete(self, group_id: str) -> Plan:
+        """With all its offsets."""
+        group = self._shard.groups.get(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        group.check_delete()
+        entries = [*self._shard.offsets.tombstones(group_id), *group.tombstones()]
+        return Plan(DeletableGroupResult(group_id), entries)

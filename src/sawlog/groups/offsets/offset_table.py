@@ -1,0 +1,112 @@
+"""Committed offsets: by group, topic and partition, exactly as the records of the log tell them."""
+
+from typing import TYPE_CHECKING
+
+from sawlog.coordinator.coordinator_records import Entry
+from sawlog.groups.offsets.commit_codec import decode_committed, decode_key_head
+from sawlog.groups.offsets.committed_offset import Committed
+from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
+from sawlog.protocol.messages.offset_commit_value import OffsetCommitValue
+
+if TYPE_CHECKING:
+    from sawlog.protocol.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
+    from sawlog.protocol.messages.legacy_offset_commit_value import LegacyOffsetCommitValue
+
+Partitions = dict[int, Committed]
+
+
+class Offsets:
+    """Invariants: no mapping inside `by_group` is empty; `_by_head` holds only mappings that are in
+    it, and is empty but for the time of a load."""
+
+    __slots__ = ("_by_head", "by_group")
+
+    def __init__(self) -> None:
+        self.by_group: dict[str, dict[str, Partitions]] = {}
+        self._by_head: dict[bytes, Partitions] = {}  # by the part of keys before the partition
+
+    def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
+        return self.partitions(group_id, topic).get(partition)
+
+    def partitions(self, group_id: str, topic: str) -> Partitions:
+        """Of one topic, to be looked at only."""
+        topics = self.by_group.get(group_id)
+        return (topics.get(topic) if topics else None) or {}
+
+    def put(self, group_id: str, topic: str, partition: int, committed: Committed) -> None:
+        self.made(group_id, topic)[partition] = committed
+
+    def made(self, group_id: str, topic: str) -> Partitions:
+        """Of one topic, to be put into at once."""
+        topics = self.by_group.get(group_id)
+        if topics is None:
+            topics = self.by_group[group_id] = {}
+        partitions = topics.get(topic)
+        if partitions is None:
+            partitions = topics[topic] = {}
+        return partitions
+
+    def remove(self, group_id: str, topic: str, partition: int) -> None:
+        topics = self.by_group.get(group_id, {})
+        partitions = topics.get(topic)
+        if partitions is None:
+            return
+        partitions.pop(partition, None)
+        if not partitions:
+            self._by_head.clear()
+            del topics[topic]
+            if not topics:
+                del self.by_group[group_id]
+
+    def replay(
+        self,
+        key: "OffsetCommitKey | LegacyOffsetCommitKey",
+        value: "OffsetCommitValue | LegacyOffsetCommitValue | None",
+    ) -> None:
+        if value is None:
+            self.remove(key.group, key.topic, key.partition)
+        else:
+            self.put(key.group, key.topic, key.partition, from_record(value))
+
+    def replay_encoded(self, key: bytes, value: bytes) -> bool:
+        """The same for a record as it is written; False where it is not of the usual form."""
+        head = key[:-4]
+        partitions = self._by_head.get(head)
+        committed = decode_committed(value)
+        if committed is None:
+            return False
+        if partitions is None:
+            names = decode_key_head(head)
+            if names is None:
+                return False
+            partitions = self._by_head[head] = self.made(*names)
+        partitions[int.from_bytes(key[-4:], "big", signed=True)] = committed
+        return True
+
+    def loaded(self) -> None:
+        self._by_head = {}
+
+    def tombstones(self, group_id: str) -> list[Entry]:
+        """The records that end all offsets of a group."""
+        return [
+            tombstone(group_id, topic, partition)
+            for topic, partitions in self.by_group.get(group_id, {}).items()
+            for partition in partitions
+        ]
+
+
+def from_record(value: "OffsetCommitValue | LegacyOffsetCommitValue") -> Committed:
+    if isinstance(value, OffsetCommitValue):
+        return Committed(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            value.topic_id,
+        )
+    return Committed(value.offset, -1, value.metadata, value.commit_timestamp)
+
+
+def tombstone(group_id: str, topic: str, partition: int) -> Entry:
+    return Entry(OffsetCommitKey(group_id, topic, partition), None)

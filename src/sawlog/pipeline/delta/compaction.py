@@ -1,0 +1,172 @@
+"""Merges small files into few of a size to aim at, beside whoever lands into the table.
+
+Rows are not changed, so a merge says `dataChange: false` and those who follow the table skip it. It
+is committed on a state in which every file that it replaces is live; where another compaction or a
+rewrite took one of them first, the merge is thrown away and never tried blindly again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from sawlog.pipeline.delta.data_files import DataFile, discard, removed
+from sawlog.pipeline.delta.errors import NotLive, TableError
+from sawlog.pipeline.delta.file_scan import scan_file
+from sawlog.pipeline.delta.parquet_writer import TARGET_BYTES, FileWriter
+from sawlog.pipeline.delta.partitioning import PartitionBy
+from sawlog.pipeline.delta.table import Committed, Table, add_actions
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from sawlog.pipeline.delta.delta_log import Action, LiveFile, State
+    from sawlog.pipeline.delta.table_storage import Storage
+
+_FULL = 0.75  # a file of this share of the target is left alone
+_WAVE = 64  # groups that are merged before the first of them is committed
+
+
+class Group(NamedTuple):
+    """Files of one partition that become one, or a few of the size to aim at."""
+
+    files: tuple[LiveFile, ...]
+
+
+class Compacted(NamedTuple):
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    overtaken: int  # groups of which somebody else took a file meanwhile
+
+
+def plan(files: Iterable[LiveFile], target_bytes: int = TARGET_BYTES) -> list[Group]:
+    """What to merge: files that are small, within their partition, neighbours in time first."""
+    partitions: dict[tuple[tuple[str, str | None], ...], list[LiveFile]] = {}
+    for file in sorted(files, key=lambda file: (file.modified_ms, file.path)):
+        if file.size < target_bytes * _FULL:
+            key = tuple(sorted(file.partition_values.items()))
+            partitions.setdefault(key, []).append(file)
+    return [group for small in partitions.values() for group in _packed(small, target_bytes)]
+
+
+def _packed(files: list[LiveFile], target_bytes: int) -> Iterator[Group]:
+    waiting: list[LiveFile] = []
+    size = 0
+    for file in files:
+        if waiting and size + file.size > target_bytes:
+            if len(waiting) > 1:
+                yield Group(tuple(waiting))
+            waiting, size = [], 0
+        waiting.append(file)
+        size += file.size
+    if len(waiting) > 1:
+        yield Group(tuple(waiting))
+
+
+def merge(
+    storage: Storage,
+    group: Group,
+    schema: pa.Schema,
+    partition_columns: Sequence[str],
+    target_bytes: int = TARGET_BYTES,
+) -> list[DataFile]:
+    """Writes the rows of the group into new files; `schema` is that of the table's files. Memory
+    is bounded by the writer's.
+    """
+    by = [PartitionBy(name, name, None) for name in partition_columns]
+    values = tuple(group.files[0].partition_values[name] for name in partition_columns)
+    # The target is met by what goes in: a merged file that is a little larger is no second one.
+    with FileWriter(storage, by, target_bytes=2 * target_bytes) as writer:
+        for file in group.files:
+            for batch in scan_file(storage, file.path, schema, {}):
+                writer.write_into(values, batch)
+        return writer.close()
+
+
+def commit_compaction(
+    table: Table, group: Sequence[LiveFile], merged: Sequence[DataFile]
+) -> Committed:
+    """Replaces the files of a group by those that hold the same rows. Raises NotLive."""
+    counts = [file.rows for file in group]
+    rows = sum(file.rows for file in merged)
+    if None not in counts and sum(count or 0 for count in counts) != rows:
+        raise TableError(
+            f"{len(group)} files of {table.path} hold {counts} rows and what they were merged into"
+            f" {rows}: nothing is replaced"
+        )
+
+    def replace(state: State) -> list[Action]:
+        for file in group:
+            live = state.files.get(file.path)
+            if live is None or live.size != file.size:
+                raise NotLive(f"{file.path} is no longer part of {table.path}")
+        now = max(file.modified_ms for file in group)  # so that neighbours stay neighbours
+        return [
+            *(removed(file, _now_ms(), data_change=False) for file in group),
+            *add_actions(state, merged, None, now, data_change=False),
+        ]
+
+    done = table.change("OPTIMIZE", replace)
+    assert isinstance(done, Committed)  # `replace` always has something to do
+    return done
+
+
+def compact(
+    spark: SparkSession | None,
+    path: str | os.PathLike[str],
+    target_bytes: int = TARGET_BYTES,
+) -> Compacted:
+    """Merges what is small, each group as a task of Spark, or all here where there is no session.
+    Groups are committed one by one as they are ready.
+    """
+    table = Table.open(path)
+    groups = plan(table.files(), target_bytes)
+    files_before = files_after = bytes_before = bytes_after = overtaken = 0
+    for index, merged in _run(spark, table, groups, target_bytes):
+        group = groups[index]
+        try:
+            commit_compaction(table, group.files, merged)
+        except NotLive:
+            discard(table.storage, merged)
+            overtaken += 1
+            continue
+        files_before += len(group.files)
+        files_after += len(merged)
+        bytes_before += sum(file.size for file in group.files)
+        bytes_after += sum(file.size for file in merged)
+    return Compacted(files_before, files_after, bytes_before, bytes_after, overtaken)
+
+
+def _run(
+    spark: SparkSession | None, table: Table, groups: list[Group], target_bytes: int
+) -> Iterator[tuple[int, list[DataFile]]]:
+    storage, schema, columns = table.storage, table.file_schema, table.partition_columns
+    if spark is None or not groups:
+        for index, group in enumerate(groups):
+            yield index, merge(storage, group, schema, columns, target_bytes)
+        return
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column("id").to_pylist():
+                merged = merge(storage, groups[index], schema, columns, target_bytes)
+                text = json.dumps([file.to_json() for file in merged])
+                yield pa.RecordBatch.from_pydict({"id": [index], "files": [text]})
+
+    for start in range(0, len(groups), _WAVE):
+        end = min(start + _WAVE, len(groups))
+        tasks = spark.range(start, end, 1, numPartitions=end - start)
+        for row in tasks.mapInArrow(work, "id long, files string").collect():
+            yield row["id"], [DataFile.from_json(text) for text in json.loads(row["files"])]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

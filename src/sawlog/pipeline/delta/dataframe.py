@@ -1,0 +1,91 @@
+"""A table as a DataFrame, without a jar: Spark's own Parquet reader on the files of a version.
+
+Columns that a file does not have are null. Partition columns come from the names of directories;
+the few files whose directory does not tell the value (it was too long for a name) get it apart.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from sawlog.pipeline.delta.data_files import on_disk
+from sawlog.pipeline.delta.delta_types import to_json
+from sawlog.pipeline.delta.partitioning import is_spelled_out
+from sawlog.pipeline.delta.table import Table
+
+if TYPE_CHECKING:
+    import os
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from sawlog.pipeline.delta.delta_log import LiveFile
+
+_GLOB = re.compile(r"([\\*?\[\]{}])")
+
+
+def read(
+    spark: SparkSession, path: str | os.PathLike[str], version: int | None = None
+) -> DataFrame:
+    """The rows of a table as it is now, or was at a version that its log still has."""
+    table = Table.open(path, version)
+    schema = spark_schema(table.schema)
+    names = table.partition_columns
+    plain: list[LiveFile] = []
+    apart: dict[tuple[str | None, ...], list[LiveFile]] = {}
+    for file in table.files():
+        if is_spelled_out(names, file.partition_values, on_disk(file.path)):
+            plain.append(file)
+        else:
+            values = tuple(file.partition_values.get(name) for name in names)
+            apart.setdefault(values, []).append(file)
+    frame = _read_plain(spark, table, plain, schema)
+    for values, files in apart.items():
+        constants = dict(zip(names, values, strict=True))
+        frame = frame.unionByName(_read_apart(spark, table, files, schema, constants))
+    return frame
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Spark's own spelling of a schema is also Delta's."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(to_json(schema)))
+
+
+def _read_plain(
+    spark: SparkSession, table: Table, files: list[LiveFile], schema: StructType
+) -> DataFrame:
+    if not files:
+        return spark.createDataFrame([], schema)
+    reader = spark.read.schema(schema).option("basePath", table.path)
+    return reader.parquet(*_paths(table, files)).select(*map(_quoted_name, schema.names))
+
+
+def _read_apart(
+    spark: SparkSession,
+    table: Table,
+    files: list[LiveFile],
+    schema: StructType,
+    constants: dict[str, str | None],
+) -> DataFrame:
+    from pyspark.sql import functions
+    from pyspark.sql.types import StructType
+
+    inside = StructType([field for field in schema if field.name not in constants])
+    frame = spark.read.schema(inside).parquet(*_paths(table, files))
+    for name, value in constants.items():
+        frame = frame.withColumn(name, functions.lit(value).cast(schema[name].dataType))
+    return frame.select(*map(_quoted_name, schema.names))
+
+
+def _paths(table: Table, files: list[LiveFile]) -> list[str]:
+    """Spark takes paths for patterns; ours are not."""
+    return [_GLOB.sub(r"\\\1", table.storage.full(on_disk(file.path))) for file in files]
+
+
+def _quoted_name(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,253 @@
+"""The log of a Delta table: its numbered entries, and the state that they add up to.
+
+An entry is created whole or not at all, and never changed (`Storage.put_if_absent`). The state of a
+version is the newest readable checkpoint at or below it and the entries after; a checkpoint that
+cannot be read is passed over. Tables of Delta's first protocol only: what is newer is refused.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sawlog.pipeline.delta.errors import DamagedLog, NotATable, NotUnderstood
+from sawlog.pipeline.delta.table_storage import LOG, Storage
+
+READER_VERSION = 1
+WRITER_VERSION = 2
+REMOVED_MS = 7 * 24 * 60 * 60 * 1000  # a file that the table lost is remembered, and kept, so long
+_ENTRY = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
+
+Action = dict[str, Any]
+
+
+class LiveFile(NamedTuple):
+    """A file that is part of the table, as the log tells of it."""
+
+    path: str  # relative, quoted as in a URL
+    size: int
+    partition_values: Mapping[str, str | None]
+    modified_ms: int
+    stats: str | None
+
+    @property
+    def rows(self) -> int | None:
+        """None where whoever wrote the file did not count."""
+        count = None if self.stats is None else json.loads(self.stats).get("numRecords")
+        return None if count is None else int(count)
+
+
+class State:
+    """What a table is at one version; `apply` moves it to the next."""
+
+    def __init__(self) -> None:
+        self.version = -1
+        self.protocol: Action = {}
+        self.metadata: Action = {}
+        self.transactions: dict[str, int] = {}
+        self.files: dict[str, LiveFile] = {}
+        self.removed: dict[str, int] = {}  # since when, in ms
+        self.committed_ms: int | None = None
+
+    def apply(self, version: int, actions: Iterable[Action]) -> None:
+        for action in actions:
+            for kind, body in action.items():
+                self._apply_one(kind, body)
+        self.version = version
+        _check_protocol(self.protocol)
+
+    def forget_removed(self, before_ms: int) -> None:
+        """Files that the table lost before then: a checkpoint of its log forgets them, too."""
+        self.removed = {path: since for path, since in self.removed.items() if since >= before_ms}
+
+    def _apply_one(self, kind: str, body: Action) -> None:
+        match kind:
+            case "add":
+                path = body["path"]
+                self.removed.pop(path, None)
+                self.files[path] = LiveFile(
+                    path,
+                    body["size"],
+                    body.get("partitionValues") or {},
+                    body.get("modificationTime") or 0,
+                    body.get("stats"),
+                )
+            case "remove":
+                self.files.pop(body["path"], None)
+                self.removed[body["path"]] = body.get("deletionTimestamp") or 0
+            case "txn":
+                self.transactions[body["appId"]] = body["version"]
+            case "metaData":
+                self.metadata = body
+            case "protocol":
+                self.protocol = body
+            case "commitInfo":
+                self.committed_ms = body.get("timestamp")
+
+
+class Log:
+    """The entries of one table."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def append(self, version: int, actions: Iterable[Action]) -> bool:
+        """Creates that version, durably; False where somebody else did."""
+        text = "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
+        return self._storage.put_if_absent(_entry_path(version), text.encode())
+
+    def entry(self, version: int) -> list[Action] | None:
+        """The actions of a version; None where there is none, or not any more."""
+        try:
+            data = self._storage.read(_entry_path(version))
+        except FileNotFoundError:
+            return None
+        try:
+            return [json.loads(line) for line in data.splitlines() if line.strip()]
+        except ValueError as error:
+            raise DamagedLog(
+                f"{self._storage.full(_entry_path(version))} is not a log entry: {error}"
+            ) from error
+
+    def follow(self, state: State) -> None:
+        """Moves a state to the newest version. One that lies so far back that its own entry has
+        been cleaned away is read anew, because the next entry would be missing too. NotATable where
+        the table was deleted, or made anew since.
+        """
+        while (actions := self.entry(state.version + 1)) is not None:
+            state.apply(state.version + 1, actions)
+        if self._storage.stat(_entry_path(state.version)) is None:
+            newest = self.state()
+            if newest.metadata.get("id") != state.metadata.get("id"):
+                raise NotATable(f"the table in {self._storage.root} was deleted and made anew")
+            if newest.version > state.version:
+                state.__dict__.update(newest.__dict__)
+
+    def versions(self) -> list[int]:
+        """The versions that have an entry, in order."""
+        names = self._storage.names(LOG)
+        return sorted(int(match[1]) for name in names if (match := _ENTRY.fullmatch(name)))
+
+    def state(self, version: int | None = None) -> State:
+        """The table at a version, or as it is now. NotATable where there is no such thing."""
+        names = self._storage.names(LOG)
+        entries = {int(match[1]) for name in names if (match := _ENTRY.fullmatch(name))}
+        checkpoints = _whole_checkpoints(names)
+        newest = max([*entries, *checkpoints], default=None)
+        if newest is None:
+            raise NotATable(f"there is no table in {self._storage.root}")
+        wanted = newest if version is None else version
+        if not 0 <= wanted <= newest:
+            raise NotATable(f"{self._storage.root} has versions up to {newest}, not {wanted}")
+        state = self._start(checkpoints, entries, wanted)
+        while state.version < wanted:
+            actions = self.entry(state.version + 1)
+            if actions is None:
+                raise NotATable(
+                    f"version {wanted} of {self._storage.root} cannot be had: entry"
+                    f" {state.version + 1} of its log was cleaned away or lost"
+                )
+            state.apply(state.version + 1, actions)
+        return state
+
+    def _start(self, checkpoints: dict[int, list[str]], entries: set[int], wanted: int) -> State:
+        """The newest checkpoint that can be read and has every entry after it."""
+        for version in sorted((found for found in checkpoints if found <= wanted), reverse=True):
+            if not all(after in entries for after in range(version + 1, wanted + 1)):
+                break
+            try:
+                return self._from_checkpoint(version, checkpoints[version])
+            except (pa.ArrowInvalid, OSError):
+                continue  # torn by a power cut: the entries before it tell the same
+        return State()
+
+    def _from_checkpoint(self, version: int, names: list[str]) -> State:
+        state = State()
+        for name in names:
+            with self._storage.open_input(f"{LOG}/{name}") as file:
+                parquet = pq.ParquetFile(file)
+                wanted = [kind for kind in _KINDS if kind in parquet.schema_arrow.names]
+                for batch in parquet.iter_batches(columns=wanted):
+                    state.apply(version, _actions_in(batch))
+        actions = self.entry(version)
+        if actions is not None:
+            state.apply(version, (action for action in actions if "commitInfo" in action))
+        return state
+
+
+_KINDS = ("protocol", "metaData", "txn", "add", "remove")
+_PARTS = {
+    "add": ("path", "size", "partitionValues", "modificationTime", "stats"),
+    "remove": ("path", "deletionTimestamp"),
+    "txn": ("appId", "version"),
+}
+
+
+def _actions_in(batch: pa.RecordBatch) -> Iterable[Action]:
+    """The actions of a part of a checkpoint. Column by column: a table may have many files."""
+    for kind in batch.schema.names:
+        column = batch.column(kind).drop_null()
+        names = [part.name for part in column.type]
+        names = [name for name in names if name in _PARTS.get(kind, names)]
+        values = [_values(column.field(name)) for name in names]
+        for row in zip(*values, strict=True):
+            pairs = zip(names, row, strict=True)
+            yield {kind: {name: value for name, value in pairs if value is not None}}
+
+
+def _values(column: pa.Array) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    if pa.types.is_nested(column.type):
+        return [_as_in_an_entry(value, column.type) for value in values]
+    return values
+
+
+def _as_in_an_entry(value: Any, kind: pa.DataType) -> Any:
+    """Arrow gives a map as pairs; in an entry of the log it is an object."""
+    if value is None:
+        return None
+    if pa.types.is_map(kind):
+        return dict(value)
+    if pa.types.is_struct(kind):
+        return {part.name: _as_in_an_entry(value[part.name], part.type) for part in kind}
+    return value
+
+
+def _whole_checkpoints(names: list[str]) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    parts: dict[tuple[int, int], list[str]] = {}
+    for name in sorted(names):
+        match = _CHECKPOINT.fullmatch(name)
+        if match is None:
+            continue
+        version = int(match[1])
+        if match[3] is None:
+            found[version] = [name]
+        else:
+            parts.setdefault((version, int(match[3])), []).append(name)
+    for (version, count), several in parts.items():
+        if len(several) == count:
+            found.setdefault(version, several)
+    return found
+
+
+def _entry_path(version: int) -> str:
+    return f"{LOG}/{version:020}.json"
+
+
+def _check_protocol(protocol: Action) -> None:
+    reader, writer = protocol.get("minReaderVersion", 0), protocol.get("minWriterVersion", 0)
+    if reader > READER_VERSION or writer > WRITER_VERSION:
+        features = [
+            *(protocol.get("readerFeatures") or ()),
+            *(protocol.get("writerFeatures") or ()),
+        ]
+        raise NotUnderstood(
+            f"the table asks for reader version {reader} and writer version {writer} of Delta"
+            f" (features: {', '.join(sorted(set(features))) or 'none named'}); served here are"
+            f" {READER_VERSION} and {WRITER_VERSION}"
+        )

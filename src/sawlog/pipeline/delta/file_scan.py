@@ -1,0 +1,60 @@
+"""Reads the rows of single data files of a table, in batches, with the table's own columns."""
+
+from collections.abc import Collection, Iterator, Mapping
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sawlog.pipeline.delta.data_files import on_disk
+from sawlog.pipeline.delta.schema_evolution import conformed
+from sawlog.pipeline.delta.table_storage import Storage
+
+BATCH_ROWS = 64 * 1024
+
+
+def scan_file(
+    storage: Storage,
+    path: str,
+    schema: pa.Schema,
+    partition_values: Mapping[str, str | None],
+    *,
+    batch_rows: int = BATCH_ROWS,
+) -> Iterator[pa.RecordBatch]:
+    """The file's rows with the columns of `schema`: null where the file has no such column, and
+    for the partition's columns what the log says.
+    """
+    names = [name for name in schema.names if name not in partition_values]
+    with storage.open_input(on_disk(path)) as source:
+        parquet = pq.ParquetFile(source, pre_buffer=False)
+        wanted = _present(parquet.schema_arrow, names)
+        for batch in parquet.iter_batches(batch_rows, columns=wanted):
+            yield _completed(batch, schema, partition_values)
+
+
+def _present(schema: pa.Schema, names: Collection[str]) -> list[str]:
+    found = set(schema.names)
+    return [name for name in names if name in found]
+
+
+def _completed(
+    batch: pa.RecordBatch, schema: pa.Schema, partition_values: Mapping[str, str | None]
+) -> pa.RecordBatch:
+    for name, value in partition_values.items():
+        if schema.get_field_index(name) >= 0:
+            kind = schema.field(name).type
+            batch = batch.append_column(name, constant(value, kind, batch.num_rows))
+    return conformed(batch, schema)
+
+
+def constant(value: str | None, kind: pa.DataType, rows: int) -> pa.Array:
+    """A partition's value, which the log has as text, for each row."""
+    return pa.repeat(_parsed(value, kind), rows)
+
+
+def _parsed(value: str | None, kind: pa.DataType) -> pa.Scalar:
+    if value is None:
+        return pa.scalar(None, kind)
+    text = pa.array([value])
+    if pa.types.is_timestamp(kind):
+        return text.cast(pa.timestamp("us")).cast(kind)[0]
+    return text.cast(kind)[0]

@@ -1,0 +1,235 @@
+"""Writes the data files of a table, in a task: Arrow batches in, Parquet files on disk out.
+
+Nothing that is written here is part of the table before a commit says so. Memory is bounded by the
+bytes that wait for a row group, over all partitions; so is the number of open files. When `close`
+returns, the files are on disk. Whoever leaves without it leaves none behind, unless it is killed.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sawlog.pipeline.delta.data_files import PREFIX, DataFile, quoted
+from sawlog.pipeline.delta.delta_types import storable
+from sawlog.pipeline.delta.errors import CannotWiden
+from sawlog.pipeline.delta.partitioning import PartitionBy, Values, directory_of, split
+from sawlog.pipeline.delta.schema_evolution import conformed, widened
+from sawlog.pipeline.delta.statistics import bounded_columns, to_delta
+from sawlog.pipeline.delta.table_storage import Storage
+
+TARGET_BYTES = 128 * 1024 * 1024
+BUFFER_BYTES = 64 * 1024 * 1024
+ROW_GROUP_BYTES = 32 * 1024 * 1024  # of Arrow, before encoding and compression
+MAX_OPEN_FILES = 32
+COMPRESSION = "zstd"
+COMPRESSION_LEVEL = 1
+_RISING = ("offset", "timestamp")  # columns whose neighbours differ by little
+
+
+class _OpenFile:
+    """A file under way, and the rows that wait for its next row group."""
+
+    def __init__(self, storage: Storage, path: str, schema: pa.Schema) -> None:
+        self.path = path
+        self.schema = schema
+        self.waiting: list[pa.RecordBatch] = []
+        self.waiting_bytes = 0
+        self._found: list[pq.FileMetaData] = []
+        self._sink = storage.open_output(path)
+        self._writer = pq.ParquetWriter(
+            self._sink, schema, metadata_collector=self._found, **_settings(schema)
+        )
+
+    @property
+    def written_bytes(self) -> int:
+        return int(self._sink.tell())
+
+    def add(self, batch: pa.RecordBatch) -> int:
+        """Returns by how many bytes the file waits for more."""
+        self.waiting.append(batch)
+        self.waiting_bytes += batch.nbytes
+        return int(batch.nbytes)
+
+    def flush(self) -> int:
+        """Writes what waits as a row group; returns how many bytes no longer wait."""
+        freed, self.waiting_bytes = self.waiting_bytes, 0
+        if self.waiting:
+            table = pa.Table.from_batches(self.waiting, self.schema)
+            self.waiting = []
+            self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        return freed
+
+    def finish(self, partition_values: dict[str, str | None]) -> DataFile:
+        try:
+            self.flush()
+            self._writer.close()
+            size = self.written_bytes
+            self._sink.close()
+        except BaseException:
+            self.abandon()
+            raise
+        metadata = self._found[0]
+        stats = to_delta(metadata, self.schema)
+        path = quoted(self.path)
+        return DataFile(path, size, metadata.num_rows, partition_values, stats, self.schema)
+
+    def abandon(self) -> None:
+        """Without a footer: nobody will read the file, and a full disk could not take one."""
+        self.waiting = []
+        self._writer.is_open = False  # or it would write one when it is collected
+        self._sink.close()
+
+
+class FileWriter:
+    """One task's files. Rows of a partition keep their order; a partition may get several files."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        partition_by: Sequence[PartitionBy] = (),
+        *,
+        target_bytes: int = TARGET_BYTES,
+        buffer_bytes: int = BUFFER_BYTES,
+        row_group_bytes: int = ROW_GROUP_BYTES,
+        max_open_files: int = MAX_OPEN_FILES,
+    ) -> None:
+        self._storage = storage
+        self._partition_by = list(partition_by)
+        self._names = [entry.name for entry in partition_by]
+        self._target_bytes = target_bytes
+        self._buffer_bytes = buffer_bytes
+        self._row_group_bytes = min(row_group_bytes, buffer_bytes)
+        self._max_open_files = max_open_files
+        self._schema = pa.schema([])  # of all columns seen so far
+        self._open: dict[Values, _OpenFile] = {}  # least recently used first
+        self._waiting_bytes = 0
+        self._paths: list[str] = []
+        self._finished: list[DataFile] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.abort()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Columns that earlier batches had and this one has not are null in it; a batch with new
+        ones begins new files.
+        """
+        if not batch.num_rows:
+            return
+        batch = conformed(batch, storable(batch.schema))
+        for values, rows in split(batch, self._partition_by):
+            self.write_into(values, rows)
+
+    def write_into(self, values: Values, batch: pa.RecordBatch) -> None:
+        """Rows without partition columns, for the partition of these values."""
+        schema = self._seen(batch.schema)
+        file = self._open.pop(values, None)
+        if file is not None and not file.schema.equals(schema):
+            self._finish(values, file)
+            file = None
+        if file is None:
+            self._make_room()
+            file = self._new_file(values, schema)
+        self._open[values] = file
+        self._waiting_bytes += file.add(conformed(batch, schema))
+        if file.waiting_bytes >= self._row_group_bytes:
+            self._waiting_bytes -= file.flush()
+            if file.written_bytes >= self._target_bytes:
+                self._finish(values, self._open.pop(values))
+        while self._waiting_bytes > self._buffer_bytes:
+            largest = max(self._open.values(), key=lambda candidate: candidate.waiting_bytes)
+            self._waiting_bytes -= largest.flush()
+
+    def close(self) -> list[DataFile]:
+        """All files, whole and on disk."""
+        for values in list(self._open):
+            self._finish(values, self._open.pop(values))
+        self._storage.settle(self._paths)
+        files, self._finished, self._paths = self._finished, [], []
+        return files
+
+    def abort(self) -> None:
+        """Deletes what was written and not handed out by `close`."""
+        for file in self._open.values():
+            file.abandon()
+        self._open.clear()
+        for path in self._paths:
+            self._storage.delete(path)
+        self._paths = []
+        self._finished = []
+        self._waiting_bytes = 0
+
+    def _seen(self, schema: pa.Schema) -> pa.Schema:
+        """All columns so far, and this batch's. One that changed its type has the newer type from
+        here on: whoever commits the files has to settle it.
+        """
+        if schema.equals(self._schema):
+            return self._schema
+        try:
+            self._schema = widened(self._schema, schema)
+        except CannotWiden:
+            mine = {name.lower() for name in schema.names}
+            older = [field for field in self._schema if field.name.lower() not in mine]
+            self._schema = pa.schema([*older, *schema])
+        return self._schema
+
+    def _new_file(self, values: Values, schema: pa.Schema) -> _OpenFile:
+        directory = directory_of(self._names, values)
+        name = f"{PREFIX}{uuid4().hex}.parquet"
+        path = f"{directory}/{name}" if directory else name
+        self._paths.append(path)
+        return _OpenFile(self._storage, path, schema)
+
+    def _make_room(self) -> None:
+        while len(self._open) >= self._max_open_files:
+            oldest = next(iter(self._open))
+            self._finish(oldest, self._open.pop(oldest))
+
+    def _finish(self, values: Values, file: _OpenFile) -> None:
+        self._waiting_bytes -= file.waiting_bytes
+        self._finished.append(file.finish(dict(zip(self._names, values, strict=True))))
+
+
+def _settings(schema: pa.Schema) -> dict[str, Any]:
+    """Rising numbers are stored as differences; the rest with a dictionary where that pays."""
+    rising = [name for name in _RISING if name in schema.names and _is_64_bits(schema, name)]
+    return {
+        "compression": COMPRESSION,
+        "compression_level": COMPRESSION_LEVEL,
+        "use_dictionary": [name for name in _leaf_names(schema) if name not in rising],
+        "column_encoding": dict.fromkeys(rising, "DELTA_BINARY_PACKED") or None,
+        "write_statistics": bounded_columns(schema),
+        "write_page_index": False,
+        "store_schema": False,
+    }
+
+
+def _is_64_bits(schema: pa.Schema, name: str) -> bool:
+    kind = schema.field(name).type
+    return bool(pa.types.is_int64(kind) or pa.types.is_timestamp(kind))
+
+
+def _leaf_names(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:
+    """As Parquet spells them."""
+    for field in fields:
+        kind, path = field.type, f"{above}{field.name}"
+        if pa.types.is_struct(kind):
+            yield from _leaf_names(kind, f"{path}.")
+        elif pa.types.is_list(kind):
+            yield from _leaf_names([pa.field("element", kind.value_type)], f"{path}.list.")
+        elif pa.types.is_map(kind):
+            parts = [pa.field("key", kind.key_type), pa.field("value", kind.item_type)]
+            yield from _leaf_names(parts, f"{path}.key_value.")
+        else:
+            yield path

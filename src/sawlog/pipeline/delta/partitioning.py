@@ -1,0 +1,192 @@
+"""Which directory a row belongs to: plain columns, or the date, hour or month of a timestamp.
+
+`date(timestamp)` makes a column `timestamp_date` of the table; `date(timestamp) as day` names it
+`day`. The values of partition columns are in the log and in directory names, not in the files.
+"""
+
+import difflib
+import re
+import string
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sawlog.core.config_warnings import near_names
+from sawlog.pipeline.delta.errors import NotStorable
+from sawlog.pipeline.formats.spark_types import word
+
+NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
+_FORMATS = {"date": "%Y-%m-%d", "hour": "%Y-%m-%d-%H", "month": "%Y-%m"}
+_EXPRESSION = re.compile(
+    r"\s*(?:(\w+)\s*\(\s*([^()]+?)\s*\)|([^()]+?))(?:\s+as\s+([^()]+?))?\s*", re.I
+)
+_PLAIN = frozenset(string.ascii_letters + string.digits + "_.-~")
+_FIRST = datetime(1, 1, 2, tzinfo=UTC)
+_LAST = datetime(9999, 12, 31, tzinfo=UTC)
+_DIRECTORY_BYTES = 200  # of 255 that a name may have
+
+Values = tuple[str | None, ...]
+
+
+class PartitionBy(NamedTuple):
+    """One partition column: the column it is made of, and the unit where it is one of time."""
+
+    name: str
+    column: str
+    unit: str | None  # date, hour, month; None: the column itself
+
+    def __str__(self) -> str:
+        return self.column if self.unit is None else f"{self.unit}({self.column}) as {self.name}"
+
+
+def parse(expression: str) -> PartitionBy:
+    """ValueError says what is wrong with an expression."""
+    match = _EXPRESSION.fullmatch(expression)
+    if match is None:
+        raise ValueError(
+            f"{expression!r} is no partition: it is a column, or date, hour or month of one, such"
+            " as date(timestamp) or date(timestamp) as day"
+        )
+    unit, of, plain, alias = match.groups()
+    if unit is None:
+        if alias is not None:
+            raise ValueError(f"{expression!r}: a plain column keeps its name")
+        return PartitionBy(plain, plain, None)
+    if (unit := unit.lower()) not in _FORMATS:
+        near = difflib.get_close_matches(unit, _FORMATS, 1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"{expression!r}: date, hour or month of a column, not {unit}{meant}")
+    return PartitionBy(alias or f"{of}_{unit}", of, unit)
+
+
+def with_partitions(schema: pa.Schema, partition_by: Sequence[PartitionBy]) -> pa.Schema:
+    """The schema of the table: what the rows have, and the columns that partitions add."""
+    for entry in partition_by:
+        position = schema.get_field_index(entry.column)
+        if position < 0:
+            near = near_names(entry.column, schema.names)
+            raise NotStorable(f"there is no column {entry.column!r} to partition by{near}")
+        kind = schema.field(position).type
+        if entry.unit is None:
+            if pa.types.is_nested(kind) or pa.types.is_binary(kind):
+                raise NotStorable(
+                    f"{entry.column!r} is of type {word(kind)}: no partitions by that"
+                )
+            continue
+        if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+            raise NotStorable(
+                f"{entry.column!r} is of type {word(kind)}: {entry.unit}() needs a time"
+            )
+        if schema.get_field_index(entry.name) >= 0:
+            raise NotStorable(
+                f"{entry.unit}({entry.column}) would make a column {entry.name!r}, which the rows"
+                f" have already: name it, {entry.unit}({entry.column}) as another_name"
+            )
+        schema = schema.append(
+            pa.field(entry.name, pa.date32() if entry.unit == "date" else pa.string())
+        )
+    return schema
+
+
+def split(
+    batch: pa.RecordBatch, partition_by: Sequence[PartitionBy]
+) -> Iterator[tuple[Values, pa.RecordBatch]]:
+    """The rows of each partition, in their order, with the values that the log tells of it; the
+    columns that are in the directory's name are taken out.
+    """
+    if not partition_by:
+        yield (), batch
+        return
+    plain = [entry.column for entry in partition_by if entry.unit is None]
+    rest = batch.drop_columns(plain) if plain else batch
+    labels = [_label(batch, entry) for entry in partition_by]
+    if batch.num_rows == 0:
+        return
+    codes, distinct = _codes(labels)
+    if len(distinct) == 1:
+        yield distinct[0], rest
+        return
+    for code, values in enumerate(distinct):
+        yield values, rest.filter(pc.equal(codes, code))
+
+
+def _codes(labels: list[pa.Array]) -> tuple[pa.Array, list[Values]]:
+    """A number for each distinct combination, in the order in which they appear."""
+    codes, distinct = _numbered(labels[0])
+    combined: list[Values] = [(value,) for value in distinct.to_pylist()]
+    for label in labels[1:]:
+        more, values = _numbered(label)
+        texts = values.to_pylist()
+        codes, pairs = _numbered(pc.add(pc.multiply(codes, len(texts)), more))
+        combined = [
+            (*combined[pair // len(texts)], texts[pair % len(texts)]) for pair in pairs.to_pylist()
+        ]
+    return codes, combined
+
+
+def _numbered(column: pa.Array) -> tuple[pa.Array, pa.Array]:
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return encoded.indices.cast(pa.int64()), encoded.dictionary
+
+
+def _label(batch: pa.RecordBatch, entry: PartitionBy) -> pa.Array:
+    """The column as the text that the log has for it; null is null, and so is empty text."""
+    column = batch.column(entry.column)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if entry.unit is not None:
+        return _time_label(column, _FORMATS[entry.unit])
+    if pa.types.is_timestamp(column.type):
+        return _time_label(column.cast(pa.timestamp("us", column.type.tz)), "%Y-%m-%d %H:%M:%S")
+    text = column.cast(pa.string())
+    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+
+
+def _time_label(column: pa.Array, style: str) -> pa.Array:
+    """Distinct hours first: to format each row on its own would cost more than to write it. A year
+    that no calendar of four digits has makes no directory; the row keeps its time all the same.
+    """
+    if pa.types.is_timestamp(column.type):
+        inside = pc.and_(
+            pc.greater_equal(column, pa.scalar(_FIRST, column.type)),
+            pc.less(column, pa.scalar(_LAST, column.type)),
+        )
+        column = pc.if_else(inside, column, pa.scalar(None, column.type))
+        if style in _FORMATS.values():
+            column = pc.floor_temporal(column, unit="hour")
+    encoded = column.dictionary_encode()
+    texts = pc.strftime(encoded.dictionary, format=style)
+    return texts.take(encoded.indices)
+
+
+def directory_of(names: Sequence[str], values: Values) -> str:
+    """As Hive and Spark name it; a value too long for a name is cut, and the log has it whole."""
+    return "/".join(
+        f"{_escaped(name)}={NULL_DIRECTORY if value is None else _escaped(value)}"
+        for name, value in zip(names, values, strict=True)
+    )
+
+
+def is_spelled_out(names: Sequence[str], values: Mapping[str, str | None], path: str) -> bool:
+    """Whether a file's directory tells its partition as the log does."""
+    wanted = directory_of(names, tuple(values[name] for name in names))
+    exact = all(_cut(text := _quoted(value)) == text for value in values.values() if value)
+    return exact and path.rpartition("/")[0] == wanted
+
+
+def _escaped(text: str) -> str:
+    return _cut(_quoted(text))
+
+
+def _quoted(text: str) -> str:
+    """As Hive does, and Spark reads it: other letters than ASCII's stay as they are."""
+    return "".join(
+        letter if letter in _PLAIN or letter > "\x7f" else f"%{ord(letter):02X}" for letter in text
+    )
+
+
+def _cut(text: str) -> str:
+    return text.encode()[:_DIRECTORY_BYTES].decode(errors="ignore")

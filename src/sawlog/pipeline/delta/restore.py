@@ -1,0 +1,91 @@
+"""Sets a table back: rows from given offsets on are taken out, and the table is at those offsets.
+
+Both in one version, so a landing that starts, or runs on, lands them again exactly once. One that
+runs meanwhile finds itself overtaken and starts again from where the table is now.
+"""
+
+import json
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.delta.delta_log import LiveFile, State
+from sawlog.pipeline.delta.errors import NotLive, TableError
+from sawlog.pipeline.delta.landed_offsets import application_id, offsets_of
+from sawlog.pipeline.delta.rewrite import Rewrite, rewrite
+from sawlog.pipeline.delta.table import Already, Committed, Table
+
+
+def rewind(
+    table: Table,
+    pipeline: str,
+    starts: Mapping[TopicPartition, int],
+    marks: Mapping[str, int] | None = None,
+    expected: Mapping[str, int] | None = None,
+    resets: Mapping[str, int] | None = None,
+) -> Committed | Already:
+    """TableError where the table is not yet as far as one of the offsets: rows would be lost. The
+    versions of other applications in `marks` and `resets` are set in the same version; it is done
+    where the former were reached, whatever became of the latter. NotLive where they are not as
+    `expected` before.
+    """
+    others = dict(marks or {})
+
+    def is_done(state: State) -> bool:
+        for name, version in (expected or {}).items():
+            if state.transactions.get(name, 0) != version:
+                raise NotLive(f"{table.path}: {name} is no longer at {version}")
+        stored = offsets_of(pipeline, state.transactions)
+        for partition, start in sorted(starts.items()):
+            if stored.get(partition, 0) < start:
+                raise TableError(
+                    f"{table.path} has {partition} up to offset {stored.get(partition, 0)}: it"
+                    f" cannot be set back to {start}"
+                )
+        is_there = all(stored.get(partition, 0) == start for partition, start in starts.items())
+        return is_there and all(
+            state.transactions.get(name, 0) >= version for name, version in others.items()
+        )
+
+    return rewrite(
+        table,
+        Rewrite(
+            "DELETE",
+            touches=lambda file: _may_hold(file, starts),
+            looks_at=("topic", "partition", "offset"),
+            keep=lambda batch: batch.filter(pc.invert(_is_beyond(batch, starts))),
+            insert=None,
+            transactions={
+                **{application_id(pipeline, tp): start for tp, start in starts.items()},
+                **others,
+                **(resets or {}),
+            },
+            is_done=is_done,
+        ),
+    )
+
+
+def _is_beyond(batch: pa.RecordBatch, starts: Mapping[TopicPartition, int]) -> pa.Array:
+    beyond = pa.repeat(pa.scalar(False), batch.num_rows)
+    for (topic, partition), start in starts.items():
+        mine = pc.and_(
+            pc.equal(batch.column("topic"), topic), pc.equal(batch.column("partition"), partition)
+        )
+        beyond = pc.or_(beyond, pc.and_(mine, pc.greater_equal(batch.column("offset"), start)))
+    return pc.fill_null(beyond, False)
+
+
+def _may_hold(file: LiveFile, starts: Mapping[TopicPartition, int]) -> bool:
+    if file.stats is None:
+        return True
+    stats = json.loads(file.stats)
+    least, greatest = stats.get("minValues", {}), stats.get("maxValues", {})
+    if "offset" not in greatest:
+        return True
+    return any(
+        greatest["offset"] >= start
+        and least.get("partition", partition) <= partition <= greatest.get("partition", partition)
+        for (_, partition), start in starts.items()
+    )

@@ -1,0 +1,122 @@
+"""Changes of rows that are already in a table: take some out, put others in, in one version.
+
+Files that may hold rows to take out are read and written anew without them. If another writer
+commits first, the whole rewrite is done again on the newer state: what it was based on may be gone.
+Meant for small changes of small tables (aggregates) and for rare ones of large tables (a replay).
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from sawlog.pipeline.delta.data_files import DataFile, discard, removed
+from sawlog.pipeline.delta.delta_log import Action, LiveFile, State
+from sawlog.pipeline.delta.errors import NotLive, TooContended
+from sawlog.pipeline.delta.file_scan import scan_file
+from sawlog.pipeline.delta.parquet_writer import FileWriter
+from sawlog.pipeline.delta.schema_evolution import widened
+from sawlog.pipeline.delta.table import (
+    Already,
+    Committed,
+    Table,
+    add_actions,
+    transaction,
+    widen_actions,
+)
+
+ATTEMPTS = 100
+
+
+class Rewrite(NamedTuple):
+    """What to do to a state of the table."""
+
+    operation: str
+    touches: Callable[[LiveFile], bool]  # whether a file may hold rows to take out
+    looks_at: Sequence[str]  # the columns by which a row is judged
+    keep: Callable[[pa.RecordBatch], pa.RecordBatch]  # the rows that stay
+    insert: pa.Table | None  # rows that are new
+    transactions: Mapping[str, int]
+    is_done: Callable[[State], bool]
+
+
+def rewrite(table: Table, change: Rewrite) -> Committed | Already:
+    """Carries it out on the newest state, and commits on that very state."""
+    for _ in range(ATTEMPTS):
+        table.refresh()
+        if change.is_done(table.state):
+            return Already(table.version)
+        touched = [file for file in table.files() if change.touches(file)]
+        replaced, files = _write(table, touched, change)
+        try:
+            return _commit(table, replaced, files, change)
+        except NotLive:
+            discard(table.storage, files)
+    raise TooContended(
+        f"{table.path}: {ATTEMPTS} times in a row another writer changed the rows that were to be"
+        " rewritten; stop it first"
+    )
+
+
+def _write(
+    table: Table, touched: Sequence[LiveFile], change: Rewrite
+) -> tuple[list[LiveFile], list[DataFile]]:
+    """The files that lose rows, and those that hold what is left of them and what is new."""
+    schema, names = widened(table.schema, _brought(table, change)), table.partition_columns
+    replaced: list[LiveFile] = []
+    with FileWriter(table.storage, table.partition_by) as writer:
+        for file in touched:
+            if not _loses_rows(table, file, schema, change):
+                continue
+            replaced.append(file)
+            values = tuple(file.partition_values[name] for name in names)
+            for batch in scan_file(table.storage, file.path, schema, file.partition_values):
+                kept = change.keep(batch)
+                if kept.num_rows:
+                    writer.write_into(values, kept.drop_columns(names) if names else kept)
+        if change.insert is not None:
+            for batch in change.insert.to_batches():
+                writer.write(batch)
+        return replaced, writer.close()
+
+
+def _loses_rows(table: Table, file: LiveFile, schema: pa.Schema, change: Rewrite) -> bool:
+    looked_at = pa.schema([schema.field(name) for name in change.looks_at])
+    return any(
+        change.keep(batch).num_rows < batch.num_rows
+        for batch in scan_file(table.storage, file.path, looked_at, file.partition_values)
+    )
+
+
+def _commit(
+    table: Table, replaced: Sequence[LiveFile], files: Sequence[DataFile], change: Rewrite
+) -> Committed | Already:
+    based_on = table.version
+    wide = _brought(table, change)
+
+    def plan(state: State) -> list[Action] | None:
+        if state.version != based_on:
+            if change.is_done(state):
+                return None
+            raise NotLive(f"{table.path} moved on from version {based_on}")
+        now = time.time_ns() // 1_000_000
+        return [
+            *widen_actions(state, wide),
+            *(transaction(name, version, now) for name, version in change.transactions.items()),
+            *(removed(file, now) for file in replaced),
+            *add_actions(state, files, wide, now),
+        ]
+
+    done = table.change(change.operation, plan)
+    if isinstance(done, Already):
+        discard(table.storage, files)
+    return done
+
+
+def _brought(table: Table, change: Rewrite) -> pa.Schema:
+    """The columns of the rows that are new, but for those that partitions make."""
+    if change.insert is None:
+        return pa.schema([])
+    made = {entry.name for entry in table.partition_by if entry.unit is not None}
+    return pa.schema([field for field in change.insert.schema if field.name not in made])

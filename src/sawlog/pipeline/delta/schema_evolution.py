@@ -1,0 +1,149 @@
+"""How columns of files and columns of a table fit together.
+
+A table only ever grows: new columns, and new fields of structs, at the end. A type that a column
+has never changes. A batch conforms to a wider schema by nulls where it has nothing.
+"""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sawlog.pipeline.delta.delta_types import is_list
+from sawlog.pipeline.delta.errors import CannotWiden
+from sawlog.pipeline.formats.spark_types import word
+
+
+def widened(now: pa.Schema, found: pa.Schema) -> pa.Schema:
+    """The table's schema with what was found added to it. CannotWiden names the first column of
+    another type, or of a name that differs from a known one by case only.
+    """
+    return pa.schema(_union(list(now), list(found), ""))
+
+
+def _union(now: list[pa.Field], found: list[pa.Field], where: str) -> list[pa.Field]:
+    known = {field.name: position for position, field in enumerate(now)}
+    spelled = {field.name.lower(): field.name for field in now}
+    union = list(now)
+    for field in found:
+        path = f"{where}{field.name}"
+        if (position := known.get(field.name)) is not None:
+            union[position] = pa.field(field.name, _joined(now[position].type, field.type, path))
+            continue
+        other = spelled.setdefault(field.name.lower(), field.name)
+        if other != field.name:
+            raise CannotWiden(
+                f"column {path!r} differs from {other!r} by case only, and Delta does not tell"
+                " them apart"
+            )
+        known[field.name] = len(union)
+        union.append(pa.field(field.name, field.type))
+    return union
+
+
+def _joined(now: pa.DataType, found: pa.DataType, path: str) -> pa.DataType:
+    if now == found:
+        return now
+    if pa.types.is_struct(now) and pa.types.is_struct(found):
+        return pa.struct(_union(list(now), list(found), f"{path}."))
+    if is_list(now) and is_list(found):
+        inner = _joined(now.value_type, found.value_type, f"{path}.element")
+        return pa.list_(pa.field("element", inner))
+    if pa.types.is_map(now) and pa.types.is_map(found) and now.key_type == found.key_type:
+        return pa.map_(now.key_type, _joined(now.item_type, found.item_type, f"{path}.value"))
+    raise CannotWiden(
+        f"column {path!r} is of type {word(now)} in the table and {word(found)} in the data"
+    )
+
+
+def lacking(known: pa.Schema, found: pa.Schema) -> list[str]:
+    """The paths of columns and fields of `found` that `known` lacks or has of another type."""
+    return _lacking(list(known), list(found), "")
+
+
+def _lacking(known: list[pa.Field], found: list[pa.Field], where: str) -> list[str]:
+    types = {field.name: field.type for field in known}
+    paths: list[str] = []
+    for field in found:
+        path = f"{where}{field.name}"
+        if field.name in types:
+            paths += _lacking_inside(types[field.name], field.type, path)
+        else:
+            paths.append(path)
+    return paths
+
+
+def _lacking_inside(known: pa.DataType, found: pa.DataType, path: str) -> list[str]:
+    if known == found:
+        return []
+    if pa.types.is_struct(known) and pa.types.is_struct(found):
+        return _lacking(list(known), list(found), f"{path}.")
+    if is_list(known) and is_list(found):
+        return _lacking_inside(known.value_type, found.value_type, f"{path}.element")
+    if pa.types.is_map(known) and pa.types.is_map(found) and known.key_type == found.key_type:
+        return _lacking_inside(known.item_type, found.item_type, f"{path}.value")
+    return [path]
+
+
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with exactly these columns: what it lacks is null, what is too much is left out,
+    and what is stored otherwise (see `columns.storable`) is cast.
+    """
+    if batch.schema.equals(schema):
+        return batch
+    columns = []
+    for field in schema:
+        position = batch.schema.get_field_index(field.name)
+        if position < 0:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+        else:
+            columns.append(_cast(batch.column(position), field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if column.type.equals(kind):
+        return column
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(column.type):
+        return _to_micros(column, kind)
+    if pa.types.is_struct(kind) and pa.types.is_struct(column.type):
+        return _cast_struct(column, kind)
+    if is_list(kind) and is_list(column.type) and not pa.types.is_fixed_size_list(column.type):
+        if pa.types.is_large_list(column.type):
+            column = column.cast(pa.list_(column.type.value_type))
+        return _cast_list(column, kind)
+    return column.cast(kind)
+
+
+def _to_micros(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Times that microseconds cannot hold become the first or the last that they can."""
+    try:
+        return column.cast(kind, safe=False) if column.type.unit == "ns" else column.cast(kind)
+    except pa.ArrowInvalid:
+        unit = {"s": 1_000_000, "ms": 1_000}[column.type.unit]
+        most = (2**63 - 1) // unit
+        ticks = column.cast(pa.int64())
+        bounded = pc.max_element_wise(
+            pc.min_element_wise(ticks, most, skip_nulls=False), -most, skip_nulls=False
+        )
+        return pc.multiply(bounded, unit).cast(kind)
+
+
+def _cast_struct(column: pa.StructArray, kind: pa.DataType) -> pa.Array:
+    parts = []
+    for field in kind:
+        position = column.type.get_field_index(field.name)
+        if position < 0:
+            parts.append(pa.nulls(len(column), field.type))
+        else:
+            parts.append(_cast(column.field(position), field.type))
+    mask = column.is_null() if column.null_count else None
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
+
+
+def _cast_list(column: pa.ListArray, kind: pa.DataType) -> pa.Array:
+    """The offsets of the list are kept: `values` and `offsets` are those of the whole buffer."""
+    values = _cast(column.values, kind.value_type)
+    mask = column.is_null() if column.null_count else None
+    if column.offset and mask is not None:  # from_arrays takes no mask for sliced offsets
+        column = pa.concat_arrays([column, column.slice(0, 0)])
+        values = _cast(column.values, kind.value_type)
+    return pa.ListArray.from_arrays(column.offsets, values, type=kind, mask=mask)

@@ -1,0 +1,336 @@
+"""One Delta table: what it holds, and the one way to change it.
+
+A change is planned on the state of a version and appended as the very next version. Where somebody
+else created that version first, the newest state is read and the change is planned again, or found
+to be done, or impossible. So nothing is ever checked on one state and committed on another.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa
+
+from sawlog import __version__
+from sawlog.core.event_logger import EventLogger
+from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.delta.data_files import DataFile, added, on_disk
+from sawlog.pipeline.delta.delta_log import (
+    READER_VERSION,
+    REMOVED_MS,
+    WRITER_VERSION,
+    Action,
+    LiveFile,
+    Log,
+    State,
+)
+from sawlog.pipeline.delta.delta_types import from_json, storable, to_json
+from sawlog.pipeline.delta.errors import CannotWiden, TableError, TableExists, TooContended
+from sawlog.pipeline.delta.landed_offsets import Move, Verdict, application_id, judge, offsets_of
+from sawlog.pipeline.delta.partitioning import PartitionBy, parse, with_partitions
+from sawlog.pipeline.delta.schema_evolution import widened
+from sawlog.pipeline.delta.table_storage import LOG, Storage
+
+ADDING = "WRITE"  # Delta's name for a version whose files bring new rows
+CHECKPOINT_EVERY = 50
+ATTEMPTS = 1000  # each one that fails means that somebody else succeeded
+PARTITION_BY = "sawlog.partitionBy"
+EXPIRY = "delta.setTransactionRetentionDuration"
+PROPERTIES = {"delta.logRetentionDuration": "interval 7 days"}
+
+logger = EventLogger(__name__)
+
+Plan = Callable[[State], Sequence[Action] | None]
+"""The actions that change a state, or None where there is nothing to do; may raise."""
+
+
+class Committed(NamedTuple):
+    version: int
+
+
+class Already(NamedTuple):
+    """Nothing was to be done: at this version the table had it all."""
+
+    version: int
+
+
+class Table:
+    """A handle: it knows one version, and moves to newer ones by `refresh` and by each change."""
+
+    def __init__(self, storage: Storage, state: State) -> None:
+        self.storage = storage
+        self.log = Log(storage)
+        self._state = state
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], version: int | None = None) -> "Table":
+        """The table as it is now, or was. NotATable where there is none."""
+        storage = Storage(path)
+        return cls(storage, Log(storage).state(version))
+
+    @classmethod
+    def exists(cls, path: str | os.PathLike[str]) -> bool:
+        names = Storage(path).names(LOG)
+        return any(name.endswith((".json", ".parquet")) for name in names if name[0].isdigit())
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        schema: pa.Schema,
+        partition_by: Sequence[str | PartitionBy] = (),
+        starts: Mapping[TopicPartition, int] | None = None,
+        pipeline: str = "",
+        properties: Mapping[str, str] | None = None,
+    ) -> "Table":
+        """An empty table that begins at these offsets, all in its first version. TableExists where
+        somebody else was first: open that one.
+        """
+        storage = Storage(path)
+        by = [parse(entry) if isinstance(entry, str) else entry for entry in partition_by]
+        configuration = {**PROPERTIES, **(properties or {})}
+        _check_offsets_stay(configuration)
+        if by:
+            configuration[PARTITION_BY] = json.dumps([str(entry) for entry in by])
+        now = _now_ms()
+        metadata = {
+            "id": str(uuid4()),
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": to_json(with_partitions(storable(schema), by)),
+            "partitionColumns": [entry.name for entry in by],
+            "configuration": configuration,
+            "createdTime": now,
+        }
+        protocol = {"minReaderVersion": READER_VERSION, "minWriterVersion": WRITER_VERSION}
+        actions = [
+            _commit_info("CREATE TABLE", {}, now),
+            {"protocol": protocol},
+            {"metaData": metadata},
+            *_transactions(pipeline, starts or {}, now),
+        ]
+        if cls.exists(path) or not Log(storage).append(0, actions):
+            raise TableExists(f"there is a table in {storage.root} already")
+        storage.settle([f"{LOG}/{0:020}.json"])  # the directories above the log, too
+        return cls.open(path)
+
+    @property
+    def path(self) -> str:
+        return self.storage.root
+
+    @property
+    def id(self) -> str:
+        """Given when the table was created: one that was deleted and made anew has another."""
+        return str(self._state.metadata["id"])
+
+    @property
+    def version(self) -> int:
+        return self._state.version
+
+    @property
+    def state(self) -> State:
+        """To look at: only `change` changes it."""
+        return self._state
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns, those of the partitions too."""
+        return schema_of(self._state)
+
+    @property
+    def partition_columns(self) -> list[str]:
+        return list(self._state.metadata["partitionColumns"])
+
+    @property
+    def partition_by(self) -> list[PartitionBy]:
+        """How rows find their partition. Another writer's table has plain columns."""
+        stored = self._state.metadata.get("configuration", {}).get(PARTITION_BY)
+        entries = json.loads(stored) if stored else self.partition_columns
+        return [parse(entry) if stored else PartitionBy(entry, entry, None) for entry in entries]
+
+    @property
+    def file_schema(self) -> pa.Schema:
+        """The columns that are in the files."""
+        partitions = set(self.partition_columns)
+        return pa.schema([field for field in self.schema if field.name not in partitions])
+
+    def files(self) -> list[LiveFile]:
+        """In the order in which they were added, as far as the log still tells it."""
+        return sorted(self._state.files.values(), key=lambda file: (file.modified_ms, file.path))
+
+    def offsets(self, pipeline: str) -> dict[TopicPartition, int]:
+        """The next offset of each partition that the table knows, as of this handle's version."""
+        return offsets_of(pipeline, self._state.transactions)
+
+    def refresh(self) -> None:
+        self.log.follow(self._state)
+
+    def commit(
+        self,
+        pipeline: str,
+        files: Sequence[DataFile],
+        moves: Mapping[TopicPartition, Move],
+        *,
+        schema: pa.Schema | None = None,
+        info: Mapping[str, str] | None = None,
+        marks: Callable[[Mapping[str, int]], Mapping[str, int]] | None = None,
+    ) -> Committed | Already:
+        """Adds the files and moves the partitions, in one version, or finds that it was done.
+        New columns of `schema` widen the table in the same version, and `marks` makes versions of
+        other applications from those that the table has. Raises Overtaken.
+        """
+        if files and all(move.start == move.end for move in moves.values()):
+            raise ValueError("files were given but no offset moves: they could be landed twice")
+        self._check_on_disk(files)
+
+        def plan(state: State) -> list[Action] | None:
+            _check_offsets_stay(state.metadata.get("configuration") or {})
+            if judge(offsets_of(pipeline, state.transactions), moves) is Verdict.DONE:
+                return None
+            now = _now_ms()
+            ends = {
+                partition: move.end for partition, move in moves.items() if move.start != move.end
+            }
+            return [
+                *widen_actions(state, schema),
+                *_transactions(pipeline, ends, now),
+                *(
+                    transaction(name, version, now)
+                    for name, version in (marks(state.transactions) if marks else {}).items()
+                ),
+                *add_actions(state, files, schema, now),
+            ]
+
+        return self.change(ADDING, plan, info)
+
+    def widen(self, schema: pa.Schema) -> Committed | Already:
+        """Adds the columns that are new. Raises CannotWiden."""
+        return self.change("ADD COLUMN", lambda state: widen_actions(state, schema) or None)
+
+    def change(
+        self, operation: str, plan: Plan, info: Mapping[str, str] | None = None
+    ) -> Committed | Already:
+        """Appends what is planned on the newest state as the version right after it."""
+        for _ in range(ATTEMPTS):
+            self.refresh()
+            actions = plan(self._state)
+            if actions is None:
+                return Already(self.version)
+            version = self.version + 1
+            entry = [_commit_info(operation, info or {}, _now_ms()), *actions]
+            if self.log.append(version, entry):
+                self._state.apply(version, entry)
+                if version % CHECKPOINT_EVERY == 0:
+                    self._state.forget_removed(_now_ms() - REMOVED_MS)
+                    self._try_checkpoint()
+                return Committed(version)
+        raise TooContended(
+            f"{self.path}: {ATTEMPTS} times in a row another writer committed first; run fewer"
+        )
+
+    def checkpoint(self) -> None:
+        """Sums up the log in one file, and deletes entries older than the table keeps them."""
+        from deltalake import DeltaTable  # heavy, and of no use to tasks
+
+        table = DeltaTable(self.path)
+        table.create_checkpoint()
+        version = table.version()
+        self.storage.settle([f"{LOG}/{version:020}.checkpoint.parquet", f"{LOG}/_last_checkpoint"])
+        table.cleanup_metadata()
+
+    def _try_checkpoint(self) -> None:
+        try:
+            self.checkpoint()
+        except Exception as error:  # the commit stands, whatever becomes of this
+            logger.warning("no checkpoint of a table's log", table=self.path, error=str(error))
+
+    def _check_on_disk(self, files: Iterable[DataFile]) -> None:
+        for file in files:
+            found = self.storage.stat(on_disk(file.path))
+            if found is None or found.size != file.size:
+                raise TableError(
+                    f"{self.storage.full(on_disk(file.path))} should have {file.size} bytes and"
+                    f" {'is not there' if found is None else f'has {found.size}'}: write it again"
+                )
+
+
+def _check_offsets_stay(properties: Mapping[str, str]) -> None:
+    if EXPIRY in properties:
+        raise TableError(
+            f"the table has the property {EXPIRY}, after which it would forget how far it is and"
+            " land everything again: unset it"
+        )
+
+
+def schema_of(state: State) -> pa.Schema:
+    return from_json(state.metadata["schemaString"])
+
+
+def widen_actions(state: State, schema: pa.Schema | None) -> list[Action]:
+    """The new metadata, or nothing where the table has all the columns."""
+    if schema is None:
+        return []
+    now = schema_of(state)
+    wide = widened(now, storable(schema))
+    if wide.equals(now):
+        return []
+    return [{"metaData": {**state.metadata, "schemaString": to_json(wide)}}]
+
+
+def add_actions(
+    state: State,
+    files: Iterable[DataFile],
+    schema: pa.Schema | None,
+    now_ms: int,
+    *,
+    data_change: bool = True,
+) -> list[Action]:
+    """CannotWiden where a file has columns that the table, widened by `schema`, has not."""
+    wide = schema_of(state)
+    if schema is not None:
+        wide = widened(wide, storable(schema))
+    partitions = set(state.metadata["partitionColumns"])
+    fits: list[pa.Schema] = []
+    for file in files:
+        if not any(file.schema.equals(known) for known in fits):
+            if not widened(wide, file.schema).equals(wide):
+                missing = sorted(set(file.schema.names) - set(wide.names))
+                raise CannotWiden(f"{file.path} has columns that the table has not: {missing}")
+            fits.append(file.schema)
+        if set(file.partition_values) != partitions or partitions & set(file.schema.names):
+            raise TableError(
+                f"{file.path} is for partitions by {sorted(file.partition_values)}, the table has"
+                f" {sorted(partitions)}: their columns are in the log and not in the file"
+            )
+    return [added(file, now_ms, data_change=data_change) for file in files]
+
+
+def _transactions(
+    pipeline: str, versions: Mapping[TopicPartition, int], now_ms: int
+) -> list[Action]:
+    return [
+        transaction(application_id(pipeline, partition), version, now_ms)
+        for partition, version in sorted(versions.items())
+    ]
+
+
+def transaction(application: str, version: int, now_ms: int) -> Action:
+    return {"txn": {"appId": application, "version": version, "lastUpdated": now_ms}}
+
+
+def _commit_info(operation: str, info: Mapping[str, str], now_ms: int) -> Action:
+    body: Action = {
+        "timestamp": now_ms,
+        "operation": operation,
+        "operationParameters": {},
+        "engineInfo": f"sawlog/{__version__}",
+    }
+    if info:
+        body["userMetadata"] = json.dumps(dict(info), sort_keys=True)
+    return {"commitInfo": body}
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

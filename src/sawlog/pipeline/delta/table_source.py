@@ -1,0 +1,226 @@
+"""`spark.readStream.format("sawlog-table")`, and `spark.read`: a table's rows, read by Arrow.
+
+The columns are those that the table has when the query starts. A stream that comes to a version
+with more of them fails with SchemaChanged before it reads a row of it; started again from the same
+checkpoint it goes on there, with all columns. Options: `path`; for streams
+`startingVersion` (a number, or `latest`), `maxFilesPerTrigger`, `maxBytesPerTrigger` and
+`skipChangeCommits`; for batches `version`. There `sawlog.pipeline.delta.read` is faster.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from sawlog.pipeline.delta.dataframe import spark_schema
+from sawlog.pipeline.delta.delta_types import from_json
+from sawlog.pipeline.delta.delta_types import to_json as schema_to_json
+from sawlog.pipeline.delta.errors import TableError
+from sawlog.pipeline.delta.file_scan import scan_file
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.table_storage import Storage
+from sawlog.pipeline.delta.tail import AddedFile, Follower, Position
+
+TASK_BYTES = 32 * 1024 * 1024
+_OPTIONS = (
+    "path",
+    "startingVersion",
+    "maxFilesPerTrigger",
+    "maxBytesPerTrigger",
+    "skipChangeCommits",
+    "version",
+)
+
+
+class TableOptions:
+    """The options, checked: an unknown one is refused by name."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        known = {name.lower(): name for name in _OPTIONS}
+        given: dict[str, str] = {}
+        for name, value in options.items():
+            if name.lower() not in known:
+                near = difflib.get_close_matches(name.lower(), known, 1)
+                meant = f"; did you mean {known[near[0]]!r}?" if near else ""
+                raise ValueError(f"unknown option {name!r} of sawlog-table{meant}")
+            given[known[name.lower()]] = value
+        if "path" not in given:
+            raise ValueError("the option 'path' is missing: where the table is")
+        self.path = given["path"]
+        self.max_files = _at_least(given, "maxFilesPerTrigger", 1)
+        self.max_bytes = _at_least(given, "maxBytesPerTrigger", 1)
+        self.version = _at_least(given, "version", 0)
+        self.starts_at_latest = given.get("startingVersion") == "latest"
+        self.starting_version = (
+            None if self.starts_at_latest else _at_least(given, "startingVersion", 0)
+        )
+        self.skip_changes = _is_true(given, "skipChangeCommits")
+
+
+def _at_least(given: Mapping[str, str], name: str, least: int) -> int | None:
+    text = given.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
+        raise ValueError(f"option {name!r} is a number from {least} up, not {text!r}")
+    return int(text)
+
+
+def _is_true(given: Mapping[str, str], name: str) -> bool:
+    text = given.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise ValueError(f"option {name!r} is true or false, not {text!r}")
+    return text == "true"
+
+
+@dataclass
+class Files(InputPartition):
+    """What one task reads."""
+
+    root: str
+    files: Sequence[AddedFile]
+    schema: str
+
+
+def _read(partition: Files) -> Iterator[pa.RecordBatch]:
+    storage, schema = Storage(partition.root), from_json(partition.schema)
+    for file in partition.files:
+        try:
+            yield from scan_file(storage, file.path, schema, file.partition_values)
+        except FileNotFoundError as error:
+            raise TableError(
+                f"{error.filename or file.path} is gone: it was replaced, and swept before it was"
+                " read here. Begin anew, and sweep later"
+            ) from error
+
+
+def _tasks(root: str, files: Sequence[AddedFile], schema: pa.Schema) -> list[Files]:
+    """Small files together, so that a task is worth its start."""
+    groups: list[list[AddedFile]] = []
+    size = TASK_BYTES
+    for file in files:
+        if size + file.size > TASK_BYTES:
+            groups.append([])
+            size = 0
+        groups[-1].append(file)
+        size += file.size
+    text = schema_to_json(schema)
+    return [Files(root, group, text) for group in groups]
+
+
+class TableSource(DataSource):
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._checked = TableOptions(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "sawlog-table"
+
+    def schema(self) -> StructType:
+        return spark_schema(Table.open(self._checked.path, self._checked.version).schema)
+
+    def reader(self, schema: StructType) -> "TableReader":
+        return TableReader(self._checked, _arrow(schema))
+
+    def streamReader(self, schema: StructType) -> "TableStreamReader":  # noqa: N802
+        return TableStreamReader(self._checked, _arrow(schema))
+
+
+def _arrow(schema: StructType) -> pa.Schema:
+    return from_json(schema.json())
+
+
+class TableReader(DataSourceReader):
+    def __init__(self, options: TableOptions, schema: pa.Schema) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        table = Table.open(self._options.path, self._options.version)
+        files = [AddedFile(file.path, file.size, file.partition_values) for file in table.files()]
+        return _tasks(table.path, files, self._schema)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Files)
+        return _read(partition)
+
+
+class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Spark writes down the end of a batch and not the start of the first one, which it asks for
+    again after a crash. So the end of the first batch tells where it began.
+    """
+
+    def __init__(self, options: TableOptions, schema: pa.Schema) -> None:
+        self._options = options
+        self._schema = schema
+        self._follower = Follower(options.path, columns=schema, skip_changes=options.skip_changes)
+        self._initial: Position | None = None
+        self._target: Position | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Spark asks more than once, and gets the same answer."""
+        if self._initial is None:
+            if self._options.starts_at_latest:
+                self._initial = self._follower.newest()
+            elif self._options.starting_version is not None:
+                self._initial = Position(self._options.starting_version, 0)
+            else:
+                self._initial = self._follower.everything()
+        return {**self._written(self._initial), "initial": True}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self._follower.newest()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
+        begun = self._read_position(start)
+        end = self._follower.advance(
+            begun,
+            max_files=self._options.max_files,
+            max_bytes=self._options.max_bytes,
+            target=self._target,
+        )
+        if end == begun:
+            return start
+        began = {"began": begun.to_json()} if start.get("initial") else {}
+        return {**self._written(end), **began}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        last = self._read_position(end)
+        files = self._follower.between(Position.from_json(end.get("began", start)), last)
+        return _tasks(Storage(self._options.path).root, files, self._schema)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Files)
+        return _read(partition)
+
+    def _written(self, position: Position) -> dict[str, Any]:
+        return {**position.to_json(), "table": self._follower.table_id}
+
+    def _read_position(self, written: Mapping[str, Any]) -> Position:
+        """TableError where it is one in another table, which means nothing in this."""
+        position = Position.from_json(written)
+        if written.get("table") != self._follower.table_id:
+            raise TableError(
+                f"version {position.version} of {self._options.path}, where the stream is, is one"
+                " of another table, and this was made anew in its place; begin anew with another"
+                " checkpoint"
+            )
+        return position

@@ -1,0 +1,384 @@
+"""Builds Arrow columns from the slots of JSON members, and notes the rows that do not fit.
+
+The type of a known column binds, as in Spark's `from_json`: whole numbers fit where floats are
+expected, anything at all fits as text where a string is expected, nothing else is converted. A new
+field gets the type that holds all its values here; one that only ever is null gets no column.
+"""
+
+from collections.abc import Collection
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sawlog.pipeline.formats import json_grammar as grammar
+from sawlog.pipeline.formats import json_kernels, value_kernels
+from sawlog.pipeline.formats.casts import beyond_range, cast_texts, is_zero
+from sawlog.pipeline.formats.compiled import Bytes, Flags, Places
+from sawlog.pipeline.formats.json_fields import Column, Room, Spellings
+from sawlog.pipeline.formats.json_slots import (
+    Slots,
+    array_of,
+    empty_slots,
+    last_of_each,
+    no_unknown,
+    places_of,
+    texts_of,
+    validity,
+)
+from sawlog.pipeline.formats.spark_types import (
+    END_S,
+    FIRST_S,
+    MOST_DIGITS,
+    column_name,
+    field_column,
+    is_list,
+    word,
+)
+
+MOST_INFERRED_LEVELS = 20
+"""What is nested deeper in a new field becomes text."""
+_EXCERPT = 40
+_FOUND = {
+    grammar.FALSE: "",
+    grammar.TRUE: "",
+    grammar.INTEGER: "",
+    grammar.BIG_INTEGER: "",
+    grammar.FLOAT: "",
+    grammar.STRING: "the string ",
+    grammar.ESCAPED: "the string ",
+    grammar.OBJECT: "the object ",
+    grammar.ARRAY: "the array ",
+}
+_STRINGS = (grammar.STRING, grammar.ESCAPED)
+_WHOLE = (grammar.INTEGER, grammar.BIG_INTEGER)
+_NUMBERS = (*_WHOLE, grammar.FLOAT)
+_MINUS = ord("-")
+_ALL = tuple(range(grammar.FALSE, grammar.KINDS))
+Doubles = npt.NDArray[np.float64]
+_NOT_FINITE = frozenset((b"NaN", b"Infinity", b"-Infinity"))
+
+
+class TooWide(Exception):
+    """There are more slots than may be held at once: they must be those of fewer rows."""
+
+
+class Levels:
+    """The spellings of every level of nesting, which outlive a call."""
+
+    def __init__(self, widen: bool, closed: bool, made: Collection[str]) -> None:
+        self.widen = widen
+        self.closed = closed  # to new columns: a value that needs one does not fit
+        self.made = made
+        self.room = Room()
+        self._by_path: dict[str, tuple[pa.DataType | None, Spellings]] = {}
+
+    def at(self, path: str, type_: pa.DataType | None) -> Spellings:
+        known, spellings = self._by_path.get(path, (None, None))
+        if spellings is None or known != type_:
+            name = column_name if path else partial(field_column, made=self.made)
+            spellings = Spellings(name, self.widen, self.room)
+            spellings.know(list(type_) if type_ is not None else [])
+            self._by_path[path] = (type_, spellings)
+        return spellings
+
+
+class Builder:
+    """Columns over one buffer of values. `misfits` holds the first reason for each row. TooWide
+    where nested fields have more slots than `most_slots` in all.
+    """
+
+    def __init__(self, data: Bytes, levels: Levels, most_slots: int) -> None:
+        self._data = data
+        self._levels = levels
+        self._slots_left = most_slots
+        self.misfits: dict[int, str] = {}
+
+    def column(self, slots: Slots, known: pa.DataType | None, path: str, level: int) -> pa.Array:
+        """None where a new field has no type yet."""
+        if not slots.kinds.any():
+            return None if known is None else pa.nulls(len(slots.kinds), known)
+        if known is not None:
+            return self._typed(slots, known, path, level)
+        present = {int(kind) for kind in np.unique(slots.kinds)} - {grammar.MISSING, grammar.NULL}
+        if not present:
+            return None
+        if level < MOST_INFERRED_LEVELS:
+            if present == {grammar.OBJECT}:
+                return self._struct(slots, None, path, level)
+            if present == {grammar.ARRAY}:
+                return self._list(slots, None, path, level)
+        if self._levels.closed:
+            self._refuse(slots, slots.kinds > grammar.NULL, path)
+            return None
+        return self._typed(slots, self._inferred(slots, present), path, level)
+
+    def _inferred(self, slots: Slots, present: set[int]) -> pa.DataType:
+        """Strings stay strings, also those that look like times: a field that is a time only most
+        of the time must not cost the other rows, and a schema can always say what it is.
+        """
+        if present <= {grammar.FALSE, grammar.TRUE}:
+            return pa.bool_()
+        if present == {grammar.INTEGER}:
+            return pa.int64()
+        if present <= set(_WHOLE):
+            big = slots.are(grammar.BIG_INTEGER)
+            digits = slots.lengths(big) - (self._data[slots.begins[big]] == _MINUS)
+            # One that no decimal holds does not fit, and does not make the others decimals.
+            is_decimal = digits.min() <= MOST_DIGITS or grammar.INTEGER not in present
+            return pa.decimal128(MOST_DIGITS, 0) if is_decimal else pa.int64()
+        if present <= set(_NUMBERS):
+            return pa.float64()
+        return pa.string()
+
+    def _typed(self, slots: Slots, type_: pa.DataType, path: str, level: int) -> pa.Array:
+        if pa.types.is_struct(type_):
+            return self._struct(slots, type_, path, level)
+        if is_list(type_):
+            return self._list(slots, type_, path, level)
+        if pa.types.is_map(type_):
+            return self._map(slots, type_, path, level)
+        if pa.types.is_boolean(type_):
+            return self._booleans(slots, type_, path)
+        if pa.types.is_integer(type_):
+            return self._integers(slots, type_, path)
+        if pa.types.is_floating(type_):
+            return self._floats(slots, type_, path)
+        if pa.types.is_timestamp(type_):
+            return self._timestamps(slots, type_, path)
+        return self._texts(slots, type_, path)
+
+    # Simple types.
+
+    def _booleans(self, slots: Slots, type_: pa.DataType, path: str) -> pa.Array:
+        fits = slots.are(grammar.FALSE, grammar.TRUE)
+        self._note_misfits(slots, fits, type_, path)
+        return array_of(type_, fits, np.packbits(slots.kinds == grammar.TRUE, bitorder="little"))
+
+    def _integers(self, slots: Slots, type_: pa.DataType, path: str) -> pa.Array:
+        numbers = np.empty(len(slots.kinds), np.int64)
+        value_kernels.integers(self._data, *slots[:3], numbers)
+        fits = slots.kinds == grammar.INTEGER
+        if type_.bit_width < 64:
+            limit = 1 << (type_.bit_width - 1)
+            fits &= (numbers >= -limit) & (numbers < limit)
+        self._note_misfits(slots, fits, type_, path)
+        return array_of(type_, fits, numbers.astype(type_.to_pandas_dtype(), copy=False))
+
+    def _floats(self, slots: Slots, type_: pa.DataType, path: str) -> pa.Array:
+        """The nearest floats; a number beyond their range does not fit. Where columns are inferred
+        nothing asked for floats, and a whole number fits only if a double is that very number.
+        """
+        numbers = np.empty(len(slots.kinds), np.float64)
+        left = np.empty(len(slots.kinds), np.bool_)
+        fits = slots.are(*_NUMBERS)
+        if value_kernels.doubles(self._data, *slots[:3], numbers, left):
+            for at in places_of(left):
+                numbers[at] = float(self._text(slots, at))
+            self._refuse_beyond(slots, left, numbers, fits)
+            if self._levels.widen and type_.bit_width == 64:
+                self._refuse_rounded(slots, left & fits, numbers, fits, path)
+        for at in places_of(slots.are(*_STRINGS)):
+            # Spark writes and reads these three as strings, too.
+            if self._text(slots, at) in _NOT_FINITE:
+                numbers[at], fits[at] = float(self._text(slots, at)), True
+        with np.errstate(over="ignore", under="ignore"):
+            stored = numbers.astype(type_.to_pandas_dtype(), copy=False)
+        fits &= (np.isinf(stored) == np.isinf(numbers)) & ((stored == 0) == (numbers == 0))
+        self._note_misfits(slots, fits, type_, path)
+        return array_of(type_, fits, stored)
+
+    def _refuse_beyond(self, slots: Slots, left: Flags, numbers: Doubles, fits: Flags) -> None:
+        """Takes numbers that became infinite or zero out of `fits`. Those that were not `left` to
+        Python's reader are within the range.
+        """
+        for at in places_of(left & (np.isinf(numbers) | (numbers == 0))):
+            text = self._text(slots, at)
+            if text not in _NOT_FINITE and not (numbers[at] == 0 and is_zero(text.decode())):
+                fits[at] = False
+
+    def _refuse_rounded(
+        self, slots: Slots, left: Flags, numbers: Doubles, fits: Flags, path: str
+    ) -> None:
+        """Takes whole numbers that became others out of `fits`; up to 2^53 all are exact."""
+        for at in places_of(left & slots.are(*_WHOLE)):
+            if int(self._text(slots, at)) != int(numbers[at]):
+                fits[at] = False
+                found = f"expected double, found {self._excerpt(slots, at)}"
+                advice = "a schema can make the column DECIMAL or STRING"
+                reason = f"{found}, which a double does not hold exactly; {advice}"
+                self._misfit(slots, at, f"field {path}: {reason}")
+
+    def _timestamps(self, slots: Slots, type_: pa.DataType, path: str) -> pa.Array:
+        """From strings, and from whole numbers as seconds, which is how Spark takes them."""
+        whole = slots.kinds == grammar.INTEGER
+        texts, fits = self._cast(slots, type_, _STRINGS)
+        if not whole.any():
+            self._note_misfits(slots, fits, type_, path)
+            return texts
+        seconds = np.empty(len(slots.kinds), np.int64)
+        value_kernels.integers(self._data, *slots[:3], seconds)
+        whole &= (seconds >= FIRST_S) & (seconds < END_S)
+        micros = np.where(whole, seconds, 0) * 1_000_000
+        strings = np.asarray(texts.cast(pa.int64()).fill_null(0))
+        self._note_misfits(slots, fits | whole, type_, path)
+        return array_of(type_, fits | whole, np.where(whole, micros, strings))
+
+    def _texts(self, slots: Slots, type_: pa.DataType, path: str) -> pa.Array:
+        kinds: tuple[int, ...] = _STRINGS
+        if pa.types.is_string(type_):
+            kinds = _ALL
+        elif pa.types.is_decimal(type_):
+            kinds = (*_NUMBERS, *_STRINGS)
+        array, fits = self._cast(slots, type_, kinds)
+        self._note_misfits(slots, fits, type_, path)
+        return array
+
+    def _cast(
+        self, slots: Slots, type_: pa.DataType, kinds: tuple[int, ...]
+    ) -> tuple[pa.Array, Flags]:
+        wanted = slots.are(*kinds)
+        out = np.empty(int(slots.lengths(wanted).sum()), np.uint8)
+        bounds = np.empty(len(wanted) + 1, np.int32)
+        value_kernels.texts(self._data, *slots[:3], wanted, out, bounds)
+        buffers = [validity(wanted), pa.py_buffer(bounds), pa.py_buffer(out)]
+        texts = pa.Array.from_buffers(pa.string(), len(wanted), buffers)
+        array, bad = cast_texts(texts, type_)
+        return array, wanted & ~bad
+
+    def _text(self, slots: Slots, at: int) -> bytes:
+        return self._data[slots.begins[at] : slots.ends[at]].tobytes()
+
+    # Types with others inside.
+
+    def _struct(
+        self, slots: Slots, type_: pa.DataType | None, path: str, level: int
+    ) -> pa.Array | None:
+        spellings = self._levels.at(path, type_)
+        count = len(slots.kinds)
+        refused = np.zeros(count, np.bool_)
+        while True:
+            if spellings.slots * count > self._slots_left:
+                raise TooWide
+            inside = empty_slots(spellings.slots, count)
+            unknown = no_unknown()
+            json_kernels.take_apart_nested(
+                self._data, *slots[:3], spellings.names(), spellings.mode, inside, unknown, refused
+            )
+            if not unknown[2][0]:
+                break
+            spellings.learn(texts_of(self._data, unknown))
+        self._slots_left -= spellings.slots * count
+        self._refuse(slots, refused, path)
+        arrays: list[pa.Array] = []
+        fields: list[pa.Field] = []
+        for column in spellings.columns:
+            inner = self.choose(spellings, column, inside, slots.rows, path)
+            array = self.column(inner, column.type, f"{path}.{column.name}", level + 1)
+            if array is not None:
+                arrays.append(array)
+                fields.append(pa.field(column.name, array.type))
+        if not fields:
+            return None
+        fits = slots.kinds == grammar.OBJECT
+        if type_ is not None:
+            self._note_misfits(slots, fits, type_, path)
+        return pa.StructArray.from_arrays(arrays, fields=fields, mask=pa.array(~fits))
+
+    def choose(
+        self,
+        spellings: Spellings,
+        column: Column,
+        found: json_kernels.Slots,
+        rows: npt.NDArray[np.int64] | None,
+        path: str,
+    ) -> Slots:
+        """The slots of a column, from all spellings of its field."""
+        first, *others = column.slots
+        slots = Slots(found[0][first], found[1][first], found[2][first], rows)
+        for other in others:
+            kinds, begins, ends = (array[other] for array in found)
+            if not kinds.any():
+                continue
+            both = (slots.kinds != grammar.MISSING) & (kinds != grammar.MISSING)
+            if spellings.widen and both.any():
+                names = " and ".join(map(repr, spellings.spellings_of(column)))
+                where = f"{path}.{column.name}" if path else column.name
+                for at in places_of(both):
+                    self._misfit(slots, at, f"fields {names} both belong to column {where}")
+            takes = (slots.kinds == grammar.MISSING) & (kinds != grammar.MISSING)
+            slots = Slots(
+                np.where(takes, kinds, slots.kinds),
+                np.where(takes, begins, slots.begins),
+                np.where(takes, ends, slots.ends),
+                rows,
+            )
+        return slots
+
+    def _inside(
+        self, slots: Slots, kind: int
+    ) -> tuple[Places, json_kernels.Slots, json_kernels.Slots, npt.NDArray[np.int64]]:
+        """Bounds, keys, values and rows of what all arrays or objects hold."""
+        bounds = np.empty(len(slots.kinds) + 1, np.int32)
+        total = json_kernels.count_inside(self._data, *slots[:3], kind, bounds)
+        keys, values = empty_slots(1, total), empty_slots(1, total)
+        json_kernels.list_inside(self._data, *slots[:3], kind, keys, values)
+        owners = np.arange(len(slots.kinds)) if slots.rows is None else slots.rows
+        return bounds, keys, values, np.repeat(owners, np.diff(bounds))
+
+    def _list(
+        self, slots: Slots, type_: pa.DataType | None, path: str, level: int
+    ) -> pa.Array | None:
+        bounds, _, values, rows = self._inside(slots, grammar.ARRAY)
+        inside = Slots(values[0][0], values[1][0], values[2][0], rows)
+        known = None if type_ is None else type_.value_type
+        array = self.column(inside, known, f"{path}[]", level + 1)
+        if array is None:
+            return None
+        fits = slots.kinds == grammar.ARRAY
+        if type_ is not None:
+            self._note_misfits(slots, fits, type_, path)
+        return pa.ListArray.from_arrays(pa.array(bounds), array, mask=pa.array(~fits))
+
+    def _map(self, slots: Slots, type_: pa.DataType, path: str, level: int) -> pa.Array:
+        bounds, keys, values, rows = self._inside(slots, grammar.OBJECT)
+        of_keys = Slots(keys[0][0], keys[1][0], keys[2][0], rows)
+        of_values = Slots(values[0][0], values[1][0], values[2][0], rows)
+        keys_array, fits_key = self._cast(of_keys, type_.key_type, _STRINGS)
+        self._note_misfits(of_keys, fits_key, type_.key_type, f"{path}{{}}")
+        values_array = self.column(of_values, type_.item_type, f"{path}{{}}", level + 1)
+        owners = np.repeat(np.arange(len(slots.kinds)), np.diff(bounds))
+        last = last_of_each(owners, keys_array)
+        if len(last) < len(owners):
+            keys_array, values_array = keys_array.take(last), values_array.take(last)
+            bounds = np.searchsorted(owners[last], np.arange(len(slots.kinds) + 1)).astype(np.int32)
+        fits = slots.kinds == grammar.OBJECT
+        self._note_misfits(slots, fits, type_, path)
+        array = pa.MapArray.from_arrays(pa.array(bounds), keys_array, values_array)
+        return array if fits.all() else array.take(pa.array(np.arange(len(fits)), mask=~fits))
+
+    # Rows that do not fit.
+
+    def _note_misfits(self, slots: Slots, fits: Flags, type_: pa.DataType, path: str) -> None:
+        wrong = ~fits & (slots.kinds > grammar.NULL)
+        if wrong.any():
+            for at in places_of(wrong):
+                found = f"{_FOUND[int(slots.kinds[at])]}{self._excerpt(slots, at)}"
+                if slots.kinds[at] in _NUMBERS:
+                    found += beyond_range(type_, self._text(slots, at).decode())
+                self._misfit(slots, at, f"field {path}: expected {word(type_)}, found {found}")
+
+    def _refuse(self, slots: Slots, refused: Flags, path: str) -> None:
+        for at in places_of(refused):
+            self._misfit(slots, at, f"field {path}: too many new fields in all")
+
+    def _misfit(self, slots: Slots, at: int, reason: str) -> None:
+        row = int(at if slots.rows is None else slots.rows[at])
+        self.misfits.setdefault(row, reason)
+
+    def _excerpt(self, slots: Slots, at: int) -> str:
+        text = self._text(slots, at)
+        short = text[:_EXCERPT].decode("utf-8", "replace")
+        short = f"{short}…" if len(text) > _EXCERPT else short
+        return f'"{short}"' if slots.kinds[at] in _STRINGS else short

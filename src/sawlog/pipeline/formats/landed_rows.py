@@ -1,0 +1,103 @@
+"""The rows of a landed table: a record's own columns, then those of its value; and the dead ones.
+
+A record's topic, partition, offset, timestamp and key keep their plain names, since every query
+over every table needs them. A field of the value with such a name becomes `value_<name>`.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sawlog.pipeline.formats.parsed import Parsed
+from sawlog.pipeline.formats.spark_types import (
+    FIRST_MS,
+    LAST_MS,
+    RECORD_NAMES,
+    TIMESTAMP,
+    field_column,
+    plain_schema,
+)
+
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+RECORD = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", TIMESTAMP),
+        pa.field("key", pa.binary()),
+    ]
+)
+"""The columns that every landed row begins with."""
+DEAD = pa.schema(
+    [
+        *RECORD,
+        pa.field("value", pa.binary()),
+        pa.field("headers", HEADERS),
+        pa.field("error", pa.string()),
+    ]
+)
+"""What is kept of a record whose value is no row: enough to send it again."""
+
+
+def table_schema(value: pa.Schema) -> pa.Schema:
+    """The columns of a table for values of that schema."""
+    columns = [pa.field(field_column(part.name), part.type) for part in plain_schema(value)]
+    return pa.schema([*RECORD, *columns])
+
+
+def value_schema(table: pa.Schema, partition_columns: tuple[str, ...] = ()) -> pa.Schema:
+    """The columns of a table that come from values: what its parser has to know. Columns that
+    only say in which directory a row lies are left out, too.
+    """
+    left_out = {*RECORD_NAMES, *partition_columns}
+    return plain_schema(pa.schema([part for part in table if part.name not in left_out]))
+
+
+def assemble(topic: str, partition: int, chunk: pa.RecordBatch, parsed: Parsed) -> pa.RecordBatch:
+    """The rows of a table: those records of the chunk that were kept, with their own columns."""
+    own = chunk.select([name for name in chunk.schema.names if name in RECORD.names])
+    kept = own if parsed.kept is None else own.take(parsed.kept)
+    rows = parsed.rows
+    columns = [*_own(topic, partition, kept), *rows.columns]
+    schema = pa.schema([*RECORD, *rows.schema])
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def dead(topic: str, partition: int, chunk: pa.RecordBatch, parsed: Parsed) -> pa.RecordBatch:
+    """The rows of the dead letters' table: the other records, each with its reason."""
+    chosen = chunk.take(pa.array([row.row for row in parsed.bad], pa.int64()))
+    columns = [
+        *_own(topic, partition, chosen),
+        _column(chosen, "value", pa.binary()),
+        _column(chosen, "headers", HEADERS),
+        pa.array([row.reason for row in parsed.bad], pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=DEAD)
+
+
+def microseconds(timestamps: pa.Array) -> pa.Array:
+    """Milliseconds as a table keeps them; what no calendar holds becomes its first or last day."""
+    valid = np.asarray(timestamps.is_valid())
+    numbers = np.asarray(timestamps.cast(pa.int64()).fill_null(0))
+    clamped = np.clip(numbers, FIRST_MS, LAST_MS) * 1_000
+    return pa.array(clamped, mask=~valid).cast(TIMESTAMP)
+
+
+def _own(topic: str, partition: int, records: pa.RecordBatch) -> list[Any]:
+    count = len(records)
+    return [
+        pa.repeat(pa.scalar(topic, pa.string()), count),
+        pa.repeat(pa.scalar(partition, pa.int32()), count),
+        records.column("offset"),
+        microseconds(records.column("timestamp")),
+        _column(records, "key", pa.binary()),
+    ]
+
+
+def _column(records: pa.RecordBatch, name: str, type_: pa.DataType) -> pa.Array:
+    """Null where the column was not read."""
+    if name not in records.schema.names:
+        return pa.nulls(len(records), type_)
+    return records.column(name).cast(type_)

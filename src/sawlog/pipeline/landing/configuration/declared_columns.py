@@ -1,0 +1,64 @@
+"""Which columns a landed table has: what the file declares, and what its parser has to know.
+
+A partition like `date(timestamp)` makes a column of the table that no value has. Should a value
+have a field of that name, it becomes `value_<name>`, as fields do that are named as a record's own.
+"""
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+import pyarrow as pa
+
+from sawlog.pipeline.delta.partitioning import parse
+from sawlog.pipeline.formats import RAW
+from sawlog.pipeline.formats.landed_rows import table_schema, value_schema
+from sawlog.pipeline.formats.parsed import Format, FormatError
+from sawlog.pipeline.formats.schema_inference import from_avro, from_ddl
+from sawlog.pipeline.landing.configuration.pipeline_config import INFER, LandedTable
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+
+
+def format_of(config: LandedTable) -> Format:
+    """With the text of the schema file in it, where there is one: tasks may not see the file."""
+    options = dict(config.options)
+    if config.format == "avro":
+        options["schema"] = _schema_file(config)
+    return Format(config.format, options)  # type: ignore[arg-type]
+
+
+def declared(config: LandedTable) -> pa.Schema | None:
+    """The columns of values as the file says; None where they are inferred."""
+    try:
+        if config.format == "raw":
+            return RAW
+        if config.format == "avro":
+            return from_avro(_schema_file(config))
+        return None if config.schema == INFER else from_ddl(config.schema)
+    except FormatError as error:
+        raise LandingFailure(Kind.REFUSED, f"the schema of {config.name!r}: {error}") from None
+
+
+def first_columns(config: LandedTable) -> pa.Schema:
+    """What the table has at least."""
+    return table_schema(declared(config) or pa.schema([]))
+
+
+def made_columns(partition_by: Iterable[str]) -> frozenset[str]:
+    """Those that partitions make of others, in lower case."""
+    entries = [parse(text) for text in partition_by]
+    return frozenset(entry.name.lower() for entry in entries if entry.unit is not None)
+
+
+def known_to_parser(table: pa.Schema, made: Collection[str]) -> pa.Schema:
+    """The columns of a table that come from values."""
+    return value_schema(pa.schema([field for field in table if field.name.lower() not in made]))
+
+
+def _schema_file(config: LandedTable) -> str:
+    try:
+        return Path(config.schema).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise LandingFailure(
+            Kind.REFUSED, f"the schema of {config.name!r}: {config.schema}: {reason}"
+        ) from None

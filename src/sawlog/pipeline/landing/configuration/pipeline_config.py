@@ -1,0 +1,89 @@
+"""The pipeline file as values: what lands where, how, and how often it is committed.
+
+Frozen data and defaults only; `reading.py` makes it from YAML, and says what is wrong with a file.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sawlog.client.consumer.consumer import AT_EARLIEST, Start
+
+INFER = "infer"
+DEAD_SUFFIX = "__dead"
+FORMATS = ("raw", "json", "avro", "csv")
+CHECKPOINTS = "_checkpoints"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitBounds:
+    """Whichever comes first ends a batch; `fetched_bytes` are bytes as they come from brokers."""
+
+    every_s: float = 10.0
+    rows: int = 1_000_000
+    fetched_bytes: int = 256_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LandedTable:
+    """A table that a topic lands in."""
+
+    name: str
+    path: str
+    topic: str
+    group: str
+    format: str = "raw"
+    schema: str = INFER  # or DDL, or the path of an Avro schema
+    options: Mapping[str, str] = field(default_factory=dict)
+    partition_by: tuple[str, ...] = ()
+    commit: CommitBounds = CommitBounds()
+    start: Start = AT_EARLIEST
+    read_committed: bool = True
+
+    @property
+    def dead_path(self) -> str:
+        return self.path + DEAD_SUFFIX
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTable:
+    """A table that a query over other tables or topics fills.
+
+    `key` names the columns that tell its rows apart, where they change: aggregates. Without it
+    rows are only ever added.
+    """
+
+    name: str
+    path: str
+    sql: str
+    checkpoint: str
+    key: tuple[str, ...] = ()
+    watermark: Mapping[str, float] = field(default_factory=dict)  # column to seconds
+    topics: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()  # tables of the file that the query names
+    partition_by: tuple[str, ...] = ()
+    every_s: float = 10.0
+
+
+Table = LandedTable | QueryTable
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A whole file."""
+
+    file: str
+    brokers: str
+    lake: str
+    tables: tuple[Table, ...]
+    spark: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def landed(self) -> list[LandedTable]:
+        return [table for table in self.tables if isinstance(table, LandedTable)]
+
+    @property
+    def queries(self) -> list[QueryTable]:
+        return [table for table in self.tables if isinstance(table, QueryTable)]
+
+    def table(self, name: str) -> Table | None:
+        return next((table for table in self.tables if table.name == name), None)

@@ -1,0 +1,360 @@
+"""`pipeline.yaml` read and checked: every key, every value, and what does not fit together.
+
+A problem is told with file, line and, for a key that does not exist, the nearest that does.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sawlog.client.consumer.consumer import AT_EARLIEST, AT_LATEST, AtTime, Start
+from sawlog.client.net.addresses import parse_addresses
+from sawlog.pipeline.delta.errors import TableError
+from sawlog.pipeline.delta.partitioning import parse as parse_partition
+from sawlog.pipeline.delta.partitioning import with_partitions
+from sawlog.pipeline.formats import parser
+from sawlog.pipeline.formats.landed_rows import value_schema
+from sawlog.pipeline.formats.parsed import FormatError
+from sawlog.pipeline.landing.configuration import yaml_nodes
+from sawlog.pipeline.landing.configuration.declared_columns import first_columns, format_of
+from sawlog.pipeline.landing.configuration.pipeline_config import (
+    CHECKPOINTS,
+    DEAD_SUFFIX,
+    FORMATS,
+    INFER,
+    CommitBounds,
+    LandedTable,
+    Pipeline,
+    QueryTable,
+    Table,
+)
+from sawlog.pipeline.landing.configuration.sql_syntax import wrong_beginning
+from sawlog.pipeline.landing.configuration.sql_table_names import tables_in
+from sawlog.pipeline.landing.configuration.yaml_nodes import Problems, Section
+from sawlog.pipeline.landing.failures import LandingFailure
+
+if TYPE_CHECKING:
+    import yaml
+
+_TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_LONGEST_GROUP = 255
+_QUERY_KEYS = ("sql", "key", "watermark", "topics", "partition_by", "every")
+_LANDED_KEYS = (
+    "topic", "format", "schema", "options", "partition_by", "commit", "group", "start", "isolation",
+)  # fmt: skip
+NO_NAMES: tuple[str, ...] = ()
+START: Start = AT_EARLIEST  # where nothing is said
+_ISOLATION = {"read_committed": True, "read_uncommitted": False}
+
+
+def read_pipeline(path: str) -> Pipeline:
+    """The file at this path; OSError where it cannot be read, BadPipelineFile where it is wrong."""
+    return parse_pipeline(path, Path(path).read_text(encoding="utf-8", errors="replace"))
+
+
+def parse_pipeline(file: str, content: str) -> Pipeline:
+    """What the text says. Relative places in it are relative to the directory of `file`."""
+    problems, node = yaml_nodes.parse(file, content)
+    top = Section(problems, node, "the file")
+    directory = Path(file).resolve().parent
+    brokers = top.need("brokers", _brokers, "")
+    lake = _place(directory, top.need("lake", _directory, "lake"))
+    spark = top.take("spark", yaml_nodes.mapping, dict[str, str]())
+    _check_spark(problems, top, spark)
+    tables = _tables(problems, top, lake, directory)
+    top.finish()
+    _check_together(problems, top, tables)
+    problems.raise_if_any()
+    return Pipeline(str(Path(file).resolve()), brokers, lake, tuple(tables), spark)
+
+
+def _place(directory: Path, place: str) -> str:
+    return str((directory / Path(place).expanduser()).resolve())
+
+
+def _directory(node: "yaml.Node") -> str:
+    found = yaml_nodes.text(node)
+    if "://" in found:
+        raise ValueError(
+            f"expected a directory, of this machine or mounted on all of them, not {found!r}"
+        )
+    return found
+
+
+def _brokers(node: "yaml.Node") -> str:
+    found = ",".join(yaml_nodes.texts(node))
+    parse_addresses(found)
+    return found
+
+
+def _check_spark(problems: Problems, top: Section, settings: dict[str, str]) -> None:
+    for name in settings:
+        if not name.startswith("spark."):
+            problems.add(top.node_of("spark"), f"spark: {name!r} is no setting of Spark's: they"
+                         " begin with 'spark.'")  # fmt: skip
+
+
+def _tables(problems: Problems, top: Section, lake: str, directory: Path) -> list[Table]:
+    if "tables" not in top:
+        problems.add(top.node, "the file has no 'tables'")
+    section = top.section("tables")
+    if section is None:
+        return []
+    names = section.names()
+    if not names:
+        problems.add(section.node, "tables: there is none")
+    tables: list[Table] = []
+    for name in names:
+        try:
+            check_name(name)
+        except ValueError as error:
+            problems.add(section.node_of(name), str(error))
+        entry = section.section(name)
+        if entry is not None:
+            tables.append(_table(entry, name, lake, directory, names))
+    return tables
+
+
+def check_name(name: str) -> None:
+    """ValueError where no table can be called so."""
+    if not _TABLE_NAME.fullmatch(name) or name.lower().endswith(DEAD_SUFFIX):
+        raise ValueError(
+            f"{name!r} is no name for a table: letters, digits and '_', no digit first, and"
+            f" not {DEAD_SUFFIX!r} at the end, which is for dead letters"
+        )
+    if name.lower() == CHECKPOINTS:
+        raise ValueError(f"{name!r} is no name for a table: checkpoints of queries lie there")
+
+
+def _table(entry: Section, name: str, lake: str, directory: Path, names: Sequence[str]) -> Table:
+    entry.title = f"table {name!r}"
+    if "sql" in entry:
+        if "topic" in entry:
+            entry.problems.add(
+                entry.node_of("topic"), f"table {name!r} has both 'topic' and 'sql'; a query names"
+                " its topics under 'topics'"
+            )  # fmt: skip
+        table: Table = _query(entry, name, lake, names)
+        entry.finish(_QUERY_KEYS)
+    else:
+        table = _landed(entry, name, lake, directory)
+        entry.finish(_LANDED_KEYS)
+    return table
+
+
+def _landed(entry: Section, name: str, lake: str, directory: Path) -> LandedTable:
+    format_name = entry.take("format", _format, "raw")
+    schema = entry.take("schema", yaml_nodes.text, INFER)
+    is_right = _check_schema(entry, format_name, schema)
+    if schema.endswith(".avsc"):
+        schema = _place(directory, schema)
+    table = LandedTable(
+        name=name,
+        path=f"{lake}/{name}",
+        topic=entry.need("topic", _topic, ""),
+        group=entry.take("group", _group, f"sawlog-{name}"),
+        format=format_name,
+        schema=schema,
+        options=entry.take("options", _options, {}),
+        partition_by=entry.take("partition_by", _partition_by, ()),
+        commit=_commit(entry),
+        start=entry.take("start", _start, START),
+        read_committed=entry.take("isolation", _isolation, True),
+    )
+    if is_right:
+        _check_columns(entry, table)
+    return table
+
+
+def _check_columns(entry: Section, table: LandedTable) -> None:
+    """What the schema declares, that its format has such options, and that partitions are made of
+    what is there.
+    """
+    try:
+        columns = first_columns(table)
+    except LandingFailure as failure:
+        entry.problems.add(entry.node_of("schema"), failure.message)
+        return
+    try:
+        if table.options:  # else there is nothing to find that would be worth the import
+            parser(format_of(table), value_schema(columns), widen=table.schema == INFER)
+    except FormatError as error:
+        entry.problems.add(entry.node_of("options"), f"options: {error}")
+    try:
+        with_partitions(columns, [parse_partition(text) for text in table.partition_by])
+    except TableError as error:
+        there = "" if table.schema != INFER or table.format == "raw" else (
+            "; of inferred columns none is known when the table is made"
+        )  # fmt: skip
+        entry.problems.add(entry.node_of("partition_by"), f"partition_by: {error}{there}")
+
+
+def _commit(entry: Section) -> CommitBounds:
+    section = entry.section("commit")
+    usual = CommitBounds()
+    if section is None:
+        return usual
+    bounds = CommitBounds(
+        every_s=section.take("every", yaml_nodes.duration_s, usual.every_s),
+        rows=section.take("rows", yaml_nodes.whole, usual.rows),
+        fetched_bytes=section.take("bytes", yaml_nodes.size, usual.fetched_bytes),
+    )
+    section.finish()
+    return bounds
+
+
+def _query(entry: Section, name: str, lake: str, names: Sequence[str]) -> QueryTable:
+    sql = entry.need("sql", yaml_nodes.text, "")
+    topics = entry.take("topics", _topics, NO_NAMES)
+    read = tables_in(sql)
+    used = tuple(other for other in names if other != name and other.lower() in read)
+    if sql and (wrong := wrong_beginning(sql)) is not None:
+        entry.problems.add(entry.node_of("sql"), f"sql: {wrong}")
+    elif sql and not used and not topics:
+        others = ", ".join(other for other in names if other != name)
+        entry.problems.add(
+            entry.node_of("sql"),
+            f"sql: it reads none of the file's other tables ({others}), and 'topics'"
+            " lists no topic",
+        )
+    return QueryTable(
+        name=name,
+        path=f"{lake}/{name}",
+        sql=sql,
+        checkpoint=f"{lake}/{CHECKPOINTS}/{name}",
+        key=entry.take("key", yaml_nodes.texts, ()),
+        watermark=_watermark(entry),
+        topics=topics,
+        tables=used,
+        partition_by=entry.take("partition_by", _partition_by, ()),
+        every_s=entry.take("every", yaml_nodes.duration_s, 10.0),
+    )
+
+
+def _watermark(entry: Section) -> dict[str, float]:
+    """`watermark: {timestamp: 1m}`: how late rows may come, by the column that holds their time."""
+    section = entry.section("watermark")
+    if section is None:
+        return {}
+    return {name: section.take(name, yaml_nodes.duration_s, 0.0) for name in section.names()}
+
+
+def _format(node: "yaml.Node") -> str:
+    found = yaml_nodes.text(node)
+    if found not in FORMATS:
+        raise ValueError(f"expected one of {', '.join(FORMATS)}, not {found!r}")
+    return found
+
+
+def _options(node: "yaml.Node") -> dict[str, str]:
+    """Options are texts; of `schema_id` there may be several, which become one text: `7,9`."""
+    return yaml_nodes.mapping(node, lists=("schema_id",))
+
+
+def _check_schema(entry: Section, format_name: str, schema: str) -> bool:
+    wrong = None
+    if format_name == "raw" and schema != INFER:
+        wrong = "raw takes no schema: the value lands as its bytes"
+    elif format_name == "json" and schema.endswith(".avsc"):
+        wrong = "json takes the columns as DDL, or infer; an Avro file is for avro"
+    elif format_name == "csv" and (schema == INFER or schema.endswith(".avsc")):
+        wrong = "csv needs the columns as DDL, in their order: schema: a INT, b STRING"
+    elif format_name == "avro" and not schema.endswith(".avsc"):
+        wrong = "avro needs the writer's schema: schema: FILE.avsc"
+    if wrong:
+        entry.problems.add(entry.node_of("schema"), f"schema: {wrong}")
+    return wrong is None
+
+
+def _topic(node: "yaml.Node") -> str:
+    return _topic_name(yaml_nodes.text(node))
+
+
+def _topics(node: "yaml.Node") -> tuple[str, ...]:
+    return tuple(_topic_name(name) for name in yaml_nodes.texts(node))
+
+
+def _topic_name(name: str) -> str:
+    if not _TOPIC_NAME.fullmatch(name) or name in (".", ".."):
+        raise ValueError(f"{name!r} is no name for a topic: 1 to 249 of letters, digits, '.', '_'"
+                         " and '-'")  # fmt: skip
+    return name
+
+
+def _group(node: "yaml.Node") -> str:
+    found = yaml_nodes.text(node)
+    if len(found) > _LONGEST_GROUP:
+        raise ValueError(f"expected at most {_LONGEST_GROUP} characters")
+    return found
+
+
+def _partition_by(node: "yaml.Node") -> tuple[str, ...]:
+    found = yaml_nodes.texts(node)
+    names = Counter(parse_partition(expression).name.lower() for expression in found)
+    for name, count in names.items():
+        if count > 1:
+            raise ValueError(f"{count} of them make a column {name!r}")
+    return found
+
+
+def _start(node: "yaml.Node") -> Start:
+    found = yaml_nodes.text(node)
+    if found == "earliest":
+        return AT_EARLIEST
+    if found == "latest":
+        return AT_LATEST
+    try:
+        moment = datetime.fromisoformat(found)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or moment.timestamp() < 0:
+        raise ValueError(
+            f"expected earliest, latest or a time with its zone (2025-01-31T12:00:00Z), not"
+            f" {found!r}"
+        )
+    return AtTime(int(moment.timestamp() * 1_000))
+
+
+def _isolation(node: "yaml.Node") -> bool:
+    found = yaml_nodes.text(node)
+    if found not in _ISOLATION:
+        raise ValueError(f"expected {' or '.join(_ISOLATION)}, not {found!r}")
+    return _ISOLATION[found]
+
+
+def _check_together(problems: Problems, top: Section, tables: Iterable[Table]) -> None:
+    """What is right by itself and wrong beside the others."""
+    where = top.node_of("tables")
+    found = list(tables)
+    for name, count in Counter(table.name.lower() for table in found).items():
+        if count > 1:
+            problems.add(where, f"tables: {count} have the name {name!r} but for their case")
+    landed = [table for table in found if isinstance(table, LandedTable)]
+    readers = Counter((table.group, table.topic) for table in landed)
+    for (group, topic), count in readers.items():
+        if count > 1:
+            problems.add(
+                where, f"tables: {count} read the topic {topic!r} as the group {group!r}: each"
+                " needs a group of its own, or nobody knows how far each is"
+            )  # fmt: skip
+    _check_circles(problems, where, [table for table in found if isinstance(table, QueryTable)])
+
+
+def _check_circles(problems: Problems, where: "yaml.Node", queries: Sequence[QueryTable]) -> None:
+    """A query that reads what it writes, by whatever way, would never come to an end."""
+    feeds = {query.name: query.tables for query in queries}
+    for name in feeds:
+        seen: set[str] = set()
+        open_names = list(feeds[name])
+        while open_names:
+            current = open_names.pop()
+            if current == name:
+                problems.add(where, f"tables: the query of {name!r} reads its own result")
+                break
+            if current not in seen:
+                seen.add(current)
+                open_names += feeds.get(current, ())

@@ -1,0 +1,217 @@
+"""YAML as nodes that know their line: keys checked against those that exist, values by kind.
+
+Every problem of a file is collected, so that one look shows them all.
+"""
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterable
+from typing import TypeVar
+
+import yaml
+
+from sawlog.core.config_warnings import near_names
+
+Value = TypeVar("Value")
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]i?)?B?")
+_POWERS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
+_WHOLE = re.compile(r"\d[\d_]*")
+_DEPTH = 20  # levels of a file; ours has four
+
+
+class BadPipelineFile(Exception):
+    """What is wrong with a file, a line for each problem: `file:line: text`."""
+
+
+class Problems:
+    """Collects what is wrong, by line."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._found: list[tuple[int, str]] = []
+
+    def add(self, node: yaml.Node | None, text: str) -> None:
+        line = 1 if node is None else node.start_mark.line + 1
+        self._found.append((line, text))
+
+    def raise_if_any(self) -> None:
+        if self._found:
+            lines = [f"{self._file}:{line}: {text}" for line, text in sorted(self._found)]
+            raise BadPipelineFile("\n".join(lines))
+
+
+class Section:
+    """One mapping of the file. What is asked for is taken; `finish` names what nobody asked for."""
+
+    def __init__(self, problems: Problems, node: yaml.MappingNode, title: str) -> None:
+        self.problems = problems
+        self.node = node
+        self.title = title
+        self._entries: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+        self._known: list[str] = []
+        for key, value in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else ""
+            if not name:
+                problems.add(key, f"a key of {title} is no text")
+            elif name in self._entries:
+                first = self._entries[name][0].start_mark.line + 1
+                problems.add(key, f"{name!r} is given twice; the first is in line {first}")
+            else:
+                self._entries[name] = (key, value)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    def names(self) -> list[str]:
+        return list(self._entries)
+
+    def node_of(self, name: str) -> yaml.Node:
+        """Where a key stands, or the section itself where it is missing."""
+        entry = self._entries.get(name)
+        return self.node if entry is None else entry[1]
+
+    def take(self, name: str, convert: "Callable[[yaml.Node], Value]", default: Value) -> Value:
+        """The value of a key as its kind; the default where it is not given or wrong."""
+        self._known.append(name)
+        entry = self._entries.get(name)
+        if entry is None:
+            return default
+        try:
+            return convert(entry[1])
+        except ValueError as error:
+            self.problems.add(entry[1], f"{name}: {error}")
+            return default
+
+    def need(self, name: str, convert: "Callable[[yaml.Node], Value]", default: Value) -> Value:
+        if name not in self._entries:
+            self.problems.add(self.node, f"{self.title} has no {name!r}")
+        return self.take(name, convert, default)
+
+    def section(self, name: str) -> "Section | None":
+        self._known.append(name)
+        entry = self._entries.get(name)
+        if entry is None:
+            return None
+        if not isinstance(entry[1], yaml.MappingNode):
+            self.problems.add(entry[1], f"{name}: expected keys with values, not {kind(entry[1])}")
+            return None
+        return Section(self.problems, entry[1], name)
+
+    def finish(self, hints: Iterable[str] = ()) -> None:
+        for name, (key, _) in self._entries.items():
+            if name not in self._known:
+                near = near_names(name, dict.fromkeys([*self._known, *hints]))
+                known = "" if near else f"; there are {', '.join(sorted(self._known))}"
+                self.problems.add(key, f"{self.title} has no key {name!r}{near}{known}")
+
+
+def parse(file: str, text: str) -> tuple[Problems, yaml.MappingNode]:
+    """The file's outermost mapping; BadPipelineFile where it is no YAML or no mapping."""
+    problems = Problems(file)
+    try:
+        node = yaml.compose(text, yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = 1 if mark is None else mark.line + 1
+        raise BadPipelineFile(f"{file}:{line}: this is no YAML: {error.problem}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise BadPipelineFile(f"{file}:1: this is no YAML: {reason}") from None
+    if not isinstance(node, yaml.MappingNode):
+        found = "nothing" if node is None else kind(node)
+        raise BadPipelineFile(f"{file}:1: expected the keys brokers, lake and tables, not {found}")
+    _check_depth(problems, node, _DEPTH)
+    problems.raise_if_any()
+    return problems, node
+
+
+def _check_depth(problems: Problems, node: yaml.Node, left: int) -> None:
+    """An alias may point at its own parent: such a file would have no end."""
+    if left == 0:
+        problems.add(node, f"nested deeper than {_DEPTH} levels")
+        return
+    if isinstance(node, yaml.MappingNode):
+        for _, value in node.value:
+            _check_depth(problems, value, left - 1)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _check_depth(problems, value, left - 1)
+
+
+def kind(node: yaml.Node) -> str:
+    if isinstance(node, yaml.MappingNode):
+        return "keys with values"
+    if isinstance(node, yaml.SequenceNode):
+        return "a list"
+    return repr(node.value) if node.value else "nothing"
+
+
+def text(node: yaml.Node) -> str:
+    """Whatever stands there, as it stands there: `group: 7` is the text 7."""
+    if not isinstance(node, yaml.ScalarNode):
+        raise ValueError(f"expected text, not {kind(node)}")
+    if not node.value.strip():
+        raise ValueError("expected text, not nothing")
+    return str(node.value).strip()
+
+
+def texts(node: yaml.Node) -> tuple[str, ...]:
+    """A list of texts; a single one may stand alone."""
+    if isinstance(node, yaml.SequenceNode):
+        return tuple(text(item) for item in node.value)
+    return (text(node),)
+
+
+def mapping(node: yaml.Node, lists: Collection[str] = ()) -> dict[str, str]:
+    """Keys with texts. The value of a key in `lists` may be a list, which is joined by commas."""
+    if not isinstance(node, yaml.MappingNode):
+        raise ValueError(f"expected keys with values, not {kind(node)}")
+    pairs = [(text(key), value) for key, value in node.value]
+    return {
+        name: ",".join(texts(value)) if name in lists else _as_written(value)
+        for name, value in pairs
+    }
+
+
+def _as_written(node: yaml.Node) -> str:
+    if not isinstance(node, yaml.ScalarNode):
+        raise ValueError(f"expected text, not {kind(node)}")
+    return str(node.value)
+
+
+def whole(node: yaml.Node) -> int:
+    found = text(node)
+    if not _WHOLE.fullmatch(found) or int(found) < 1:
+        raise ValueError(f"expected a whole number above 0, not {found!r}")
+    return int(found)
+
+
+def duration_s(node: yaml.Node) -> float:
+    return parse_duration_s(text(node))
+
+
+def size(node: yaml.Node) -> int:
+    return parse_size(text(node))
+
+
+def parse_duration_s(found: str) -> float:
+    match = _DURATION.fullmatch(found)
+    if match is None or float(match[1]) == 0:
+        raise ValueError(f"expected a time like 500ms, 10s, 1m or 2h, not {found!r}")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def parse_size(found: str) -> int:
+    """`256MB` are 256,000,000 bytes, `256MiB` are 268,435,456; a bare number is bytes."""
+    match = _SIZE.fullmatch(found)
+    if match is None:
+        raise ValueError(f"expected a size like 64kB, 256MB or 1GiB, not {found!r}")
+    unit = match[2] or ""
+    base = 1_024 if unit.endswith("i") else 1_000
+    amount = float(match[1]) * (base ** _POWERS[unit[0]] if unit else 1)
+    if amount < 1 or math.isinf(amount):
+        raise ValueError(f"expected a size like 64kB, 256MB or 1GiB, not {found!r}")
+    return int(amount)

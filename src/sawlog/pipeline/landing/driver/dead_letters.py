@@ -1,0 +1,203 @@
+"""The dead letters of a table: a table beside it, with its own account of how far it is.
+
+It is committed before the table, and only where a batch has bad rows. So it may know less offsets
+than the table: there were no bad rows since. Where it knows more than the table, a driver died
+between the two commits, or another one is about to make the second: what it has from the start of
+the batch on is only a proposal, and this batch's rows take its place. A row may be bad in one batch
+and good in the next attempt, which was cut otherwise and found other columns.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.delta.data_files import DataFile, discard, removed
+from sawlog.pipeline.delta.delta_log import Action, LiveFile, State
+from sawlog.pipeline.delta.errors import NotATable, TableExists
+from sawlog.pipeline.delta.file_scan import scan_file
+from sawlog.pipeline.delta.landed_offsets import Move, application_id, offsets_of
+from sawlog.pipeline.delta.parquet_writer import FileWriter
+from sawlog.pipeline.delta.table import ADDING, Already, Committed, Table, add_actions, transaction
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
+from sawlog.pipeline.landing.driver.replay_counts import as_often_as, replays_of
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+
+_ATTEMPTS = 20
+
+
+class Proposal(NamedTuple):
+    """What a batch made of the dead letters.
+
+    The verdict of whose batch landed counts. So nothing is replaced for a batch that the table has,
+    no batch lands beside dead letters that are not its own, and who finds after all that the table
+    moved in that very moment puts back what was there before.
+    """
+
+    version: int  # of the dead letters, with it
+    replaced: Sequence[LiveFile] | None  # what had rows of its offsets before; None: untouched
+
+
+class _Moved(Exception):
+    """Somebody else committed between the look and the commit: look again."""
+
+
+def open_dead(config: LandedTable, schema: pa.Schema) -> Table:
+    """The table of dead letters, created where there is none."""
+    path, group = config.dead_path, config.group
+    if not Table.exists(path):
+        try:
+            marks = as_often_as(config.path, group)
+            return Table.create(path, schema, starts=marks, pipeline=group)
+        except TableExists:
+            pass
+    return Table.open(path)
+
+
+def commit_dead(
+    dead: Table,
+    group: str,
+    files: Sequence[DataFile],
+    moves: Mapping[TopicPartition, Move],
+    *,
+    replays: int,
+    is_awaited: Callable[[], bool],
+) -> Proposal | None:
+    """Makes these files all that it has of the batch's offsets; None, and nothing is changed, where
+    the table does not await the batch any more. `replays` is what the driver began with: a replay
+    since then has set both tables back, and the batch is not what is to land.
+    """
+    for _ in range(_ATTEMPTS):
+        _refresh(dead)
+        stored = offsets_of(group, dead.state.transactions)
+        proposed = {tp: move for tp, move in moves.items() if stored.get(tp, 0) > move.start}
+        if not files and not proposed:
+            return Proposal(dead.version, None)
+        replaced, kept = _without(dead, proposed)
+        batch = _Batch(group, moves, replays, is_awaited)
+        try:
+            done = _commit(dead, batch, [*kept, *files], replaced)
+        except _Moved:
+            discard(dead.storage, kept)
+            continue
+        if isinstance(done, Already):
+            discard(dead.storage, kept)
+            return None
+        return Proposal(done.version, replaced)
+    raise LandingFailure(
+        Kind.OVERTAKEN, f"others wrote to {dead.path} {_ATTEMPTS} times before this driver could"
+    )
+
+
+def _refresh(dead: Table) -> None:
+    """LandingFailure where the dead letters were deleted: whether some are lost is found out where
+    a run begins (`dead_marks.py`).
+    """
+    try:
+        dead.refresh()
+    except NotATable as error:
+        raise LandingFailure(Kind.OVERTAKEN, f"the dead letters were deleted: {error}") from error
+
+
+def check_stands(dead: Table, proposal: Proposal) -> None:
+    """LandingFailure where somebody else changed the dead letters since."""
+    _refresh(dead)
+    if dead.version != proposal.version:
+        raise LandingFailure(Kind.OVERTAKEN, f"another driver wrote to {dead.path} meanwhile")
+
+
+def withdraw(
+    dead: Table,
+    group: str,
+    proposal: Proposal,
+    moves: Mapping[TopicPartition, Move],
+    *,
+    replays: int,
+) -> None:
+    """Another driver's verdict on these offsets counts: what was there of them is there again."""
+    if proposal.replaced is None:
+        return
+    with FileWriter(dead.storage) as writer:
+        for file in proposal.replaced:
+            for batch in scan_file(dead.storage, file.path, dead.schema, file.partition_values):
+                writer.write(batch.filter(_is_of(batch, moves)))
+        files = writer.close()
+    commit_dead(dead, group, files, moves, replays=replays, is_awaited=lambda: True)
+
+
+class _Batch(NamedTuple):
+    group: str
+    moves: Mapping[TopicPartition, Move]
+    replays: int
+    is_awaited: Callable[[], bool]
+
+
+def _commit(
+    dead: Table, batch: _Batch, files: Sequence[DataFile], replaced: Sequence[LiveFile]
+) -> Committed | Already:
+    """On the version that the handle knows, and the table is looked at after it."""
+    based_on = dead.version
+    group, moves, replays, is_awaited = batch
+
+    def plan(state: State) -> list[Action] | None:
+        if replays_of(group, state.transactions) != replays:
+            raise LandingFailure(Kind.OVERTAKEN, "a replay set the dead letters back")
+        if state.version != based_on:
+            raise _Moved
+        if not is_awaited():
+            return None
+        stored = offsets_of(group, state.transactions)
+        now = time.time_ns() // 1_000_000
+        return [
+            *(
+                transaction(application_id(group, tp), max(move.end, stored.get(tp, 0)), now)
+                for tp, move in sorted(moves.items())
+            ),
+            *(removed(file, now) for file in replaced),
+            *add_actions(state, files, None, now),
+        ]
+
+    return dead.change(ADDING, plan)
+
+
+def _without(
+    dead: Table, proposed: Mapping[TopicPartition, Move]
+) -> tuple[list[LiveFile], list[DataFile]]:
+    """The files that have rows of these offsets, and new ones that have their other rows."""
+    replaced: list[LiveFile] = []
+    if not proposed:
+        return replaced, []
+    with FileWriter(dead.storage) as writer:
+        for file in dead.files():
+            if not _may_hold(file, proposed):
+                continue
+            for batch in scan_file(dead.storage, file.path, dead.schema, file.partition_values):
+                if pc.any(_is_of(batch, proposed)).as_py():
+                    replaced.append(file)
+                    break
+        for file in replaced:
+            for batch in scan_file(dead.storage, file.path, dead.schema, file.partition_values):
+                writer.write(batch.filter(pc.invert(_is_of(batch, proposed))))
+        return replaced, writer.close()
+
+
+def _may_hold(file: LiveFile, proposed: Mapping[TopicPartition, Move]) -> bool:
+    """By its statistics: what is proposed is new, and most files are old."""
+    highest = json.loads(file.stats or "{}").get("maxValues", {}).get("offset")
+    return highest is None or any(highest >= move.start for move in proposed.values())
+
+
+def _is_of(batch: pa.RecordBatch, proposed: Mapping[TopicPartition, Move]) -> pa.Array:
+    found = pa.repeat(pa.scalar(False), batch.num_rows)
+    offsets = batch.column("offset")
+    for (topic, index), move in proposed.items():
+        here = pc.and_(
+            pc.equal(batch.column("topic"), topic), pc.equal(batch.column("partition"), index)
+        )
+        within = pc.and_(pc.greater_equal(offsets, move.start), pc.less(offsets, move.end))
+        found = pc.or_(found, pc.and_(here, within))
+    return pc.fill_null(found, False)

@@ -1,0 +1,18 @@
+"""What a running pipeline tells whoever watches it."""
+
+from typing import Protocol
+
+from sawlog.pipeline.landing.driver.batch_commit import Landed
+
+
+class Events(Protocol):
+    """Called from the threads of all tables."""
+
+    def said(self, table: str, text: str) -> None:
+        """Something that somebody should know: a wait, a new beginning, an end."""
+
+    def landed(self, table: str, batch: Landed, done: int) -> None:
+        """A batch became a version; `done` offsets of the topic are in the table now."""
+
+    def measured(self, table: str, done: int, ends: int) -> None:
+        """How many offsets of the topic are in the table, and how many there are."""

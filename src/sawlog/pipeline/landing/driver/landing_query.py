@@ -1,0 +1,109 @@
+"""One landed table's query: prepared, started on a checkpoint that lives as long as it does."""
+
+import json
+import shutil
+import tempfile
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from sawlog.client.net.cluster import Cluster
+from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+from sawlog.pipeline.landing.driver.batch_commit import Committer, Landed
+from sawlog.pipeline.landing.driver.events import Events
+from sawlog.pipeline.landing.driver.query_run import QueryRun
+from sawlog.pipeline.landing.driver.spark_session import in_own_pool
+from sawlog.pipeline.landing.driver.table_setup import Ready, prepare
+from sawlog.pipeline.landing.failures import Kind
+from sawlog.pipeline.landing.planning.landing_source import NAME
+from sawlog.pipeline.landing.task.landing_task import make_job
+from sawlog.pipeline.source.group_progress import PUBLISH_TIMEOUT_MS, Publisher
+from sawlog.pipeline.source.offset_json import write_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_PREPARE_TIMEOUT_MS = 10_000
+
+
+class LandingStep:
+    def __init__(
+        self, spark: "SparkSession", pipeline: Pipeline, config: LandedTable, events: Events
+    ) -> None:
+        self._spark = spark
+        self._pipeline = pipeline
+        self._config = config
+        self._events = events
+        self._offsets: dict[TopicPartition, int] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        return self._config.name
+
+    def landed_offsets(self) -> dict[TopicPartition, int]:
+        with self._lock:
+            return dict(self._offsets)
+
+    def begin(self, *, once: bool) -> QueryRun:
+        config = self._config
+        with Cluster(
+            self._pipeline.brokers,
+            client_id=config.group,
+            timeout_ms=_PREPARE_TIMEOUT_MS,
+            request_timeout_ms=_PREPARE_TIMEOUT_MS,
+        ) as cluster:
+            ready = prepare(cluster, config)
+        self._moved(ready.starts)
+        with ExitStack() as ends:
+            query, committer = self._start(ready, ends, once=once)
+            return QueryRun(query, committer, ends.pop_all().close)
+
+    def _start(
+        self, ready: Ready, ends: ExitStack, *, once: bool
+    ) -> tuple["StreamingQuery", Committer]:
+        """What goes with its life is left to `ends`, the checkpoint too: the table knows what it
+        knew.
+        """
+        config = self._config
+        job = make_job(self._pipeline, config, ready.topic_id)
+        checkpoint = tempfile.mkdtemp(prefix="sawlog-landing-")
+        ends.callback(shutil.rmtree, checkpoint, ignore_errors=True)
+        publishing = ends.enter_context(
+            Cluster(
+                self._pipeline.brokers,
+                client_id=config.group,
+                timeout_ms=PUBLISH_TIMEOUT_MS,
+                request_timeout_ms=PUBLISH_TIMEOUT_MS,
+            )
+        )
+        committer = Committer(
+            job, ready, landed=self._landed, publish=Publisher(publishing, config.group).publish
+        )
+        stream = (
+            self._spark.readStream.format(NAME)
+            .option("job", job.to_json())
+            .option("starts", json.dumps(write_offsets(ready.starts)))
+            .option("tasks", str(max(1, self._spark.sparkContext.defaultParallelism)))
+            .load()
+        )
+        writer = (
+            stream.writeStream.queryName(f"landing {config.name}")
+            .option("checkpointLocation", f"file://{checkpoint}")
+            .foreachBatch(committer)
+        )
+        in_own_pool(self._spark, config.name)
+        return (writer.trigger(availableNow=True) if once else writer).start(), committer
+
+    def begin_anew(self, why: Kind) -> None:
+        """There is nothing to forget: every life begins by what the table tells."""
+
+    def _landed(self, batch: Landed) -> None:
+        self._moved(batch.ends)
+        self._events.landed(self.name, batch, sum(self.landed_offsets().values()))
+
+    def _moved(self, offsets: dict[TopicPartition, int]) -> None:
+        with self._lock:
+            self._offsets.update(offsets)

@@ -1,0 +1,67 @@
+"""A whole file at work: its landings, then its queries, or all at once where it does not end."""
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline, QueryTable
+from sawlog.pipeline.landing.driver.broker_monitor import Monitor
+from sawlog.pipeline.landing.driver.events import Events
+from sawlog.pipeline.landing.driver.landing_query import LandingStep
+from sawlog.pipeline.landing.driver.query_supervisor import Outcome, run_steps
+from sawlog.pipeline.landing.driver.sql_query import QueryStep
+from sawlog.pipeline.landing.driver.vacuum_schedule import Sweeper
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.source.executor_check import ExecutorDiffers, check_executors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run_pipeline(
+    spark: "SparkSession",
+    pipeline: Pipeline,
+    events: Events,
+    stop: threading.Event,
+    *,
+    once: bool,
+) -> list[Outcome]:
+    """What became of every table. With `once` it lands what there is now and returns; else it
+    goes on until `stop` is set or no table can go on.
+    """
+    is_local = (spark.sparkContext.master or "").startswith("local")
+    try:
+        if not is_local:  # there tasks run in the driver's own Python
+            check_executors(spark)
+    except ExecutorDiffers as error:
+        failure = LandingFailure(Kind.REFUSED, str(error))
+        events.said("spark", failure.message)
+        return [Outcome(table.name, failure) for table in pipeline.tables]
+    landings = [LandingStep(spark, pipeline, table, events) for table in pipeline.landed]
+    queries = [QueryStep(spark, pipeline, table, events) for table in in_order(pipeline.queries)]
+    with Sweeper(pipeline, events), Monitor(pipeline.brokers, landings, events):
+        if not once:
+            return run_steps([*landings, *queries], events, stop, once=False)
+        outcomes = run_steps(landings, events, stop, once=True)
+        for query in queries:  # each over all that those before it have made
+            if stop.is_set():
+                break
+            outcomes += run_steps([query], events, stop, once=True)
+        return outcomes
+
+
+def in_order(queries: Sequence[QueryTable]) -> list[QueryTable]:
+    """Each behind those that it reads; there are no circles."""
+    by_name = {query.name: query for query in queries}
+    ordered: dict[str, QueryTable] = {}
+
+    def add(query: QueryTable) -> None:
+        for name in query.tables:
+            if name in by_name and name not in ordered:
+                add(by_name[name])
+        ordered[query.name] = query
+
+    for query in queries:
+        if query.name not in ordered:
+            add(query)
+    return list(ordered.values())

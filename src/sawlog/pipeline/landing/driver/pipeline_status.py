@@ -1,0 +1,225 @@
+"""How the tables of a file are: from their logs, and from their topics as the brokers have them.
+
+Whether a table can go on is decided by what a run that begins now would meet (`checking.py`), so
+that no table is called ready that would stop.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from sawlog.client.errors import ClientError
+from sawlog.client.net.cluster import Cluster, NoSuchTopic
+from sawlog.core.errors import KafkaError
+from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.delta.errors import TableError
+from sawlog.pipeline.delta.table import ADDING, Table
+from sawlog.pipeline.delta.table_status import status
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline, QueryTable
+from sawlog.pipeline.landing.driver.preflight import Prospect, prospect
+from sawlog.pipeline.landing.failures import FATAL, Kind, LandingFailure, classify
+
+_RECENT_MS = 5 * 60 * 1_000
+_MOST_VERSIONS = 200
+
+
+class State(Enum):
+    """What a run would do with the table now."""
+
+    READY = "ready"  # go on, or make it
+    WAITING = "waiting"  # wait: for its topic, for a replay, or for a table that it reads
+    STOPPED = "stopped"  # give it up; the operator must decide
+    UNKNOWN = "unknown"  # no broker answers
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """None is what is not known: the table is not there yet, or no broker answers."""
+
+    table: str
+    topic: str | None
+    state: State = State.UNKNOWN
+    reason: str | None = None  # why it is not ready, and what to do
+    version: int | None = None
+    offset: int | None = None  # of all partitions together
+    lag: int | None = None
+    rows: int | None = None
+    rows_per_s: float | None = None  # while it landed, in the last five minutes
+    committed_ms: int | None = None
+    files: int | None = None
+    small_files: int | None = None
+    size: int | None = None
+    dead_letters: int | None = None
+    offsets: Mapping[TopicPartition, int] | None = None
+    ends: Mapping[TopicPartition, int] | None = None
+
+
+def statuses(
+    pipeline: Pipeline, cluster: Cluster, tell: Callable[[str], None]
+) -> list[TableStatus]:
+    """Of all tables, in the order of the file. That no broker answers is told once."""
+    brokers = _Brokers(cluster, tell)
+    found = {config.name: _landed_status(config, brokers) for config in pipeline.landed}
+
+    def add(config: QueryTable) -> TableStatus:
+        for name in config.tables:
+            source = pipeline.table(name)
+            if isinstance(source, QueryTable) and name not in found:
+                add(source)
+        found[config.name] = _query_status(config, found, brokers)
+        return found[config.name]
+
+    for config in pipeline.queries:
+        if config.name not in found:
+            add(config)
+    return [found[config.name] for config in pipeline.tables]
+
+
+def _landed_status(config: LandedTable, brokers: "_Brokers") -> TableStatus:
+    known = brokers.prospect(config)
+    try:
+        entry = status_of(config, known.ends)
+    except (TableError, OSError) as error:
+        message = classify(error).message
+        return TableStatus(config.name, config.topic, State.STOPPED, message)
+    if known.failure is None:
+        return replace(entry, state=State.READY)
+    return replace(entry, state=_state(known.failure), reason=known.failure.message)
+
+
+def _state(failure: LandingFailure) -> State:
+    if failure.kind is Kind.UNREACHABLE:
+        return State.UNKNOWN
+    if failure.kind in FATAL or failure.kind is Kind.OTHER:
+        return State.STOPPED
+    return State.WAITING
+
+
+def _query_status(
+    config: QueryTable, sources: Mapping[str, TableStatus], brokers: "_Brokers"
+) -> TableStatus:
+    """A query runs whatever becomes of its tables; from those that stopped it gets no more rows."""
+    try:
+        entry = status_of(config, None)
+    except (TableError, OSError) as error:
+        return TableStatus(config.name, None, State.STOPPED, classify(error).message)
+    reasons = {
+        name: f"{name!r}, which it reads, is {sources[name].state.value}"
+        for name in config.tables
+        if sources[name].state is not State.READY
+    }
+    if any(sources[name].state in (State.STOPPED, State.WAITING) for name in reasons):
+        return replace(entry, state=State.WAITING, reason="; ".join(reasons.values()))
+    failure = brokers.failure_of(config.topics)
+    if failure is not None:
+        return replace(entry, state=_state(failure), reason=failure.message)
+    if reasons:
+        return replace(entry, state=State.UNKNOWN, reason="; ".join(reasons.values()))
+    return replace(entry, state=State.READY)
+
+
+def status_of(
+    config: LandedTable | QueryTable, ends: Mapping[TopicPartition, int] | None
+) -> TableStatus:
+    """By the table's log alone; `ends` are where its topic ends, None where that is not known."""
+    landed = config if isinstance(config, LandedTable) else None
+    topic = None if landed is None else landed.topic
+    if not Table.exists(config.path):
+        return TableStatus(config.name, topic, ends=ends)
+    table = Table.open(config.path)
+    numbers = status(table, "" if landed is None else landed.group)
+    offsets = {tp: at for tp, at in numbers.offsets.items() if tp.topic == topic}
+    return TableStatus(
+        table=config.name,
+        topic=topic,
+        version=numbers.version,
+        offset=sum(offsets.values()) if landed else None,
+        lag=None if ends is None else _lag(offsets, ends),
+        rows=numbers.rows,
+        rows_per_s=recent_rate(table),
+        committed_ms=numbers.committed_ms,
+        files=numbers.files,
+        small_files=numbers.small_files,
+        size=numbers.size,
+        dead_letters=None if landed is None else _rows(landed.dead_path),
+        offsets=offsets,
+        ends=ends,
+    )
+
+
+class _Brokers:
+    """The brokers of a file. After one call without an answer no other is made."""
+
+    def __init__(self, cluster: Cluster, tell: Callable[[str], None]) -> None:
+        self._cluster = cluster
+        self._tell = tell
+        self._silence: LandingFailure | None = None
+
+    def prospect(self, config: LandedTable) -> Prospect:
+        if self._silence is not None:
+            return Prospect(0, failure=self._silence)
+        found = prospect(self._cluster, config)
+        if found.failure is not None:
+            self._heard(found.failure)
+        return found
+
+    def failure_of(self, topics: Iterable[str]) -> LandingFailure | None:
+        """Why topics that a query reads cannot be read, for the first that cannot."""
+        for topic in topics:
+            if self._silence is not None:
+                return self._silence
+            try:
+                self._cluster.topic(topic)
+            except NoSuchTopic as error:
+                return LandingFailure(Kind.NO_TOPIC, error.message or str(error))
+            except (KafkaError, ClientError) as error:
+                failure = classify(error)
+                self._heard(failure)
+                return failure
+        return None
+
+    def _heard(self, failure: LandingFailure) -> None:
+        if failure.kind is Kind.UNREACHABLE:
+            self._silence = failure
+            self._tell(f"whether tables can go on is not known: {failure.message}")
+
+
+def recent_rate(table: Table) -> float | None:
+    """Rows a second between the first and the last of the newest versions that brought rows; None
+    where there are not two of them within a few minutes. New columns bring none, nor do merged
+    files and those that were written again without some rows.
+    """
+    newest = table.state.committed_ms
+    if newest is None:
+        return None
+    commits: list[tuple[int, int]] = []  # time and rows, newest first
+    for version in range(table.version, max(0, table.version - _MOST_VERSIONS), -1):
+        actions = table.log.entry(version) or []
+        told = next((action["commitInfo"] for action in actions if "commitInfo" in action), None)
+        if told is None or newest - told["timestamp"] > _RECENT_MS:
+            break
+        count = sum(_count(action) for action in actions)
+        if count and told.get("operation") == ADDING:
+            commits.append((told["timestamp"], count))
+    if len(commits) < 2 or commits[0][0] <= commits[-1][0]:
+        return None
+    rows = sum(count for _, count in commits[:-1])  # how long the first ones took is not known
+    return rows * 1_000 / (commits[0][0] - commits[-1][0])
+
+
+def _count(action: Mapping[str, object]) -> int:
+    body = action.get("add")
+    if not isinstance(body, dict) or not body.get("dataChange"):
+        return 0
+    return int(json.loads(body.get("stats") or "{}").get("numRecords", 0))
+
+
+def _lag(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
+    return sum(max(0, end - offsets.get(partition, 0)) for partition, end in ends.items())
+
+
+def _rows(path: str) -> int | None:
+    if not Table.exists(path):
+        return None
+    return status(Table.open(path), "").rows

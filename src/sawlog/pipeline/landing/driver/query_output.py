@@ -1,0 +1,163 @@
+"""The table that a query fills: rows added or merged by key, each batch of the query exactly once.
+
+The table keeps the number of the last batch of the query that fills it. A query that begins anew,
+because its checkpoint is gone, has another id: its first batch, which holds all that its tables
+have, takes the place of what the query before it had left.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from sawlog.pipeline.delta.data_files import DataFile, discard, removed
+from sawlog.pipeline.delta.delta_log import Action, State
+from sawlog.pipeline.delta.delta_types import storable
+from sawlog.pipeline.delta.errors import CannotWiden, TableExists
+from sawlog.pipeline.delta.parquet_writer import FileWriter
+from sawlog.pipeline.delta.partitioning import PartitionBy, parse
+from sawlog.pipeline.delta.table import (
+    ADDING,
+    Committed,
+    Table,
+    add_actions,
+    transaction,
+)
+from sawlog.pipeline.delta.table_storage import Storage
+from sawlog.pipeline.delta.upsert import last_of_each, merge_by_key
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+QUERY = "sawlog.query"  # marks tables that queries fill, and no others are touched
+
+
+class Written(NamedTuple):
+    rows: int
+    files: int
+    file_bytes: int
+    version: int
+
+
+def open_query_table(path: str, schema: pa.Schema, partition_by: Sequence[str], name: str) -> Table:
+    """Created where it is not there; widened by what the query has more by now."""
+    if not Table.exists(path):
+        try:
+            return Table.create(path, schema, partition_by, properties={QUERY: name})
+        except TableExists:
+            pass
+    table = Table.open(path)
+    if QUERY not in table.state.metadata.get("configuration", {}):
+        raise LandingFailure(
+            Kind.REFUSED, f"the table in {path} was not made by a query; use another name"
+        )
+    if [parse(entry) for entry in partition_by] != table.partition_by:
+        has = ", ".join(map(str, table.partition_by)) or "nothing"
+        raise LandingFailure(
+            Kind.REFUSED,
+            f"the table in {path} is partitioned by {has}, the file says otherwise; delete the"
+            " table and its checkpoint, or use another name",
+        )
+    try:
+        table.widen(schema)
+    except CannotWiden as error:
+        raise LandingFailure(
+            Kind.REFUSED,
+            f"the query of {name!r} gives other columns than its table has: {error}; delete the"
+            " table and its checkpoint, or use another name",
+        ) from None
+    return table
+
+
+def is_new_to(table: Table, query_id: str) -> bool:
+    """Whether this query has committed nothing yet and there are rows of another."""
+    return query_id not in table.state.transactions and bool(table.state.files)
+
+
+def add_batch(
+    table: Table, frame: "DataFrame", query_id: str, batch_id: int, *, replace: bool
+) -> Written | None:
+    """Tasks write the rows, the driver commits them; None where the table has the batch already,
+    and where there is nothing to commit: a batch without rows only moves the watermark.
+    """
+    files = write_files(table, frame)
+    if not files and not replace:
+        return None
+    return _commit(table, files, query_id, batch_id, replace=replace)
+
+
+def _commit(
+    table: Table, files: Sequence[DataFile], query_id: str, batch_id: int, *, replace: bool
+) -> Written | None:
+    def plan(state: State) -> list[Action] | None:
+        if state.transactions.get(query_id, -1) >= batch_id:
+            return None
+        now = time.time_ns() // 1_000_000
+        old = sorted(state.files.values()) if replace else []
+        return [
+            transaction(query_id, batch_id, now),
+            *(removed(file, now) for file in old),
+            *add_actions(state, files, None, now),
+        ]
+
+    done = table.change(ADDING, plan)
+    if not isinstance(done, Committed):
+        discard(table.storage, files)
+        return None
+    rows = sum(file.rows for file in files)
+    return Written(rows, len(files), sum(file.size for file in files), done.version)
+
+
+def replace_by_key(
+    table: Table, frame: "DataFrame", keys: Sequence[str], query_id: str, batch_id: int
+) -> Written | None:
+    """The batch's rows, the last of each key, in the place of all that the table has."""
+    rows = last_of_each(frame.toArrow(), keys)
+    with FileWriter(table.storage, table.partition_by) as writer:
+        for batch in rows.to_batches():
+            writer.write(batch)
+        files = writer.close()
+    return _commit(table, files, query_id, batch_id, replace=True)
+
+
+def merge_batch(
+    table: Table,
+    frame: "DataFrame",
+    keys: Sequence[str],
+    query_id: str,
+    batch_id: int,
+) -> Written | None:
+    """The batch's rows in the place of those with the same keys."""
+    rows = frame.toArrow()
+    if not rows.num_rows:
+        return None
+    done = merge_by_key(table, rows, keys, query_id, batch_id)
+    if not isinstance(done, Committed):
+        return None
+    return Written(rows.num_rows, 1, 0, done.version)
+
+
+def write_files(table: Table, frame: "DataFrame") -> list[DataFile]:
+    """One job of Spark's, whose rows are files."""
+    root = table.path
+    by: list[PartitionBy] = [parse(str(entry)) for entry in table.partition_by]
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with FileWriter(Storage(root), by) as writer:
+            for batch in batches:
+                writer.write(batch)
+            texts = [file.to_json() for file in writer.close()]
+        yield pa.RecordBatch.from_pydict({"file": pa.array(texts, pa.string())})
+
+    rows = frame.mapInArrow(work, "file string").collect()
+    return [DataFile.from_json(row[0]) for row in rows]
+
+
+def arrow_schema(frame: "DataFrame") -> pa.Schema:
+    """The columns of a query as a table stores them."""
+    from sawlog.pipeline.delta.delta_types import from_json
+
+    return storable(from_json(json.dumps(json.loads(frame.schema.json()))))

@@ -1,0 +1,196 @@
+"""The Spark session that a pipeline runs in: quiet, on loopback where it is local, in UTC."""
+
+import logging
+import os
+import sys
+import tempfile
+import threading
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+from sawlog.pipeline.landing.driver.query_supervisor import SPARK_IS_GONE
+from sawlog.pipeline.landing.driver.stderr_capture import stderr_aside
+from sawlog.pipeline.landing.failures import unwrap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+_LOG_SETTINGS = """\
+rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+"""
+# What these say of a failure is told by us, in a line; of a query that is being stopped they
+# report as failed what was only ended.
+_SILENCED = (
+    "TaskContextImpl", "api.python", "broadcast", "executor", "scheduler",
+    "sql.execution.datasources", "sql.execution.streaming",
+)  # fmt: skip
+_TASK_TRIES = 4
+
+
+class SparkDidNotStart(Exception):
+    """With what it said itself."""
+
+
+class SparkEnded(Exception):
+    """Its JVM is gone: killed, out of memory, or ended by a signal that all processes got."""
+
+
+@contextmanager
+def session(
+    pipeline: Pipeline, master: str | None, *, verbose: bool = False
+) -> "Iterator[SparkSession]":
+    """For the length of a block. What Spark and its workers print is seen with `verbose` only."""
+    spark = _build_aloud(pipeline, master) if verbose else _build_quietly(pipeline, master)
+    try:
+        try:
+            yield spark
+        finally:
+            spark.stop()
+    except SPARK_IS_GONE as error:
+        raise SparkEnded(
+            "Spark's JVM has ended, by a signal or for want of memory (spark.driver.memory in the"
+            " file gives it more); what has landed is safe, and the next run goes on from there"
+        ) from error
+
+
+def _build_aloud(pipeline: Pipeline, master: str | None) -> "SparkSession":
+    return _in_another_thread(partial(build_session, pipeline, master, verbose=True))
+
+
+def _build_quietly(pipeline: Pipeline, master: str | None) -> "SparkSession":
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        with stderr_aside() as aside:
+            spark = _in_another_thread(partial(build_session, pipeline, master))
+    except PySparkException as error:  # there is no JVM
+        raise SparkDidNotStart(_without_frames(aside.last()) or str(error)) from error
+    except SPARK_IS_GONE as error:
+        said = _without_frames(aside.last()) or "nothing; its JVM ended while it started"
+        raise SparkDidNotStart(said) from error
+    except Py4JError as error:  # it does not take the settings
+        raise SparkDidNotStart(unwrap(str(error)).message) from error
+    counter = spark.sparkContext._accumulatorServer  # noqa: SLF001
+    counter.handle_error = _without_a_word  # type: ignore[method-assign, assignment]
+    return spark
+
+
+def _in_another_thread(build: "Callable[[], SparkSession]") -> "SparkSession":
+    """What `build` returns or raises. In the main thread PySpark would put its own handler in the
+    place of ours for Ctrl-C, and call the JVM from it in the middle of another call.
+    """
+    built: Future[SparkSession] = Future()
+
+    def work() -> None:
+        try:
+            built.set_result(build())
+        except BaseException as error:
+            built.set_exception(error)
+
+    threading.Thread(target=work, name="sawlog-spark-start", daemon=True).start()
+    return built.result()
+
+
+def _without_a_word(*_: object) -> None:
+    """In place of a traceback for a JVM that left, which it does at the end of every run."""
+
+
+def _without_frames(text: str) -> str:
+    """What a JVM that ended has said, but for where in itself it was."""
+    noise = ("\tat ", "\t... ", "WARNING: Using incubator modules")
+    return "\n".join(line for line in text.splitlines() if not line.startswith(noise))
+
+
+def build_session(
+    pipeline: Pipeline, master: str | None, *, verbose: bool = False
+) -> "SparkSession":
+    """With the settings of the file over ours. Failed queries are told by us, in a line, so Spark's
+    own pages about them are not printed.
+    """
+    from pyspark.sql import SparkSession
+
+    wanted = master or pipeline.spark.get("spark.master") or f"local[*,{_TASK_TRIES}]"
+    settings = {
+        "spark.app.name": f"sawlog pipeline {Path(pipeline.file).name}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.streaming.stopTimeout": "60s",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.scheduler.mode": "FAIR",
+    }
+    if wanted.startswith("local"):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    settings |= pipeline.spark
+    # The setting alone is heard by spark-submit only.
+    python = settings.get("spark.pyspark.python", sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", python)
+    with _log_settings(verbose) as options:
+        settings["spark.driver.extraJavaOptions"] = " ".join(
+            [options, settings.get("spark.driver.extraJavaOptions", "")]
+        ).strip()
+        builder = SparkSession.builder.master(wanted)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def in_own_pool(spark: "SparkSession", name: str) -> None:
+    """What this thread starts from now on shares the cores fairly with what others start."""
+    spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
+
+
+def register(spark: "SparkSession") -> None:
+    """The sources that are not found by name: Spark knows one for each package."""
+    from sawlog.pipeline.delta.table_source import TableSource
+    from sawlog.pipeline.landing.planning.landing_source import LandingSource
+
+    spark.dataSource.register(LandingSource)
+    spark.dataSource.register(TableSource)
+
+
+def _is_not_py4j_s(record: logging.LogRecord) -> bool:
+    """py4j logs calls that a JVM did not answer to the root logger, with their traceback."""
+    return "py4j" not in Path(record.pathname).parts
+
+
+@contextmanager
+def _log_settings(verbose: bool) -> "Iterator[str]":
+    """A file of settings for log4j; the JVM reads it when it starts, and never again. What PySpark
+    logs itself of a query that is wrong, we tell in a line.
+    """
+    from pyspark.logger import PySparkLogger
+
+    text = _LOG_SETTINGS.format(level="warn" if verbose else "error")
+    if not verbose:
+        PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+        # Repeats what ended a query, and what was cut off by a second Ctrl-C.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addFilter(_is_not_py4j_s)
+        for number, name in enumerate(_SILENCED):
+            text += (
+                f"logger.s{number}.name = org.apache.spark.{name}\nlogger.s{number}.level = off\n"
+            )
+    with tempfile.TemporaryDirectory(prefix="sawlog-spark-") as directory:
+        file = Path(directory) / "log4j2.properties"
+        file.write_text(text)
+        yield f"-Dlog4j2.configurationFile=file:{file}"

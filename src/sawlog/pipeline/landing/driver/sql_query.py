@@ -1,0 +1,257 @@
+"""One query of the file: SQL over tables and topics as streams, committed batch by batch.
+
+Its checkpoint lies in the lake, because a query has a state that its table does not tell. Where the
+checkpoint is gone, or a table that it reads was set back, the query begins anew over all rows.
+Where a table gets new columns, the query begins again with them, from its checkpoint (`QueryStep`).
+"""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline, QueryTable
+from sawlog.pipeline.landing.configuration.sql_syntax import in_one_line
+from sawlog.pipeline.landing.driver.batch_commit import Landed
+from sawlog.pipeline.landing.driver.events import Events
+from sawlog.pipeline.landing.driver.query_output import (
+    Written,
+    add_batch,
+    arrow_schema,
+    is_new_to,
+    merge_batch,
+    open_query_table,
+    replace_by_key,
+)
+from sawlog.pipeline.landing.driver.query_run import Commits, QueryRun, Stopped
+from sawlog.pipeline.landing.driver.query_supervisor import SPARK_IS_GONE
+from sawlog.pipeline.landing.driver.spark_session import in_own_pool
+from sawlog.pipeline.landing.failures import Kind, LandingFailure, classify
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TABLE_SOURCE = "sawlog-table"
+
+
+class QueryCommitter(Commits):
+    """For one life of the query."""
+
+    def __init__(self, step: "QueryStep", table: Table, query_id: str) -> None:
+        super().__init__()
+        self._step = step
+        self._table = table
+        self._query_id = query_id
+
+    def take(self, frame: "DataFrame", batch_id: int) -> None:
+        """Raises Stopped after the end: what returns is done for Spark, and never comes again."""
+        began_s = time.monotonic()
+        with self.turn:
+            if not self.takes_more:
+                raise Stopped(f"batch {batch_id} of {self._step.name!r} is left to the next run")
+            written = self._commit(frame, batch_id)
+        if written is not None:
+            self.rows += written.rows
+            self._step.wrote(written, time.monotonic() - began_s)
+
+    def _commit(self, frame: "DataFrame", batch_id: int) -> Written | None:
+        config = self._step.config
+        self._table.refresh()
+        is_new = is_new_to(self._table, self._query_id)
+        if config.key:
+            put = replace_by_key if is_new and not config.topics else merge_batch
+            return put(self._table, frame, config.key, self._query_id, batch_id)
+        if is_new and config.topics:
+            raise LandingFailure(
+                Kind.REFUSED,
+                f"the checkpoint of {config.name!r} is gone, and its table has rows of the topics"
+                " that it reads: they would be doubled; delete the table as well to begin anew",
+            )
+        return add_batch(self._table, frame, self._query_id, batch_id, replace=is_new)
+
+
+class QueryStep:
+    """A query reads its tables with the columns that they have when it begins.
+
+    Where a table gets more, the source ends the query before the first row that has them
+    (`tables/following.py`), and `begin` starts it from its checkpoint with the new columns, which
+    its own table gets, too. Its id and the numbers of its batches stay, so a batch that was planned
+    before is committed once, with whichever columns. A state that Spark cannot use with the new
+    columns, as of `max_by(struct(*), offset)`, is computed anew over all rows.
+    """
+
+    def __init__(
+        self, spark: "SparkSession", pipeline: Pipeline, config: QueryTable, events: Events
+    ) -> None:
+        self._spark = spark
+        self._pipeline = pipeline
+        self.config = config
+        self._events = events
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    def begin(self, *, once: bool) -> QueryRun:
+        config = self.config
+        frame = self._frame()
+        schema = arrow_schema(frame)
+        for key in config.key:
+            if key not in schema.names:
+                raise _refused(
+                    f"the query of {config.name!r} has no column {key!r}, which 'key' names; it"
+                    f" has {', '.join(schema.names)}"
+                )
+        table = open_query_table(config.path, schema, config.partition_by, config.name)
+        committer = QueryCommitter(self, table, make_checkpoint(config.checkpoint))
+        writer = (
+            frame.writeStream.queryName(f"query {config.name}")
+            .option("checkpointLocation", f"file://{config.checkpoint}")
+            .outputMode("update" if config.key else "append")
+            .foreachBatch(committer)
+        )
+        trigger = (
+            {"availableNow": True} if once else {"processingTime": f"{config.every_s} seconds"}
+        )
+        in_own_pool(self._spark, config.name)
+        with self._explaining():
+            query = writer.trigger(**trigger).start()
+        return QueryRun(query, committer)
+
+    def wrote(self, written: Written, seconds: float) -> None:
+        landed = Landed(
+            written.version, written.rows, 0, 0, written.files, written.file_bytes, seconds, {}
+        )
+        self._events.landed(self.name, landed, written.rows)
+
+    def begin_anew(self, why: Kind) -> None:
+        """Forgets how far the query was; its first batch will hold everything. A topic may have
+        lost what made up the state, so a state over topics is not given up without being told to.
+        """
+        if why is Kind.OTHER_STATE and self.config.topics:
+            raise _refused(
+                f"the columns of {self.name!r} changed, and Spark cannot use the state that it has"
+                f" for them; topics that it reads ({', '.join(self.config.topics)}) may no longer"
+                f" have all records that made it up: to begin anew, delete {self.config.checkpoint}"
+            )
+        shutil.rmtree(self.config.checkpoint, ignore_errors=True)
+
+    def _frame(self) -> "DataFrame":
+        """The query over streams. Views live only as long as the query is read."""
+        views: list[str] = []
+        columns: set[str] = set()
+        try:
+            with self._explaining():
+                for name in (*self.config.tables, *self.config.topics):
+                    is_table = name in self.config.tables
+                    stream = self._table_stream(name) if is_table else self._topic_stream(name)
+                    columns.update(stream.columns)
+                    self._view(name, stream)
+                    views.append(name)
+                check_watermark(self.config, columns)
+                frame = self._spark.sql(self.config.sql)
+        finally:
+            for view in views:
+                self._spark.catalog.dropTempView(view)
+        if not frame.isStreaming:
+            raise _refused(f"the query of {self.name!r} reads no table or topic of the file")
+        return frame
+
+    def _view(self, name: str, frame: "DataFrame") -> None:
+        for column, delay_s in self.config.watermark.items():
+            if column in frame.columns:
+                frame = frame.withWatermark(column, f"{delay_s} seconds")
+        frame.createOrReplaceTempView(f"`{name}`")
+
+    def _table_stream(self, name: str) -> "DataFrame":
+        source = self._pipeline.table(name)
+        assert source is not None, name
+        if not Table.exists(source.path):
+            raise LandingFailure(Kind.NO_TOPIC, f"the table {name!r} is not there yet")
+        return self._spark.readStream.format(TABLE_SOURCE).option("path", source.path).load()
+
+    def _topic_stream(self, topic: str) -> "DataFrame":
+        return (
+            self._spark.readStream.format("sawlog")
+            .option("kafka.bootstrap.servers", self._pipeline.brokers)
+            .option("subscribe", topic)
+            .option("startingOffsets", "earliest")
+            .load()
+        )
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Puts what fails inside into words, and says whether it may pass."""
+        try:
+            yield
+        except (LandingFailure, *SPARK_IS_GONE):
+            raise
+        except Exception as error:
+            has_run = os.path.exists(os.path.join(self.config.checkpoint, "commits"))
+            failure = begin_failure(error, has_run=has_run)
+            text = f"the query of {self.name!r}: {failure.message}"
+            raise LandingFailure(failure.kind, text) from error
+
+
+def begin_failure(error: Exception, *, has_run: bool = False) -> LandingFailure:
+    """Why a query did not begin. Only what Spark finds wrong with its SQL is refused; a column may
+    be one that its table does not have yet, where columns are inferred. In a UNION one table may
+    have got its new column before the other: a query that has run before waits for that, another
+    one is tried again for some minutes only, because its SQL may be wrong.
+    """
+    from pyspark.errors import AnalysisException
+
+    told = in_one_line(str(error)) or type(error).__name__
+    if "UNRESOLVED_COLUMN" in told:
+        return LandingFailure(Kind.NO_TOPIC, told)
+    if "NUM_COLUMNS_MISMATCH" in told:
+        return LandingFailure(Kind.NO_TOPIC if has_run else Kind.OTHER, told)
+    if isinstance(error, AnalysisException) and "PYTHON_DATA_SOURCE_ERROR" not in told:
+        return LandingFailure(Kind.REFUSED, told)
+    return classify(error)
+
+
+def check_watermark(config: QueryTable, columns: Collection[str]) -> None:
+    """LandingFailure where nothing has the column: without a word the state would grow for ever.
+    It may be one that its table does not have yet.
+    """
+    for column in config.watermark:
+        if column not in columns:
+            raise LandingFailure(
+                Kind.NO_TOPIC,
+                f"the query of {config.name!r} reads nothing with a column {column!r}, which"
+                f" 'watermark' names; there are {', '.join(sorted(columns))}",
+            )
+
+
+def make_checkpoint(path: str) -> str:
+    """The id of the query whose checkpoint this is. A new one gets its id here, in the form in
+    which Spark looks for it, so that it is known before the first batch.
+    """
+    import uuid
+
+    file = os.path.join(path, "metadata")
+    try:
+        with open(file, encoding="utf-8") as opened:
+            return str(json.load(opened)["id"])
+    except FileNotFoundError:
+        pass
+    except (ValueError, KeyError):
+        shutil.rmtree(path, ignore_errors=True)  # torn: of no use to Spark either
+    os.makedirs(path, exist_ok=True)
+    query_id = str(uuid.uuid4())
+    aside = f"{file}.{query_id}"
+    with open(aside, "w", encoding="utf-8") as opened:
+        json.dump({"id": query_id}, opened)
+        opened.flush()
+        os.fsync(opened.fileno())
+    os.rename(aside, file)
+    return query_id
+
+
+def _refused(text: str) -> LandingFailure:
+    return LandingFailure(Kind.REFUSED, text)

@@ -1,0 +1,58 @@
+"""Keeps the tables of a file from filling the disk with files that nobody needs any more.
+
+While tables are filled it is a thread of its own: a sweep looks at every file of the lake.
+"""
+
+import threading
+from typing import Self
+
+from sawlog.pipeline.delta.errors import TableError
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.vacuum import sweep
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
+from sawlog.pipeline.landing.driver.events import Events
+
+SWEEP_EVERY_S = 6 * 60 * 60.0
+_LAST_WAIT_S = 3.0
+
+
+class Sweeper:
+    """Sweeps where a block begins, and every few hours for as long as it lasts."""
+
+    def __init__(
+        self, pipeline: Pipeline, events: Events, *, every_s: float = SWEEP_EVERY_S
+    ) -> None:
+        self._pipeline = pipeline
+        self._events = events
+        self._every_s = every_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="sawlog-sweeper", daemon=True)
+
+    def __enter__(self) -> Self:
+        sweep_tables(self._pipeline, self._events)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """A sweep may be cut off anywhere: the next one finds what is left."""
+        self._stop.set()
+        self._thread.join(_LAST_WAIT_S)
+
+    def _work(self) -> None:
+        while not self._stop.wait(self._every_s):
+            sweep_tables(self._pipeline, self._events)
+
+
+def sweep_tables(pipeline: Pipeline, events: Events) -> None:
+    """What tasks that died have left, and what was replaced, long enough ago to be nobody's."""
+    for table in pipeline.tables:
+        paths = [table.path]
+        if isinstance(table, LandedTable):
+            paths.append(table.dead_path)
+        for path in paths:
+            try:
+                swept = sweep(Table.open(path)).files if Table.exists(path) else 0
+            except (TableError, OSError):
+                continue  # the table's own step meets it, and says what it means
+            if swept:
+                events.said(table.name, f"swept {swept} files that it does not need any more")

@@ -1,0 +1,120 @@
+"""How far the next batch goes: asks the brokers where the topic ends, and keeps to the bounds.
+
+It lives in the process in which Spark plans a query, and looks again every time it is asked, so
+that new partitions are found and a topic that is another one by now is noticed.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+
+from sawlog.client.admin.record_sizes import record_bytes
+from sawlog.client.errors import UNANSWERED
+from sawlog.client.net.cluster import Cluster
+from sawlog.core.errors import KafkaError
+from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.landing.configuration.pipeline_config import CommitBounds
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.planning.batch_trigger import BatchTrigger
+from sawlog.pipeline.landing.planning.topic_check import TopicLog
+from sawlog.pipeline.source.batch_limits import Limits, plan_batch
+from sawlog.pipeline.source.offset_json import Offsets
+
+MISSING_S = 10.0  # so long may a cluster not know a topic, while a broker starts
+_LOOK_S = 0.2
+
+
+class Planner:
+    """Of one table's topic. For one thread."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topic: str,
+        topic_id: bytes,
+        bounds: CommitBounds,
+        *,
+        read_committed: bool,
+        monotonic_s: Callable[[], float] = time.monotonic,
+        sleep_s: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._cluster = cluster
+        self._log = TopicLog(cluster, topic, topic_id, read_committed=read_committed)
+        self._limits = Limits(max_records=bounds.rows, max_bytes=bounds.fetched_bytes)
+        self._read_committed = read_committed
+        self._monotonic_s = monotonic_s
+        self._sleep_s = sleep_s
+        self._pacing = BatchTrigger(bounds)
+        self._record_bytes: dict[TopicPartition, float] = {}
+        self._missing_since_s: float | None = None
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    def ends(self) -> Offsets:
+        """Where each partition ends now; what the brokers cannot tell is an error."""
+        return self._log.ends()
+
+    def next_batch(self, starts: Mapping[TopicPartition, int]) -> Offsets:
+        """Where the next batch ends: at `starts` where none is due yet. Looks once, and waits a
+        little where there is nothing to do.
+        """
+        try:
+            ends = self._log.check_ends(starts, self._known_ends(starts))
+            now_s = self._monotonic_s()
+            if not self._is_due(starts, ends, now_s):
+                return self._nothing(starts)
+            planned = self.bounded(starts, ends)
+        except UNANSWERED:
+            return self._nothing(starts)
+        except KafkaError as error:
+            if not error.is_retriable:
+                raise
+            return self._nothing(starts)
+        self._pacing.began(now_s)
+        return planned
+
+    def bounded(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
+        """As much of what lies before `ends` as one batch may take; LandingFailure where some of it
+        is lost.
+        """
+        ends = self._log.check_ends(starts, ends)
+        self._log.check_begins(starts, ends)
+        begun = {partition: starts.get(partition, 0) for partition in ends}
+        waiting = {
+            partition: begun[partition] for partition in ends if begun[partition] < ends[partition]
+        }
+        self._record_bytes |= record_bytes(
+            self._cluster, waiting, read_committed=self._read_committed
+        )
+        planned = plan_batch(begun, ends, self._limits, record_bytes=self._record_bytes)
+        return {**starts, **planned}
+
+    def _known_ends(self, starts: Mapping[TopicPartition, int]) -> Offsets:
+        try:
+            ends = self.ends()
+        except LandingFailure as failure:
+            if failure.kind is not Kind.TOPIC_GONE or self._is_gone_for_good():
+                raise
+            return dict(starts)
+        self._missing_since_s = None
+        return ends
+
+    def _is_gone_for_good(self) -> bool:
+        """False for as long as a missing topic may be one that a starting broker does not know."""
+        now_s = self._monotonic_s()
+        if self._missing_since_s is None:
+            self._missing_since_s = now_s
+        return now_s - self._missing_since_s > MISSING_S
+
+    def _is_due(self, starts: Mapping[TopicPartition, int], ends: Offsets, now_s: float) -> bool:
+        waiting = {tp: max(0, end - starts.get(tp, 0)) for tp, end in ends.items()}
+        heaviest = max(self._record_bytes.values(), default=0.0)
+        weight = sum(
+            rows * self._record_bytes.get(partition, heaviest)
+            for partition, rows in waiting.items()
+        )
+        return self._pacing.is_due(sum(waiting.values()), weight, now_s)
+
+    def _nothing(self, starts: Mapping[TopicPartition, int]) -> Offsets:
+        self._sleep_s(_LOOK_S)
+        return dict(starts)

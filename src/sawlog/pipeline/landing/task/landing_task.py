@@ -1,0 +1,203 @@
+"""What a task does: reads its ranges, parses the values, writes files, and reports them.
+
+Memory is bounded by what is read at once and what waits to be written, not by the ranges. Nothing
+that it writes counts before the driver commits it, so a task may die, or run twice, at any time.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from sawlog.client.arrow.offset_range import Chunk, read_range
+from sawlog.client.net.cluster import Cluster
+from sawlog.core.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from sawlog.pipeline.delta.delta_types import from_json, storable, to_json
+from sawlog.pipeline.delta.errors import CannotWiden
+from sawlog.pipeline.delta.parquet_writer import FileWriter
+from sawlog.pipeline.delta.partitioning import parse
+from sawlog.pipeline.delta.schema_evolution import widened
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.table_storage import Storage
+from sawlog.pipeline.formats import parser
+from sawlog.pipeline.formats.landed_rows import assemble, dead, table_schema
+from sawlog.pipeline.formats.parsed import Format, Parsed
+from sawlog.pipeline.landing.configuration.declared_columns import (
+    declared,
+    format_of,
+    known_to_parser,
+    made_columns,
+)
+from sawlog.pipeline.landing.configuration.pipeline_config import (
+    CommitBounds,
+    LandedTable,
+    Pipeline,
+)
+from sawlog.pipeline.landing.driver.schema_merge import merged
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.task.task_report import Report
+from sawlog.pipeline.source.batch_limits import OffsetRange
+from sawlog.pipeline.source.executor_check import ExecutorDiffers, check_here, versions_here
+
+_RAW_COLUMNS = ("offset", "timestamp", "key", "value")
+_ALL_COLUMNS = (*_RAW_COLUMNS, "headers")  # a dead letter keeps everything
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all tasks of a table have in common; small, and sent along with each."""
+
+    brokers: str
+    topic: str
+    topic_id: bytes
+    group: str
+    path: str
+    dead_path: str
+    format: Format
+    columns: str | None  # of values, as the file declares them; None: inferred, so the table's
+    partition_by: tuple[str, ...]
+    read_committed: bool
+    bounds: CommitBounds
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        return json.dumps({**asdict(self), "topic_id": self.topic_id.hex()})
+
+
+def make_job(pipeline: Pipeline, config: LandedTable, topic_id: bytes) -> Job:
+    columns = declared(config)
+    return Job(
+        brokers=pipeline.brokers,
+        topic=config.topic,
+        topic_id=topic_id,
+        group=config.group,
+        path=config.path,
+        dead_path=config.dead_path,
+        format=format_of(config),
+        columns=None if columns is None else columns_text(table_schema(columns)),
+        partition_by=config.partition_by,
+        read_committed=config.read_committed,
+        bounds=config.commit,
+        versions=versions_here(),
+    )
+
+
+def read_job(text: str) -> Job:
+    told: dict[str, Any] = json.loads(text)
+    return Job(
+        **{
+            **told,
+            "topic_id": bytes.fromhex(told["topic_id"]),
+            "format": Format(**told["format"]),
+            "partition_by": tuple(told["partition_by"]),
+            "bounds": CommitBounds(**told["bounds"]),
+        }
+    )
+
+
+def columns_text(schema: pa.Schema) -> str:
+    return to_json(storable(schema))
+
+
+def current_columns(job: Job) -> str:
+    """What the parser is bound to: the file's columns, or those that the table has by now."""
+    return columns_text(Table.open(job.path).schema) if job.columns is None else job.columns
+
+
+def land(job: Job, columns: str, ranges: Sequence[OffsetRange], *, again: bool = False) -> Report:
+    """One task. `columns` are the table's, as text; where the ranges are parsed `again`, they are
+    what was found in them, too, and no more are added.
+    """
+    try:
+        check_here(job.versions)
+    except ExecutorDiffers as error:
+        raise LandingFailure(Kind.REFUSED, str(error)) from error
+    landing = _Landing(job, from_json(columns))
+    report = landing.attempt(ranges, again=again)
+    if report is None:  # new fields had other types further on: now they are known
+        report = landing.attempt(ranges, again=True)
+    assert report is not None, f"{job.topic}: types that were merged do not fit"
+    return report
+
+
+class _Part(NamedTuple):
+    partition: TopicPartition
+    records: pa.RecordBatch
+    parsed: Parsed
+    fetched_bytes: int  # of the whole chunk, with its first part
+
+
+class _Landing:
+    def __init__(self, job: Job, table: pa.Schema) -> None:
+        self._job = job
+        self._table = table
+        self._made = made_columns(job.partition_by)
+        self._widen = job.columns is None
+        self._reads = _RAW_COLUMNS if job.format.kind == "raw" else _ALL_COLUMNS
+
+    def attempt(self, ranges: Sequence[OffsetRange], *, again: bool) -> Report | None:
+        """None where the types of new fields clashed. From there on nothing is written, only
+        learned, so that the next attempt knows them all.
+        """
+        job = self._job
+        seen = self._table
+        clashes: list[pa.Schema] = []
+        rows = bad_rows = fetched_bytes = 0
+        with (
+            FileWriter(Storage(job.path), [parse(text) for text in job.partition_by]) as writer,
+            FileWriter(Storage(job.dead_path)) as dead_writer,
+        ):
+            for partition, records, parsed, fetched in self._parsed(ranges, again):
+                fetched_bytes += fetched
+                landed = assemble(*partition, records, parsed)
+                try:
+                    seen = widened(seen, storable(landed.schema))
+                except CannotWiden:
+                    clashes.append(landed.schema)
+                if clashes:
+                    writer.abort()
+                    dead_writer.abort()
+                    clashes = [merged(self._table, [seen, *clashes, landed.schema])]
+                    continue
+                rows += landed.num_rows
+                bad_rows += len(parsed.bad)
+                writer.write(landed)
+                if parsed.bad:
+                    dead_writer.write(dead(*partition, records, parsed))
+            if clashes:
+                self._table = clashes[0]
+                return None
+            return Report(
+                tuple(ranges), rows, bad_rows, fetched_bytes,
+                tuple(writer.close()), tuple(dead_writer.close()),
+            )  # fmt: skip
+
+    def _parsed(self, ranges: Sequence[OffsetRange], again: bool) -> Iterator[_Part]:
+        known = known_to_parser(self._table, self._made)
+        parse_values = parser(
+            self._job.format, known, widen=self._widen, closed=again, made=self._made
+        )
+        for partition, chunk in self._chunks(ranges):
+            left, fetched_bytes = chunk.batch, chunk.fetched_bytes
+            for parsed in parse_values(left.column("value")):
+                yield _Part(partition, left.slice(0, parsed.values), parsed, fetched_bytes)
+                left, fetched_bytes = left.slice(parsed.values), 0
+
+    def _chunks(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[TopicPartition, Chunk]]:
+        job = self._job
+        topic_id = None if job.topic_id == NO_TOPIC_ID else TopicId(job.topic_id)
+        with Cluster(job.brokers, client_id=job.group) as cluster:
+            for partition, start, end in ranges:
+                for chunk in read_range(
+                    cluster,
+                    partition,
+                    start,
+                    end,
+                    columns=self._reads,
+                    read_committed=job.read_committed,
+                    topic_id=topic_id,
+                ):
+                    if chunk.batch.num_rows:
+                        yield partition, chunk

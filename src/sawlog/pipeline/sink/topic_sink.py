@@ -1,0 +1,82 @@
+"""`df.write` and `df.writeStream.format("sawlog")`: rows to topics, as Arrow batches.
+
+Each task has a producer of its own. When Spark hears that a task is done, all of its rows are
+stored. A task, or a batch, that runs again writes again: at least once, as Spark's connector.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from sawlog.pipeline.sink.sink_options import WHAT, SinkOptions, read_sink_options
+from sawlog.pipeline.source.executor_check import Versions, check_here, versions_here
+from sawlog.pipeline.source.option_values import BadOption
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass
+class Stored(WriterCommitMessage):
+    """What a task has stored."""
+
+    records: int
+
+
+class TopicBatchWriter(DataSourceArrowWriter):
+    def __init__(self, options: SinkOptions, versions: Versions) -> None:
+        self._options = options
+        self._versions = versions
+
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
+        return _write(self._options, self._versions, iterator)
+
+
+class TopicStreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, options: SinkOptions, versions: Versions) -> None:
+        self._options = options
+        self._versions = versions
+
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
+        return _write(self._options, self._versions, iterator)
+
+
+def batch_writer(
+    written: Mapping[str, str], schema: StructType, overwrite: bool
+) -> DataSourceArrowWriter:
+    if overwrite:
+        raise BadOption(f"{WHAT} adds to topics and never overwrites: write with mode('append')")
+    return TopicBatchWriter(_checked(written, schema), versions_here())
+
+
+def stream_writer(written: Mapping[str, str], schema: StructType) -> DataSourceStreamArrowWriter:
+    return TopicStreamWriter(_checked(written, schema), versions_here())
+
+
+def _checked(written: Mapping[str, str], schema: StructType) -> SinkOptions:
+    from sawlog.pipeline.sink.sink_rows import check_columns  # needs pyarrow
+
+    options = read_sink_options(written)
+    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    check_columns(types, has_topic=options.topic is not None)
+    return options
+
+
+def _write(
+    options: SinkOptions, versions: Versions, batches: Iterator["pa.RecordBatch"]
+) -> WriterCommitMessage:
+    check_here(versions)
+    from sawlog.pipeline.sink.topic_writer import TopicWriter  # needs pyarrow and numba
+
+    with options.brokers.connect() as cluster:
+        writer = TopicWriter(cluster, options)
+        for batch in batches:
+            writer.write(batch)
+        return Stored(writer.finish())

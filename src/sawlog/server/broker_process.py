@@ -1,0 +1,264 @@
+"""One broker as a process: puts the machine, the disk, the store and the listener together.
+
+The order of a start: take the ports, lock the directory, open the store, join the cluster, open the
+logs with the first image, accept. A port that is in use thus leaves nothing on the disk. The order
+of a stop: accept and read no more, answer what is under way, leave the cluster, close the logs,
+write the marker.
+"""
+
+import asyncio
+import contextlib
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sawlog import __version__
+from sawlog.broker.broker import Broker
+from sawlog.cluster.cluster_member import ClusterMember, Registration
+from sawlog.cluster.embedded_store import EmbeddedStore
+from sawlog.cluster.metadata_image import MetadataImage
+from sawlog.cluster.store_journal import JOURNAL_PREFIX, SNAPSHOT, is_store_file
+from sawlog.core.config import BrokerConfig
+from sawlog.core.config_warnings import Notice
+from sawlog.core.event_logger import EventLogger
+from sawlog.core.ids import NodeId
+from sawlog.core.metrics import Registry
+from sawlog.core.ports import DiskError
+from sawlog.core.store import SessionState
+from sawlog.server import process
+from sawlog.server.address import EVERY_INTERFACE, Address, bound_address, listen
+from sawlog.server.clock import LoopTimer, SystemClock, SystemRandom
+from sawlog.server.connection_limits import limits_from
+from sawlog.server.connection_resources import Resources
+from sawlog.server.disk import RealDisk
+from sawlog.server.listener import Listener
+from sawlog.server.log_format import json_line, set_up_logging
+from sawlog.server.metrics_endpoint import MetricsEndpoint
+from sawlog.server.ready_line import ReadyLine
+from sawlog.storage.log_files import META_PROPERTIES, parse_partition_directory
+
+logger = EventLogger(__name__)
+
+DRAIN_MS = 500
+"""How long a stop waits for answers that are on their way to clients."""
+
+STOPPED = 0
+CANNOT_START = 1
+FAILED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerOptions:
+    """What the command line asks for."""
+
+    data: Path
+    node_id: NodeId
+    listen: Address
+    advertise: Address | None
+    metrics: Address | None
+    config: BrokerConfig
+    notices: tuple[Notice, ...]
+    log_as_json: bool
+    log_level: str
+
+
+def run(options: BrokerOptions) -> int:
+    """Runs a broker until it is told to stop; the exit code of the process."""
+    set_up_logging(as_json=options.log_as_json, level=options.log_level)
+    for notice in (*options.config.notices, *options.notices):
+        logger.warning(notice.words, setting=notice.setting)
+
+    async def main(loop: asyncio.AbstractEventLoop) -> int:
+        try:
+            running = BrokerProcess(options, loop)
+            await running.start()
+        except DiskError as error:
+            logger.error("cannot start", reason=str(error), directory=str(options.data))
+            return CANNOT_START
+        except OSError as error:
+            logger.error("cannot start", reason=str(error))
+            return CANNOT_START
+        running.announce()
+        return await running.until_stopped()
+
+    return process.run(main)
+
+
+def require_store(disk: RealDisk) -> None:
+    """Refuses a directory that holds logs and has lost the store that says whose they are: a new
+    store would take every one of them for a stray."""
+    names = disk.list("")
+    if not any(map(is_store_file, names)) and any(
+        name == META_PROPERTIES or parse_partition_directory(name) is not None for name in names
+    ):
+        raise DiskError(
+            disk.root,
+            "there are logs, but the coordination store is missing "
+            f"({JOURNAL_PREFIX}*, {SNAPSHOT}): put it back, or name another data directory",
+        )
+
+
+class BrokerProcess:
+    """Everything that one running broker is made of.
+
+    The constructor takes the ports, and raises OSError where one is not to be had.
+    """
+
+    def __init__(self, options: BrokerOptions, loop: asyncio.AbstractEventLoop) -> None:
+        self._options = options
+        self._loop = loop
+        self._clock = SystemClock()
+        self._timer = LoopTimer(loop)
+        self._random = SystemRandom()
+        self._registry = Registry()
+        self._ready: asyncio.Future[None] = loop.create_future()
+        self._stop: asyncio.Future[int] = loop.create_future()
+        limits = limits_from(options.config)
+        with _named(f"cannot listen on {options.listen} (--listen, or the setting listeners)"):
+            sockets = listen(options.listen, limits.backlog, limits.receive_buffer_bytes)
+        self._metrics: MetricsEndpoint | None = None
+        if options.metrics is not None:
+            self._metrics = MetricsEndpoint(self._registry, self._timer, options.metrics)
+            with _named(f"cannot serve metrics on {options.metrics} (--metrics)"):
+                self._metrics.bind()
+        self._disk = RealDisk(str(options.data), loop.call_soon_threadsafe, loop=loop)
+        bound = bound_address(options.listen, sockets)
+        self.advertised = _advertised(options.advertise or bound, bound.port)
+        self.broker = Broker(
+            options.node_id,
+            options.config.started_with(
+                {
+                    "broker.id": str(options.node_id),
+                    "log.dirs": self._disk.root,
+                    "listeners": f"PLAINTEXT://{bound}",
+                    "advertised.listeners": f"PLAINTEXT://{self.advertised}",
+                }
+            ),
+            self._disk,
+            clock=self._clock,
+            timer=self._timer,
+            random=self._random,
+        )
+        resources = Resources(loop, self.broker, limits, registry=self._registry)
+        self.listener = Listener(resources, bound, sockets)
+
+    async def start(self) -> None:
+        """Returns when clients can be served; DiskError where that cannot be."""
+        options = self._options
+        self._disk.lock()
+        require_store(self._disk)
+        store = EmbeddedStore(self._disk, self._timer)
+        store.on_state(self._store_changed)
+        member = ClusterMember(
+            store,
+            Registration(options.node_id, *self.advertised, rack=options.config["broker.rack"]),
+            options.config,
+            clock=self._clock,
+            timer=self._timer,
+            random=self._random,
+            on_image=self._on_image,
+        )
+        self.broker.join(member)
+        member.start()
+        await self._ready
+        if self._metrics is not None:
+            self.broker.metrics.declare(self._registry)
+            process.declare_process_metrics(self._registry)
+            process.declare_file_system_metrics(self._registry, self._disk.root)
+            await self._metrics.open()
+        self.listener.open()
+        process.on_stop_signal(self._loop, self._told_to_stop)
+        process.settle_memory()
+
+    def announce(self) -> None:
+        """Write the one line on standard output that says that this broker is ready, and where.
+
+        It is a sentence, or a JSON object where the log is JSON. A closed standard output is no
+        reason to stop.
+        """
+        if self.listener.address.host in EVERY_INTERFACE:
+            logger.warning(
+                "every network reaches this broker, and there is no authentication: any client can"
+                " read, write and delete; listen on 127.0.0.1 to keep it to this machine",
+                listen=str(self.listener.address),
+                advertised=str(self.advertised),
+            )
+        ready = self._ready_line()
+        line = json_line("ready", ready.fields()) if self._options.log_as_json else str(ready)
+        with contextlib.suppress(OSError):
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+
+    def _ready_line(self) -> ReadyLine:
+        directory = self.broker.directory
+        return ReadyLine(
+            node_id=self._options.node_id,
+            version=__version__,
+            listen=str(self.listener.address),
+            advertised=str(self.advertised),
+            data=self._disk.root,
+            partitions=len(self.broker.partitions),
+            recovered_partitions=directory.recovery.recovered_logs,
+            recovery_seconds=directory.recovery_ms / 1_000,
+            metrics=str(self._metrics.address) if self._metrics is not None else None,
+            seconds=round(process.seconds_since_start(), 2),
+        )
+
+    async def until_stopped(self) -> int:
+        code = await self._stop
+        began = time.perf_counter()
+        stopped: asyncio.Future[None] = self._loop.create_future()
+        self.listener.quiesce()
+        self.broker.stop(lambda: stopped.set_result(None))
+        await self.listener.drain(DRAIN_MS)
+        await stopped
+        if self._metrics is not None:
+            self._metrics.close()
+        self._disk.close()
+        logger.info("stopped", seconds=round(time.perf_counter() - began, 3))
+        return code
+
+    def _told_to_stop(self) -> None:
+        if not self._stop.done():
+            self._stop.set_result(STOPPED)
+
+    def _store_changed(self, state: SessionState) -> None:
+        if state is SessionState.LOST and not self._stop.done():
+            logger.error(
+                "the coordination store failed: records are still served, but topics and settings "
+                "cannot be changed until the disk is mended and the broker started again"
+            )
+
+    def _on_image(self, old: MetadataImage, new: MetadataImage) -> None:
+        if self._ready.done():
+            self.broker.apply(old, new)
+            return
+        failure: Exception | None = None
+        try:
+            self.broker.apply(old, new)
+        except Exception as error:
+            failure = error
+        if self._ready.done():
+            return  # cancelled: Ctrl-C came while the logs were opened
+        if failure is not None:
+            self._ready.set_exception(failure)
+        else:
+            self._ready.set_result(None)
+
+
+def _advertised(wanted: Address, port: int) -> Address:
+    """What clients are told to connect to: a host that is not every interface, and a port."""
+    host = socket.gethostname() if wanted.host in EVERY_INTERFACE else wanted.host
+    return Address(host, wanted.port or port)
+
+
+@contextlib.contextmanager
+def _named(what: str) -> Iterator[None]:
+    """The system says why a socket cannot be had, not which."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"{what}: {error.strerror or error}") from error

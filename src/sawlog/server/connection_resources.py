@@ -1,0 +1,102 @@
+"""What all connections of one process share: the loop, the application, memory, threads, counts."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from sawlog.core.metrics import Registry
+from sawlog.core.ports import Clock, Timer
+from sawlog.server.application import Application
+from sawlog.server.clock import LoopTimer, SystemClock
+from sawlog.server.connection_limits import Limits
+from sawlog.server.connection_quota import Admission
+from sawlog.server.disk_threads import DiskThreads
+from sawlog.server.file_slices import PageCache
+from sawlog.server.frames import FrameMemory
+from sawlog.server.request_memory import ByteBudget
+from sawlog.server.response_sender import SendTools
+from sawlog.server.throttled_warnings import ThrottledWarnings
+
+if TYPE_CHECKING:
+    from sawlog.server.connection import Connection
+
+_COLD_THREADS = 8
+
+
+class Resources:
+    """Made once per process, given to every listener."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        application: Application,
+        limits: Limits,
+        *,
+        clock: Clock | None = None,
+        timer: Timer | None = None,
+        send_tools: SendTools | None = None,
+        registry: Registry | None = None,
+    ) -> None:
+        self.loop = loop
+        self.application = application
+        self.limits = limits
+        self.clock = clock or SystemClock()
+        self.timer = timer or LoopTimer(loop)
+        self.budget = ByteBudget(limits.frames_total_bytes)
+        self.frame_memory = FrameMemory(self.budget, self.clock)
+        self.send_tools = send_tools or SendTools(
+            loop, DiskThreads(loop.call_soon_threadsafe, limit=_COLD_THREADS), PageCache()
+        )
+        self.admission = Admission(limits)
+        self.complaints = ThrottledWarnings(self.clock)
+        self._to_flush: list[Connection] = []
+        if registry is not None:
+            self._declare(registry)
+
+    def flush_soon(self, connection: "Connection") -> None:
+        """Answers that come in one turn of the loop leave together at its end."""
+        if not self._to_flush:
+            self.loop.call_soon(self._flush)
+        self._to_flush.append(connection)
+
+    def _flush(self) -> None:
+        connections = self._to_flush
+        self._to_flush = []
+        for connection in connections:
+            connection.flush()
+
+    def _declare(self, registry: Registry) -> None:
+        registry.read_counter(
+            "sawlog_network_received_bytes_total",
+            "Bytes received from clients.",
+            lambda: self.frame_memory.bytes_received,
+        )
+        registry.read_counter(
+            "sawlog_network_sent_bytes_total",
+            "Bytes sent to clients.",
+            lambda: self.send_tools.bytes_sent,
+        )
+        registry.read_counter(
+            "sawlog_network_cold_sends_total",
+            "File slices that were not in the page cache and were sent from a thread.",
+            lambda: self.send_tools.cold_sends,
+        )
+        registry.read_counter(
+            "sawlog_network_refused_connections_total",
+            "Connections closed at once because there were too many.",
+            lambda: self.admission.refused,
+        )
+        registry.read_gauge(
+            "sawlog_network_frame_bytes",
+            "Memory taken by request frames that are still arriving.",
+            lambda: self.budget.taken,
+        )
+        registry.read_gauge(
+            "sawlog_network_connections",
+            "Open connections.",
+            lambda: self.admission.total,
+        )
+        registry.read_gauge(
+            "sawlog_network_frames_waiting",
+            "Connections that are not read until there is memory for their frame.",
+            lambda: self.budget.waiting,
+        )

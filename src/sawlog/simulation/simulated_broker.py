@@ -1,0 +1,165 @@
+"""One broker on a simulated machine: boot it, talk to it, pull its plug.
+
+The broker is the real one, with the real store and the real log below it; the disk, the clock and
+the client are made of a seed. Requests go through the same frames as on a socket, so that what a
+test sees is what a client would.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from sawlog.broker.broker import Broker
+from sawlog.cluster.cluster_member import ClusterMember, Registration
+from sawlog.cluster.embedded_store import EmbeddedStore
+from sawlog.core.config import BrokerConfig
+from sawlog.core.ids import NodeId
+from sawlog.core.ports import FileSlice, Part
+from sawlog.protocol.apis import (
+    ApiKey,
+    request_header_version,
+    response_class,
+    response_header_version,
+    valid_versions,
+)
+from sawlog.protocol.codec import decode, encode
+from sawlog.protocol.headers import RequestHeader, read_response_header, write_request_header
+from sawlog.protocol.schema import Message
+from sawlog.simulation.schedule import Schedule, SeededRandom
+from sawlog.simulation.simulated_disk import SimulatedDisk
+
+NODE = NodeId(1)
+BOOT_STEPS = 20_000
+
+M = TypeVar("M", bound=Message)
+
+
+class SimulatedClient:
+    """The other end of a connection."""
+
+    def __init__(self) -> None:
+        self.host = "client"
+        self.port = 1
+        self.software = ("simulation", "1")
+
+
+class Call:
+    """One request under way; `answer` is its decoded response as soon as there is one.
+
+    It is also the broker's Exchange: bytes of slices are read when the answer is given, as a shell
+    that sends at once would.
+    """
+
+    def __init__(self, client: SimulatedClient, api: ApiKey, version: int) -> None:
+        self._api = api
+        self._version = version
+        self.client = client
+        self.answered: Any = None
+        self.is_done = False
+        self.closed: str | None = None
+
+    def answer(self, parts: Sequence[Part]) -> None:
+        assert not self.is_done, "a request was answered twice"
+        self.is_done = True
+        if not parts:
+            return
+        frame = b"".join(p.read() if isinstance(p, FileSlice) else bytes(p) for p in parts)
+        length = int.from_bytes(frame[:4], "big")
+        assert length == len(frame) - 4, "the frame's length is not its length"
+        view = memoryview(frame)[4:]
+        header_version = response_header_version(self._api, self._version)
+        _, position = read_response_header(view, header_version)
+        self.answered = decode(response_class(self._api), self._version, view[position:])
+
+    def close(self, reason: str) -> None:
+        self.is_done = True
+        self.closed = reason
+
+
+class SimulatedMachine:
+    """A disk that stays, and one broker process after the other on it."""
+
+    broker: Broker
+
+    def __init__(self, seed: int, **settings: str) -> None:
+        self.schedule = Schedule(seed)
+        self.random = SeededRandom(seed)
+        self.disk = SimulatedDisk(self.schedule.soon)
+        self._config = BrokerConfig(
+            {name.replace("_", "."): value for name, value in settings.items()}
+        )
+        self._client = SimulatedClient()
+        self._correlation_id = 0
+        self._is_ready = False
+        self._failure: Exception | None = None
+
+    def boot(self) -> None:
+        """Starts a broker on whatever the disk holds, up to the point where it takes requests."""
+        schedule = self.schedule
+        self._is_ready = False
+        self.broker = Broker(
+            NODE, self._config, self.disk, clock=schedule, timer=schedule, random=self.random
+        )
+        member = ClusterMember(
+            EmbeddedStore(self.disk, schedule),
+            Registration(NODE, "simulated", 9092, None),
+            self._config,
+            clock=schedule,
+            timer=schedule,
+            random=self.random,
+            on_image=self._apply,
+        )
+        self.broker.join(member)
+        member.start()
+        assert schedule.run(lambda: self._is_ready, most=BOOT_STEPS), (
+            f"the broker does not start: {self._failure!r}"
+        )
+
+    def _apply(self, old: Any, new: Any) -> None:
+        try:
+            self.broker.apply(old, new)
+        except Exception as error:  # the cluster's side only logs it
+            self._failure = error
+            raise
+        self._is_ready = True
+
+    def lose_power(self) -> None:
+        """Nothing under way happens any more, and the disk keeps only what it must."""
+        self.schedule.clear()
+        self.disk.power_loss(self.random)
+
+    def kill(self) -> None:
+        """kill -9: the process is gone, the page cache stays."""
+        self.schedule.clear()
+        self.disk.kill()
+
+    def stop(self) -> None:
+        """A clean stop."""
+        stopped: list[bool] = []
+        self.broker.stop(lambda: stopped.append(True))
+        assert self.schedule.run(lambda: bool(stopped)), "the broker does not stop"
+        self.kill()
+
+    def send(
+        self, message: Message, version: int | None = None, *, client_id: str = "simulation"
+    ) -> Call:
+        """Hands a request to the broker; what comes of it is in the call."""
+        key = message.SCHEMA.api_key
+        assert key is not None
+        api = ApiKey(key)
+        if version is None:
+            version = valid_versions(api)[1]
+        self._correlation_id += 1
+        header = RequestHeader(int(api), version, self._correlation_id, client_id)
+        frame = bytearray(write_request_header(header, request_header_version(api, version)))
+        frame += encode(message, version)
+        call = Call(self._client, api, version)
+        self.broker.receive(call, memoryview(frame))
+        return call
+
+    def ask(self, message: Message, version: int | None = None) -> Any:
+        """Sends a request and lets time pass until it is answered."""
+        call = self.send(message, version)
+        assert self.schedule.run(lambda: call.is_done), f"no answer to {message}: {self._failure!r}"
+        assert self._failure is None, f"an image could not be applied: {self._failure!r}"
+        assert call.closed is None, f"connection closed: {call.closed}"
+        return call.answered

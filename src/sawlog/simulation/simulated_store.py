@@ -1,0 +1,246 @@
+"""The Store in a simulated world: one tree, many clients, and sessions that break on demand.
+
+A call travels to the tree and its answer back, each taking a while drawn from the seed; both keep
+their order. `suspend` cuts a connection: calls under way end as ConnectionLost, and whether they
+happened is drawn too. `expire` ends a session: its ephemerals go, and a new session begins.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from sawlog.cluster.store_tree import Change, Tree
+from sawlog.cluster.store_watches import Watches
+from sawlog.core.store import (
+    ConnectionLost,
+    Delete,
+    Done,
+    Node,
+    NodeStat,
+    Operation,
+    Result,
+    SessionLost,
+    SessionState,
+    StoreError,
+    Watch,
+)
+from sawlog.simulation.schedule import Schedule, SeededRandom
+
+MAX_DELAY_MS = 3
+
+
+class StoreService:
+    """The tree and the sessions that are alive; what a ZooKeeper ensemble is in the world."""
+
+    def __init__(self, schedule: Schedule, seed: int = 0) -> None:
+        self.schedule = schedule
+        self.random = SeededRandom(seed)
+        self.tree = Tree()
+        self._last_session = 0
+        self._clients: dict[int, SimulatedStore] = {}
+
+    def connect(self) -> "SimulatedStore":
+        return SimulatedStore(self)
+
+    def delay_ms(self) -> int:
+        return self.random.below(MAX_DELAY_MS + 1)
+
+    def begin_session(self, client: "SimulatedStore") -> int:
+        self._last_session += 1
+        self._clients[self._last_session] = client
+        return self._last_session
+
+    def end_session(self, session: int) -> None:
+        """Its ephemerals go, and everyone else's watches tell so."""
+        self._clients.pop(session, None)
+        leftovers = self.tree.ephemerals(session)
+        if leftovers:
+            self.write([Delete(path) for path in leftovers], session)
+
+    def write(self, operations: Sequence[Operation], session: int) -> list[Result]:
+        applied = self.tree.apply(operations, session)
+        if not applied.changes:
+            self.tree.undo()
+        for client in list(self._clients.values()):
+            client.tell(applied.changes)
+        return applied.results
+
+
+class _Call:
+    """One call under way: what it does at the tree, and who is answered."""
+
+    __slots__ = ("act", "answer", "done", "path")
+
+    def __init__(self, path: str, act: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        self.path = path
+        self.act = act
+        self.done = done
+        self.answer: Any = None
+
+
+class SimulatedStore:
+    """One client of the service. `crash` leaves its session behind, as a dead process does."""
+
+    def __init__(self, service: StoreService) -> None:
+        self._service = service
+        self._listeners: list[Callable[[SessionState], None]] = []
+        self._connection = 0
+        self._calls: deque[_Call] = deque()
+        self._replies: deque[Callable[[], None]] = deque()
+        self._unanswered: dict[_Call, None] = {}
+        self._watches = Watches()
+        self._is_dead = False
+        self.state = SessionState.CONNECTED
+        self.session_id = service.begin_session(self)
+
+    def on_state(self, listener: Callable[[SessionState], None]) -> None:
+        self._listeners.append(listener)
+
+    # Calls
+
+    def get(self, path: str, done: Done[Node], watch: Watch | None = None) -> None:
+        def act() -> Node:
+            node = self._service.tree.get(path)
+            if watch is not None:
+                self._watches.watch_node(path, watch)
+            return node
+
+        self._send(_Call(path, act, done))
+
+    def exists(self, path: str, done: Done[NodeStat | None], watch: Watch | None = None) -> None:
+        def act() -> NodeStat | None:
+            stat = self._service.tree.exists(path)
+            if watch is not None:
+                self._watches.watch_node(path, watch)
+            return stat
+
+        self._send(_Call(path, act, done))
+
+    def children(self, path: str, done: Done[list[str]], watch: Watch | None = None) -> None:
+        def act() -> list[str]:
+            names = self._service.tree.children(path)
+            if watch is not None:
+                self._watches.watch_children(path, watch)
+            return names
+
+        self._send(_Call(path, act, done))
+
+    def multi(
+        self,
+        operations: Sequence[Operation],
+        done: Done[list[Result]],
+        *,
+        urgent: bool = False,  # noqa: ARG002 -- this one always has room
+    ) -> None:
+        path = operations[0].path if operations else ""
+        asked = list(operations)
+        self._send(_Call(path, lambda: self._service.write(asked, self.session_id), done))
+
+    def close(self, done: Callable[[], None]) -> None:
+        def act() -> None:
+            self._service.end_session(self.session_id)
+
+        def closed(_: object) -> None:
+            self.state = SessionState.LOST
+            self._watches.clear()
+            done()
+
+        self._send(_Call("", act, closed))
+
+    # To the tree and back
+
+    def _send(self, call: _Call) -> None:
+        self._unanswered[call] = None
+        if self.state is not SessionState.CONNECTED:
+            lost = SessionLost if self.state is SessionState.LOST else ConnectionLost
+            self._service.schedule.soon(partial(self._answer, call, lost(call.path)))
+            return
+        self._calls.append(call)
+        self._later(self._arrive)
+
+    def _later(self, action: Callable[[], None]) -> None:
+        """After a while, unless the connection is another one by then."""
+        connection = self._connection
+
+        def due() -> None:
+            if connection == self._connection and not self._is_dead:
+                action()
+
+        self._service.schedule.after(self._service.delay_ms(), due)
+
+    def _arrive(self) -> None:
+        """The oldest call on its way reaches the tree, however the delays fell."""
+        call = self._calls.popleft()
+        try:
+            call.answer = call.act()
+        except StoreError as error:
+            call.answer = error
+        self._reply(lambda: self._answer(call, call.answer))
+
+    def tell(self, changes: Sequence[Change]) -> None:
+        """The service has changed: watches that this sets off are on their way to the client."""
+        for watch, event in self._watches.triggered(changes):
+            self._reply(partial(watch, event))
+
+    def _reply(self, action: Callable[[], None]) -> None:
+        self._replies.append(action)
+        self._later(self._deliver)
+
+    def _deliver(self) -> None:
+        self._replies.popleft()()
+
+    def _answer(self, call: _Call, answer: Any) -> None:
+        if self._unanswered.pop(call, call) is None and not self._is_dead:
+            call.done(answer)
+
+    # What goes wrong
+
+    def suspend(self) -> None:
+        """The connection breaks. Calls under way are answered; what they did is drawn."""
+        assert self.state is SessionState.CONNECTED
+        self._break_connection()
+        self._change(SessionState.SUSPENDED)
+
+    def resume(self) -> None:
+        """The connection is back within the session's time."""
+        assert self.state is SessionState.SUSPENDED
+        self._change(SessionState.CONNECTED)
+
+    def expire(self) -> None:
+        """The session is over; the client hears of it, and begins a new one."""
+        self._break_connection()
+        self._service.end_session(self.session_id)
+        if self._is_dead:
+            return
+        self._change(SessionState.LOST)
+        self._service.schedule.after(1 + self._service.delay_ms(), self._begin_again)
+
+    def crash(self) -> None:
+        """The client's process dies: it hears nothing more; `expire` comes when its time is up."""
+        self._is_dead = True
+        self._watches.clear()
+
+    def _break_connection(self) -> None:
+        while self._calls:
+            call = self._calls.popleft()
+            if self._service.random.below(2):
+                try:
+                    call.act()
+                except StoreError:
+                    pass
+        self._connection += 1
+        self._replies.clear()
+        self._watches.clear()
+        for call in list(self._unanswered):
+            self._service.schedule.soon(partial(self._answer, call, ConnectionLost(call.path)))
+
+    def _begin_again(self) -> None:
+        if not self._is_dead:
+            self.session_id = self._service.begin_session(self)
+            self._change(SessionState.CONNECTED)
+
+    def _change(self, state: SessionState) -> None:
+        self.state = state
+        for listener in list(self._listeners):
+            listener(state)

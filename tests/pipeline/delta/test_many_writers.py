@@ -1,0 +1,168 @@
+"""Several landings and compactions at once on one table, killed or not: no row lost or doubled."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from sawlog.pipeline.delta.data_files import on_disk
+from sawlog.pipeline.delta.file_scan import scan_file
+from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.table import Already, Committed, Table
+from sawlog.pipeline.delta.table_status import status
+from sawlog.pipeline.delta.table_storage import ASIDE, LOG
+from sawlog.pipeline.delta.tail import Follower
+from sawlog.pipeline.delta.vacuum import sweep
+from support.pipeline.table_workers import PARTITIONS
+from support.pipeline.tables import PIPELINE, at, contents, expected, land, new_table, rows, written
+from support.tiers import rounds
+
+TESTS = Path(__file__).resolve().parents[2]
+DEADLINE_S = 240
+NEVER = 1_000_000
+"""An offset that no landing reaches: it goes on until it is killed."""
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "support.pipeline.table_workers", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(worker: subprocess.Popen[str]) -> dict[str, int]:
+    try:
+        output, errors = worker.communicate(timeout=DEADLINE_S)
+    finally:
+        worker.kill()
+    assert worker.returncode == 0, errors
+    met: dict[str, int] = json.loads(output.splitlines()[-1])
+    return met
+
+
+def kill(worker: subprocess.Popen[str]) -> None:
+    worker.send_signal(signal.SIGKILL)
+    worker.communicate(timeout=30)
+
+
+def check(table: Table, end: int) -> None:
+    """The table is the topic: by our own reading, and by deltalake's list of files and offsets."""
+    ends = dict.fromkeys(range(PARTITIONS), end)
+    assert contents(table) == expected(ends)
+    assert table.offsets(PIPELINE) == {at(number): end for number in ends}
+    assert status(table, PIPELINE).rows == PARTITIONS * end
+    theirs = DeltaTable(table.path)
+    assert theirs.version() == table.version
+    assert {Path(path).name for path in theirs.file_uris()} == {
+        Path(file.path).name for file in table.files()
+    }
+
+
+def follow(table: Table, workers: list[subprocess.Popen[str]]) -> list[tuple[int, int]]:
+    """Partition and offset of every row that is added until the workers have ended."""
+    follower = Follower(table.path)
+    at_position, seen = follower.everything(), []
+    for _ in range(DEADLINE_S * 10):
+        have_ended = all(worker.poll() is not None for worker in workers)
+        end = follower.advance(at_position, max_files=5)
+        for file in follower.between(at_position, end):
+            schema, values = table.schema, file.partition_values
+            for batch in scan_file(table.storage, file.path, schema, values):
+                columns = [batch.column(name).to_pylist() for name in ("partition", "offset")]
+                seen += zip(*columns, strict=True)
+        if end != at_position:
+            at_position = end
+        elif have_ended:
+            return seen
+        else:
+            with suppress(subprocess.TimeoutExpired):
+                next(worker for worker in workers if worker.returncode is None).wait(0.1)
+    raise AssertionError(f"the workers had not ended after {DEADLINE_S} s")
+
+
+def test_two_landings_and_two_compactions_at_once(tmp_path: Path, random_seed: int) -> None:
+    end = 150
+    path = tmp_path / "t"
+    new_table(path, ["date(timestamp)"])
+    landings = [start("land", path, random_seed + number, end) for number in range(2)]
+    compactions = [start("compact", path, random_seed - number, end) for number in range(2)]
+    seen = follow(Table.open(path), [*landings, *compactions])
+    landed = [finish(worker) for worker in landings]
+    merged = [finish(worker) for worker in compactions]
+    check(Table.open(path), end)
+    assert sorted(seen) == [(part, number) for part in range(PARTITIONS) for number in range(end)]
+    assert sum(met["committed"] for met in landed) > 10
+    assert sum(met["merged"] for met in merged) > 10
+    assert sum(met["overtaken"] + met["already"] for met in landed) > 0, "nobody met anybody"
+
+
+@pytest.mark.parametrize("kills", rounds(long=20, soak=400))
+def test_writers_that_are_killed_over_and_over(
+    tmp_path: Path, random_seed: int, kills: int
+) -> None:
+    path = tmp_path / "t"
+    new_table(path, ["date(timestamp)"])
+    choice = random.Random(random_seed)
+    kinds = ["land", "land", "compact", "compact"]
+
+    def started(kind: str, end: int) -> subprocess.Popen[str]:
+        return start(kind, path, choice.randrange(1_000_000), end)
+
+    workers = [started(kind, NEVER) for kind in kinds]
+    try:
+        for _ in range(kills):
+            victim = choice.randrange(len(workers))
+            with pytest.raises(subprocess.TimeoutExpired):
+                workers[victim].wait(choice.uniform(0.2, 1.5))
+            kill(workers[victim])
+            workers[victim] = started(kinds[victim], NEVER)
+        for worker in workers:
+            kill(worker)
+        end = max(Table.open(path).offsets(PIPELINE).values(), default=0) + 10
+        workers = [started(kind, end) for kind in kinds]
+        for worker in workers:
+            finish(worker)
+    finally:
+        for worker in workers:
+            worker.kill()
+    table = Table.open(path)
+    check(table, end)
+    assert end > 10, "they were killed before they did anything"
+    sweep(table, unknown_ms=0, removed_ms=0)
+    assert set(path.rglob("*.parquet")) - set((path / LOG).iterdir()) == {
+        path / on_disk(file.path) for file in table.files()
+    }
+    check(Table.open(path), end)
+
+
+@pytest.mark.parametrize(
+    ("point", "is_committed"), [("files", False), ("aside", False), ("named", True)]
+)
+def test_a_writer_that_dies_in_its_commit_has_committed_all_or_nothing(
+    tmp_path: Path, point: str, is_committed: bool
+) -> None:
+    table = new_table(tmp_path / "t")
+    land(table, 0, 0, 10)
+    worker = start("die", table.path, point)
+    worker.communicate(timeout=60)
+    assert worker.returncode == -signal.SIGKILL
+    after = Table.open(tmp_path / "t")
+    assert contents(after) == expected({0: 20 if is_committed else 10})
+    leftovers = [name for name in os.listdir(tmp_path / "t" / LOG) if name.startswith(ASIDE)]
+    assert len(leftovers) == (0 if point == "files" else 1)
+    again = written(after, rows(0, range(10, 20)))
+    done = after.commit(PIPELINE, again, {at(0): Move(10, 20)})
+    assert done == (Already(2) if is_committed else Committed(2))
+    sweep(after, unknown_ms=-1_000)
+    assert [name for name in os.listdir(tmp_path / "t" / LOG) if name.startswith(ASIDE)] == []
+    assert len(list((tmp_path / "t").glob("*.parquet"))) == 2
+    assert contents(Table.open(tmp_path / "t")) == expected({0: 20})
+    assert DeltaTable(table.path).version() == 2

@@ -1,0 +1,152 @@
+"""Everybody reads the tables: deltalake, Polars, DuckDB and, where Maven has it, delta-spark."""
+
+import json
+import subprocess
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from sawlog.pipeline.delta.data_files import on_disk
+from sawlog.pipeline.delta.table import Table
+from support.pipeline.delta_spark import require_delta_spark
+from support.pipeline.lake import KINDS, everything, expected
+from support.pipeline.tables import contents, land, new_table
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    return everything(tmp_path_factory.mktemp("lake") / "t")
+
+
+def same(found: Iterable[dict[str, Any]], *, without: frozenset[str] = frozenset()) -> None:
+    rows = sorted(found, key=lambda row: int(row["offset"]))
+    assert len(rows) == 30
+    for number, row in enumerate(rows):
+        wanted = expected(number)
+        assert row.keys() == wanted.keys()
+        for name, value in wanted.items():
+            if name not in without:
+                assert plain(row[name]) == plain(value), (number, name)
+
+
+def plain(value: Any) -> Any:
+    """Readers give maps as pairs or dictionaries, bytes as bytearrays, times in any zone."""
+    if isinstance(value, list) and value and isinstance(value[0], tuple):
+        return dict(value)
+    if isinstance(value, list) and value and isinstance(value[0], dict) and "key" in value[0]:
+        return {entry["key"]: entry["value"] for entry in value}
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def test_deltalake_reads_every_row(lake: Table) -> None:
+    same(pa.table(DeltaTable(lake.path).to_pyarrow_table()).to_pylist())
+
+
+def test_deltalake_finds_rows_by_our_statistics(lake: Table) -> None:
+    """A bound that is narrower than the data would hide rows."""
+    table = DeltaTable(lake.path)
+    for number in range(30):
+        query = table.to_pyarrow_dataset().filter(pa.compute.field("offset") == number)
+        assert query.to_table().num_rows == 1
+
+
+def test_polars_reads_every_row(lake: Table) -> None:
+    frame = pl.read_delta(lake.path)
+    same(frame.to_dicts())
+    scan = pl.scan_delta(lake.path)
+    for number in range(0, 30, 4):
+        moment = expected(number)["timestamp"]
+        if moment is not None:
+            found = scan.filter(pl.col("timestamp") == moment).collect()
+            assert found["offset"].to_list() == [number]
+    days = scan.filter(pl.col("landed") == datetime(2026, 1, 2, tzinfo=UTC).date()).collect()
+    assert sorted(days["offset"]) == [
+        number for number in range(30) if str(expected(number)["landed"]) == "2026-01-02"
+    ]
+
+
+def test_duckdb_reads_the_listed_files(lake: Table) -> None:
+    paths = [lake.storage.full(on_disk(file.path)) for file in lake.files()]
+    query = "SELECT * FROM read_parquet($1, hive_partitioning = true, union_by_name = true)"
+    with duckdb.connect() as connection:
+        rows = connection.sql(query, params=[paths]).to_arrow_table().to_pylist()
+    # What is in a directory's name only is text to DuckDB, or what it takes it for.
+    same(rows, without=frozenset({"landed", "country"}))
+
+
+def test_the_files_alone_hold_every_row(lake: Table) -> None:
+    paths = [lake.storage.full(on_disk(file.path)) for file in lake.files()]
+    found = [pq.read_table(path, partitioning=None) for path in paths]
+    assert sum(table.num_rows for table in found) == 30
+    assert {name for table in found for name in table.schema.names} == {
+        *KINDS, "later",
+    } - {"country"}  # fmt: skip
+
+
+def test_deltalake_can_go_on_with_a_table_and_we_with_what_it_did(tmp_path: Path) -> None:
+    """Its vacuum keeps our files, and its commits are entries like any other."""
+    table = new_table(tmp_path / "t")
+    land(table, 0, 0, 10)
+    theirs = DeltaTable(table.path)
+    theirs.delete("offset >= 7")
+    theirs.optimize.compact()
+    theirs.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    land(table, 0, 10, 12)
+    assert [offset for _, offset, _ in contents(table)] == [*range(7), 10, 11]
+
+
+DELTA_SPARK = """
+import json, sys
+from pyspark.sql import SparkSession
+jars, path = sys.argv[1:]
+spark = (
+    SparkSession.builder.master("local[1]")
+    .config("spark.jars", jars)
+    .config("spark.ui.enabled", "false")
+    .config("spark.driver.bindAddress", "127.0.0.1")
+    .config("spark.driver.host", "127.0.0.1")
+    .config("spark.sql.session.timeZone", "UTC")
+    .config("spark.sql.shuffle.partitions", "1")
+    .config("spark.databricks.delta.snapshotPartitions", "1")
+    .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+    .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+    .getOrCreate()
+)
+frame = spark.read.format("delta").load(path)
+rows = frame.selectExpr("offset", "cast(landed as string) landed", "country", "later").collect()
+print(json.dumps([row.asDict() for row in rows]))
+print(json.dumps(sorted(frame.columns)))
+print(frame.where("offset = 17 and timestamp is not null").count())
+spark.stop()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.spark
+def test_delta_spark_reads_every_row(lake: Table, tmp_path: Path) -> None:
+    python, jars = require_delta_spark()
+    script = tmp_path / "read.py"
+    script.write_text(DELTA_SPARK)
+    command = [python, str(script), jars, lake.path]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    assert run.returncode == 0, run.stderr[-3000:]
+    rows, columns, counted = (json.loads(line) for line in run.stdout.splitlines()[-3:])
+    assert columns == sorted(expected(0))
+    assert counted == (expected(17)["timestamp"] is not None)
+    assert len(rows) == 30
+    for found in sorted(rows, key=lambda entry: int(entry["offset"])):
+        wanted = expected(found["offset"])
+        landed = None if wanted["landed"] is None else str(wanted["landed"])
+        assert (found["landed"], found["country"], found["later"]) == (
+            landed, wanted["country"], wanted["later"],
+        )  # fmt: skip

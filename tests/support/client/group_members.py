@@ -1,0 +1,188 @@
+"""Members of groups over real connections: each joins, holds partitions, and leaves.
+
+They send no heartbeats by themselves, which is enough for as long as a session lasts.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
+
+from sawlog.client.consumer.membership.membership_protocol import new_member_id
+from sawlog.client.errors import refusal
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.connection import Connection
+from sawlog.client.net.coordinator_requests import Coordinators
+from sawlog.client.net.metadata import Node
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.codec import encode
+from sawlog.protocol.messages.consumer_group_heartbeat_request import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from sawlog.protocol.messages.consumer_group_heartbeat_response import (
+    ConsumerGroupHeartbeatResponse,
+)
+from sawlog.protocol.messages.consumer_protocol_assignment import (
+    ConsumerProtocolAssignment,
+    TopicPartition,
+)
+from sawlog.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from sawlog.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
+from sawlog.protocol.messages.join_group_response import JoinGroupResponse
+from sawlog.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from sawlog.protocol.messages.leave_group_response import LeaveGroupResponse
+from sawlog.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
+from sawlog.protocol.messages.sync_group_response import SyncGroupResponse
+from sawlog.protocol.schema import Message
+
+SESSION_MS = 45_000
+REBALANCE_MS = 60_000
+LEAVING = -1
+_FORMAT = (0).to_bytes(2, "big")  # the version of what members tell each other
+_TRIES = 100
+
+Assignment = Mapping[str, Sequence[int]]
+
+
+class Member(ABC):
+    """Speaks with the coordinator of one group."""
+
+    def __init__(self, bootstrap: str, group: str, client_id: str) -> None:
+        self.group = group
+        self.cluster = Cluster(bootstrap, client_id=client_id)
+        self._coordinators = Coordinators(self.cluster)
+
+    def tell(self, request: Message, response_class: type[Message]) -> Any:
+        """The answer of the coordinator, once it is there and has loaded."""
+
+        def ask(connection: Connection, _: Node, __: list[str]) -> Iterator[tuple[str, Any]]:
+            answer: Any = connection.request(request, response_class)
+            error = refusal(answer.error_code, None)
+            yield self.group, error if error.is_retriable else answer
+
+        found, refused = self._coordinators.ask([self.group], ask)
+        for error in refused.values():
+            raise error
+        return found[self.group]
+
+    @abstractmethod
+    def leave(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+        self.cluster.close()
+
+
+class ClassicMember(Member):
+    """Alone in its group, it gives itself the partitions that it is told."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        group: str,
+        wanted: Assignment,
+        *,
+        client_id: str = "classic-client",
+        instance_id: str | None = None,
+        protocol_type: str = "consumer",
+    ) -> None:
+        super().__init__(bootstrap, group, client_id)
+        subscription = ConsumerProtocolSubscription(topics=list(wanted))
+        join = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
+            group_instance_id=instance_id,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequestProtocol("range", _FORMAT + encode(subscription, 0))],
+        )
+        joined: JoinGroupResponse = self.tell(join, JoinGroupResponse)
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            join.member_id = joined.member_id
+            joined = self.tell(join, JoinGroupResponse)
+        _check(joined)
+        self.id = joined.member_id
+        self.generation = joined.generation_id
+        partitions = [TopicPartition(topic, list(each)) for topic, each in wanted.items()]
+        assignment = ConsumerProtocolAssignment(assigned_partitions=partitions)
+        sync = SyncGroupRequest(
+            group_id=group,
+            generation_id=self.generation,
+            member_id=self.id,
+            group_instance_id=instance_id,
+            protocol_type=protocol_type,
+            protocol_name="range",
+            assignments=[SyncGroupRequestAssignment(self.id, _FORMAT + encode(assignment, 0))],
+        )
+        _check(self.tell(sync, SyncGroupResponse))
+
+    def leave(self) -> None:
+        leaving = LeaveGroupRequest(group_id=self.group, members=[MemberIdentity(self.id)])
+        _check(self.tell(leaving, LeaveGroupResponse))
+
+
+class ConsumerMember(Member):
+    """Joins by the consumer protocol and takes what it gets; `waits` until that is something."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        group: str,
+        topics: Sequence[str],
+        *,
+        client_id: str = "consumer-client",
+        member_id: str = "",
+        instance_id: str | None = None,
+        waits: bool = True,
+    ) -> None:
+        super().__init__(bootstrap, group, client_id)
+        self.id = member_id or new_member_id()
+        self.epoch = 0
+        self._instance_id = instance_id
+        answer = self._beat(
+            rebalance_timeout_ms=REBALANCE_MS,
+            subscribed_topic_names=list(topics),
+            topic_partitions=[],
+        )
+        if not waits:
+            return
+        for _ in range(_TRIES):
+            if answer.assignment is not None and answer.assignment.topic_partitions:
+                break
+            answer = self._beat()
+        else:
+            raise AssertionError(f"{group} assigned nothing in {_TRIES} heartbeats")
+        owned = [
+            TopicPartitions(each.topic_id, each.partitions)
+            for each in answer.assignment.topic_partitions
+        ]
+        self._beat(
+            rebalance_timeout_ms=REBALANCE_MS,
+            subscribed_topic_names=list(topics),
+            topic_partitions=owned,
+        )
+
+    def leave(self) -> None:
+        self.epoch = LEAVING
+        self._beat()
+
+    def _beat(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self.group,
+            member_id=self.id,
+            member_epoch=self.epoch,
+            instance_id=self._instance_id,
+            **fields,
+        )
+        answer: ConsumerGroupHeartbeatResponse = self.tell(request, ConsumerGroupHeartbeatResponse)
+        _check(answer)
+        self.epoch = answer.member_epoch
+        return answer
+
+
+def _check(answer: Any) -> None:
+    if answer.error_code:
+        raise KafkaError(ErrorCode(answer.error_code))

@@ -1,0 +1,97 @@
+"""A member of a cluster on a simulated schedule, for tests of the control plane."""
+
+from sawlog.cluster.cluster_member import ClusterMember, Registration
+from sawlog.cluster.embedded_store import EmbeddedStore
+from sawlog.cluster.metadata_image import MetadataImage
+from sawlog.cluster.new_topic import NewTopic
+from sawlog.cluster.topics import Topics
+from sawlog.core.config import BrokerConfig
+from sawlog.core.errors import KafkaError
+from sawlog.core.ids import NodeId
+from sawlog.core.store import Store
+from sawlog.simulation.schedule import Schedule, SeededRandom
+from sawlog.simulation.simulated_disk import SimulatedDisk
+
+TIMEOUT_MS = 10_000
+
+
+class MemberWorld:
+    """One member with its topics; `images` is every image it was told."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        store: Store,
+        node: int = 0,
+        *,
+        config: dict[str, str] | None = None,
+        rack: str | None = None,
+    ) -> None:
+        self.schedule = schedule
+        self.store = store
+        self.node = NodeId(node)
+        self.images: list[MetadataImage] = []
+        broker_config = BrokerConfig(config or {})
+        random = SeededRandom(store.session_id)
+        self.member = ClusterMember(
+            store,
+            Registration(self.node, f"host{node}", 9092 + node, rack),
+            broker_config,
+            clock=schedule,
+            timer=schedule,
+            random=random,
+            on_image=lambda old, new: self.images.append(new),
+        )
+        self.topics = Topics(self.member, broker_config, random)
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.member.image
+
+    def start(self) -> "MemberWorld":
+        self.member.start()
+        assert self.schedule.run(lambda: bool(self.images)), "no image came"
+        return self
+
+    def stop(self) -> None:
+        ended: list[bool] = []
+        self.member.stop(lambda: ended.append(True))
+        assert self.schedule.run(lambda: bool(ended))
+
+    def create(self, name: str, partitions: int = 1, **more: object) -> KafkaError | None:
+        """Plans and creates; the error, or None where the image shows the topic."""
+        try:
+            planned = self.topics.plan(NewTopic(name, partitions, **more))  # type: ignore[arg-type]
+        except KafkaError as error:
+            return error
+        return self.settle(lambda done: self.topics.create(planned, TIMEOUT_MS, done))
+
+    def delete(self, name: str) -> KafkaError | None:
+        topic = self.image.topics[name]  # type: ignore[index]
+        return self.settle(lambda done: self.topics.delete(topic, TIMEOUT_MS, done))
+
+    def settle(self, call) -> KafkaError | None:  # type: ignore[no-untyped-def]
+        """Runs until the call's `done` was called, and returns what it was told."""
+        answers: list[KafkaError | None] = []
+        call(answers.append)
+        assert self.schedule.run(lambda: bool(answers)), "no answer came"
+        return answers[0]
+
+
+class SoleBroker(MemberWorld):
+    """A broker with the embedded store, started; `restart` is its next life on the same disk."""
+
+    def __init__(self, seed: int = 1, *, config: dict[str, str] | None = None) -> None:
+        schedule = Schedule(seed)
+        self.disk = SimulatedDisk(schedule.soon)
+        self._config = config
+        super().__init__(schedule, EmbeddedStore(self.disk, schedule), config=config)
+        self.start()
+
+    def restart(self) -> None:
+        """kill -9 and start again."""
+        self.schedule.clear()
+        self.disk.kill()
+        store = EmbeddedStore(self.disk, self.schedule)
+        super().__init__(self.schedule, store, config=self._config)
+        self.start()

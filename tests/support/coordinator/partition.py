@@ -1,0 +1,28 @@
+"""A partition on a simulated disk, for coordinators to live in."""
+
+from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from sawlog.replication.partition import Partition
+from sawlog.simulation.simulated_broker import SimulatedMachine
+
+
+class PartitionWorld:
+    """One partition of one topic, led by a broker that can be started anew."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self._machine = SimulatedMachine(seed)
+        self._machine.boot()
+        topic = CreatableTopic("t", 1, 1)
+        answer = self._machine.ask(CreateTopicsRequest([topic], timeout_ms=10_000))
+        assert answer.topics[0].error_code == 0, answer
+        self.schedule = self._machine.schedule
+        self.disk = self._machine.disk
+
+    @property
+    def partition(self) -> Partition:
+        return self._machine.broker.partitions["t", 0]
+
+    def reopened(self) -> Partition:
+        """After the process was killed and started again."""
+        self._machine.kill()
+        self._machine.boot()
+        return self.partition

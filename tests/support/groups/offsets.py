@@ -1,0 +1,237 @@
+"""A shard of groups without a disk below it: what is planned is taken at once, and remembered.
+
+The records go through their written form, so that `rebuilt` sees what a restart would.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sawlog.cluster.metadata_image import MetadataImage, PartitionImage, TopicImage
+from sawlog.coordinator.coordinator_records import Entry
+from sawlog.coordinator.plan import Operation, Plan
+from sawlog.core.config import BrokerConfig
+from sawlog.core.errors import KafkaError
+from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, TopicName
+from sawlog.groups.context import GroupContext
+from sawlog.groups.group_machine import GroupMachine
+from sawlog.groups.group_records import GROUP_RECORDS
+from sawlog.groups.offsets.committed_offset import Committed
+from sawlog.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from sawlog.protocol.messages.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from sawlog.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from sawlog.simulation.schedule import SeededRandom
+
+START_MS = 1_700_000_000_000
+MINUTE_MS = 60_000
+Offsets = Mapping[tuple[str, int], int]
+
+
+def topic_id(name: str, life: int = 1) -> TopicId:
+    """Another one for every life of a topic."""
+    return TopicId(f"{name}/{life}".encode().ljust(16, b"."))
+
+
+def image_of(lives: Mapping[str, int], partitions: int = 10) -> MetadataImage:
+    node = NodeId(1)
+    state = PartitionImage(node, LeaderEpoch(0), (node,), (node,), 0)
+    topics = {
+        TopicName(name): TopicImage(TopicName(name), topic_id(name, life), (state,) * partitions)
+        for name, life in lives.items()
+    }
+    return MetadataImage(topics=topics, names={topic.id: name for name, topic in topics.items()})
+
+
+class OffsetsWorld:
+    """Clock and timers of the shard; the topics are those that `lives` names."""
+
+    def __init__(self, lives: Mapping[str, int] | None = None, **settings: str) -> None:
+        given = {name.replace("_", "."): value for name, value in settings.items()}
+        self.config = BrokerConfig(given)
+        self.ms = START_MS
+        self.lives = dict({"t": 1} if lives is None else lives)
+        self.image = image_of(self.lives)
+        self.timers: dict[object, tuple[int, Operation]] = {}
+        self.written: list[tuple[bytes, bytes | None]] = []
+        self.fails: KafkaError | None = None
+        self.batches = 0
+        self.shard = self._machine()
+        self.shard.activate()
+
+    def _machine(self) -> GroupMachine:
+        random = SeededRandom(1)
+        return GroupMachine(GroupContext(self, random, self, self.config, lambda: self.image))
+
+    # Clock and timers
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+    def set(self, key: object, delay_ms: int, operation: Operation) -> None:
+        self.timers[key] = (self.ms + delay_ms, operation)
+
+    def cancel(self, key: object) -> None:
+        self.timers.pop(key, None)
+
+    def is_set(self, key: object) -> bool:
+        return key in self.timers
+
+    def pass_ms(self, duration_ms: int) -> None:
+        end_ms = self.ms + duration_ms
+        while due := [(at, str(key), key) for key, (at, _) in self.timers.items() if at <= end_ms]:
+            self.ms, _, key = min(due, key=lambda one: one[:2])
+            _, operation = self.timers.pop(key)
+            self.do(operation)
+        self.ms = end_ms
+
+    # Operations
+
+    def do(self, operation: Callable[[], Plan]) -> Any:
+        """What is answered, or the error; records are written unless `fails` is set."""
+        try:
+            plan = operation()
+            written = [GROUP_RECORDS.encode(entry) for entry in plan.entries]
+        except KafkaError as error:
+            return error
+        if plan.entries and self.fails is not None:
+            if plan.settled is not None:
+                plan.settled(self.fails)
+            return self.fails
+        if plan.entries:
+            self.written += written
+            self.batches += 1
+            if plan.apply is not None:
+                plan.apply()
+            else:
+                self.replay(*plan.entries)
+        if plan.settled is not None:
+            plan.settled(None)
+        return plan.reply
+
+    def replay(self, *entries: Entry) -> None:
+        for entry in entries:
+            self.shard.replay(entry)
+
+    def write(self, *entries: Entry) -> None:
+        """Records of somebody else, as if they had been here before."""
+        self.do(lambda: Plan(entries=entries))
+
+    def commit(
+        self,
+        group: str,
+        offsets: Offsets,
+        *,
+        member: str = "",
+        epoch: int = -1,
+        instance: str | None = None,
+        version: int = 9,
+        metadata: str | None = "",
+        leader_epoch: int = -1,
+        retention_ms: int = -1,
+    ) -> Any:
+        """The error codes, by topic and partition; or the error of the whole request."""
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        for (name, partition), offset in offsets.items():
+            known = OffsetCommitRequestTopic(name, self.image.topics[TopicName(name)].id)
+            topics.setdefault(name, known).partitions.append(
+                OffsetCommitRequestPartition(partition, offset, leader_epoch, metadata)
+            )
+        message = OffsetCommitRequest(
+            group, epoch, member, instance, retention_ms, list(topics.values())
+        )
+        answer = self.do(lambda: self.shard.offset_requests.commit(message, version))
+        if isinstance(answer, KafkaError):
+            return answer.code
+        return {
+            (topic.name, partition.partition_index): partition.error_code
+            for topic in answer.topics
+            for partition in topic.partitions
+        }
+
+    def fetch(self, group: str, *wanted: tuple[str, int], **asked: Any) -> Any:
+        """Offset and metadata, by topic and partition; all of them where none is named."""
+        ids = asked.pop("ids", {})
+        topics = [
+            OffsetFetchRequestTopics(name, ids.get(name, bytes(16)), [index])
+            for name, index in wanted
+        ]
+        message = OffsetFetchRequestGroup(group, topics=topics or None, **asked)
+        answer = self.do(lambda: self.shard.offset_requests.fetch(message))
+        if isinstance(answer, KafkaError):
+            return answer.code
+        assert answer.group_id == group
+        return {
+            (topic.name, partition.partition_index): (
+                partition.committed_offset,
+                partition.metadata,
+            )
+            for topic in answer.topics
+            for partition in topic.partitions
+        }
+
+    def delete_offsets(self, group: str, *wanted: tuple[str, int]) -> Any:
+        topics = [
+            OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(index)])
+            for name, index in wanted
+        ]
+        message = OffsetDeleteRequest(group, topics)
+        answer = self.do(lambda: self.shard.offset_requests.delete(message))
+        if isinstance(answer, KafkaError):
+            return answer.code
+        return [partition.error_code for topic in answer.topics for partition in topic.partitions]
+
+    def delete_group(self, group: str) -> Any:
+        answer = self.do(lambda: self.shard.admin.delete(group))
+        return answer.code if isinstance(answer, KafkaError) else answer.error_code
+
+    def change_topics(self, **lives: int | None) -> None:
+        """Topics begin another life, or none."""
+        for name, life in lives.items():
+            if life is None:
+                del self.lives[name]
+            else:
+                self.lives[name] = life
+        old, self.image = self.image, image_of(self.lives)
+        self.do(lambda: self.shard.image_changed(old, self.image))
+
+    # What is there
+
+    def get(self, group: str, topic: str = "t", partition: int = 0) -> Committed | None:
+        return self.shard.offsets.get(group, topic, partition)
+
+    def rebuilt(self) -> GroupMachine:
+        """The machine as a restart would find it; this one goes on."""
+        timers, self.timers = self.timers, {}
+        machine = self._loaded()
+        machine.activate()
+        self.timers = timers
+        return machine
+
+    def restart(self) -> None:
+        self.timers = {}
+        self.shard = self._loaded()
+        self.shard.activate()
+
+    def _loaded(self) -> GroupMachine:
+        last: dict[bytes, bytes | None] = {}
+        for key, value in self.written:
+            last.pop(key, None)
+            last[key] = value
+        machine = self._machine()
+        for key, value in last.items():
+            if value is not None and not machine.replay_encoded(key, value):
+                machine.replay(GROUP_RECORDS.decode(key, value))
+        return machine

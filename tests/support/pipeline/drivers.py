@@ -1,0 +1,89 @@
+"""Drivers of a pipeline as processes, to be watched, killed and run again."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import psutil
+
+from sawlog.pipeline.delta.data_files import PREFIX, on_disk
+from sawlog.pipeline.delta.table import Table
+from support.process import ServerProcess
+
+PATIENCE_S = 600.0
+
+
+class Driver(ServerProcess):
+    """`sawlog pipeline run FILE`, and the processes below it."""
+
+    def __init__(self, file: Path, *options: str) -> None:
+        command = [sys.executable, "-m", "sawlog.cli.main", "pipeline", "run", str(file), *options]
+        super().__init__(command)
+
+    def below(self, words: str) -> list[psutil.Process]:
+        """The processes under it whose command line has these words."""
+        found = []
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(self.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if words in " ".join(process.cmdline()):
+                        found.append(process)
+        return found
+
+
+@contextlib.contextmanager
+def driving(file: Path, *options: str) -> Iterator[Driver]:
+    """For the length of a block; what is left of it is killed."""
+    driver = Driver(file, *options)
+    try:
+        yield driver
+    finally:
+        below = driver.below("")
+        driver.kill()
+        for process in below:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+
+
+def run_to_the_end(file: Path, *options: str) -> str:
+    """`--once`, which must end well; what it said."""
+    with driving(file, "--once", *options) as driver:
+        wait_until(lambda: not driver.is_running, driver)
+        code = driver.wait()
+        assert code == 0, f"ended with {code}:\n{driver.output}"
+        return driver.output
+
+
+def wait_until(
+    is_so: Callable[[], bool], *drivers: ServerProcess, patience_s: float = PATIENCE_S
+) -> None:
+    """Looks often, but leaves the processor to the drivers.
+
+    AssertionError with what the drivers said where it does not become so.
+    """
+    deadline = time.monotonic() + patience_s
+    while not is_so():
+        said = "\n".join(driver.output for driver in drivers)
+        assert time.monotonic() < deadline, f"it did not become so in {patience_s} s:\n{said}"
+        time.sleep(0.05)
+
+
+def uncommitted(path: str) -> set[str]:
+    """Data files in a table's directory that no version of it has."""
+    if not Table.exists(path):
+        return set()
+    there = {str(found.relative_to(path)) for found in Path(path).rglob(f"{PREFIX}*.parquet")}
+    state = Table.open(path).state
+    return there - {on_disk(name) for name in (*state.files, *state.removed)}
+
+
+def version_of(path: str) -> int:
+    return Table.open(path).version if Table.exists(path) else -1
+
+
+def kill_all(processes: Sequence[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()

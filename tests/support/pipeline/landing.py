@@ -1,0 +1,169 @@
+"""Topics, pipeline files and tables for tests of the landing, and whether a table is its topic."""
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sawlog.client.admin.admin import Admin, NewTopic
+from sawlog.client.admin.list_offsets import LATEST, list_offsets
+from sawlog.client.consumer.consumer import AT_EARLIEST, Consumer
+from sawlog.client.net.cluster import Cluster
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.client.producer.producer import Producer
+from sawlog.pipeline.delta.file_scan import scan_file
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
+from sawlog.pipeline.landing.driver.batch_commit import Committer, Landed
+from sawlog.pipeline.landing.driver.pipeline_runner import run_pipeline
+from sawlog.pipeline.landing.driver.query_supervisor import Outcome
+from sawlog.pipeline.landing.driver.spark_session import register
+from sawlog.pipeline.landing.driver.table_setup import prepare
+from sawlog.pipeline.landing.planning.batch_planner import Planner
+from sawlog.pipeline.landing.planning.task_split import deal
+from sawlog.pipeline.landing.task.landing_task import current_columns, make_job, read_job
+from sawlog.pipeline.landing.task.landing_task import land as land_ranges
+from sawlog.pipeline.landing.task.task_report import read_report
+from sawlog.pipeline.source.batch_limits import OffsetRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Place = tuple[int, int]  # partition, offset
+
+
+class Heard:
+    """Events, kept."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.batches: list[tuple[str, Landed]] = []
+
+    def said(self, table: str, text: str) -> None:
+        self.lines.append(f"{table}: {text}")
+
+    def landed(self, table: str, batch: Landed, done: int) -> None:
+        self.batches.append((table, batch))
+
+    def measured(self, table: str, done: int, ends: int) -> None:
+        """Nobody looks at the bars."""
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int = 2) -> None:
+    with Cluster(bootstrap) as cluster:
+        assert not Admin(cluster).create_topics([NewTopic(topic, partitions)])
+
+
+def send(bootstrap: str, topic: str, values: Iterable[bytes | Mapping[str, Any] | None]) -> None:
+    """In turn to all partitions; a mapping as JSON."""
+    with Cluster(bootstrap) as cluster:
+        partitions = len(cluster.topic(topic).partitions)
+        with Producer(cluster, max_request_bytes=16 * 1024 * 1024) as producer:
+            for number, value in enumerate(values):
+                told = json.dumps(value).encode() if isinstance(value, Mapping) else value
+                producer.send(topic, told, partition=number % partitions)
+
+
+def pipeline_file(directory: Path, bootstrap: str, tables: str, more: str = "") -> Path:
+    file = directory / "pipeline.yaml"
+    file.write_text(f"brokers: {bootstrap}\nlake: ./lake\ntables:\n{tables}{more}")
+    return file
+
+
+def pipeline_of(directory: Path, bootstrap: str, tables: str) -> Pipeline:
+    return read_pipeline(str(pipeline_file(directory, bootstrap, tables)))
+
+
+def run_once(spark: "SparkSession", pipeline: Pipeline) -> tuple[list[Outcome], Heard]:
+    register(spark)
+    heard = Heard()
+    return run_pipeline(spark, pipeline, heard, threading.Event(), once=True), heard
+
+
+def land(spark: "SparkSession", pipeline: Pipeline) -> Heard:
+    """Once, and well."""
+    outcomes, heard = run_once(spark, pipeline)
+    assert [outcome for outcome in outcomes if outcome.failure] == [], heard.lines
+    return heard
+
+
+def rows_of(path: str) -> list[dict[str, Any]]:
+    """All rows of a table as it is now."""
+    table = Table.open(path)
+    batches = [
+        batch
+        for file in table.files()
+        for batch in scan_file(table.storage, file.path, table.schema, file.partition_values)
+    ]
+    return pa.Table.from_batches(batches, table.schema).to_pylist()
+
+
+def values_in(path: str) -> list[tuple[Place, bytes | None]]:
+    """Of a raw table, or of dead letters, in order: what is there twice is here twice."""
+    return sorted(
+        (((row["partition"], row["offset"]), row["value"]) for row in rows_of(path)),
+        key=lambda entry: entry[0],
+    )
+
+
+def records_of(bootstrap: str, topic: str) -> list[tuple[Place, bytes | None]]:
+    """All records of the topic, in order."""
+    with Cluster(bootstrap) as cluster:
+        indexes = cluster.topic(topic).partitions
+        partitions = [partition_of(topic, index) for index in indexes]
+        ends = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
+        consumer = Consumer(cluster, partition_max_bytes=16 * 1024 * 1024)
+        consumer.assign(dict.fromkeys(partitions, AT_EARLIEST))
+        found: list[tuple[Place, bytes | None]] = []
+        while any(consumer.positions[tp] < ends[tp].offset for tp in partitions):
+            for record in consumer.poll(5_000, max_records=100_000):
+                value = None if record.value is None else bytes(record.value)
+                found.append(((record.partition, record.offset), value))
+    return sorted(found, key=lambda entry: entry[0])
+
+
+def land_here(pipeline: Pipeline, *, tasks: int = 2) -> list[Landed]:
+    """All of it in this process, batch after batch, as Spark would have it done in many."""
+    landed: list[Landed] = []
+    for config in pipeline.landed:
+        with Cluster(pipeline.brokers) as cluster:
+            ready = prepare(cluster, config)
+            job = read_job(make_job(pipeline, config, ready.topic_id).to_json())
+            committer = Committer(job, ready, landed=landed.append, publish=lambda _: None)
+            planner = Planner(
+                cluster, config.topic, ready.topic_id, config.commit, read_committed=True
+            )
+            at, ends = ready.starts, planner.ends()
+            while (end := planner.bounded(at, ends)) != at:
+                ranges = [OffsetRange(tp, at.get(tp, 0), last) for tp, last in end.items()]
+                columns = current_columns(job)
+                reports = [
+                    read_report(land_ranges(job, columns, share).to_json())
+                    for share in deal(ranges, tasks)
+                ]
+                committer.commit(OnlyHere(), reports, 0.0)  # type: ignore[arg-type]
+                at = end
+    return landed
+
+
+class OnlyHere:
+    """As much of a Spark session as parsing again needs, in this process."""
+
+    @property
+    def sparkContext(self) -> "OnlyHere":  # noqa: N802
+        return self
+
+    def parallelize(self, values: list[Any], _: int) -> "OnlyHere":
+        self._values = values
+        return self
+
+    def map(self, work: Callable[[Any], Any]) -> "OnlyHere":
+        self._values = [work(value) for value in self._values]
+        return self
+
+    def collect(self) -> list[Any]:
+        return self._values

@@ -1,0 +1,116 @@
+"""Processes that work on one table at the same time, to be killed at will.
+
+`python -m support.pipeline.table_workers land PATH SEED END` lands every partition up to END and
+retries; `compact PATH SEED END` merges small files until that is done; `die PATH POINT` lands one
+batch and kills itself at a point of the commit. The last line of output is the result as JSON.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from sawlog.pipeline.delta.compaction import compact
+from sawlog.pipeline.delta.errors import Overtaken
+from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.table import Already, Table
+from sawlog.pipeline.delta.table_storage import Storage
+from support.pipeline.tables import PIPELINE, at, rows, written
+
+PARTITIONS = 3
+ROUNDS = 10_000  # far more than any run needs
+IDLE_S = 0.02
+COMPACTING_S = 200
+
+
+def is_done(table: Table, end: int) -> bool:
+    stored = table.offsets(PIPELINE)
+    return all(stored.get(at(number), 0) == end for number in range(PARTITIONS))
+
+
+def land_all(path: str, seed: int, end: int) -> dict[str, int]:
+    table, choice = Table.open(path), random.Random(seed)
+    met = {"committed": 0, "already": 0, "overtaken": 0}
+    for _ in range(ROUNDS):
+        if is_done(table, end):
+            return met
+        stored = table.offsets(PIPELINE)
+        moves = {}
+        for number in choice.sample(range(PARTITIONS), choice.randint(1, PARTITIONS)):
+            start = stored.get(at(number), 0)
+            moves[at(number)] = Move(start, min(end, start + choice.randint(1, 12)))
+        batches = [rows(p.partition, range(*move), days=2) for p, move in moves.items()]
+        files = written(table, *batches)
+        try:
+            done = table.commit(PIPELINE, files, moves)
+        except Overtaken:
+            met["overtaken"] += 1
+        else:
+            met["already" if isinstance(done, Already) else "committed"] += 1
+    raise AssertionError(f"not done after {ROUNDS} rounds: {table.offsets(PIPELINE)}")
+
+
+def compact_all(path: str, seed: int, end: int) -> dict[str, int]:
+    table, choice = Table.open(path), random.Random(seed)
+    met = {"merged": 0, "overtaken": 0}
+    deadline = time.monotonic() + COMPACTING_S
+    while time.monotonic() < deadline:
+        table.refresh()
+        last = is_done(table, end)
+        done = compact(None, path, choice.choice([8_000, 20_000, 1_000_000]))
+        met["merged"] += done.files_before
+        met["overtaken"] += done.overtaken
+        if last:
+            return met
+        if not done.files_before:
+            time.sleep(IDLE_S)  # a compaction of nothing must not take the landings' processor
+    raise AssertionError(f"the landing was not done after {COMPACTING_S} s")
+
+
+def _die() -> NoReturn:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("still alive")
+
+
+def _before(function: Callable[..., object]) -> Callable[..., object]:
+    return lambda *_: _die()
+
+
+def _after(function: Callable[..., object]) -> Callable[..., object]:
+    def call(*arguments: object) -> object:
+        function(*arguments)
+        _die()
+
+    return call
+
+
+def die(path: str, point: str) -> None:
+    """`files`: the data files are written; `aside`: the entry is written and has no name yet;
+    `named`: it has its name, and the directory is not synced.
+    """
+    table = Table.open(path)
+    files = written(table, rows(0, range(10, 20)))
+    if point == "files":
+        Storage.put_if_absent = _before(Storage.put_if_absent)  # type: ignore[method-assign, assignment]
+    elif point == "aside":
+        os.link = _before(os.link)  # type: ignore[assignment]
+    elif point == "named":
+        os.link = _after(os.link)  # type: ignore[assignment]
+    table.commit(PIPELINE, files, {at(0): Move(10, 20)})
+
+
+def main(what: str, path: str, *more: str) -> None:
+    if what == "die":
+        die(path, *more)
+        return
+    work = {"land": land_all, "compact": compact_all}[what]
+    seed, end = more
+    print(json.dumps(work(path, int(seed), int(end))), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,96 @@
+"""Small tables for tests: rows as the landing writes them, landed in one call."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
+from sawlog.pipeline.delta.data_files import DataFile, on_disk
+from sawlog.pipeline.delta.delta_types import TIMESTAMP
+from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.parquet_writer import FileWriter
+from sawlog.pipeline.delta.table import Already, Committed, Table
+
+PIPELINE = "lake-access"
+TOPIC = "access"
+DAY_US = 24 * 60 * 60 * 1_000_000
+
+SCHEMA = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()),
+        pa.field("timestamp", TIMESTAMP),
+        pa.field("value", pa.binary()),
+    ]
+)
+
+
+def at(partition: int, topic: str = TOPIC) -> TopicPartition:
+    return TopicPartition(TopicName(topic), PartitionIndex(partition))
+
+
+def rows(partition: int, offsets: Iterable[int], *, days: int = 1) -> pa.RecordBatch:
+    """Records of one partition, spread over so many days."""
+    numbers = list(offsets)
+    return pa.RecordBatch.from_pydict(
+        {
+            "topic": [TOPIC] * len(numbers),
+            "partition": [partition] * len(numbers),
+            "offset": numbers,
+            "timestamp": [(number % days) * DAY_US for number in numbers],
+            "value": [f"{partition}:{number}".encode() for number in numbers],
+        },
+        schema=SCHEMA,
+    )
+
+
+def new_table(
+    path: Path,
+    partition_by: Sequence[str] = (),
+    starts: Mapping[TopicPartition, int] | None = None,
+    *,
+    schema: pa.Schema = SCHEMA,
+    properties: Mapping[str, str] | None = None,
+) -> Table:
+    return Table.create(path, schema, partition_by, starts or {}, PIPELINE, properties)
+
+
+def written(table: Table, *batches: pa.RecordBatch) -> list[DataFile]:
+    with FileWriter(table.storage, table.partition_by) as writer:
+        for batch in batches:
+            writer.write(batch)
+        return writer.close()
+
+
+def land(
+    table: Table, partition: int, start: int, end: int, *, days: int = 1
+) -> Committed | Already:
+    """All records with these offsets, in one commit."""
+    files = written(table, rows(partition, range(start, end), days=days))
+    return table.commit(PIPELINE, files, {at(partition): Move(start, end)})
+
+
+def contents(table: Table) -> list[tuple[int, int, bytes]]:
+    """Partition, offset and value of every row of a handle's version, sorted; doubles show."""
+    found: list[tuple[int, int, bytes]] = []
+    for file in table.files():
+        parquet = pq.read_table(
+            table.storage.full(on_disk(file.path)),
+            columns=["partition", "offset", "value"],
+            partitioning=None,
+        )
+        columns = [parquet[name].to_pylist() for name in ("partition", "offset", "value")]
+        found += zip(*columns, strict=True)
+    return sorted(found)
+
+
+def expected(ends: Mapping[int, int]) -> list[tuple[int, int, bytes]]:
+    """What a table holds whose partitions were landed from 0 to these offsets."""
+    return sorted(
+        (partition, offset, f"{partition}:{offset}".encode())
+        for partition, end in ends.items()
+        for offset in range(end)
+    )

@@ -1,0 +1,303 @@
+"""A member of a classic group, step by step: what it asks, and what it may hold when."""
+
+from typing import Any
+
+import pytest
+
+from sawlog.client.consumer.membership.classic_protocol import ClassicMachine
+from sawlog.client.consumer.membership.client_assignors import Subscriber
+from sawlog.client.consumer.membership.membership_protocol import (
+    Change,
+    GroupSettings,
+    Lookup,
+    Subscription,
+)
+from sawlog.client.consumer.membership.subscription_codec import (
+    read_assignment,
+    read_subscription,
+    write_assignment,
+    write_subscription,
+)
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.client.net.metadata import Partition, Topic
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ids import LeaderEpoch, NodeId, PartitionIndex, TopicId, TopicName
+from sawlog.protocol.messages.heartbeat_request import HeartbeatRequest
+from sawlog.protocol.messages.heartbeat_response import HeartbeatResponse
+from sawlog.protocol.messages.join_group_request import JoinGroupRequest
+from sawlog.protocol.messages.join_group_response import (
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+from sawlog.protocol.messages.leave_group_request import LeaveGroupRequest
+from sawlog.protocol.messages.sync_group_request import SyncGroupRequest
+from sawlog.protocol.messages.sync_group_response import SyncGroupResponse
+from support.client.group_requests import requested
+
+P0, P1, P2 = (partition_of("logs", index) for index in range(3))
+
+
+def topic(name: str, size: int, *, is_internal: bool = False) -> Topic:
+    partitions = {
+        PartitionIndex(i): Partition(PartitionIndex(i), NodeId(1), LeaderEpoch(0), (1,), (1,), ())
+        for i in range(size)
+    }
+    return Topic(TopicName(name), TopicId(name.encode().ljust(16)), is_internal, partitions)
+
+
+class Story:
+    """A member and its coordinator's part, with a clock that stands until told."""
+
+    def __init__(self, *assignors: str, pattern: str | None = None, **settings: Any) -> None:
+        self.now_ms = 1_000.0
+        self.machine = ClassicMachine(
+            GroupSettings("g", assignors=assignors or ("range",), **settings),
+            Subscription(frozenset() if pattern else frozenset({"logs"}), pattern),
+        )
+        self.sizes = {"logs": 3}
+
+    def next(self) -> Any:
+        return requested(self.machine.next(self.now_ms))
+
+    def look(self) -> Lookup:
+        asked = self.next()
+        assert isinstance(asked, Lookup)
+        topics = [topic(name, size) for name, size in self.sizes.items()]
+        self.machine.found(topics, self.now_ms)
+        return asked
+
+    def answer(self, response: Any) -> None:
+        self.machine.answered(response, self.now_ms)
+
+    def join(self, *, generation: int, leads: bool = False, others: Any = ()) -> JoinGroupRequest:
+        asked = self.next()
+        assert isinstance(asked, JoinGroupRequest)
+        metadata = asked.protocols[0].metadata
+        members = [JoinGroupResponseMember(member_id="me", metadata=metadata), *others]
+        self.answer(
+            JoinGroupResponse(
+                generation_id=generation,
+                protocol_name=asked.protocols[0].name,
+                leader="me" if leads else "other",
+                member_id="me",
+                members=members if leads else [],
+            )
+        )
+        return asked
+
+    def sync(self, *partitions: Any, code: int = 0) -> SyncGroupRequest:
+        asked = self.next()
+        assert isinstance(asked, SyncGroupRequest)
+        self.answer(SyncGroupResponse(error_code=code, assignment=write_assignment(partitions)))
+        return asked
+
+    def beat(self, code: int = 0) -> None:
+        self.now_ms += self.machine.settings.heartbeat_interval_ms
+        assert isinstance(self.next(), HeartbeatRequest)
+        self.answer(HeartbeatResponse(error_code=code))
+
+    def carry_out(self) -> Change:
+        change = self.machine.take_change()
+        assert change is not None
+        self.machine.carried_out(change)
+        return change
+
+    def settle(self, *partitions: Any) -> None:
+        self.look()
+        self.join(generation=1)
+        self.sync(*partitions)
+        self.carry_out()
+
+
+def test_it_joins_with_the_id_that_it_is_told_to_have() -> None:
+    story = Story()
+    story.look()
+    assert story.next().member_id == ""
+    story.answer(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me-1"))
+    assert story.next().member_id == "me-1"
+    assert story.machine.identity.epoch == -1
+    assert not story.machine.is_member
+
+
+def test_a_leader_gives_everybody_a_part() -> None:
+    story = Story()
+    story.look()
+    other = JoinGroupResponseMember(
+        member_id="you", metadata=write_subscription(Subscriber(frozenset({"logs", "b"})), None)
+    )
+    story.join(generation=4, leads=True, others=[other])
+    story.sizes["b"] = 2
+    assert story.look().names == {"logs", "b"}
+    synced = story.sync(P0, P1)
+    assert {each.member_id: read_assignment(each.assignment) for each in synced.assignments} == {
+        "me": {P0, P1},
+        "you": {P2, partition_of("b", 0), partition_of("b", 1)},
+    }
+    assert story.machine.identity[:2] == ("me", 4)
+    assert story.carry_out() == Change(assigned=frozenset({P0, P1}))
+    assert story.machine.owned == {P0, P1}
+
+
+def test_eager_it_lets_go_of_everything_before_it_joins_again() -> None:
+    story = Story()
+    story.settle(P0, P1)
+    story.beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert story.next() is None, "not before the reader has let go"
+    story.beat(ErrorCode.REBALANCE_IN_PROGRESS)  # it stays alive meanwhile
+    assert story.carry_out() == Change(revoked=frozenset({P0, P1}))
+    story.join(generation=2)
+    story.sync(P1)
+    assert story.carry_out() == Change(assigned=frozenset({P1}))
+
+
+def test_cooperative_it_keeps_reading_lets_go_of_the_rest_and_joins_once_more() -> None:
+    story = Story("cooperative-sticky")
+    story.settle(P0, P1)
+    story.beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    joined = story.join(generation=2)
+    told = read_subscription(joined.protocols[0].metadata, None)
+    assert (told.owned, told.generation) == ({P0, P1}, 1)
+    assert story.machine.owned == {P0, P1}
+    story.sync(P0)
+    assert story.carry_out() == Change(revoked=frozenset({P1}))
+    joined = story.join(generation=3)
+    assert read_subscription(joined.protocols[0].metadata, None).owned == {P0}
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_it_does_not_join_while_the_reader_is_in_the_middle_of_a_change(assignor: str) -> None:
+    """What it would say that it owns would not be true when it is heard."""
+    story = Story(assignor)
+    story.look()
+    story.join(generation=1)
+    story.sync(P0)
+    change = story.machine.take_change()
+    assert change == Change(assigned=frozenset({P0}))
+    story.beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert story.next() is None
+    story.machine.carried_out(change)
+    if assignor == "range":
+        assert story.carry_out() == Change(revoked=frozenset({P0}))
+    assert isinstance(story.next(), JoinGroupRequest)
+
+
+@pytest.mark.parametrize(
+    ("code", "member_id"),
+    [(ErrorCode.UNKNOWN_MEMBER_ID, ""), (ErrorCode.ILLEGAL_GENERATION, "me")],
+)
+def test_put_out_of_the_group_it_has_lost_what_it_had(code: int, member_id: str) -> None:
+    story = Story()
+    story.settle(P0)
+    story.beat(code)
+    assert not story.machine.is_member, "a commit may not even be tried"
+    assert story.next() is None
+    assert story.carry_out() == Change(lost=frozenset({P0}))
+    assert story.next().member_id == member_id
+
+
+def test_put_out_in_the_middle_of_a_change_it_loses_what_came_of_it() -> None:
+    story = Story("cooperative-sticky")
+    story.settle(P0)
+    story.beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    story.join(generation=2)
+    story.sync(P0, P1)
+    change = story.machine.take_change()
+    assert change is not None
+    story.beat(ErrorCode.UNKNOWN_MEMBER_ID)
+    story.machine.carried_out(change)
+    assert story.carry_out() == Change(lost=frozenset({P0, P1}))
+    assert isinstance(story.next(), JoinGroupRequest)
+
+
+def test_a_lost_answer_to_a_join_is_asked_for_again() -> None:
+    story = Story()
+    story.look()
+    assert isinstance(story.next(), JoinGroupRequest)
+    story.machine.unanswered()
+    story.join(generation=1)
+    assert isinstance(story.next(), SyncGroupRequest)
+    story.machine.unanswered()
+    assert isinstance(story.next(), JoinGroupRequest)
+
+
+def test_a_rebalance_during_sync_begins_again() -> None:
+    story = Story()
+    story.look()
+    story.join(generation=1)
+    story.sync(code=ErrorCode.REBALANCE_IN_PROGRESS)
+    assert isinstance(story.next(), JoinGroupRequest)
+
+
+def test_a_leader_sees_a_topic_grow() -> None:
+    story = Story(metadata_interval_ms=10_000)
+    story.look()
+    story.join(generation=1, leads=True)
+    story.look()
+    story.sync(P0, P1, P2)
+    story.carry_out()
+    story.now_ms += 10_000
+    story.look()
+    assert isinstance(story.next(), HeartbeatRequest), "nothing has changed"
+    story.answer(HeartbeatResponse())
+    story.sizes["logs"] = 4
+    story.now_ms += 10_000
+    story.look()
+    assert story.carry_out() == Change(revoked=frozenset({P0, P1, P2}))
+    assert isinstance(story.next(), JoinGroupRequest)
+
+
+def test_a_pattern_is_matched_to_whole_names_of_topics_that_are_not_internal() -> None:
+    story = Story(pattern="log.*")
+    asked = story.next()
+    assert asked.everything
+    topics = [topic("logs", 1), topic("my-logs", 1), topic("log-internal", 1, is_internal=True)]
+    story.machine.found(topics, story.now_ms)
+    joined = story.join(generation=1)
+    assert read_subscription(joined.protocols[0].metadata, None).topics == {"logs"}
+    story.sync()
+    story.now_ms += story.machine.settings.metadata_interval_ms
+    assert story.next().everything
+    story.machine.found([*topics, topic("log-2", 1)], story.now_ms)
+    told = read_subscription(story.next().protocols[0].metadata, None)
+    assert told.topics == {"logs", "log-2"}
+
+
+def test_another_subscription_is_told_by_joining() -> None:
+    story = Story()
+    story.settle(P0)
+    story.machine.subscribe(Subscription(frozenset({"b"})))
+    story.look()
+    story.carry_out()
+    told = read_subscription(story.next().protocols[0].metadata, None)
+    assert told.topics == {"b"}
+
+
+def test_a_static_member_says_no_goodbye() -> None:
+    story = Story()
+    story.settle(P0)
+    leaving = requested(story.machine.leaving())
+    assert isinstance(leaving, LeaveGroupRequest)
+    assert [each.member_id for each in leaving.members] == ["me"]
+    static = Story(instance_id="i")
+    static.settle(P0)
+    assert static.machine.leaving() is None
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_AUTHORIZATION_FAILED]
+)
+def test_what_will_not_heal_is_raised_with_the_groups_name(code: ErrorCode) -> None:
+    story = Story()
+    story.settle(P0)
+    with pytest.raises(KafkaError, match="'g' refused this member") as raised:
+        story.beat(code)
+    assert raised.value.code is code
+
+
+def test_between_heartbeats_it_rests() -> None:
+    story = Story()
+    story.settle(P0)
+    assert story.next() is None
+    assert story.machine.wake_ms() == story.now_ms + story.machine.settings.heartbeat_interval_ms
+    story.machine.hurry()
+    assert isinstance(story.next(), HeartbeatRequest)

@@ -1,0 +1,152 @@
+"""Which directory a row belongs to."""
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+from sawlog.pipeline.delta.delta_types import TIMESTAMP
+from sawlog.pipeline.delta.errors import NotStorable
+from sawlog.pipeline.delta.partitioning import (
+    PartitionBy,
+    directory_of,
+    is_spelled_out,
+    parse,
+    split,
+    with_partitions,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "entry"),
+    [
+        ("country", PartitionBy("country", "country", None)),
+        ("date(timestamp)", PartitionBy("timestamp_date", "timestamp", "date")),
+        (" Hour ( at ) AS slot ", PartitionBy("slot", "at", "hour")),
+        ("month(user time)", PartitionBy("user time_month", "user time", "month")),
+    ],
+)
+def test_expressions_and_their_columns(text: str, entry: PartitionBy) -> None:
+    assert parse(text) == entry
+    assert parse(str(entry)) == entry
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("dates(timestamp)", "did you mean date"),
+        ("year(timestamp)", "date, hour or month of a column, not year"),
+        ("date(timestamp", "is no partition"),
+        ("", "is no partition"),
+        ("country as c", "a plain column keeps its name"),
+    ],
+)
+def test_what_is_no_expression_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        parse(text)
+
+
+def test_columns_that_cannot_be_partitions_are_refused() -> None:
+    kinds = {"t": TIMESTAMP, "b": pa.binary(), "t_date": pa.string()}
+    schema = pa.schema([pa.field(name, kind) for name, kind in kinds.items()])
+    for text, said in [
+        ("x", "no column 'x'"),
+        ("b", "no partitions by that"),
+        ("date(b)", "needs a time"),
+        ("date(t)", "name it, date"),
+    ]:
+        with pytest.raises(NotStorable, match=said):
+            with_partitions(schema, [parse(text)])
+    assert with_partitions(schema, [parse("hour(t)")]).field("t_hour").type == pa.string()
+    assert with_partitions(schema, [parse("date(t) as d")]).field("d").type == pa.date32()
+
+
+def parts(batch: pa.RecordBatch, *expressions: str) -> dict[tuple[str | None, ...], list[object]]:
+    found = {}
+    for values, rows in split(batch, [parse(text) for text in expressions]):
+        assert values not in found, "a partition comes once"
+        found[values] = rows.column("n").to_pylist()
+    return found
+
+
+def test_rows_go_to_the_partition_of_their_time_in_their_order() -> None:
+    times = [
+        datetime(2026, 1, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+        datetime(2026, 2, 1, 0, 0, tzinfo=UTC),
+        datetime(1969, 12, 31, 12, 30, tzinfo=UTC),
+        None,
+        datetime(2026, 1, 31, 1, 0, tzinfo=UTC),
+    ]
+    batch = pa.RecordBatch.from_pydict({"t": pa.array(times, TIMESTAMP), "n": range(5)})
+    assert parts(batch, "date(t)") == {
+        ("2026-01-31",): [0, 4], ("2026-02-01",): [1], ("1969-12-31",): [2], (None,): [3],
+    }  # fmt: skip
+    assert parts(batch, "hour(t)") == {
+        ("2026-01-31-23",): [0], ("2026-02-01-00",): [1], ("1969-12-31-12",): [2], (None,): [3],
+        ("2026-01-31-01",): [4],
+    }  # fmt: skip
+    assert parts(batch, "month(t)")[("2026-01",)] == [0, 4]
+
+
+def test_partitions_by_several_columns_are_all_combinations_that_occur() -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "a": pa.array(["x", "y", "x", None, "x"]),
+            "b": pa.array([1, 1, 2, 2, 1], pa.int64()),
+            "n": range(5),
+        }
+    )
+    assert parts(batch, "a", "b") == {
+        ("x", "1"): [0, 4], ("y", "1"): [1], ("x", "2"): [2], (None, "2"): [3],
+    }  # fmt: skip
+    ((_, rows), *_) = split(batch, [parse("a"), parse("b")])
+    assert rows.schema.names == ["n"]
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        (pa.array([True, None]), ["true", None]),
+        (pa.array(["", "a"]), [None, "a"]),
+        (pa.array([1.5, -2.0]), ["1.5", "-2"]),
+        (pa.array([3_600_000_001], TIMESTAMP), ["1970-01-01 01:00:00.000001"]),
+        (pa.array([-1], pa.date32()), ["1969-12-31"]),
+        (pa.array(["k", "k"]).dictionary_encode(), ["k"]),
+    ],
+)  # fmt: skip
+def test_values_are_spelled_as_delta_spells_them(values: pa.Array, texts: list[str | None]) -> None:
+    batch = pa.RecordBatch.from_arrays([values, pa.array(range(len(values)))], ["a", "n"])
+    assert [key for (key,) in parts(batch, "a")] == texts
+
+
+def test_a_time_of_no_calendar_goes_to_no_directory() -> None:
+    """A producer may send any 64 bits as its time."""
+    times = pa.array([2**63 - 1, -(2**63) + 1, 0], TIMESTAMP)
+    batch = pa.RecordBatch.from_pydict({"t": times, "n": range(3)})
+    for unit in ("date", "hour", "month"):
+        found = parts(batch, f"{unit}(t)")
+        assert found[(None,)] == [0, 1]
+
+
+def test_an_empty_batch_has_no_partitions() -> None:
+    batch = pa.RecordBatch.from_pydict({"t": pa.array([], TIMESTAMP), "n": pa.array([])})
+    assert parts(batch, "date(t)") == {}
+
+
+def test_directories_never_leave_the_table_and_are_never_too_long() -> None:
+    names = ["a", "b=c"]
+    evil = directory_of(names, ("../../etc", "x/y z%"))
+    assert evil == "a=..%2F..%2Fetc/b%3Dc=x%2Fy%20z%25"
+    assert directory_of(names, (None, "ü")) == "a=__HIVE_DEFAULT_PARTITION__/b%3Dc=ü"
+    assert all(
+        len(part.encode()) < 255 for part in directory_of(names, ("aü" * 999, None)).split("/")
+    )
+
+
+def test_a_directory_tells_its_value_unless_it_was_cut() -> None:
+    short, long = {"a": "x y"}, {"a": "x" * 300}
+    assert is_spelled_out(["a"], short, "a=x%20y/f.parquet")
+    assert is_spelled_out([], {}, "f.parquet")
+    assert is_spelled_out(["a"], {"a": None}, "a=__HIVE_DEFAULT_PARTITION__/f.parquet")
+    assert not is_spelled_out(["a"], short, "elsewhere/f.parquet")
+    assert not is_spelled_out(["a"], long, f"{directory_of(['a'], ('x' * 300,))}/f.parquet")

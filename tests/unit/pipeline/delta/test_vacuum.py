@@ -1,0 +1,84 @@
+"""What nobody needs goes, what somebody may need stays."""
+
+import os
+from pathlib import Path
+
+from sawlog.pipeline.delta.compaction import compact
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.delta.table_storage import LOG
+from sawlog.pipeline.delta.vacuum import DAY_MS, Swept, sweep
+from support.pipeline.tables import contents, expected, land, new_table, rows, written
+
+NOW_MS = 2_000_000_000_000
+
+
+def age(table: Table, path: str, days: float) -> None:
+    at_s = (NOW_MS - days * DAY_MS) / 1000
+    os.utime(table.storage.full(path), (at_s, at_s))
+
+
+def test_files_of_dead_tasks_go_when_they_are_old_enough(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t", ["date(timestamp)"])
+    land(table, 0, 0, 10, days=2)
+    (old,) = written(table, rows(0, range(10, 20)))
+    (young,) = written(table, rows(0, range(20, 30)))
+    for file in table.files():
+        age(table, file.path, 30)
+    age(table, old.path, 1.1)
+    age(table, young.path, 0.9)
+    assert sweep(table, now_ms=NOW_MS) == Swept(1, old.size)
+    assert not (tmp_path / "t" / old.path).exists()
+    assert (tmp_path / "t" / young.path).exists()
+    assert contents(table) == expected({0: 10})
+
+
+def test_files_of_others_are_never_touched(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    for name in ("part-1.parquet", "sawlog-notes.txt", f"{LOG}/notes.json"):
+        (tmp_path / "t" / name).write_bytes(b"x")
+        age(table, name, 1000)
+    assert sweep(table, now_ms=NOW_MS) == Swept(0, 0)
+
+
+def test_a_log_entry_that_was_never_finished_goes(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    (tmp_path / "t" / LOG / ".sawlog-abc").write_bytes(b"half")
+    age(table, f"{LOG}/.sawlog-abc", 2)
+    assert sweep(table, now_ms=NOW_MS).files == 1
+
+
+def test_replaced_files_stay_for_those_who_read_older_versions(tmp_path: Path) -> None:
+    table = new_table(tmp_path / "t")
+    land(table, 0, 0, 5)
+    land(table, 0, 5, 10)
+    old = [file.path for file in table.files()]
+    compact(None, tmp_path / "t")
+    table.refresh()
+    removed_ms = min(table.state.removed.values())
+    for path in [*old, *table.state.files]:
+        os.utime(table.storage.full(path), (0, 0))
+    assert sweep(table, now_ms=removed_ms + 6 * DAY_MS) == Swept(0, 0)
+    assert contents(Table.open(tmp_path / "t", version=2)) == expected({0: 10})
+    assert sweep(table, now_ms=removed_ms + 8 * DAY_MS).files == 2
+    assert contents(Table.open(tmp_path / "t")) == expected({0: 10})
+
+
+def test_a_file_that_is_committed_during_the_sweep_stays(tmp_path: Path) -> None:
+    """It is listed as unknown and old, and the log that is read after has it."""
+    table = new_table(tmp_path / "t")
+    other = Table.open(tmp_path / "t")
+    walk = table.storage.walk
+
+    def commit_after_listing() -> list[object]:
+        from sawlog.pipeline.delta.landed_offsets import Move
+        from support.pipeline.tables import PIPELINE, at
+
+        files = written(other, rows(0, range(5)))
+        age(other, files[0].path, 50)
+        found = list(walk())
+        other.commit(PIPELINE, files, {at(0): Move(0, 5)})
+        return found  # type: ignore[return-value]
+
+    table.storage.walk = commit_after_listing  # type: ignore[method-assign, assignment]
+    assert sweep(table, now_ms=NOW_MS) == Swept(0, 0)
+    assert contents(Table.open(tmp_path / "t")) == expected({0: 5})

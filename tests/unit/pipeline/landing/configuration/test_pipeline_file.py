@@ -1,0 +1,271 @@
+"""The pipeline file: what it may say, and what is said about one that is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from sawlog.client.consumer.consumer import AT_EARLIEST, AT_LATEST, AtTime
+from sawlog.pipeline.landing.configuration.pipeline_config import (
+    CommitBounds,
+    LandedTable,
+    QueryTable,
+)
+from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline, read_pipeline
+from sawlog.pipeline.landing.configuration.yaml_nodes import (
+    BadPipelineFile,
+    parse_duration_s,
+    parse_size,
+)
+
+HEAD = "brokers: 127.0.0.1:9092\nlake: ./lake\ntables:\n"
+WHOLE = """\
+brokers: 127.0.0.1:9092
+lake: ./lake
+tables:
+  access:
+    topic: access-log
+    format: json            # raw, json, avro, csv
+    schema: infer           # or a DDL string, or an Avro file
+    partition_by: [date(timestamp)]
+    commit: {every: 10s, rows: 1000000, bytes: 256MB}
+    group: lake-access
+"""
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(BadPipelineFile) as caught:
+        parse_pipeline("p.yaml", text)
+    return str(caught.value)
+
+
+def landed(lines: str) -> LandedTable:
+    table = parse_pipeline("p.yaml", f"{HEAD}  t:\n    topic: a\n{lines}").tables[0]
+    assert isinstance(table, LandedTable)
+    return table
+
+
+def test_the_file_of_the_documentation_says_what_it_says(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(WHOLE)
+    pipeline = read_pipeline(str(file))
+    assert pipeline.brokers == "127.0.0.1:9092"
+    assert pipeline.lake == str(tmp_path / "lake")
+    assert pipeline.tables == (
+        LandedTable(
+            name="access",
+            path=str(tmp_path / "lake" / "access"),
+            topic="access-log",
+            group="lake-access",
+            format="json",
+            schema="infer",
+            partition_by=("date(timestamp)",),
+            commit=CommitBounds(10.0, 1_000_000, 256_000_000),
+        ),
+    )
+
+
+@pytest.fixture
+def avro_schema(tmp_path: Path) -> Path:
+    file = tmp_path / "a.avsc"
+    file.write_text('{"type": "record", "name": "r", "fields": [{"name": "n", "type": "int"}]}')
+    return file
+
+
+@pytest.mark.parametrize(("told", "ids"), [("7", "7"), ("[7, 9]", "7,9")])
+def test_schema_ids_of_confluent_s_encoding_are_one_or_a_list(
+    avro_schema: Path, told: str, ids: str
+) -> None:
+    options = f"{{encoding: confluent, schema_id: {told}}}"
+    table = landed(f"    format: avro\n    schema: {avro_schema}\n    options: {options}\n")
+    assert table.options == {"encoding": "confluent", "schema_id": ids}
+
+
+def test_confluent_s_encoding_without_schema_ids_is_refused_with_what_to_write(
+    avro_schema: Path,
+) -> None:
+    table = (
+        f"{{topic: a, format: avro, schema: {avro_schema},\n    options: {{encoding: confluent}}}}"
+    )
+    told = refusal(f"{HEAD}  t: {table}\n")
+    assert told.startswith("p.yaml:5: options: encoding: confluent needs schema_id")
+    assert "write schema_id: 7 or schema_id: [7, 9]" in told
+
+
+def test_a_list_is_no_value_of_other_options() -> None:
+    table = "{topic: a, format: csv, schema: a INT, options: {null: [a, b]}}"
+    assert "options: expected text, not a list" in refusal(f"{HEAD}  t: {table}\n")
+
+
+def test_what_is_not_said_has_its_usual_value() -> None:
+    table = landed("")
+    assert (table.format, table.schema, table.group) == ("raw", "infer", "sawlog-t")
+    assert table.commit == CommitBounds()
+    assert table.start == AT_EARLIEST
+    assert table.read_committed
+    assert table.dead_path == table.path + "__dead"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("500ms", 0.5), ("10s", 10), ("1m", 60), ("1.5h", 5_400), ("1d", 86_400)]
+)
+def test_times_have_units(text: str, seconds: float) -> None:
+    assert parse_duration_s(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("7", 7), ("64kB", 64_000), ("256MB", 256_000_000), ("1GiB", 2**30), ("1.5k", 1_500)],
+)
+def test_sizes_have_units(text: str, count: int) -> None:
+    assert parse_size(text) == count
+
+
+@pytest.mark.parametrize("text", ["10", "0s", "-1s", "s", "10 years", "1e3s"])
+def test_a_time_that_is_none_is_refused(text: str) -> None:
+    assert repr(text) in refusal(f"{HEAD}  t:\n    topic: a\n    commit: {{every: {text}}}\n")
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "MB", "12 apples", "0.1"])
+def test_a_size_that_is_none_is_refused(text: str) -> None:
+    assert repr(text) in refusal(f"{HEAD}  t:\n    topic: a\n    commit: {{bytes: {text}}}\n")
+
+
+def test_an_unknown_key_is_told_with_its_line_and_the_nearest() -> None:
+    text = refusal(f"{HEAD}  t:\n    topic: a\n    fromat: json\n")
+    assert text == "p.yaml:6: table 't' has no key 'fromat'; did you mean format?"
+
+
+def test_a_key_of_the_other_kind_of_table_is_told_apart() -> None:
+    assert "table 't' has no key 'watermark'" in refusal(
+        f"{HEAD}  t:\n    topic: a\n    watermark: {{timestamp: 1m}}\n"
+    )
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_their_lines() -> None:
+    lines = refusal(
+        "brokers: nowhere:at:all\nlake: l\ntables:\n  t:\n    format: xml\n    commit: {rows: 0}\n"
+    ).splitlines()
+    assert [line.split(": ")[0] for line in lines] == [
+        "p.yaml:1", "p.yaml:5", "p.yaml:5", "p.yaml:6"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "p.yaml:1: expected the keys brokers, lake and tables, not nothing"),
+        ("- a\n", "not a list"),
+        ("a: [1\n", "this is no YAML"),
+        ("brokers: b:1\nlake: l\n", "the file has no 'tables'"),
+        ("brokers: b:1\nlake: s3://b/l\ntables: {t: {topic: a}}\n", "expected a directory"),
+        ("brokers: b:1\nlake: l\ntables: {}\n", "tables: there is none"),
+        ("brokers: b:1\nlake: l\ntables: [a]\n", "tables: expected keys with values, not a list"),
+        (f"{HEAD}  t: {{topic: a}}\n  t: {{topic: b}}\n", "'t' is given twice"),
+        (f"{HEAD}  a-b: {{topic: a}}\n", "'a-b' is no name for a table"),
+        (f"{HEAD}  a__dead: {{topic: a}}\n", "which is for dead letters"),
+        (f"{HEAD}  t: {{}}\n", "table 't' has no 'topic'"),
+        (f"{HEAD}  t: {{topic: a/b}}\n", "'a/b' is no name for a topic"),
+        (f"{HEAD}  t: {{topic: a, format: raw, schema: a INT}}\n", "raw takes no schema"),
+        (f"{HEAD}  t: {{topic: a, format: csv}}\n", "csv needs the columns"),
+        (f"{HEAD}  t: {{topic: a, format: avro}}\n", "avro needs the writer's schema"),
+        (f"{HEAD}  t: {{topic: a, format: json, schema: a NUMBER}}\n", "p.yaml:4: the schema of"),
+        (
+            f"{HEAD}  t: {{topic: a, format: json, partition_by: status}}\n",
+            "p.yaml:4: partition_by: there is no column 'status' to partition by; of inferred",
+        ),
+        (f"{HEAD}  t: {{topic: a, partition_by: [date(tmestamp)]}}\n", "did you mean timestamp?"),
+        (
+            f"{HEAD}  t: {{topic: a, format: csv, schema: a INT,\n    options: {{delimitr: ;}}}}\n",
+            "p.yaml:5: options: format csv has no option 'delimitr'",
+        ),
+        (
+            f"{HEAD}  t: {{topic: a, partition_by: [date(offset)]}}\n",
+            "'offset' is of type bigint: date() needs",
+        ),
+        (f"{HEAD}  t: {{topic: a, start: tomorrow}}\n", "expected earliest, latest or a time"),
+        (f"{HEAD}  t: {{topic: a, start: 2025-01-31}}\n", "expected earliest, latest or a time"),
+        (f"{HEAD}  t: {{topic: a, isolation: none}}\n", "read_committed or read_uncommitted"),
+        (f"{HEAD}  t: {{topic: a, partition_by: [week(x)]}}\n", "date, hour or month of a column"),
+        (f"{HEAD}  t: {{topic: a, partition_by: [b, b]}}\n", "2 of them make a column 'b'"),
+        (f"{HEAD}  t: {{topic: [a]}}\n", "expected text, not a list"),
+        (f"{HEAD}  t: {{topic: a}}\nspark: {{master: x}}\n", "'master' is no setting of Spark's"),
+        (f"{HEAD}  t: {{topic: a}}\n  T: {{topic: a}}\n", "but for their case"),
+        (
+            f"{HEAD}  t: {{topic: a, group: g}}\n  u: {{topic: a, group: g}}\n",
+            "2 read the topic 'a' as the group 'g'",
+        ),
+        (f"{HEAD}  t: {{topic: a, sql: SELECT 1}}\n", "both 'topic' and 'sql'"),
+        (f"{HEAD}  t: {{topic: a}}\n  q: {{sql: SELECT 1}}\n", "reads none of the file's"),
+        (
+            f"{HEAD}  q: {{sql: SELECT * FROM r}}\n  r: {{sql: SELECT * FROM q}}\n",
+            "the query of 'q' reads its own result",
+        ),
+        ("a: &x\n  b: *x\nbrokers: b:1\n", "nested deeper"),
+    ],
+)
+def test_what_is_wrong_is_said(text: str, told: str) -> None:
+    assert told in refusal(text)
+
+
+def test_a_start_may_be_the_end_or_a_moment() -> None:
+    assert landed("    start: latest\n").start == AT_LATEST
+    assert landed("    start: 1970-01-01T00:00:01Z\n").start == AtTime(1_000)
+    assert landed("    start: 1970-01-01 01:00:01+01:00\n").start == AtTime(1_000)
+
+
+def test_an_avro_schema_lies_beside_the_file(tmp_path: Path) -> None:
+    text = f"{HEAD}  t: {{topic: a, format: avro, schema: schemas/a.avsc}}\n"
+    with pytest.raises(BadPipelineFile, match=r"p.yaml:4: .*a.avsc: No such file or directory"):
+        parse_pipeline(str(tmp_path / "p.yaml"), text)
+    (tmp_path / "schemas").mkdir()
+    record = '{"type": "record", "name": "r", "fields": [{"name": "n", "type": "int"}]}'
+    (tmp_path / "schemas" / "a.avsc").write_text(record)
+    table = parse_pipeline(str(tmp_path / "p.yaml"), text).tables[0]
+    assert isinstance(table, LandedTable)
+    assert table.schema == str(tmp_path / "schemas" / "a.avsc")
+
+
+def test_a_query_knows_the_tables_that_it_names() -> None:
+    text = (
+        f"{HEAD}  access: {{topic: a}}\n  other: {{topic: b}}\n"
+        "  minutes:\n    sql: SELECT minute, count(*) FROM access GROUP BY 1\n"
+        "    key: minute\n    watermark: {timestamp: 1m}\n    every: 2s\n"
+    )
+    query = parse_pipeline("p.yaml", text).tables[2]
+    assert isinstance(query, QueryTable)
+    assert query.tables == ("access",)
+    assert query.key == ("minute",)
+    assert query.watermark == {"timestamp": 60.0}
+    assert query.every_s == 2.0
+    assert query.checkpoint.endswith("lake/_checkpoints/minutes")
+
+
+def test_a_column_may_have_the_name_of_another_query() -> None:
+    text = (
+        f"{HEAD}  access: {{topic: a}}\n"
+        "  minutes: {sql: 'SELECT page, count(*) AS visits FROM access GROUP BY page'}\n"
+        "  visits: {sql: SELECT sum(visits) AS n FROM minutes}\n"
+    )
+    _, minutes, visits = parse_pipeline("p.yaml", text).tables
+    assert isinstance(minutes, QueryTable)
+    assert isinstance(visits, QueryTable)
+    assert (minutes.tables, visits.tables) == (("access",), ("minutes",))
+
+
+def test_a_place_may_be_in_somebodys_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/somewhere")
+    text = HEAD.replace("./lake", "~/lake") + "  t: {topic: a}\n"
+    assert parse_pipeline("p.yaml", text).lake == "/somewhere/lake"
+
+
+def test_no_table_lies_where_checkpoints_do() -> None:
+    assert "checkpoints of queries" in refusal(f"{HEAD}  _checkpoints: {{topic: a}}\n")
+
+
+def test_what_is_no_text_is_one_problem() -> None:
+    assert len(refusal("\0\0").splitlines()) == 1
+
+
+def test_an_avro_file_is_no_schema_for_json() -> None:
+    told = refusal(f"{HEAD}  t: {{topic: a, format: json, schema: a.avsc}}\n")
+    assert told.endswith("json takes the columns as DDL, or infer; an Avro file is for avro")

@@ -1,0 +1,192 @@
+"""Two drivers that judge a row differently: it is in the table or a dead letter, never in both or
+in neither, whoever of them is first at which table.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sawlog.client.errors import NoAnswer
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.core.ids import NO_TOPIC_ID
+from sawlog.pipeline.delta.data_files import DataFile
+from sawlog.pipeline.delta.delta_log import Action
+from sawlog.pipeline.delta.errors import Overtaken
+from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.parquet_writer import FileWriter
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.formats.landed_rows import DEAD, RECORD
+from sawlog.pipeline.formats.parsed import Format
+from sawlog.pipeline.landing.configuration.pipeline_config import CommitBounds, LandedTable
+from sawlog.pipeline.landing.driver import batch_commit
+from sawlog.pipeline.landing.driver.batch_commit import Committer, land_again
+from sawlog.pipeline.landing.driver.dead_letters import commit_dead, open_dead
+from sawlog.pipeline.landing.driver.table_setup import Ready
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.task.landing_task import Job
+from sawlog.pipeline.landing.task.task_report import Report
+from sawlog.pipeline.source.batch_limits import OffsetRange
+from support.pipeline.landing import OnlyHere, rows_of
+
+PARTITION = partition_of("t", 0)
+
+
+class Driver:
+    """On the table `t` in a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        config = LandedTable("t", str(directory / "t"), "t", "g")
+        if not Table.exists(config.path):
+            Table.create(config.path, RECORD, (), {PARTITION: 0}, "g")
+        self.table, self.dead = Table.open(config.path), open_dead(config, DEAD)
+        self.published: list[int] = []
+        self.job = Job(
+            "", "t", NO_TOPIC_ID, "g", config.path, config.dead_path, Format("raw"), None, (), True,
+            CommitBounds(),
+        )  # fmt: skip
+        self._committer = Committer(
+            self.job,
+            Ready(self.table, self.dead, {PARTITION: 0}, NO_TOPIC_ID, 0),
+            landed=lambda _: None,
+            publish=lambda ends: self.published.extend(ends.values()),
+        )
+
+    def lands(self, start: int, end: int, *, bad: Iterable[int] = ()) -> bool:
+        """Whether this made a version."""
+        dead = set(bad)
+        good = [offset for offset in range(start, end) if offset not in dead]
+        report = Report(
+            (OffsetRange(PARTITION, start, end),),
+            len(good),
+            len(dead),
+            0,
+            tuple(written(self.table, RECORD, good)),
+            tuple(written(self.dead, DEAD, dead)),
+        )
+        return self._committer.commit(OnlyHere(), [report], 0.0) is not None  # type: ignore[arg-type]
+
+
+def nothing() -> None:
+    """Nobody else does anything."""
+
+
+def die() -> None:
+    raise KeyboardInterrupt
+
+
+def around_the_next(
+    table: Table,
+    before: Callable[[], object] = nothing,
+    after: Callable[[], object] = nothing,
+) -> None:
+    """Somebody else acts right before, or right after, this handle appends to its log."""
+    append = table.log.append
+
+    def acting(version: int, actions: Iterable[Action]) -> bool:
+        table.log.append = append  # type: ignore[method-assign]
+        before()
+        done = append(version, actions)
+        after()
+        return done
+
+    table.log.append = acting  # type: ignore[method-assign]
+
+
+def written(table: Table, schema: pa.Schema, offsets: Iterable[int]) -> list[DataFile]:
+    rows = [{"topic": "t", "partition": 0, "offset": offset} for offset in sorted(offsets)]
+    if not rows:
+        return []
+    with FileWriter(table.storage) as writer:
+        writer.write(pa.RecordBatch.from_pylist(rows, schema=schema))
+        return writer.close()
+
+
+def account(directory: Path) -> tuple[list[int], list[int]]:
+    """The offsets in the table, and those of dead letters."""
+    found = [
+        sorted(row["offset"] for row in rows_of(str(directory / name))) for name in ("t", "t__dead")
+    ]
+    return found[0], found[1]
+
+
+def without(*bad: int, end: int = 10) -> tuple[list[int], list[int]]:
+    return [offset for offset in range(end) if offset not in bad], list(bad)
+
+
+@pytest.mark.parametrize(("first", "second"), [([5], []), ([], [5]), ([5], [5, 6]), ([5], [7])])
+def test_a_batch_that_comes_late_leaves_the_verdict_that_counted(
+    tmp_path: Path, first: list[int], second: list[int]
+) -> None:
+    early, late = Driver(tmp_path), Driver(tmp_path)
+    assert early.lands(0, 10, bad=first)
+    assert not late.lands(0, 10, bad=second)
+    assert account(tmp_path) == without(*first)
+    assert late.published == [10]
+
+
+def test_a_late_batch_that_was_cut_otherwise_leaves_it_too(tmp_path: Path) -> None:
+    early, late = Driver(tmp_path), Driver(tmp_path)
+    early.lands(0, 10, bad=[5])
+    with pytest.raises(Overtaken):
+        late.lands(0, 15)
+    assert account(tmp_path) == without(5)
+
+
+@pytest.mark.parametrize("end", [10, 15])
+def test_who_is_late_by_a_moment_takes_its_dead_letters_back(tmp_path: Path, end: int) -> None:
+    """The table moves after this driver's last look at it and before its dead letters are in."""
+    early, late = Driver(tmp_path), Driver(tmp_path)
+    around_the_next(late.dead, before=lambda: early.lands(0, 10))
+    with nullcontext() if end == 10 else pytest.raises(Overtaken):
+        assert not late.lands(0, end, bad=[5, 6])
+    assert account(tmp_path) == without()
+
+
+def test_who_is_late_by_a_moment_gives_back_what_it_took_for_a_proposal(tmp_path: Path) -> None:
+    early, late = Driver(tmp_path), Driver(tmp_path)
+    moves = {PARTITION: Move(0, 10)}
+    files = written(early.table, RECORD, without(5)[0])
+    commit_dead(early.dead, "g", written(early.dead, DEAD, [5]), moves, replays=0,
+                is_awaited=lambda: True)  # fmt: skip
+    around_the_next(late.dead, before=lambda: early.table.commit("g", files, moves))
+    assert not late.lands(0, 10, bad=[7])
+    assert account(tmp_path) == without(5)
+
+
+def test_no_batch_lands_beside_dead_letters_that_another_driver_put_there(tmp_path: Path) -> None:
+    """That one died before its batch landed: whoever comes next begins where the table is."""
+    driver, other = Driver(tmp_path), Driver(tmp_path)
+
+    def other_dies() -> None:
+        around_the_next(other.table, before=die)
+        with pytest.raises(KeyboardInterrupt):
+            other.lands(0, 10, bad=[7])
+
+    around_the_next(driver.dead, after=other_dies)
+    with pytest.raises(LandingFailure) as caught:
+        driver.lands(0, 10, bad=[5])
+    assert caught.value.kind is Kind.OVERTAKEN
+    assert account(tmp_path) == ([], [7])
+    assert Driver(tmp_path).lands(0, 10, bad=[5])
+    assert account(tmp_path) == without(5)
+
+
+def test_a_broker_that_is_gone_when_ranges_are_parsed_again_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only text comes back from where that happens."""
+
+    def gone(*_: object, **__: object) -> None:
+        raise NoAnswer("nobody is there")
+
+    monkeypatch.setattr(batch_commit, "land", gone)
+    driver = Driver(tmp_path)
+    report = Report((OffsetRange(PARTITION, 0, 1),), 0, 0, 0, (), ())
+    spark: Any = OnlyHere()
+    with pytest.raises(LandingFailure, match="nobody is there") as caught:
+        land_again(spark, driver.job, RECORD, [report])
+    assert caught.value.kind is Kind.UNREACHABLE

@@ -1,0 +1,109 @@
+"""Dead letters are there once, wherever a driver died, and whoever else writes or replays."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.core.ids import TopicPartition
+from sawlog.pipeline.delta.data_files import DataFile
+from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.parquet_writer import FileWriter
+from sawlog.pipeline.delta.restore import rewind
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.formats.landed_rows import DEAD
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
+from sawlog.pipeline.landing.driver.dead_letters import commit_dead, open_dead
+from sawlog.pipeline.landing.driver.replay_counts import replays_id
+from sawlog.pipeline.landing.failures import LandingFailure
+from support.pipeline.landing import rows_of
+
+GROUP = "g"
+PARTITION = partition_of("t", 0)
+
+
+@pytest.fixture
+def dead(tmp_path: Path) -> Table:
+    return open_dead(LandedTable("t", str(tmp_path / "t"), "t", GROUP), DEAD)
+
+
+def written(dead: Table, *offsets: int, index: int = 0) -> list[DataFile]:
+    rows = [
+        {"topic": "t", "partition": index, "offset": offset, "error": "bad"} for offset in offsets
+    ]
+    with FileWriter(dead.storage) as writer:
+        writer.write(pa.RecordBatch.from_pylist(rows, schema=DEAD))
+        return writer.close()
+
+
+def moved(start: int, end: int) -> dict[TopicPartition, Move]:
+    return {PARTITION: Move(start, end)}
+
+
+def propose(
+    dead: Table, files: list[DataFile], moves: dict[TopicPartition, Move], *, replays: int = 0
+) -> None:
+    """For a table that awaits the batch."""
+    commit_dead(dead, GROUP, files, moves, replays=replays, is_awaited=lambda: True)
+
+
+def offsets(dead: Table) -> list[int]:
+    return sorted(row["offset"] for row in rows_of(dead.path))
+
+
+def test_batches_without_bad_rows_leave_no_trace_and_no_gap(dead: Table) -> None:
+    propose(dead, written(dead, 3), moved(0, 10))
+    propose(dead, written(dead, 35), moved(30, 40))
+    assert offsets(dead) == [3, 35]
+    assert dead.offsets(GROUP) == {PARTITION: 40}
+
+
+def test_a_batch_that_comes_again_adds_nothing(dead: Table) -> None:
+    for _ in range(2):
+        propose(dead, written(dead, 3), moved(0, 10))
+    assert offsets(dead) == [3]
+
+
+def test_a_batch_cut_otherwise_takes_the_place_of_what_was_proposed(dead: Table) -> None:
+    """A driver died after this commit and before the table's; the next cuts other batches."""
+    propose(dead, written(dead, 3, 9), moved(0, 10))
+    propose(dead, written(dead, 3, 9, 10, 12), moved(0, 15))
+    assert offsets(dead) == [3, 9, 10, 12]
+    propose(dead, written(dead, 3), moved(0, 5))
+    assert offsets(dead) == [3, 9, 10, 12]
+    assert dead.offsets(GROUP) == {PARTITION: 15}
+
+
+def test_a_row_may_be_bad_in_one_attempt_and_good_in_the_next(dead: Table) -> None:
+    """What one attempt inferred, another that was cut otherwise may not."""
+    propose(dead, written(dead, 3, 12), moved(0, 15))
+    propose(dead, [], moved(0, 10))
+    assert offsets(dead) == [12]
+    propose(dead, written(dead, 11, 14, 15), moved(10, 16))
+    assert offsets(dead) == [11, 14, 15]
+
+
+def test_a_batch_without_bad_rows_makes_no_version(dead: Table) -> None:
+    propose(dead, [], moved(0, 10))
+    assert dead.version == 0
+
+
+def test_other_partitions_are_judged_by_their_own_offsets(dead: Table) -> None:
+    other = partition_of("t", 1)
+    propose(dead, written(dead, 3), moved(0, 10))
+    files = [*written(dead, 3), *written(dead, 3, index=1)]
+    propose(dead, files, {**moved(0, 10), other: Move(0, 5)})
+    assert sorted((row["partition"], row["offset"]) for row in rows_of(dead.path)) == [
+        (0, 3), (1, 3)
+    ]  # fmt: skip
+
+
+def test_a_driver_that_slept_through_a_replay_adds_nothing(dead: Table) -> None:
+    propose(dead, written(dead, 3, 9), moved(0, 10))
+    rewind(Table.open(dead.path), GROUP, {PARTITION: 5}, {replays_id(GROUP): 1})
+    with pytest.raises(LandingFailure, match="a replay set the dead letters back"):
+        propose(dead, written(dead, 12), moved(10, 15))
+    assert offsets(dead) == [3]
+    propose(dead, written(dead, 9, 12), moved(5, 15), replays=1)
+    assert offsets(dead) == [3, 9, 12]

@@ -1,0 +1,206 @@
+"""A table's lives: begun, ended, begun again, given up; its queries only say how they end."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from sawlog.client.errors import NoBrokerReachable
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.pipeline.delta.errors import Overtaken
+from sawlog.pipeline.landing.driver.query_supervisor import Outcome, Supervised, run_steps
+from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from support.pipeline.landing import Heard
+
+OVERTAKEN = Overtaken(partition_of("t", 0), 5, 1, 9)
+
+
+class Query:
+    """Ends when it is told to, with what Spark would say."""
+
+    def __init__(self, text: str | None) -> None:
+        self.isActive = True
+        self._text = text
+
+    def exception(self) -> str | None:
+        return self._text
+
+
+class QueryRun:
+    def __init__(
+        self, text: str | None = None, failure: BaseException | None = None, rows: int = 0
+    ) -> None:
+        self.query: Any = Query(text)
+        self.failure = failure
+        self.rows = rows
+        self.stops = 0
+
+    def stop(self) -> None:
+        self.query.isActive = False
+        self.stops += 1
+
+
+class Table:
+    """Begins the lives that it is given, one after the other; an exception is one that fails."""
+
+    name = "t"
+
+    def __init__(self, *lives: QueryRun | Exception) -> None:
+        self._lives = list(lives)
+        self.begun: list[QueryRun] = []
+        self.anew = 0
+        self.refusal: LandingFailure | None = None
+
+    def begin(self, *, once: bool) -> QueryRun:
+        life = self._lives.pop(0)
+        if isinstance(life, Exception):
+            raise life
+        self.begun.append(life)
+        return life
+
+    def begin_anew(self, why: Kind) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.anew += 1
+
+
+def supervised(table: Table, *, once: bool = False) -> tuple[Supervised, Heard]:
+    heard = Heard()
+    return Supervised(table, heard, threading.Event(), once=once), heard
+
+
+def test_a_query_that_comes_to_its_end_is_done() -> None:
+    table = Table(QueryRun())
+    watched, heard = supervised(table, once=True)
+    watched.look(0)
+    watched.look(1)
+    assert watched.outcome is None
+    table.begun[0].query.isActive = False
+    watched.look(2)
+    assert watched.outcome == Outcome("t", None)
+    assert table.begun[0].stops == 1
+    assert heard.lines == []
+
+
+def test_what_the_driver_met_counts_more_than_what_spark_made_of_it() -> None:
+    table = Table(QueryRun("a long story", OVERTAKEN), QueryRun())
+    watched, heard = supervised(table)
+    watched.look(0)
+    table.begun[0].query.isActive = False
+    watched.look(1)
+    watched.look(1.05)
+    assert len(table.begun) == 1
+    watched.look(2)
+    assert len(table.begun) == 2
+    assert [line.rpartition("; ")[2] for line in heard.lines] == [
+        "going on from where the table is"
+    ]
+
+
+def test_a_wait_is_said_once() -> None:
+    table = Table(*[NoBrokerReachable("nobody there")] * 5, QueryRun())
+    watched, heard = supervised(table)
+    for now_s in range(0, 60, 10):
+        watched.look(now_s)
+    assert heard.lines == ["t: nobody there; waiting for the brokers"]
+    assert len(table.begun) == 1
+
+
+def test_a_failure_that_somebody_must_decide_ends_it() -> None:
+    table = Table(QueryRun(f"x {LandingFailure(Kind.LOST, 'offsets 5 to 9 are gone')} y"))
+    watched, heard = supervised(table)
+    watched.look(0)
+    table.begun[0].query.isActive = False
+    watched.look(1)
+    assert watched.outcome is not None
+    assert watched.outcome.failure is not None
+    assert watched.outcome.failure.message == "offsets 5 to 9 are gone"
+    assert heard.lines == ["t: stopped: offsets 5 to 9 are gone"]
+    watched.look(2)
+    assert len(table.begun) == 1
+
+
+def test_a_query_whose_tables_were_set_back_begins_anew() -> None:
+    table = Table(QueryRun("errors.TakenOut: version 8 took rows out"), QueryRun())
+    watched, _ = supervised(table)
+    watched.look(0)
+    table.begun[0].query.isActive = False
+    watched.look(1)
+    watched.look(2)
+    assert table.anew == 1
+    assert len(table.begun) == 2
+
+
+def test_a_query_whose_table_has_new_columns_goes_on_from_its_checkpoint() -> None:
+    text = "tables.following.SchemaChanged: version 8 of /lake/t has columns that the stream began"
+    table = Table(
+        QueryRun(f"{text} without: 'b'; begin it again from the same checkpoint"), QueryRun()
+    )
+    watched, heard = supervised(table)
+    watched.look(0)
+    table.begun[0].query.isActive = False
+    watched.look(1)
+    watched.look(2)
+    assert (table.anew, len(table.begun)) == (0, 2)
+    assert heard.lines == [
+        "t: version 8 of /lake/t has columns that the stream began without: 'b'; going on with them"
+    ]
+
+
+def test_a_query_whose_state_does_not_fit_begins_anew_unless_its_step_refuses() -> None:
+    text = "[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema does not match"
+    table = Table(QueryRun(text), QueryRun(text))
+    watched, heard = supervised(table)
+    watched.look(0)
+    table.begun[0].query.isActive = False
+    watched.look(1)
+    watched.look(2)
+    assert (table.anew, len(table.begun)) == (1, 2)
+    table.refusal = LandingFailure(Kind.REFUSED, "rows would be lost")
+    table.begun[1].query.isActive = False
+    watched.look(3)
+    assert watched.outcome == Outcome("t", table.refusal)
+    assert heard.lines[-1] == "t: stopped: rows would be lost"
+
+
+def test_a_query_that_fails_after_the_stop_says_nothing() -> None:
+    """Spark's JVM gets a signal to the whole process group, too, and may end first."""
+    stop, heard = threading.Event(), Heard()
+    table = Table(QueryRun("An error occurred while calling o31.load"))
+    watched = Supervised(table, heard, stop, once=False)
+    watched.look(0)
+    table.begun[0].query.isActive = False
+    stop.set()
+    watched.look(1)
+    watched.stop()
+    assert watched.outcome == Outcome("t", None)
+    assert heard.lines == []
+
+
+def test_a_stop_ends_what_runs_and_is_no_failure() -> None:
+    tables = [Table(QueryRun()), Table(NoBrokerReachable("nobody"))]
+    stop = threading.Event()
+    heard = Heard()
+    said = heard.said
+
+    def stop_then(table: str, text: str) -> None:
+        said(table, text)
+        stop.set()
+
+    heard.said = stop_then  # type: ignore[method-assign]
+    outcomes = run_steps(tables, heard, stop, once=False)
+    assert outcomes == [Outcome("t", None), Outcome("t", None)]
+    assert tables[0].begun[0].stops == 1
+
+
+def test_without_spark_no_table_goes_on_and_all_are_ended() -> None:
+    class Gone(QueryRun):
+        def stop(self) -> None:
+            super().stop()
+            raise ConnectionRefusedError
+
+    one, other = Table(Gone()), Table(Gone())
+    third = Table(ConnectionRefusedError())
+    with pytest.raises(ConnectionRefusedError):
+        run_steps([one, other, third], Heard(), threading.Event(), once=False)
+    assert [table.begun[0].stops for table in (one, other)] == [1, 1]

@@ -1,0 +1,133 @@
+"""A replay that dies, or meets another: no row and no dead letter is left out."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.core.ids import NO_TOPIC_ID
+from sawlog.pipeline.delta.data_files import DataFile
+from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.parquet_writer import FileWriter
+from sawlog.pipeline.delta.table import Table
+from sawlog.pipeline.formats.landed_rows import DEAD, RECORD
+from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
+from sawlog.pipeline.landing.driver import replay
+from sawlog.pipeline.landing.driver.dead_letters import commit_dead, open_dead
+from sawlog.pipeline.landing.driver.replay import set_back
+from sawlog.pipeline.landing.driver.table_setup import create_at
+from support.pipeline.landing import rows_of
+
+FIRST, SECOND = partition_of("t", 0), partition_of("t", 1)
+BAD = {5, 12, 18, 25}
+END = 30
+
+
+class World:
+    """A table at the offset 30 of both partitions, each with the same dead letters."""
+
+    def __init__(self, directory: Path) -> None:
+        self.config = LandedTable("t", str(directory / "t"), "t", "g")
+        topic: Any = SimpleNamespace(name="t", id=NO_TOPIC_ID, has_id=False)
+        self.cluster: Any = SimpleNamespace(topic=lambda _: topic)
+        create_at(self.config, topic, {FIRST: 0, SECOND: 0})
+        self.table, self.dead = Table.open(self.config.path), open_dead(self.config, DEAD)
+        moves = {FIRST: Move(0, END), SECOND: Move(0, END)}
+        commit_dead(
+            self.dead, "g", written(self.dead, DEAD, BAD), moves, replays=0,
+            is_awaited=lambda: True,
+        )  # fmt: skip
+        self.table.commit("g", written(self.table, RECORD, set(range(END)) - BAD), moves)
+
+    def replay(self, *starts: int) -> dict[int, int]:
+        told = dict(zip((FIRST, SECOND), starts, strict=False))
+        return {tp.partition: at for tp, at in set_back(self.cluster, self.config, told).items()}
+
+    def missing(self) -> list[tuple[int, int]]:
+        """What the table is beyond, and neither table has."""
+        there = {
+            (row["partition"], row["offset"])
+            for path in (self.config.path, self.config.dead_path)
+            for row in rows_of(path)
+        }
+        ends = Table.open(self.config.path).offsets("g")
+        wanted = {(tp.partition, at) for tp in (FIRST, SECOND) for at in range(ends[tp])}
+        return sorted(wanted - there)
+
+
+def written(table: Table, schema: pa.Schema, offsets: Iterable[int]) -> list[DataFile]:
+    rows = [
+        {"topic": "t", "partition": index, "offset": offset}
+        for index in (0, 1)
+        for offset in sorted(offsets)
+    ]
+    with FileWriter(table.storage) as writer:
+        writer.write(pa.RecordBatch.from_pylist(rows, schema=schema))
+        return writer.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def dies_half_way(world: World, patch: pytest.MonkeyPatch, *starts: int) -> None:
+    """When the dead letters are set back and the table is not."""
+    whole = replay.rewind
+
+    def dying(table: Table, *rest: Any, **more: Any) -> object:
+        if table.path == world.config.path:
+            raise KeyboardInterrupt
+        return whole(table, *rest, **more)
+
+    with patch.context() as patched:
+        patched.setattr(replay, "rewind", dying)
+        with pytest.raises(KeyboardInterrupt):
+            world.replay(*starts)
+
+
+def test_a_replay_run_again_goes_back_as_far_as_the_one_that_died(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dies_half_way(world, monkeypatch, 10, 20)
+    assert world.replay(20, 15) == {0: 10, 1: 15}
+    assert world.missing() == []
+
+
+def test_it_does_so_for_partitions_that_it_was_not_asked_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dies_half_way(world, monkeypatch, 10, 10)
+    dies_half_way(world, monkeypatch, 20)
+    assert world.replay(20) == {0: 10, 1: 10}
+    assert world.missing() == []
+
+
+def test_one_that_came_to_its_end_does_not_hold_the_next_one_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.replay(2, 3)
+    world.table.commit("g", written(world.table, RECORD, []), {FIRST: Move(2, END)})
+    world.dead.refresh()
+    dies_half_way(world, monkeypatch, 20)
+    assert world.replay(21) == {0: 20}
+
+
+def test_of_two_at_once_that_begin_alike_one_may_die(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one reads the counts before this one sets the dead letters back."""
+    whole = replay.rewind
+
+    def meanwhile(table: Table, *rest: Any, **more: Any) -> object:
+        monkeypatch.setattr(replay, "rewind", whole)
+        dies_half_way(world, monkeypatch, 10, 10)
+        return whole(table, *rest, **more)
+
+    monkeypatch.setattr(replay, "rewind", meanwhile)
+    assert world.replay(20, 20) == {0: 10, 1: 10}
+    assert world.missing() == []

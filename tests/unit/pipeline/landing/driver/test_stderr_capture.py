@@ -1,0 +1,50 @@
+"""What others print is kept from the terminal, and at hand when it is needed."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from sawlog.pipeline.landing.driver.stderr_capture import stderr_aside
+from sawlog.pipeline.landing.failures import Kind, unwrap
+
+LONG_AFTERWARDS = """\
+import sys
+sys.stdin.read()
+for number in range(20_000):
+    print("line", number, file=sys.stderr)
+"""
+
+
+def test_last_words_are_kept_and_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    with stderr_aside() as aside:
+        subprocess.run(["sh", "-c", "echo JAVA_HOME is not set >&2; exit 1"], check=False)
+    os.write(2, b"our own\n")
+    assert aside.last() == "JAVA_HOME is not set"
+    assert capfd.readouterr().err == "our own\n"
+
+
+def test_who_lives_on_is_read_on_and_never_waits(capfd: pytest.CaptureFixture[str]) -> None:
+    with stderr_aside() as aside:
+        child = subprocess.Popen([sys.executable, "-c", LONG_AFTERWARDS], stdin=subprocess.PIPE)
+    child.communicate(timeout=60)
+    assert child.returncode == 0
+    assert aside.last().endswith("line 19999")
+    assert "line 0\n" not in aside.last()
+    assert capfd.readouterr().err == ""
+
+
+def test_the_terminal_is_given_back_after_a_failure(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyError), stderr_aside():
+        raise KeyError
+    os.write(2, b"heard\n")
+    assert capfd.readouterr().err == "heard\n"
+
+
+def test_a_worker_that_is_too_late_is_told_in_a_line() -> None:
+    failure = unwrap("org.apache.spark.SparkException: Python worker failed to connect back.\n\tat")
+    assert failure.kind is Kind.OTHER
+    assert (
+        failure.message == "a Python worker of Spark's did not start within Spark's limit of 10 s"
+    )

@@ -1,0 +1,71 @@
+"""The files that nobody needs go, of every table of a file, for as long as it runs."""
+
+import os
+import threading
+from pathlib import Path
+
+from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
+from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
+from sawlog.pipeline.landing.driver.vacuum_schedule import Sweeper, sweep_tables
+from support.pipeline.landing import Heard
+from support.pipeline.tables import new_table
+
+
+def pipeline_with(directory: Path, *tables: str) -> Pipeline:
+    """Whose tables are there."""
+    text = "\n".join(["brokers: 127.0.0.1:1", "lake: lake", "tables:", *tables])
+    pipeline = parse_pipeline(str(directory / "p.yaml"), text)
+    for table in pipeline.tables:
+        new_table(Path(table.path))
+    return pipeline
+
+
+def leave_file(table: Path) -> None:
+    left = table / "sawlog-left.parquet"
+    left.touch()
+    os.utime(left, (0, 0))
+
+
+def test_a_damaged_table_does_not_keep_the_others_from_being_swept(tmp_path: Path) -> None:
+    pipeline = pipeline_with(tmp_path, "  bad: {topic: a}", "  good: {topic: b}")
+    bad, good = (Path(table.path) for table in pipeline.tables)
+    (bad / "_delta_log" / f"{1:020}.json").write_text("not JSON")
+    leave_file(good)
+    heard = Heard()
+    sweep_tables(pipeline, heard)
+    assert heard.lines == ["good: swept 1 files that it does not need any more"]
+
+
+def test_dead_letters_and_tables_of_queries_are_swept_too(tmp_path: Path) -> None:
+    pipeline = pipeline_with(tmp_path, "  a: {topic: a}", "  q: {sql: SELECT 1 FROM a}")
+    dead = tmp_path / "lake" / "a__dead"
+    new_table(dead)
+    paths = [dead, *(Path(table.path) for table in pipeline.tables)]
+    for path in paths:
+        leave_file(path)
+    sweep_tables(pipeline, Heard())
+    assert [list(path.glob("*.parquet")) for path in paths] == [[], [], []]
+
+
+class Told(Heard):
+    """Hears of one sweep after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.swept = threading.Semaphore(0)
+
+    def said(self, table: str, text: str) -> None:
+        super().said(table, text)
+        self.swept.release()
+
+
+def test_a_long_run_sweeps_again_and_again(tmp_path: Path) -> None:
+    pipeline = pipeline_with(tmp_path, "  a: {topic: a}")
+    told = Told()
+    leave_file(Path(pipeline.tables[0].path))
+    with Sweeper(pipeline, told, every_s=0.001):
+        assert told.swept.acquire(blocking=False), "where a run begins"
+        for _ in range(2):
+            leave_file(Path(pipeline.tables[0].path))
+            assert told.swept.acquire(timeout=60)
+    assert len(told.lines) == 3

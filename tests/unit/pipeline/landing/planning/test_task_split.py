@@ -1,0 +1,49 @@
+"""A batch dealt out to tasks: everything once, in equal shares."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.pipeline.landing.planning.task_split import WORTH_A_TASK, deal
+from sawlog.pipeline.source.batch_limits import OffsetRange
+
+
+def part(index: int, start: int, end: int) -> OffsetRange:
+    return OffsetRange(partition_of("t", index), start, end)
+
+
+def test_a_partition_larger_than_a_share_is_cut() -> None:
+    rows = 4 * WORTH_A_TASK
+    assert deal([part(0, 0, rows)], 2) == [(part(0, 0, rows // 2),), (part(0, rows // 2, rows),)]
+
+
+def test_a_small_batch_is_one_task_however_many_partitions_it_has() -> None:
+    ranges = [part(index, 5, 7) for index in range(6)]
+    assert deal(ranges, 8) == [tuple(ranges)]
+
+
+def test_nothing_makes_no_task() -> None:
+    assert deal([part(0, 5, 5)], 4) == []
+    assert deal([], 4) == []
+
+
+@given(
+    sizes=st.lists(st.integers(0, 200_000), max_size=12),
+    tasks=st.integers(1, 9),
+)
+def test_every_offset_is_dealt_once_and_in_equal_shares(sizes: list[int], tasks: int) -> None:
+    ranges = [part(index, 10, 10 + size) for index, size in enumerate(sizes)]
+    shares = deal(ranges, tasks)
+    assert len(shares) <= tasks
+    joined: dict[int, list[tuple[int, int]]] = {}
+    for share in shares:
+        for (_, index), start, end in share:
+            joined.setdefault(index, []).append((start, end))
+    for index, size in enumerate(sizes):
+        at = 10
+        for start, end in joined.get(index, []):
+            assert start == at < end
+            at = end
+        assert at == 10 + size
+    counts = [sum(piece.size for piece in share) for share in shares]
+    assert not counts or max(counts) - min(counts) <= 1

@@ -1,0 +1,78 @@
+"""What tasks tell, and how far a batch goes by it."""
+
+import pyarrow as pa
+import pytest
+
+from sawlog.client.net.leader_requests import partition_of
+from sawlog.pipeline.delta.data_files import DataFile
+from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.landing.driver.schema_merge import fit
+from sawlog.pipeline.landing.task.task_report import Report, moves_of, read_report
+from sawlog.pipeline.source.batch_limits import OffsetRange
+
+
+def part(index: int, start: int, end: int) -> OffsetRange:
+    return OffsetRange(partition_of("t", index), start, end)
+
+
+def report(*ranges: OffsetRange, schemas: tuple[pa.Schema, ...] = ()) -> Report:
+    files = tuple(
+        DataFile(f"f{number}", 1, 1, {}, "{}", schema) for number, schema in enumerate(schemas)
+    )
+    return Report(ranges, 5, 1, 100, files, ())
+
+
+def test_a_report_survives_its_way() -> None:
+    told = report(part(0, 1, 5), part(1, 0, 9), schemas=(pa.schema({"a": pa.int64()}),))
+    assert read_report(told.to_json()) == told
+
+
+def test_ranges_of_all_tasks_join_into_moves() -> None:
+    reports = [report(part(1, 5, 9)), report(part(0, 3, 4), part(1, 2, 5))]
+    assert moves_of(reports) == {
+        partition_of("t", 0): Move(3, 4),
+        partition_of("t", 1): Move(2, 9),
+    }
+
+
+def test_a_hole_between_ranges_is_never_committed_over() -> None:
+    with pytest.raises(AssertionError, match="nothing was told of 5 to 6"):
+        moves_of([report(part(0, 2, 5)), report(part(0, 6, 9))])
+
+
+TABLE = pa.schema({"offset": pa.int64(), "old": pa.int64()})
+WHOLE = pa.schema({"offset": pa.int64(), "new": pa.int64()})
+FRACTION = pa.schema({"offset": pa.int64(), "new": pa.float64()})
+OTHER = pa.schema({"offset": pa.int64(), "other": pa.string()})
+
+
+def test_new_columns_that_agree_widen_the_table() -> None:
+    reports = [report(schemas=(WHOLE,)), report(schemas=(WHOLE, OTHER))]
+    schema, again = fit(TABLE, reports)
+    assert again == ()
+    assert schema.names == ["offset", "old", "new", "other"]
+
+
+def test_those_that_do_not_fit_the_merged_type_are_parsed_again() -> None:
+    reports = [
+        report(schemas=(OTHER, WHOLE)),
+        report(schemas=(FRACTION,)),
+        report(schemas=(OTHER,)),
+    ]
+    schema, again = fit(TABLE, reports)
+    assert schema.field("new").type == pa.float64()
+    assert again == (0,)
+
+
+def test_a_type_that_the_table_has_binds() -> None:
+    """Another driver may have widened the table since the tasks began."""
+    schema, again = fit(TABLE, [report(schemas=(pa.schema({"old": pa.string()}),))])
+    assert schema.field("old").type == pa.int64()
+    assert again == (0,)
+
+
+def test_names_that_differ_by_case_only_are_one_column() -> None:
+    reports = [report(schemas=(WHOLE,)), report(schemas=(pa.schema({"New": pa.int64()}),))]
+    schema, again = fit(TABLE, reports)
+    assert schema.names == ["offset", "old", "new"]
+    assert again == (1,)
