@@ -27,8 +27,15 @@ from support.tiers import rounds
 
 GUARD_MS = 30_000
 CLIENT = Path(client.__file__).parent
-NAMES = ("connection", "delivery", "moving", "producer", "sender", "sequences")
-INTERRUPTED = {records.__file__, *(str(CLIENT / f"{name}.py") for name in NAMES)}
+MODULES = (
+    "net/connection",
+    "producer/delivery",
+    "producer/io_driver",
+    "producer/producer",
+    "producer/sender",
+    "producer/sequence_numbers",
+)
+INTERRUPTED = {records.__file__, *(str(CLIENT / f"{name}.py") for name in MODULES)}
 
 PLACES = ("call", "c_return")
 
