@@ -1,11 +1,11 @@
-"""A file stays under 400 lines and a function under 60, so that each can be read in one go."""
+"""A file stays under 600 lines and a function under 60; a longer file holds two nouns."""
 
 import ast
 from pathlib import Path
 
 from support.sources import ROOT, modules_of, name_of, parse, written_modules
 
-FILE_LINES = 400
+FILE_LINES = 600
 FUNCTION_LINES = 60
 OTHER_CODE = ("tools", "bench", "tests")
 

@@ -32,7 +32,6 @@ from sawlog.core.ids import NO_TOPIC_ID, NodeId, PartitionIndex, TopicId, TopicN
 from sawlog.core.ports import DiskError
 from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.headers import read_request_header
-from sawlog.replication.commits import CommitRounds
 from sawlog.replication.partition import Partition
 from sawlog.storage.log_directory import LogDirectory
 
@@ -91,7 +90,6 @@ class Broker:
         self.fetch_max_bytes: int = config["fetch.max.bytes"]
         self.parking = Parking()
         self.groups = GroupCoordinator(self)
-        self._rounds = CommitRounds()
         self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
 
     def join(self, member: ClusterMember) -> None:
@@ -280,8 +278,6 @@ class Broker:
             found or self.directory.create(name, topic.id, config),
             name,
             topic.id,
-            timer=self.timer,
-            rounds=self._rounds,
             commits_on_flush=self._commits_on_flush,
         )
         self.partitions[name] = replica

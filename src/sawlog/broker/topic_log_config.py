@@ -26,7 +26,6 @@ def log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
         file_delete_delay_ms=topic["file.delete.delay.ms"],
         flush_messages=topic["flush.messages"],
         flush_ms=topic["flush.ms"],
-        preallocate=topic["preallocate"],
         min_insync_replicas=topic["min.insync.replicas"],
         unclean_leader_election=topic["unclean.leader.election.enable"],
         producer_id_expiration_ms=broker["producer.id.expiration.ms"],

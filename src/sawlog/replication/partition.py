@@ -1,8 +1,8 @@
-"""One partition replica: its log, its leader epoch, its watermark and who waits for it.
+"""One partition replica: its log, its leader epoch, its high watermark and the waiters for it.
 
 Promise: the high watermark moves only over records that are flushed (with `flush.policy=os`: over
-records that are written), never back, and everybody who waits for an offset is told once.
-The sole replica of a partition is its leader and its whole in-sync set.
+records that are written) and never back, and every waiter for an offset is called once. The only
+replica of a partition is its leader and its whole in-sync set.
 """
 
 from collections import deque
@@ -12,25 +12,26 @@ from typing import Protocol
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import LeaderEpoch, NodeId, Offset, TopicId, TopicPartition
-from sawlog.core.ports import DiskError, FileSlice, Timer, TimerHandle
+from sawlog.core.ports import DiskError, FileSlice
 from sawlog.protocol.record_batch import BatchHeader
-from sawlog.replication.commits import CommitRounds
 from sawlog.storage.log import Appended, Log
+from sawlog.storage.log_config import FOREVER
+from sawlog.storage.producer_state_store import AppendOrigin
 
 logger = EventLogger(__name__)
 
 QUIET_FLUSH_MS = 50
-"""How long written records may stay unflushed while nobody waits for them to be committed.
+"""How long written records may stay unflushed while no request waits for them.
 
-Somebody who waits (acks=all, a fetch at the watermark, ListOffsets) starts the flush at once; the
-pause only spares a producer with acks=1 and no reader one fdatasync per batch.
+A waiting request (acks=all, a fetch at the high watermark, ListOffsets) starts a flush at once; the
+delay saves a producer with acks=1 one fdatasync per batch.
 """
 
 Committed = Callable[[KafkaError | None], None]
 
 
 class Reader(Protocol):
-    """A parked fetch: it looks again whenever a watermark that it watches has moved."""
+    """A fetch in purgatory that is retried when a high watermark moves."""
 
     def look_again(self) -> None: ...
 
@@ -38,18 +39,15 @@ class Reader(Protocol):
 class Partition:
     """A leading replica.
 
-    Invariants: start_offset <= high_watermark <= end_offset; with the commit policy high_watermark
+    Invariants: start_offset <= high_watermark <= end_offset; with `commits_on_flush` high_watermark
     <= the log's flushed offset; `_waiting` is ordered by offset and holds only offsets above the
-    watermark; at most one flush is wanted or under way.
+    high watermark.
     """
 
     __slots__ = (
-        "_flush_timer",
-        "_flushing",
+        "_flush",
         "_is_closed",
         "_readers",
-        "_rounds",
-        "_timer",
         "_waiting",
         "commits_on_flush",
         "high_watermark",
@@ -66,8 +64,6 @@ class Partition:
         name: TopicPartition,
         topic_id: TopicId,
         *,
-        timer: Timer,
-        rounds: CommitRounds,
         commits_on_flush: bool,
     ) -> None:
         self.log = log
@@ -77,11 +73,10 @@ class Partition:
         self.leader_epoch = LeaderEpoch(-1)
         self.in_sync: tuple[NodeId, ...] = ()
         committed = log.flushed_offset if commits_on_flush else log.end_offset
-        self.high_watermark = log.high_watermark = Offset(max(committed, log.start_offset))
-        self._timer = timer
-        self._rounds = rounds
-        self._flush_timer: TimerHandle | None = None
-        self._flushing = False
+        self.high_watermark = Offset(max(committed, log.start_offset))
+        log.set_high_watermark(self.high_watermark)
+        self._flush = log.flush
+        self._flush.listen(self._flushed)
         self._is_closed = False
         self._waiting: deque[tuple[int, Committed]] = deque()
         self._readers: dict[Reader, None] = {}
@@ -89,15 +84,15 @@ class Partition:
     # Roles
 
     def lead(self, epoch: LeaderEpoch, in_sync: tuple[NodeId, ...]) -> None:
-        """Leads from now on in `epoch`, which is on disk before the first append of it."""
+        """Lead from now on in `epoch`, which is on disk before its first append."""
         if epoch > self.leader_epoch:
             self.log.assign_epoch(epoch)
             self.leader_epoch = epoch
         self.in_sync = in_sync
-        self._flush_if_wanted()
+        self._request_flush()
 
     def check_epoch(self, current: int) -> None:
-        """Refuses a client whose idea of the leader epoch is older or newer than ours (KIP-320)."""
+        """Refuse a client that expects an older or newer leader epoch (KIP-320)."""
         if current >= 0 and current != self.leader_epoch:
             if current < self.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
@@ -111,23 +106,27 @@ class Partition:
     # Appending and committing
 
     def append(
-        self, batch: memoryview, header: BatchHeader, *, is_awaited: bool = False
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        is_awaited: bool = False,
     ) -> Appended:
-        """Appends one checked batch; `when_committed` tells when it is safe. With `is_awaited` it
-        will be asked in a moment: the flush need not wait for that."""
-        appended = self.log.append(batch, header, self.leader_epoch)
+        """Append one validated batch; `when_committed` tells when it is committed. With
+        `is_awaited` the caller will wait for that, and the flush begins now."""
+        appended = self.log.append(batch, header, self.leader_epoch, origin)
         if not self.commits_on_flush:
             self._advance()
             self._flush_if_due()
-        elif not self._flushing:
-            if is_awaited or self._readers:
-                self._flush()
-            elif self._flush_timer is None:
-                self._flush_timer = self._timer.after(QUIET_FLUSH_MS, self._quiet_flush)
+        elif is_awaited or self._readers:
+            self._flush.request(self.log.end_offset)
+        else:
+            self._flush.request_within(QUIET_FLUSH_MS)
         return appended
 
     def when_committed(self, offset: int, action: Committed) -> None:
-        """Calls `action` once the watermark is at or beyond `offset`; now, if it is already."""
+        """Call `action` once the high watermark is at or beyond `offset`; now, if it is already."""
         if self.high_watermark >= offset:
             action(None)
             return
@@ -135,33 +134,30 @@ class Partition:
         if waiting and waiting[-1][0] > offset:  # a duplicate's offset lies before newer ones
             offset = waiting[-1][0]
         waiting.append((offset, action))
-        if not self._flushing:
-            self._flush()
+        self._flush.request(offset)
 
     def watch(self, reader: Reader) -> None:
-        """Lets a parked fetch see every move of the watermark, until it is unwatched."""
+        """Retry `reader` at every move of the high watermark, until `unwatch`."""
         self._readers[reader] = None
-        self._flush_if_wanted()
+        self._request_flush()
 
     def unwatch(self, reader: Reader) -> None:
         self._readers.pop(reader, None)
 
     def close(self, error: KafkaError) -> None:
-        """The replica goes away: who waits for what is committed by now hears so, others `error`.
+        """Close the replica: waiters for committed offsets succeed, the others get `error`.
 
-        When a broker stops, its log was closed, and so flushed, before.
+        When a broker stops, the log was flushed and closed before.
         """
         self._is_closed = True
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-            self._flush_timer = None
+        self._flush.listen(None)
         self._advance()
         self._fail(error)
 
     # Reading
 
     def read(self, offset: int, max_bytes: int, *, whole_first_batch: bool) -> FileSlice | None:
-        """A slice of committed records from the batch that holds `offset`."""
+        """A slice of committed records that begins with the batch that holds `offset`."""
         return self.log.read(
             offset,
             max_bytes,
@@ -170,7 +166,7 @@ class Partition:
         )
 
     def delete_before(self, offset: int) -> Offset:
-        """DeleteRecords: moves the start of the log; -1 means the watermark. Returns the start."""
+        """Move the log start offset (DeleteRecords); -1 means the high watermark. Returns it."""
         target = self.high_watermark if offset == -1 else offset
         if target > self.high_watermark or target < 0:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -180,53 +176,21 @@ class Partition:
 
     # Flushing
 
-    def _flush_if_wanted(self) -> None:
-        dirty = self.log.flushed_offset < self.log.end_offset
-        if self.commits_on_flush and dirty and not self._flushing:
-            self._flush()
+    def _request_flush(self) -> None:
+        """Flush everything that is written, if the high watermark waits for that."""
+        if self.commits_on_flush and self.log.flushed_offset < self.log.end_offset:
+            self._flush.request(self.log.end_offset)
 
     def _flush_if_due(self) -> None:
         """flush.policy=os: Kafka's own rules, log.flush.interval.messages and .ms."""
         log = self.log
-        if self._flushing:
-            return
-        if log.end_offset - log.flushed_offset >= log.config.flush_messages:
-            self._flush()
-        elif log.config.flush_ms < 2**63 - 1 and self._flush_timer is None:
-            self._flush_timer = self._timer.after(log.config.flush_ms, self._quiet_flush)
-
-    def _quiet_flush(self) -> None:
-        self._flush_timer = None
-        if not self._flushing and not self._is_closed:
-            self._flush()
-
-    def _flush(self) -> None:
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-            self._flush_timer = None
-        self._flushing = True
-        self._rounds.want(self)
-
-    def start_flush(self) -> None:
-        """The round has come: flushes everything that is written by now."""
-        if self._is_closed:
-            self._timer.after(0, self._rounds.settled)
-            return
-        try:
-            self.log.flush_later(self._flushed)
-        except Exception as error:
-            logger.exception("flush cannot begin", log=str(self.name))
-            failure = DiskError(str(self.name), f"flush cannot begin: {error}")
-            self._timer.after(0, lambda: self._flushed(failure))
+        if log.end_offset - self._flush.target >= log.config.flush_messages:
+            self._flush.request(log.end_offset)
+        elif log.config.flush_ms < FOREVER:
+            self._flush.request_within(log.config.flush_ms)
 
     def _flushed(self, error: DiskError | None) -> None:
-        self._flushing = False
-        try:
-            self._after_flush(error)
-        finally:
-            self._rounds.settled()
-
-    def _after_flush(self, error: DiskError | None) -> None:
+        """A flush of the log is over."""
         if self._is_closed:
             return
         if error is not None:
@@ -235,23 +199,24 @@ class Partition:
         if not self.commits_on_flush:
             if self.log.unflushed_messages:
                 self._flush_if_due()
-        else:
-            self._advance()
-            if self.log.flushed_offset < self.log.end_offset and not self._flushing:
-                if self._waiting or self._readers:
-                    self._flush()
-                elif self._flush_timer is None:
-                    self._flush_timer = self._timer.after(QUIET_FLUSH_MS, self._quiet_flush)
+            return
+        self._advance()
+        if self.log.flushed_offset < self.log.end_offset:
+            if self._waiting or self._readers:
+                self._flush.request(self.log.end_offset)
+            else:
+                self._flush.request_within(QUIET_FLUSH_MS)
 
     def _advance(self) -> None:
         log = self.log
         committed = log.flushed_offset if self.commits_on_flush else log.end_offset
         if committed <= self.high_watermark:
             return
-        self.high_watermark = log.high_watermark = Offset(committed)
+        self.high_watermark = Offset(committed)
+        log.set_high_watermark(committed)
         waiting = self._waiting
         while waiting and waiting[0][0] <= committed:
-            _tell(waiting.popleft()[1], None)
+            _call(waiting.popleft()[1], None)
         if self._readers:
             for reader in tuple(self._readers):
                 reader.look_again()
@@ -259,14 +224,14 @@ class Partition:
     def _fail(self, error: KafkaError) -> None:
         waiting, self._waiting = self._waiting, deque()
         for _, action in waiting:
-            _tell(action, error)
+            _call(action, error)
         for reader in tuple(self._readers):
             reader.look_again()
 
 
-def _tell(action: Committed, error: KafkaError | None) -> None:
-    """One who cannot be told must not keep the others from being told."""
+def _call(action: Committed, error: KafkaError | None) -> None:
+    """Call a waiter; one that raises must not keep the others waiting."""
     try:
         action(error)
     except Exception:
-        logger.exception("a waiting request broke")
+        logger.exception("a waiter for the high watermark failed")

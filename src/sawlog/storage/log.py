@@ -2,292 +2,527 @@
 
 An example with numbers. A topic with segment.bytes=1000 gets three batches of 400 bytes with ten
 records each: offsets 0-9 and 10-19 go to `00000000000000000000.log`, 20-29 roll the log and go to
-`00000000000000000020.log`; end_offset is 30. `flush_later` now syncs both files and the directory
-entry of the second, then flushed_offset is 30. `read(13, ...)` gives a slice that begins at the
-batch 10-19: readers skip what they did not ask for. `truncate(13)` cuts whole batches only, so the
-log ends at 10 and flushed_offset is 10. `advance_start(5)` removes no file, but `read(4)` is out of
-range from then on; with three segments `advance_start(20)` would remove the first.
+`00000000000000000020.log`; end_offset is 30. A flush syncs both files and the directory entry of
+the second, then flushed_offset is 30. `read(13, ...)` returns a slice that begins with the batch
+10-19: consumers skip the records before their offset. `truncate(13)` cuts whole batches only, so
+the log ends at 10 and flushed_offset is 10. `advance_start(5)` removes no file, but `read(4)` is
+out of range from then on; with three segments `advance_start(20)` would remove the first.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import TopicId, TopicPartition
-from sawlog.core.ports import DiskError, DiskFull, FileSlice, TooManyOpenFiles
+from sawlog.core.ports import DiskError, FileSlice, TooManyOpenFiles
 from sawlog.protocol.record_batch import BatchHeader, stamp, stamp_append_time
-from sawlog.storage import epoch_repair, lookup, refusals, rolling, trimming
-from sawlog.storage.commit import GroupCommit
-from sawlog.storage.epochs import EpochEntry, LeaderEpochs
+from sawlog.storage import log_errors
+from sawlog.storage.batch_scan import Damage
+from sawlog.storage.flusher import Flusher, FlushScope
+from sawlog.storage.leader_epochs import EpochEntry
 from sawlog.storage.log_config import FOREVER, LOG_APPEND_TIME, LogConfig
-from sawlog.storage.log_files import EPOCH_CHECKPOINT, encode_epochs
-from sawlog.storage.log_owner import LogOwner
-from sawlog.storage.lookup import TimedOffset
-from sawlog.storage.producers import ProducerStates
-from sawlog.storage.scan import Damage
-from sawlog.storage.segment import MAX_RELATIVE_OFFSET, Segment
-from sawlog.storage.snapshots import Snapshots
+from sawlog.storage.log_state import LogState, StoragePorts, create_segment
+from sawlog.storage.producer_state import ProducerStates
+from sawlog.storage.producer_state_store import AppendOrigin
+from sawlog.storage.retention_policy import RetentionPolicy
+from sawlog.storage.roll_policy import MAX_RELATIVE_OFFSET, RollPolicy
+from sawlog.storage.segment_remover import SegmentRemover
+from sawlog.storage.segments import TimedOffset
 
-__all__ = ["Appended", "Log", "TimedOffset"]
+logger = EventLogger(__name__)
 
 _new = tuple.__new__
 
 
 class Appended(NamedTuple):
-    """Where a batch went. A duplicate went nowhere: it has its old offset and old timestamp."""
+    """The outcome of an append. A duplicate is not appended: it has the offset and the timestamp of
+    the first append."""
 
     base_offset: int
-    append_time_ms: int  # -1 where the records keep their producer's timestamps
+    append_time_ms: int  # -1 if records keep their producer's timestamps
     duplicate: bool
+
+
+class LogOwner(StoragePorts, Protocol):
+    """The data directory, as one of its logs sees it."""
+
+    @property
+    def flusher(self) -> Flusher: ...
+    @property
+    def offline(self) -> DiskError | None: ...
+
+    def fail(self, error: DiskError) -> None:
+        """The disk cannot be trusted any more: take the data directory offline for good."""
+
+    def refusal(self, error: DiskError) -> KafkaError:
+        """The error of a client whose write failed with `error`."""
+        ...
+
+    def flushed(self, log: "Log") -> None:
+        """The `flushed_offset` of a log has moved: the next checkpoint has to include it."""
+
+    def rolled(self, log: "Log") -> None:
+        """A log has a new active segment: a producer snapshot and a checkpoint are due."""
+
+    def start_moved(self, log: "Log") -> None:
+        """The `start_offset` of a log has moved: a checkpoint is due."""
+
+    def lower_checkpoints(self, log: "Log", offset: int) -> None:
+        """When this returns, no checkpoint on disk has more than `offset` for this log."""
 
 
 class Log:
     """The records of one partition, as whole batches in files.
 
-    Invariants: start_offset <= end_offset; flushed_offset <= end_offset; every batch begins where
-    the one before it ended or later; bytes below flushed_offset are on the disk and never change;
-    epochs and producers say what the batches say. A refused append changes nothing.
+    Invariants: start_offset <= end_offset; flushed_offset <= end_offset; every batch begins at or
+    after the end of the batch before it; bytes below flushed_offset are on disk and never change;
+    epochs and producers agree with the batches. A refused append changes nothing.
     """
 
     __slots__ = (
-        "_are_epochs_checked",
-        "_durable_epoch",
+        "_flush_target",
         "_is_ready",
-        "_producers",
+        "_owner",
+        "_remover",
+        "_retention_policy",
+        "_roll_check_ms",
+        "_roll_policy",
         "_segment_bytes",
         "_stamps_time",
         "_timestamp_after_ms",
         "_timestamp_before_ms",
-        "_unloaded_producers_at",
-        "active",
-        "bases",
-        "commit",
+        "_unsynced",
         "config",
         "directory",
-        "doomed",
         "end_offset",
         "epochs",
+        "flush",
         "flushed_offset",
         "generation",
         "high_watermark",
-        "home",
         "is_closed",
-        "is_removing",
+        "producers",
         "segments",
-        "snapshots",
         "start_offset",
         "topic_id",
         "tp",
     )
 
     def __init__(
-        self, home: LogOwner, tp: TopicPartition, topic_id: TopicId, config: LogConfig
+        self, owner: LogOwner, tp: TopicPartition, config: LogConfig, state: LogState
     ) -> None:
-        """An unopened log: `recovery.open_log` and `LogDirectory.create` give it segments."""
-        self.home = home
+        self._owner = owner
         self.tp = tp
-        self.topic_id = topic_id
+        self.topic_id = state.topic_id
         self.directory = str(tp)
         self.is_closed = False
         self.generation = 0  # how often it was truncated
 
-        self.start_offset = 0
-        self.end_offset = 0
-        self.flushed_offset = 0  # the recovery point: everything below is on the disk
-        self.high_watermark = 0  # kept by replication, checkpointed by the directory
-        self.segments: list[Segment] = []  # oldest first; the last one is active
-        self.bases: list[int] = []  # their base offsets
-        self.doomed: list[Segment] = []  # taken out at the start, to be unlinked one by one
-        self.is_removing = False
-        self.epochs = LeaderEpochs()
-        self._producers = ProducerStates()
-        self._unloaded_producers_at: int | None = None
-        self.snapshots = Snapshots(home.disk, self.directory)
-        self.commit = GroupCommit(self)
+        self.start_offset = state.start_offset
+        self.end_offset = state.end_offset
+        self.flushed_offset = state.flushed_offset  # the recovery point
+        self.high_watermark = state.high_watermark  # of replication; checkpointed with the log
+        self.segments = state.segments
+        self.epochs = state.epochs
+        self.producers = state.producers
+        self._unsynced = state.unsynced
+        self._remover = SegmentRemover(
+            owner.disk, self.directory, on_done=self._segments_removed, on_error=owner.refusal
+        )
+        self._flush_target = 0
+        self.flush = owner.flusher.attach(self)  # asks for flushes and waits for them
 
-        self._are_epochs_checked = False  # against the batches, before replication goes by them
-        self._durable_epoch = -1
-        self._is_ready = False  # for an append: nothing to look at first
+        self._is_ready = False  # whether an append may skip `_prepare_append`
+        self._roll_check_ms = FOREVER  # the timestamp above which the roll policy is asked
         self.reconfigure(config)
 
-    def adopt(self, segments: list[Segment]) -> None:
-        """Takes a non-empty list of segments as its own."""
-        self.segments = segments
-        self.bases = [segment.base_offset for segment in segments]
-        self.active = segments[-1]
-        self._is_ready = False
+    # Appending
 
-    # Writing
-
-    def append(self, batch: memoryview, header: BatchHeader, leader_epoch: int) -> Appended:
-        """Appends one checked batch as the leader, with the next offsets, stamped in place.
+    def append(
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        leader_epoch: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> Appended:
+        """Append one validated batch as the leader, with the next offsets, stamped in place.
 
         `batch` is exactly the bytes that `header` describes and may be reused afterwards. Raises
         KafkaError and changes nothing: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
         INVALID_TIMESTAMP, RECORD_LIST_TOO_LARGE (beyond segment.bytes), KAFKA_STORAGE_ERROR (disk
         full, directory offline, out of descriptors).
 
-        The bounds on timestamps are held against the batch's first and highest timestamp, which
-        its header tells; Kafka opens the batch and looks at each.
+        Timestamp bounds apply to the first and the highest timestamp in the header of the batch;
+        Kafka decompresses the batch and checks each record.
         """
         size = header[1] + 12
         timestamp = header[8]
         append_time_ms = -1
         if self._stamps_time:
-            timestamp = append_time_ms = self.home.clock.now_ms()
+            timestamp = append_time_ms = self._owner.clock.now_ms()
         elif timestamp >= 0:
-            now_ms = self.home.clock.now_ms()
+            now_ms = self._owner.clock.now_ms()
             if timestamp - now_ms > self._timestamp_after_ms or (
                 now_ms - header[7] > self._timestamp_before_ms
             ):
-                raise refusals.bad_timestamp(header, now_ms, self.config)
+                raise log_errors.bad_timestamp(header, now_ms, self.config)
         if size > self._segment_bytes:
-            raise refusals.too_large(size, self.config)
-        if leader_epoch != self._durable_epoch or not self._is_ready:
-            self._get_ready(leader_epoch, self.end_offset)
+            raise log_errors.too_large(size, self.config)
+        if leader_epoch != self.epochs.durable or not self._is_ready:
+            self._prepare_append(leader_epoch, self.end_offset)
         has_producer = header[9] >= 0
         if has_producer:
-            duplicate = self._producers.check(header)
+            duplicate = self.producers.check(header, origin)
             if duplicate is not None:
                 return Appended(duplicate.first_offset, duplicate.timestamp, True)
 
         base_offset = self.end_offset
-        last_offset = base_offset + header[6]
         if append_time_ms >= 0:
             stamp_append_time(batch, append_time_ms)
         stamp(batch, base_offset, leader_epoch)
-        self._write(batch, size, base_offset, last_offset, timestamp)
+        self._write(batch, size, base_offset, base_offset + header[6], timestamp)
         if has_producer:
-            self._producers.update(header, base_offset, timestamp, self.home.clock.now_ms())
+            self.producers.take(header, base_offset, timestamp)
         return _new(Appended, (base_offset, append_time_ms, False))
 
-    def append_replicated(self, batch: memoryview, header: BatchHeader) -> None:
-        """Appends a leader's batch as it is: its offsets, epoch and timestamps stay.
+    def append_as_follower(self, batch: memoryview, header: BatchHeader) -> None:
+        """Append a batch of the leader as it is: offsets, epoch and timestamps stay.
 
-        OFFSET_OUT_OF_RANGE where it does not begin at or after `end_offset`.
+        OFFSET_OUT_OF_RANGE if it does not begin at or after `end_offset`.
         """
-        if header.base_offset < self.end_offset:
-            raise refusals.out_of_range(self.tp, self.end_offset, FOREVER, header.base_offset)
-        if header.leader_epoch != self._durable_epoch or not self._is_ready:
-            self._get_ready(header.leader_epoch, header.base_offset)
-        size, timestamp = header.size, header.max_timestamp
-        self._write(batch, size, header.base_offset, header.last_offset, timestamp)
-        if header.producer_id >= 0 and not header.is_control:
-            now_ms = self.home.clock.now_ms()
-            self._producers.update(header, header.base_offset, timestamp, now_ms)
+        base_offset = header.base_offset
+        if base_offset < self.end_offset:
+            raise log_errors.out_of_range(self.tp, self.end_offset, FOREVER, base_offset)
+        if header.leader_epoch != self.epochs.durable or not self._is_ready:
+            self._prepare_append(header.leader_epoch, base_offset)
+        self._write(batch, header.size, base_offset, header.last_offset, header.max_timestamp)
+        self.producers.take(header, base_offset, header.max_timestamp)
 
     def _write(
         self, batch: memoryview, size: int, base_offset: int, last_offset: int, timestamp: int
     ) -> None:
-        """The bytes as they are, indexes and times; KafkaError, and nothing changed."""
-        segment = self.active
-        file = segment.file
+        """Write one batch to the active segment or a new one; KafkaError, and nothing changed."""
+        segment = self.segments.active
         try:
             if (
-                file.size + size > self._segment_bytes
-                or timestamp > segment.roll_at
+                segment.file.size + size > self._segment_bytes
+                or timestamp > self._roll_check_ms
                 or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-            ) and rolling.is_due(self, size, timestamp, last_offset):
-                rolling.roll(self, base_offset)
-                segment = self.active
-                file = segment.file
-            position = file.append((batch,))
+            ) and self._roll_policy.is_due(
+                segment.fill(), size, timestamp, last_offset, self._owner.clock.now_ms()
+            ):
+                self._roll(base_offset)
+                segment = self.segments.active
+            has_new_fill = segment.append(batch, size, last_offset, timestamp)
         except DiskError as error:
-            raise self.refusal(error) from error
+            raise self._owner.refusal(error) from error
         self.end_offset = last_offset + 1
-        if timestamp > segment.max_timestamp:
-            segment.max_timestamp = timestamp
-            segment.max_timestamp_offset = last_offset
-        if position == 0:
-            segment.first_timestamp = timestamp
-            rolling.plan(segment, self.config)
-        if segment.bytes_since_index > segment.index_interval_bytes:
-            rolling.index_batch(segment, last_offset, position, self.config)
-        segment.bytes_since_index += size
+        if has_new_fill:
+            self._roll_check_ms = self._roll_policy.check_after_ms(segment.fill())
+
+    def _roll(self, base_offset: int) -> None:
+        """Begin a new active segment at `base_offset`; DiskError, and nothing changed."""
+        old = self.segments.active
+        assert base_offset > old.base_offset
+        segment = create_segment(
+            self._owner, self.directory, base_offset, self.config, self._unsynced
+        )
+        if old.file.size == 0:
+            old.remove(self._owner.disk, self.directory)
+            self.segments.replace([old], segment)
+        else:
+            old.finish()
+            self._unsynced.add(old.files())
+            self.segments.append(segment)
+        self._is_ready = False
+        self._roll_check_ms = FOREVER
+        self._owner.rolled(self)
+
+    def _prepare_append(self, leader_epoch: int, start_offset: int) -> None:
+        """The checks and loads that only the first append after a change needs."""
+        error = self._owner.offline
+        if error is not None or self.is_closed:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error or f"{self.tp} is closed"))
+        try:
+            self.epochs.make_durable(leader_epoch, start_offset)
+        except DiskError as failure:
+            raise self._owner.refusal(failure) from failure
+        if not self._is_ready:
+            segment = self.segments.active
+            try:
+                self._load_producers()
+                segment.prepare_append(self.config.index_interval_bytes)
+                self._roll_check_ms = self._roll_policy.check_after_ms(segment.fill())
+            except (Damage, DiskError) as failure:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)) from failure
+            self._is_ready = True
+
+    # Truncation and retention
 
     def truncate(self, offset: int) -> None:
-        """Cuts every batch that holds `offset` or lies after it; durable when it returns.
+        """Remove every batch that holds `offset` or lies after it; durable when this returns.
 
-        `end_offset` is then `offset` or, where that lay inside a batch, the batch's base offset.
+        `end_offset` is then `offset` or, if that lay inside a batch, the batch's base offset. The
+        recovery point on disk is lowered first: batches that are appended in the place of removed
+        ones must never be covered by an old recovery point.
         """
-        trimming.truncate(self, offset)
+        if offset >= self.end_offset:
+            return
+        try:
+            self._truncate(max(offset, self.segments.base_offset))
+        except Damage as damage:
+            raise log_errors.damaged(self.tp, damage) from damage
+        except DiskError as error:
+            raise self._owner.refusal(error) from error
+
+    def _truncate(self, offset: int) -> None:
+        number = self.segments.number_of(offset)
+        segment = self.segments[number]
+        position = segment.position_of(offset)
+        end_offset = offset
+        if position < segment.file.size:
+            end_offset = min(offset, segment.batch_at(position).base_offset)
+        logger.info(
+            "log truncated",
+            log=str(self.tp),
+            from_offset=end_offset,
+            old_end_offset=self.end_offset,
+        )
+        self._owner.lower_checkpoints(self, end_offset)
+        self.flushed_offset = min(self.flushed_offset, end_offset)
+        self._flush_target = min(self._flush_target, end_offset)
+        self.flush.truncated(end_offset)
+        self.generation += 1
+        self._is_ready = False
+
+        removed = self.segments.cut(number)
+        self._unsynced.forget(file for later in removed for file in later.files())
+        for later in reversed(removed):
+            later.remove(self._owner.disk, self.directory)
+        segment.file.truncate(position)
+        segment.file.sync()
+        for replayed_at, header in segment.batches_from(segment.resume(end_offset)):
+            segment.replay(replayed_at, header)
+        self.end_offset = end_offset
+        self.start_offset = min(self.start_offset, end_offset)
+        self.high_watermark = min(self.high_watermark, end_offset)
+        self.epochs.truncate_end(end_offset)
+        self._owner.disk.sync_directory(self.directory)
+        expiration_ms = self.config.producer_id_expiration_ms
+        self.producers.truncate(self.segments, end_offset, expiration_ms)
 
     def advance_start(self, offset: int) -> None:
-        """Records below `offset` are gone for readers; segments wholly below it are removed.
+        """Move `start_offset` to `offset` and remove the segments that lie wholly below it.
 
-        Nothing happens where `offset` is not above `start_offset`; OFFSET_OUT_OF_RANGE beyond
-        the end. The new start is on disk with the next checkpoint.
+        Does nothing if `offset` is not above `start_offset`; OFFSET_OUT_OF_RANGE beyond the end.
+        The new start is on disk with the next checkpoint.
         """
-        trimming.advance_start(self, offset)
+        if offset <= self.start_offset:
+            return
+        if offset > self.end_offset:
+            raise log_errors.out_of_range(self.tp, self.start_offset, self.end_offset, offset)
+        self._set_start(offset)
+        self._drop_oldest(self.segments.number_of(offset))
+        self._owner.start_moved(self)
 
     def retain(self, now_ms: int, limit_offset: int) -> list[str]:
-        """Applies retention.ms and retention.bytes: removes the oldest segments that lie wholly
-        below `limit_offset` (the high watermark), if the cleanup policy has "delete"; what lies
-        below `start_offset` always goes. Returns the removed files' names."""
-        return trimming.retain(self, now_ms, limit_offset)
+        """Apply retention.ms and retention.bytes to the segments that lie wholly below
+        `limit_offset` (the high watermark). Segments below `start_offset` are removed whatever the
+        cleanup policy. Returns the names of the removed files."""
+        segments = self.segments
+        expired = self._retention_policy.expired(
+            [segment.file.size for segment in segments],
+            (segment.newest_ms for segment in segments),
+            now_ms,
+        )
+        expired = max(expired, self._count_below(self.start_offset))
+        expired = min(expired, self._count_below(limit_offset))
+        if expired == 0:
+            return []
+        if expired == len(segments):
+            try:
+                self._roll(self.end_offset)
+            except DiskError as error:
+                raise self._owner.refusal(error) from error
+        first_kept = segments[expired].base_offset
+        if first_kept > self.start_offset:
+            self._set_start(first_kept)
+        removed = self._drop_oldest(expired)
+        self._owner.start_moved(self)
+        return removed
 
-    def flush_later(self, done: Callable[[DiskError | None], None]) -> None:
-        """Group commit: `done` is called once all that was appended before this call is on disk.
+    def _count_below(self, offset: int) -> int:
+        """How many of the oldest segments lie wholly below `offset`: all of them if the whole log
+        does and its active segment is not empty."""
+        if offset >= self.end_offset:
+            return len(self.segments) - (self.segments.active.file.size == 0)
+        return self.segments.number_of(offset)
 
-        `flushed_offset` has moved by then. At most one flush is under way; callers that come
-        meanwhile share the next. After a failure the directory is offline, and `done` gets the
-        error from then on. `done` is never called from inside this call.
-        """
-        self.commit.flush_later(done)
+    def _set_start(self, offset: int) -> None:
+        self.start_offset = offset
+        self.epochs.truncate_start(offset)
+
+    def _drop_oldest(self, count: int) -> list[str]:
+        """Remove the first `count` segments, never the active one; returns their files' names."""
+        count = min(count, len(self.segments) - 1)
+        if count <= 0:
+            return []
+        removed = self.segments.drop(count)
+        self.flushed_offset = max(self.flushed_offset, self.segments.base_offset)
+        self._unsynced.forget(file for segment in removed for file in segment.files())
+        logger.info(
+            "segments removed",
+            log=str(self.tp),
+            count=count,
+            start_offset=self.start_offset,
+            first_kept=self.segments.base_offset,
+        )
+        self._remover.remove(removed)
+        return [name for segment in removed for name in segment.names()]
+
+    def _segments_removed(self) -> None:
+        self.producers.remove_below(self.segments.base_offset)
+
+    @property
+    def is_removing(self) -> bool:
+        """Whether files of removed segments are still to be unlinked."""
+        return bool(self._remover)
+
+    # Flushing
 
     def flush_now(self) -> None:
-        """The same here and now, for the end; DiskError where it fails."""
-        self.commit.flush_now()
+        """Flush before this returns; DiskError where that fails."""
+        is_dirty = self.end_offset > self.flushed_offset
+        active = self.segments.active.file if is_dirty else None
+        files, directories = self._unsynced.take_all(active)
+        for directory in directories:
+            self._owner.disk.sync_directory(directory)
+        for file in files:
+            file.sync()
+        self.flushed_offset = self.end_offset
 
-    def close(self, *, is_doomed: bool = False) -> None:
-        """Indexes to their files, unless those are about to be deleted; descriptors back; no
-        appends any more."""
-        self.is_closed = True
-        self.stop()
-        for segment in self.segments:
-            has_tail = segment is self.active or segment.index.tail or segment.time_index.tail
-            if has_tail and not is_doomed:
-                segment.finish()
-            segment.close()
-        for segment in self.doomed:
-            segment.close()
+    def begin_flush(self) -> FlushScope:
+        """For the flusher: note the target, and return what has to be synced."""
+        error = self._owner.offline
+        if self.is_closed:
+            error = DiskError(self.directory, "the log is closed")
+        self._flush_target = target = self.end_offset
+        active = self.segments.active
+        is_dirty = target > self.flushed_offset
+        if is_dirty:
+            active.remember(target, active.file.size)
+        files, directories = self._unsynced.begin(active.file if is_dirty else None)
+        return FlushScope(files, directories, error)
+
+    def end_flush(self, error: DiskError | None) -> DiskError | None:
+        """For the flusher: apply the outcome; returns the error that waiters get."""
+        error = error or self._owner.offline
+        if isinstance(error, TooManyOpenFiles):
+            # The sync was not attempted, so unlike a failed fsync it may be tried again.
+            self._unsynced.retry(self.segments.active.file)
+            return error
+        self._unsynced.end()
+        if error is not None:
+            if not self.is_closed:
+                self._owner.fail(error)
+        elif self._flush_target > self.flushed_offset:
+            self.flushed_offset = self._flush_target
+            self._owner.flushed(self)
+        return error
+
+    @property
+    def unflushed_messages(self) -> int:
+        return self.end_offset - self.flushed_offset
+
+    # Life cycle
 
     def reconfigure(self, config: LogConfig) -> None:
-        """The topic's settings, from the next append on."""
+        """Apply the topic's settings from the next append on."""
         self.config = config
+        self._roll_policy = RollPolicy.of(config)
+        self._retention_policy = RetentionPolicy.of(config)
         self._segment_bytes = config.segment_bytes
         self._stamps_time = config.timestamp_type == LOG_APPEND_TIME
         self._timestamp_after_ms = config.timestamp_after_max_ms
         self._timestamp_before_ms = config.timestamp_before_max_ms
         self._is_ready = False
 
-    # Producers
+    def identify(self, topic_id: TopicId) -> None:
+        """Set the topic id of a log whose partition.metadata was lost."""
+        self.topic_id = topic_id
+
+    def set_high_watermark(self, offset: int) -> None:
+        """Note the high watermark of replication, for the next checkpoint."""
+        self.high_watermark = offset
+
+    def stop_appends(self) -> None:
+        """The data directory went offline: the next append has to notice."""
+        self._is_ready = False
+
+    def settle(self, recovery_point: int) -> None:
+        """Before a clean stop: flush, and write what lets the next start trust the files unread.
+        `recovery_point` is the one on disk. DiskError where that fails."""
+        self.flush_now()
+        producers = self.producers
+        if producers.needs_snapshot or self.end_offset != recovery_point:
+            if producers.needs_snapshot or producers.latest_snapshot != self.end_offset:
+                self._load_producers()
+                producers.write_now(self.end_offset, self.segments)
+            # If the next segment begins at this offset, nothing checks these indexes again.
+            active = self.segments.active
+            active.finish()
+            for file in active.files():
+                file.sync()
+        self._remover.remove_now()
+
+    def close(self, *, is_deleted: bool = False) -> None:
+        """Write the indexes, unless the files are about to be deleted, and close all files."""
+        self.is_closed = True
+        self._is_ready = False
+        active = self.segments.active
+        for segment in self.segments:
+            if (segment is active or segment.has_unwritten_entries) and not is_deleted:
+                segment.finish()
+            segment.close()
+        self._remover.close()
+        self.producers.close()
+
+    # Producer state
 
     @property
-    def producers(self) -> ProducerStates:
-        """What is known of idempotent producers; after a clean stop read when first needed."""
-        if self._unloaded_producers_at is not None:
-            trimming.reload_producers(self, self._unloaded_producers_at)
-        return self._producers
+    def producer_states(self) -> ProducerStates:
+        """The state of idempotent producers; after a clean stop it is loaded on first use."""
+        self._load_producers()
+        return self.producers.states
 
-    @producers.setter
-    def producers(self, states: ProducerStates) -> None:
-        self._producers = states
-        self._unloaded_producers_at = None
+    def expire_producers(self) -> None:
+        self.producers.expire(self.config.producer_id_expiration_ms)
 
-    @property
-    def needs_snapshot(self) -> bool:
-        """Whether producers wrote since the last one; does not read them."""
-        return self._unloaded_producers_at is None and self._producers.changed
+    def _load_producers(self) -> None:
+        self.producers.load_deferred(self.segments, self.config.producer_id_expiration_ms)
 
-    def expire_producers(self, now_ms: int) -> None:
-        """Forgets those that wrote nothing for long, unless they are not even read yet."""
-        if self._unloaded_producers_at is None:
-            self._producers.expire(now_ms, self.config.producer_id_expiration_ms)
+    # Checkpoints
 
-    def leave_producers_unread(self, end_offset: int) -> None:
-        self._unloaded_producers_at = end_offset
+    def write_index_tails(self) -> None:
+        """Write the index entries of the active segment that are in memory to their files."""
+        self.segments.active.write_tails()
+
+    def encode_snapshot_if_due(self) -> bytes | None:
+        """The producer snapshot that a checkpoint at `end_offset` has to write, if any."""
+        if not self.producers.is_snapshot_due(self.segments, self.end_offset):
+            return None
+        self._load_producers()
+        return self.producers.encode()
+
+    def write_roll_snapshot(self) -> None:
+        """Write a producer snapshot at the base offset of the active segment, so that a later
+        truncation finds one near."""
+        base_offset = self.segments.active.base_offset
+        self.producers.write_later(base_offset, self.producer_states.encode(), _ignore)
+
+    def remove_superseded_snapshots(self, point: int) -> None:
+        """After a checkpoint at `point`."""
+        self.producers.remove_superseded(point, self.segments, self.end_offset)
 
     # Leader epochs
 
@@ -297,9 +532,7 @@ class Log:
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
         """The largest epoch at or below `epoch` and its end offset; (-1, -1) if unknown."""
-        if not self._are_epochs_checked:
-            self._are_epochs_checked = epoch_repair.check(self)
-        return self.epochs.end_for(epoch, self.end_offset)
+        return self.epochs.end_for(epoch, self.segments, self.start_offset, self.end_offset)
 
     # Reading
 
@@ -310,83 +543,56 @@ class Log:
 
         It ends at or before `limit_offset` (a batch boundary) and at `max_bytes`, there perhaps in
         the middle of a batch; with `whole_first_batch` the first batch is whole however large.
-        None where nothing lies between `offset` and `limit_offset` or fits. OFFSET_OUT_OF_RANGE
-        below `start_offset` and beyond `end_offset`; CORRUPT_MESSAGE where damage is in the way.
+        None if no batch lies between `offset` and `limit_offset`, or none fits. OFFSET_OUT_OF_RANGE
+        below `start_offset` and beyond `end_offset`; CORRUPT_MESSAGE at a damaged batch.
         """
-        if not self.start_offset <= offset <= self.end_offset:
-            raise refusals.out_of_range(self.tp, self.start_offset, self.end_offset, offset)
+        end_offset = self.end_offset
+        if not self.start_offset <= offset <= end_offset:
+            raise log_errors.out_of_range(self.tp, self.start_offset, end_offset, offset)
         if offset >= limit_offset:
             return None
-        return lookup.slice_from(self, offset, max_bytes, limit_offset, whole_first_batch)
+        try:
+            return self.segments.slice_from(
+                offset,
+                max_bytes,
+                limit_offset=limit_offset,
+                end_offset=end_offset,
+                whole_first_batch=whole_first_batch,
+            )
+        except (Damage, DiskError) as error:
+            raise log_errors.not_readable(self.tp, error) from error
 
     def bytes_between(self, offset: int, limit_offset: int) -> int:
-        """How many bytes a reader at `offset` could get below `limit_offset`, over all segments."""
-        return lookup.bytes_between(self, offset, limit_offset)
+        """The bytes that a consumer at `offset` can read below `limit_offset`."""
+        offset = max(offset, self.start_offset)
+        limit_offset = min(limit_offset, self.end_offset)
+        try:
+            return self.segments.bytes_between(offset, limit_offset, self.end_offset)
+        except (Damage, DiskError) as error:
+            raise log_errors.not_readable(self.tp, error) from error
 
     def offset_for_timestamp(self, timestamp: int, limit_offset: int) -> TimedOffset | None:
         """The first record below `limit_offset` that is not older than `timestamp`."""
-        return lookup.first_at_or_after(self, timestamp, limit_offset)
+        try:
+            return self.segments.first_at_or_after(
+                timestamp, start_offset=self.start_offset, limit_offset=limit_offset
+            )
+        except (Damage, DiskError) as error:
+            raise log_errors.not_readable(self.tp, error) from error
 
     def offset_of_max_timestamp(self, limit_offset: int) -> TimedOffset | None:
         """The first record that has the highest timestamp of all below `limit_offset`."""
-        return lookup.with_max_timestamp(self, limit_offset)
+        try:
+            return self.segments.with_max_timestamp(
+                start_offset=self.start_offset, limit_offset=limit_offset
+            )
+        except (Damage, DiskError) as error:
+            raise log_errors.not_readable(self.tp, error) from error
 
     @property
     def size_bytes(self) -> int:
-        return sum(segment.file.size for segment in self.segments)
+        return self.segments.size_bytes
 
-    @property
-    def unflushed_messages(self) -> int:
-        return self.end_offset - self.flushed_offset
 
-    def segment_index_for(self, offset: int) -> int:
-        """Which segment would hold `offset`: the last that begins at or before it."""
-        return max(0, bisect_right(self.bases, offset) - 1)
-
-    # Refusals and the rare work before an append
-
-    def _get_ready(self, leader_epoch: int, start_offset: int) -> None:
-        error = self.home.offline
-        if error is not None or self.is_closed:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error or f"{self.tp} is closed"))
-        if leader_epoch != self._durable_epoch:
-            if leader_epoch >= 0:
-                self.epochs.assign(leader_epoch, start_offset)
-                self._write_epochs()
-            self._durable_epoch = leader_epoch
-        if not self._is_ready:
-            segment = self.active
-            try:
-                _ = self.producers
-                segment.load_times()
-                if segment.file.size:
-                    segment.first_timestamp = segment.batch_at(0).max_timestamp
-            except (Damage, DiskError) as trouble:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(trouble)) from trouble
-            segment.index_interval_bytes = self.config.index_interval_bytes
-            rolling.plan(segment, self.config)
-            self._is_ready = True
-
-    def _write_epochs(self) -> None:
-        try:
-            self.home.disk.replace(
-                f"{self.directory}/{EPOCH_CHECKPOINT}", encode_epochs(self.epochs.entries)
-            )
-        except DiskError as error:
-            raise self.refusal(error) from error
-
-    def epochs_changed(self) -> None:
-        """The entries are not what the file says any more: written before the next append."""
-        self._durable_epoch = -1
-
-    def stop(self) -> None:
-        """The next append looks first: the directory is offline, or the log was cut."""
-        self._is_ready = False
-
-    def refusal(self, error: DiskError) -> KafkaError:
-        """What a client hears of a failed write; only lack of room or descriptors passes."""
-        if isinstance(error, DiskFull | TooManyOpenFiles):
-            self.home.refused(error)
-        else:
-            self.home.fail(error)
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+def _ignore(_: bool) -> None:
+    pass

@@ -36,7 +36,6 @@ class LogConfig:
 
     flush_messages: int = FOREVER
     flush_ms: int = FOREVER
-    preallocate: bool = False
 
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False  # unclean.leader.election.enable

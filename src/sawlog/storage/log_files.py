@@ -1,8 +1,7 @@
-"""Names and contents of the small files beside the segments, all as Apache Kafka writes them.
+"""Names and contents of the small files beside the segments, as Apache Kafka writes them.
 
-Whatever is read here may be damaged: every decoder raises `CorruptFile` for what it cannot
-believe, and the caller rebuilds. Checkpoints are text without a checksum, so a value that decodes
-is still only a claim, to be held against the log.
+Every decoder raises `CorruptFile` for contents that cannot be right, and the caller rebuilds the
+file. Checkpoints are text without a checksum, so a value that decodes is checked against the log.
 """
 
 import json
@@ -19,7 +18,7 @@ from sawlog.core.ids import (
     format_topic_id,
     parse_topic_id,
 )
-from sawlog.storage.epochs import EpochEntry
+from sawlog.storage.leader_epochs import EpochEntry
 
 LOG = ".log"
 INDEX = ".index"
@@ -50,11 +49,11 @@ _INTEGER = re.compile(rb"-?\d{1,19}")
 
 
 class CorruptFile(Exception):
-    """A small file that says nothing believable."""
+    """The contents of a small file cannot be right."""
 
 
 class MetaProperties(NamedTuple):
-    """Whose data directory this is."""
+    """The broker that owns a data directory."""
 
     cluster_id: str
     node_id: int

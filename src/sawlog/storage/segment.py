@@ -1,8 +1,8 @@
-"""One segment: a file of batches, its two indexes, and what is known of its times.
+"""One segment of a log: a file of record batches, its two indexes, and its timestamps.
 
-Promise: `position_of` is right whatever the indexes say, because an entry is believed only when
-the batch it points to agrees; an index that lies or is missing is rebuilt from the batches. Where
-offsets come from, when to roll and what to sync is the log's business.
+Promise: `position_of` is right whatever the indexes say. An index entry is used only if the batch
+that it points to agrees, and an index that is wrong or missing is rebuilt from the batches. The log
+decides about offsets, rolling and syncing.
 """
 
 import struct
@@ -10,17 +10,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sawlog.core.event_logger import EventLogger
-from sawlog.core.ports import Disk, File
+from sawlog.core.ports import Disk, DiskError, File
 from sawlog.protocol.record_batch import HEADER_SIZE, MAGIC, BatchHeader
-from sawlog.storage.index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
+from sawlog.storage.batch_scan import Damage, walk, walk_past_damage
 from sawlog.storage.log_config import FOREVER
 from sawlog.storage.log_files import INDEX, LOG, SEGMENT_SUFFIXES, TIME_INDEX, offset_name
-from sawlog.storage.scan import Damage, walk, walk_past_damage
+from sawlog.storage.roll_policy import MAX_RELATIVE_OFFSET, SegmentFill
+from sawlog.storage.sparse_index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
 
-MAX_RELATIVE_OFFSET = 2**31 - 1
 NO_TIMESTAMP = -1
-ALWAYS = -2
-"""As a `roll_at`: every timestamp is later, so every append asks whether to roll."""
 
 _TAIL_ENTRIES = 1024
 LOOK_UP_BYTES = 8192
@@ -48,11 +46,11 @@ def report_damage(damage: Damage, behind: BatchHeader | None) -> None:
 
 
 class Segment:
-    """Batches with offsets from `base_offset` on.
+    """Record batches with offsets from `base_offset` on.
 
     Invariants: the file holds whole batches only, `base_offset` is at or below the first one's,
-    and no relative offset exceeds 2^31 - 1; `boundaries` holds true positions only; a time entry is
-    written to its file no later than the offset entry that was made with it.
+    and no relative offset exceeds 2^31 - 1; `boundaries` holds right positions only; a time entry
+    is written to its file no later than the offset entry that was made with it.
     """
 
     __slots__ = (
@@ -69,7 +67,6 @@ class Segment:
         "jitter_ms",
         "max_timestamp",
         "max_timestamp_offset",
-        "roll_at",
         "time_index",
     )
 
@@ -81,6 +78,7 @@ class Segment:
         *,
         created_ms: int,
         index_interval_bytes: int,
+        jitter_ms: int = 0,
         is_new: bool,
     ) -> None:
         stem = f"{directory}/{base_offset:020d}"
@@ -91,42 +89,86 @@ class Segment:
         self.index_interval_bytes = index_interval_bytes
         self.index_is_rebuilt = False
         self.created_ms = created_ms
-        self.boundaries: dict[int, int] = {}
+        self.jitter_ms = jitter_ms  # subtracted from segment.ms
+        self.boundaries: dict[int, int] = {}  # positions of batches by offset
 
-        # What appends go by; of a segment found on disk it is known after `load_times`.
+        # Of a segment that was found on disk these are known after `load_times`.
         self.bytes_since_index = 0
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
-        self.first_timestamp = NO_TIMESTAMP  # the first batch's highest: rolling counts from it
+        self.first_timestamp = NO_TIMESTAMP  # the highest of the first batch
         self.is_timed = is_new
-        self.jitter_ms = 0
-        self.roll_at = FOREVER
+        if is_new and self.file.size:  # the disk forgot that the file was removed
+            self.file.truncate(0)
 
     # Appending
 
+    def append(self, batch: memoryview, size: int, last_offset: int, timestamp: int) -> bool:
+        """Append one batch of `size` bytes; DiskError, and nothing has changed.
+
+        Returns whether the answers of the roll policy may have changed: the batch is the first
+        one, or it got an index entry.
+        """
+        position = self.file.append((batch,))
+        if timestamp > self.max_timestamp:
+            self.max_timestamp = timestamp
+            self.max_timestamp_offset = last_offset
+        is_indexed = self.bytes_since_index > self.index_interval_bytes
+        if is_indexed:
+            try:
+                self.add_index_entry(last_offset, position)
+            except DiskError as error:
+                # A missing entry costs a longer look-up; an error would make the producer send the
+                # batch a second time.
+                logger.warning("index entry not written", path=error.path, reason=error.reason)
+        self.bytes_since_index += size
+        if position:
+            return is_indexed
+        self.first_timestamp = timestamp
+        return True
+
+    def prepare_append(self, index_interval_bytes: int) -> None:
+        """Load what appends need to know of a segment that was found on disk; Damage or DiskError
+        where that fails."""
+        self.load_times()
+        if self.file.size:
+            self.first_timestamp = self.batch_at(0).max_timestamp
+        self.index_interval_bytes = index_interval_bytes
+
     def add_index_entry(self, last_offset: int, position: int) -> None:
-        self.index.tail.append((last_offset - self.base_offset, position))
+        self.index.add((last_offset - self.base_offset, position))
         self._add_time_entry()
         self.bytes_since_index = 0
-        if len(self.index.tail) >= _TAIL_ENTRIES:
+        if self.index.unwritten >= _TAIL_ENTRIES:
             self.write_tails()
 
     def _add_time_entry(self) -> None:
-        """Only where the highest timestamp has grown since the last entry."""
+        """Add the highest timestamp to the time index if it has grown since the last entry."""
         last = self.time_index.last()
         if self.max_timestamp > (last[0] if last else NO_TIMESTAMP):
-            self.time_index.tail.append(
-                (self.max_timestamp, self.max_timestamp_offset - self.base_offset)
-            )
+            self.time_index.add((self.max_timestamp, self.max_timestamp_offset - self.base_offset))
 
-    def is_index_full(self, segment_index_bytes: int) -> bool:
-        return (
-            len(self.index) >= segment_index_bytes // OFFSET_ENTRY.size
-            or len(self.time_index) >= segment_index_bytes // TIME_ENTRY.size - 1
+    def fill(self) -> SegmentFill:
+        """How full the segment is, for the roll policy."""
+        return SegmentFill(
+            self.base_offset,
+            self.file.size,
+            self.first_timestamp,
+            self.created_ms,
+            self.jitter_ms,
+            len(self.index),
+            len(self.time_index),
         )
 
+    @property
+    def newest_ms(self) -> int:
+        """The timestamp of the newest record; when the segment was created or opened if its
+        records have no timestamps."""
+        self.load_times()
+        return self.created_ms if self.max_timestamp == NO_TIMESTAMP else self.max_timestamp
+
     def remember(self, offset: int, position: int) -> None:
-        """A batch boundary that somebody is likely to ask for."""
+        """Keep a batch boundary that readers are likely to ask for."""
         boundaries = self.boundaries
         boundaries[offset] = position
         if len(boundaries) > _BOUNDARIES_KEPT:
@@ -135,7 +177,8 @@ class Segment:
     # Looking up
 
     def position_of(self, offset: int) -> int:
-        """Where the first batch begins that holds `offset` or lies after it; else the size."""
+        """The position of the first batch that holds `offset` or lies after it; else the file's
+        size."""
         position = self.boundaries.get(offset)
         if position is not None:
             return position
@@ -153,8 +196,8 @@ class Segment:
     def _find_in(
         self, chunk: bytes, entry: tuple[int, int] | None, offset: int
     ) -> tuple[int, int] | None:
-        """The usual case of `position_of`: beginning and end of the batch in what follows the
-        index entry; None where it is not there, or something is not as it should be."""
+        """The usual case of `position_of`: start and end of the batch within the chunk behind the
+        index entry; None where it is not in there or the chunk looks damaged."""
         at = 0
         last = len(chunk) - _LOOK_UP.size
         while at <= last:
@@ -174,7 +217,7 @@ class Segment:
         end = self.file.size
 
         def check_damage(damage: Damage, behind: BatchHeader | None) -> None:
-            """What may have been damaged must not be passed over in silence."""
+            """Fail if the damaged batch may be the one that is looked for."""
             if behind is None or behind.base_offset > offset:
                 raise damage
 
@@ -187,31 +230,31 @@ class Segment:
         return end
 
     def batch_at(self, position: int) -> BatchHeader:
-        """The header of the batch that begins there; Damage where none does."""
+        """The header of the batch at `position`; Damage where none begins there."""
         for _, header in walk(self.file, position, self.file.size, chunk_bytes=64):
             return header
-        raise Damage(self.file, position, "nothing")
+        raise Damage(self.file, position, "no batch")
 
     def batches_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """All batches to the end; Damage ends it."""
+        """All batches from `position` to the end; raises Damage at the first bad one."""
         return walk(self.file, position, self.file.size)
 
     def undamaged_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """All batches to the end; damage is logged and passed over."""
+        """All batches from `position` to the end; damage is logged and skipped."""
         size = self.file.size
         return walk_past_damage(self.file, position, size, report_damage, chunk_bytes=LOOK_UP_BYTES)
 
     def _indexed_position(self, offset: int) -> int:
-        """The position of a batch that surely begins at or before the one that holds `offset`."""
+        """The position of a batch at or before the one that holds `offset`."""
         relative = offset - self.base_offset
         entry = self.index.floor(relative)
         if entry is not None and not self._is_true(entry):
-            self._distrust_index(f"no such batch: {entry}")
+            self._distrust_index(f"no batch for entry {entry}")
             entry = self.index.floor(relative)
         return entry[1] if entry is not None else 0
 
     def _is_true(self, entry: tuple[int, int]) -> bool:
-        """Whether an entry of the offset index points to the batch that it speaks of."""
+        """Whether an entry of the offset index points to a batch that ends at its offset."""
         relative, position = entry
         if not 0 <= position < self.file.size:
             return False
@@ -224,9 +267,9 @@ class Segment:
     # Times
 
     def load_times(self) -> None:
-        """Makes the highest timestamp known: by the time index where it can be believed, else by
-        all batches. An entry is believed when its batch agrees and no batch behind the last offset
-        entry is later; a time index that was cut shows there."""
+        """Load the highest timestamp: from the time index where that is consistent, else from all
+        batches. The last time entry is consistent if its batch agrees and no batch behind the last
+        offset entry is later, which it would be if the time index had been cut."""
         if self.is_timed:
             return
         indexed, timed = self.index.last(), self.time_index.last()
@@ -251,7 +294,7 @@ class Segment:
             self.finish()
 
     def time_position(self, entry: tuple[int, int]) -> int | None:
-        """Where the batch begins that a time entry speaks of; None where the entry is untrue."""
+        """The position of the batch of a time entry; None where the batch does not agree."""
         timestamp, relative = entry
         if not 0 <= relative <= MAX_RELATIVE_OFFSET:
             return None
@@ -267,8 +310,8 @@ class Segment:
     # Resuming and rebuilding
 
     def end_by_index(self) -> SegmentEnd | None:
-        """Where the segment ends, by the last index entry and the few batches behind it; None
-        where they do not fit together. Indexes and times stay as they are on disk."""
+        """The end of the segment, by the last index entry and the few batches behind it; None
+        where these are inconsistent. Indexes and timestamps stay as they are on disk."""
         entry = self.index.last()
         start = entry[1] if entry else 0
         end = self.file.size
@@ -292,8 +335,8 @@ class Segment:
         return SegmentEnd(header.next_offset, header.leader_epoch)
 
     def resume(self, offset: int) -> int:
-        """Keeps of both indexes what lies below `offset` and is true; returns where to `replay`
-        batches from to bring them up to date again."""
+        """Drop index entries that are at or above `offset` or wrong; returns the position from
+        which `replay` has to see the batches to bring the indexes up to date again."""
         self.boundaries.clear()
         relative = max(0, offset - self.base_offset)
         index = self.index
@@ -302,7 +345,7 @@ class Segment:
         while entry is not None and not self._is_true(entry):
             count = len(index)
             index.drop_from(0, entry[0])
-            if len(index) >= count:  # not even in order
+            if len(index) >= count:  # the entries are not in order
                 index.clear()
             entry = index.last()
         self.is_timed = True
@@ -316,8 +359,8 @@ class Segment:
         return 0
 
     def _resume_times(self, entry: tuple[int, int]) -> bool:
-        """The highest timestamp up to the batch that the offset entry points to, if the time index
-        can tell: its last entry must be true, and no batch between the two later than it."""
+        """Load the highest timestamp up to the batch of the offset entry from the time index: its
+        last entry must be right, and no batch between the two later than it."""
         self.time_index.drop_from(1, entry[0] + 1)
         timed = self.time_index.last()
         position: int | None = 0
@@ -336,7 +379,7 @@ class Segment:
         return True
 
     def replay(self, position: int, header: BatchHeader) -> None:
-        """What an append of this batch at this position does to indexes and times."""
+        """Update indexes and timestamps as the append of this batch at this position did."""
         last_offset = header.base_offset + header.last_offset_delta
         if header.max_timestamp > self.max_timestamp:
             self.max_timestamp = header.max_timestamp
@@ -345,8 +388,12 @@ class Segment:
             self.add_index_entry(last_offset, position)
         self.bytes_since_index += header.length + 12
 
+    def index_next_batch(self) -> None:
+        """Give the next batch of `replay` an index entry, however close the last one is."""
+        self.bytes_since_index = FOREVER
+
     def rebuild_indexes(self) -> None:
-        """Both indexes anew from the batches; damage on the way ends them there."""
+        """Rebuild both indexes from the batches; damaged batches are skipped."""
         self.index_is_rebuilt = True
         self.index.clear()
         self.time_index.clear()
@@ -361,19 +408,25 @@ class Segment:
 
     # Ending
 
+    @property
+    def has_unwritten_entries(self) -> bool:
+        """Whether an index has entries that are not in its file yet."""
+        return bool(self.index.unwritten or self.time_index.unwritten)
+
     def write_tails(self) -> None:
+        """Write index entries to their files, the time index first."""
         self.time_index.write()
         self.index.write()
 
     def finish(self) -> None:
-        """At roll and close: all entries on file, the highest timestamp as the last time entry."""
+        """Write all index entries, the highest timestamp as the last time entry."""
         if self.is_timed:
             self._add_time_entry()
         self.time_index.write(also_empty=True)
         self.index.write(also_empty=True)
 
     def files(self) -> list[File]:
-        """What has to be synced once the segment is complete."""
+        """The files that have to be synced once the segment is complete."""
         return [self.file, *self.index.files(), *self.time_index.files()]
 
     def close(self) -> None:
@@ -385,7 +438,7 @@ class Segment:
         return [offset_name(self.base_offset, suffix) for suffix in SEGMENT_SUFFIXES]
 
     def remove(self, disk: Disk, directory: str) -> None:
-        """Unlinks the files; slices under way keep reading theirs."""
+        """Unlink the files; slices that are being sent keep their open file."""
         self.index.close()
         self.time_index.close()
         for name in self.names():

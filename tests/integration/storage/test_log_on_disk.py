@@ -52,7 +52,7 @@ class Process:
 
     def flush(self) -> None:
         answers: list[DiskError | None] = []
-        self.log.flush_later(answers.append)
+        self.log.flush.when_flushed(answers.append)
         self.schedule.run_for(0)
         self.settle()
         assert answers == [None]
@@ -91,12 +91,12 @@ def test_a_log_comes_back_as_it_was(root: Path, is_clean: bool) -> None:
     process.flush()
     assert len(process.log.segments) > 3
     expected = headers_in(process.log)
-    states = process.log.producers
+    states = process.log.producer_states
     process.stop() if is_clean else process.die()
     process = Process(root)
     assert process.directory.was_clean == is_clean
     assert headers_in(process.log) == expected
-    assert process.log.producers.is_same_but_for_times(states)
+    assert process.log.producer_states.is_same_but_for_times(states)
     assert process.log.topic_id == TOPIC_ID
     fill(process, 10)
     assert process.log.end_offset == 630

@@ -15,9 +15,9 @@ from hypothesis.stateful import (
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.record_batch import batches_in
-from sawlog.storage.epochs import LeaderEpochs
+from sawlog.storage.leader_epochs import LeaderEpochs
 from sawlog.storage.log_config import LogConfig
-from sawlog.storage.producers import ProducerStates
+from sawlog.storage.producer_state import ProducerStates
 from support.storage.logs import Storage, append, headers_in, read, records
 from support.tiers import rounds
 
@@ -242,19 +242,19 @@ class LogMachine(RuleBasedStateMachine):
         assert live == rebuilt.entries
 
     def producers_know_their_next_sequence(self) -> None:
-        states = self.storage.log.producers.states
+        states = self.storage.log.producer_states.states
         for producer_id, sequence in self.sequences.items():
             if producer_id in states:
                 assert states[producer_id].batches[-1].last_sequence + 1 == sequence
 
     def producers_equal_those_rebuilt_from_the_batches(self) -> None:
-        if self.start_offset > 0 or self.storage.log.bases[0] > 0:
+        if self.start_offset > 0 or self.storage.log.segments.base_offsets[0] > 0:
             return  # what was written before is known, but not from the batches
         rebuilt = ProducerStates()
         for header in headers_in(self.storage.log):
             if header.producer_id >= 0:
                 rebuilt.update(header, header.base_offset, header.max_timestamp, 0)
-        assert self.storage.log.producers.is_same_but_for_times(rebuilt)
+        assert self.storage.log.producer_states.is_same_but_for_times(rebuilt)
 
 
 @pytest.mark.parametrize("examples", rounds(long=400, soak=10_000))

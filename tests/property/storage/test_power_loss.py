@@ -49,7 +49,7 @@ class Workload:
                 storage.log.advance_start(min(4, storage.log.flushed_offset))
             self._append(number)
             if number % 3 == 2:
-                storage.log.flush_later(self._flushed(storage.log.end_offset))
+                storage.log.flush.when_flushed(self._flushed(storage.log.end_offset))
             for _ in range(number % 4):
                 storage.schedule.step()
             if number % 10 == 5:
@@ -69,7 +69,7 @@ class Workload:
             self.values[offset] = value
 
     def _sequence(self, number: int) -> int:
-        states = self.storage.log.producers.states
+        states = self.storage.log.producer_states.states
         state = states.get(number % 2)
         if state is None or state.epoch != number // 9:
             return 0
@@ -104,11 +104,11 @@ class Workload:
             if header.base_offset < self.promised_offset:
                 assert value is not None
                 assert value in piece.read()
-        states = dict(log.producers.states)
+        states = dict(log.producer_states.states)
         epochs = log.epochs.entries
         self.storage.recover()
         again = self.storage.log
-        assert (again.producers.states, again.epochs.entries) == (states, epochs)
+        assert (again.producer_states.states, again.epochs.entries) == (states, epochs)
         append(again, records(1), epoch=99)
 
 
@@ -168,7 +168,9 @@ def replace_log(storage: Storage, promised: list[int]) -> None:
     for number in range(6):
         storage.append(2)
         if number % 2:
-            storage.log.flush_later(lambda error, end=storage.log.end_offset: promised.append(end))
+            storage.log.flush.when_flushed(
+                lambda error, end=storage.log.end_offset: promised.append(end)
+            )
             storage.schedule.run_for(0)
     storage.checkpoint()
 

@@ -76,7 +76,7 @@ class Storage:
 
     def flush(self, log: Log | None = None) -> DiskError | None:
         answers: list[DiskError | None] = []
-        (log or self.log).flush_later(answers.append)
+        (log or self.log).flush.when_flushed(answers.append)
         assert self.schedule.run(lambda: bool(answers))
         return answers[0]
 

@@ -91,7 +91,7 @@ def test_a_batch_that_has_no_room_in_the_answer_is_not_waited_for(
 def test_a_reader_behind_the_last_segment_does_not_wait() -> None:
     machine = machine_with_topic(configs={"segment.bytes": str(1 << 20)})
     filled(machine, *[b"x" * 400_000] * 3)
-    bases = machine.broker.partitions[TOPIC, 0].log.bases
+    bases = machine.broker.partitions[TOPIC, 0].log.segments.base_offsets
     assert bases == [0, 2]
     waiting = {"max_wait_ms": 60_000, "min_bytes": 2_000_000, "max_bytes": 4_000_000}
     behind = machine.send(fetch(1, **waiting), NAMED)

@@ -64,7 +64,7 @@ def assert_complete(storage: Storage) -> None:
         assert found.offset == number * 2
     assert log.end_offset_for_epoch(1) == (1, 40)
     assert log.epochs.entries == ((0, 0), (1, 20), (2, 40))
-    states = log.producers.states
+    states = log.producer_states.states
     assert {id_: state.batches[-1].last_sequence for id_, state in states.items()} == {0: 29, 1: 29}
 
 
@@ -211,9 +211,9 @@ def test_damage_below_the_recovery_point_drops_nothing(
 ) -> None:
     storage = storage_with_records()
     storage.checkpoint()
-    path = f"{TP}/{storage.log.bases[-1]:020d}.log"
+    path = f"{TP}/{storage.log.segments.base_offsets[-1]:020d}.log"
     header = headers_in(storage.log)[number]
-    position = storage.log.active.position_of(header.base_offset)
+    position = storage.log.segments.active.position_of(header.base_offset)
     storage.kill()
     flip(storage, path, position + within)
     with caplog.at_level(logging.WARNING):
@@ -244,9 +244,9 @@ def test_wrong_offsets_below_the_recovery_point_drop_nothing(
     storage = storage_with_records(cleanup_policy=frozenset({policy}))
     storage.log.high_watermark = 60
     storage.checkpoint()
-    path = f"{TP}/{storage.log.bases[-1]:020d}.log"
+    path = f"{TP}/{storage.log.segments.base_offsets[-1]:020d}.log"
     header = headers_in(storage.log)[number]
-    position = storage.log.active.position_of(header.base_offset)
+    position = storage.log.segments.active.position_of(header.base_offset)
     if is_more_behind:
         storage.append(3, epoch=3)
     end_offset = storage.log.end_offset
@@ -293,7 +293,7 @@ def test_a_log_cut_below_the_recovery_point_hands_out_no_offset_twice(
     storage.log.high_watermark = 60
     storage.checkpoint()
     storage.kill()
-    base = storage.log.bases[-1]
+    base = storage.log.segments.base_offsets[-1]
     storage.disk.cut(f"{TP}/{base:020d}.log", left)
     with caplog.at_level(logging.ERROR):
         storage.open()

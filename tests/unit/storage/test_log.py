@@ -13,10 +13,15 @@ from support.storage.logs import TP, Storage, append, headers_in, read, records
 
 
 def refused(log: Log, contents: list[Record], **batch: object) -> ErrorCode:
-    before = (log.end_offset, log.size_bytes, len(log.segments), log.producers.encode())
+    before = (log.end_offset, log.size_bytes, len(log.segments), log.producer_states.encode())
     with pytest.raises(KafkaError) as error:
         append(log, contents, **batch)
-    assert (log.end_offset, log.size_bytes, len(log.segments), log.producers.encode()) == before
+    assert (
+        log.end_offset,
+        log.size_bytes,
+        len(log.segments),
+        log.producer_states.encode(),
+    ) == before
     return error.value.code
 
 
@@ -26,7 +31,7 @@ def test_the_example_of_the_docstring() -> None:
     log = storage.log
     for _ in range(3):
         append(log, batch)
-    assert (log.bases, log.end_offset) == ([0, 20], 30)
+    assert (log.segments.base_offsets, log.end_offset) == ([0, 20], 30)
     assert storage.flush() is None
     assert log.flushed_offset == 30
     piece = read(log, 13)
@@ -118,12 +123,12 @@ def test_a_follower_keeps_its_leader_s_offsets_and_epochs() -> None:
     for header in headers_in(leader.log):
         piece = read(leader.log, header.base_offset, 1)
         assert piece is not None
-        follower.log.append_replicated(memoryview(bytearray(piece.read())), header)
+        follower.log.append_as_follower(memoryview(bytearray(piece.read())), header)
     assert headers_in(follower.log) == headers_in(leader.log)
     assert follower.log.epochs.entries == leader.log.epochs.entries
-    assert follower.log.producers.states == leader.log.producers.states
+    assert follower.log.producer_states.states == leader.log.producer_states.states
     with pytest.raises(KafkaError) as error:
-        follower.log.append_replicated(memoryview(bytearray(piece.read())), header)
+        follower.log.append_as_follower(memoryview(bytearray(piece.read())), header)
     assert error.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -136,7 +141,7 @@ def test_a_log_rolls_by_size() -> None:
         append(log, records(1, value=bytes(260)))
     sizes = [segment.file.size for segment in log.segments]
     assert all(0 < size <= 1_000 for size in sizes)
-    assert log.bases == [0, 3]
+    assert log.segments.base_offsets == [0, 3]
 
 
 def test_a_log_rolls_by_the_time_of_its_records() -> None:
@@ -144,7 +149,7 @@ def test_a_log_rolls_by_the_time_of_its_records() -> None:
     now_ms = storage.now_ms
     for difference_ms in (0, 1_000, 500, 1_001, 1_500, 2_002):
         append(storage.log, records(1, timestamp=now_ms + difference_ms))
-    assert storage.log.bases == [0, 3, 5]
+    assert storage.log.segments.base_offsets == [0, 3, 5]
 
 
 def test_records_without_a_time_roll_by_the_clock() -> None:
@@ -154,18 +159,18 @@ def test_records_without_a_time_roll_by_the_clock() -> None:
     append(storage.log, records(1, timestamp=-1))
     storage.schedule.run_for(1)
     append(storage.log, records(1, timestamp=-1))
-    assert storage.log.bases == [0, 2]
+    assert storage.log.segments.base_offsets == [0, 2]
 
 
 def test_jitter_rolls_earlier() -> None:
     storage = Storage(LogConfig(segment_ms=1_000, segment_jitter_ms=900))
     now_ms = storage.now_ms
     log = storage.log
-    jitter_ms = log.active.jitter_ms
+    jitter_ms = log.segments.active.jitter_ms
     assert 0 < jitter_ms < 900
     for difference_ms in (0, 1_000 - jitter_ms, 1_001 - jitter_ms):
         append(log, records(1, timestamp=now_ms + difference_ms))
-    assert log.bases == [0, 2]
+    assert log.segments.base_offsets == [0, 2]
 
 
 def test_a_log_rolls_when_its_index_is_full() -> None:
@@ -182,8 +187,8 @@ def test_a_log_rolls_before_a_relative_offset_overflows() -> None:
     append(log, records(1))
     for base_offset in (2**31 - 1, 2**31, 2**33):
         batch = build_batch(records(1), base_offset=base_offset, leader_epoch=0)
-        log.append_replicated(memoryview(batch), read_header(batch))
-    assert log.bases == [0, 2**31, 2**33]
+        log.append_as_follower(memoryview(batch), read_header(batch))
+    assert log.segments.base_offsets == [0, 2**31, 2**33]
     assert [header.base_offset for header in headers_in(log)] == [0, 2**31 - 1, 2**31, 2**33]
 
 
@@ -193,7 +198,7 @@ def test_a_new_limit_counts_from_the_next_append() -> None:
     append(log, records(1, value=bytes(300)))
     log.reconfigure(LogConfig(segment_bytes=500))
     append(log, records(1, value=bytes(300)))
-    assert log.bases == [0, 1]
+    assert log.segments.base_offsets == [0, 1]
     assert refused(log, records(1, value=bytes(500))) == ErrorCode.RECORD_LIST_TOO_LARGE
 
 
@@ -206,7 +211,7 @@ def log() -> Log:
     log = Storage(LogConfig(segment_bytes=700, index_interval_bytes=200)).log
     for number in range(12):
         append(log, records(3, timestamp=1_700_000_000_000 + number, value=b"%02d" % number * 6))
-    assert log.bases == [0, 15, 30]
+    assert log.segments.base_offsets == [0, 15, 30]
     return log
 
 

@@ -44,7 +44,7 @@ def test_a_new_log_that_was_never_flushed_can_be_created_again_after_a_crash() -
 def test_a_log_is_created_once() -> None:
     storage = Storage()
     storage.directory.create(TP, TOPIC_ID, storage.config)
-    with pytest.raises(ValueError, match="there already"):
+    with pytest.raises(ValueError, match="exists already"):
         storage.directory.create(TP, TOPIC_ID, storage.config)
 
 
@@ -163,7 +163,7 @@ def test_a_log_can_be_deleted_while_work_is_under_way() -> None:
         for _ in range(5):
             append(storage.log, records(1, value=bytes(150)))
         told: list[object] = []
-        storage.log.flush_later(told.append)
+        storage.log.flush.when_flushed(told.append)
         storage.directory.checkpoint_later()
         for _ in range(steps):
             storage.schedule.step()
@@ -235,13 +235,13 @@ def test_a_clean_stop_flushes_everything() -> None:
                 base_sequence=number * 2,
             )
         expected = headers_in(storage.log)
-        states = dict(storage.log.producers.states)
+        states = dict(storage.log.producer_states.states)
         storage.directory.close_cleanly()
         storage.lose_power()
         storage.open()
         assert storage.directory.was_clean
         assert headers_in(storage.log) == expected
-        assert storage.log.producers.states == states
+        assert storage.log.producer_states.states == states
         assert storage.log.flushed_offset == storage.log.end_offset == 20
 
 
@@ -304,7 +304,7 @@ def test_a_roll_is_followed_by_a_checkpoint() -> None:
     storage.schedule.run_for(10)
     text = storage.disk.read_file("recovery-point-offset-checkpoint")
     assert int(text.split()[-1]) >= 1
-    assert 1 in storage.log.snapshots.offsets
+    assert 1 in storage.log.producers.snapshot_offsets
 
 
 def test_many_logs_are_checkpointed_in_rounds() -> None:
@@ -312,7 +312,7 @@ def test_many_logs_are_checkpointed_in_rounds() -> None:
     for index in range(600):
         log = storage.directory.create(partition(index), TopicId(TOPIC_ID), storage.config)
         append(log, records(1))
-        log.flush_later(lambda error: None)
+        log.flush.when_flushed(lambda error: None)
     storage.schedule.run_for(20_000)
     storage.lose_power()
     storage.open()
@@ -324,7 +324,7 @@ def test_old_snapshots_are_tidied_away() -> None:
     for sequence in range(5):
         storage.append(producer_id=1, producer_epoch=0, base_sequence=sequence)
         storage.checkpoint()
-    assert storage.log.snapshots.offsets == [5]
+    assert storage.log.producers.snapshot_offsets == [5]
     names = [name for name in storage.disk.list(str(TP)) if name.endswith(".snapshot")]
     assert names == ["00000000000000000005.snapshot"]
 
@@ -335,7 +335,7 @@ def test_a_log_without_producers_brings_its_snapshot_along() -> None:
         for _ in range(3):
             append(storage.log, records(1, value=bytes(500_000)))
         storage.checkpoint()
-    assert storage.log.snapshots.offsets == [12]
+    assert storage.log.producers.snapshot_offsets == [12]
 
 
 def test_with_flush_policy_os_a_checkpoint_flushes_nothing() -> None:
@@ -356,7 +356,7 @@ def test_with_flush_policy_os_a_snapshot_stays_where_it_is_true() -> None:
     producer: dict[str, object] = {"producer_id": 1, "producer_epoch": 0}
     storage.append(base_sequence=0, **producer)
     storage.checkpoint()
-    assert storage.log.snapshots.offsets == [1]
+    assert storage.log.producers.snapshot_offsets == [1]
     for sequence in (1, 2, 3):
         value = bytes(500_000)
         append(storage.log, records(1, value=value), base_sequence=sequence, **producer)

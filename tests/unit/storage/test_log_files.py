@@ -2,7 +2,7 @@ import pytest
 
 from sawlog.core.ids import PartitionIndex, TopicId, TopicName, TopicPartition
 from sawlog.storage import log_files
-from sawlog.storage.epochs import EpochEntry
+from sawlog.storage.leader_epochs import EpochEntry
 
 
 def partition(topic: str, index: int) -> TopicPartition:

@@ -103,7 +103,7 @@ def storage_of_ninth() -> Storage:
     storage = Storage(LogConfig(segment_bytes=600))
     for _ in range(9):
         append(storage.log, records(1, value=bytes(110)))
-    assert storage.log.bases == [0, 3, 6]
+    assert storage.log.segments.base_offsets == [0, 3, 6]
     return storage
 
 
@@ -114,7 +114,7 @@ def test_a_bad_batch_in_the_middle_ends_the_log_there() -> None:
     storage.disk.overwrite(f"{TP}/{3:020d}.log", 250, b"?")
     storage.open()
     assert storage.log.end_offset == 4
-    assert storage.log.bases == [0, 3]
+    assert storage.log.segments.base_offsets == [0, 3]
     assert not [name for name in storage.disk.list(str(TP)) if name.startswith(f"{6:020d}")]
 
 
@@ -123,7 +123,7 @@ def test_a_missing_segment_ends_the_log_before_it() -> None:
     storage.kill()
     storage.disk.remove(f"{TP}/{3:020d}.log")
     storage.open()
-    assert (storage.log.end_offset, storage.log.bases) == (3, [0])
+    assert (storage.log.end_offset, storage.log.segments.base_offsets) == (3, [0])
 
 
 def test_zeros_at_the_end_are_cut() -> None:
@@ -181,11 +181,11 @@ def test_producers_are_as_they_were() -> None:
         sequences[producer] += 2
         if number == 13:
             storage.checkpoint()
-    live = dict(storage.log.producers.states)
+    live = dict(storage.log.producer_states.states)
     storage.recover()
-    assert storage.log.producers.states == live
+    assert storage.log.producer_states.states == live
     storage.restart()
-    assert storage.log.producers.states == live
+    assert storage.log.producer_states.states == live
 
 
 def test_a_duplicate_is_recognised_across_a_clean_stop() -> None:
@@ -202,10 +202,10 @@ def test_expired_producers_are_not_loaded() -> None:
     storage = Storage(LogConfig(producer_id_expiration_ms=1_000))
     storage.append(producer_id=1, producer_epoch=0, base_sequence=0)
     storage.restart()
-    assert len(storage.log.producers) == 1
+    assert len(storage.log.producer_states) == 1
     storage.restart()
     storage.schedule.run_for(1_000)
-    assert len(storage.log.producers) == 0
+    assert len(storage.log.producer_states) == 0
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
@@ -227,9 +227,9 @@ def test_silent_producers_expire_while_the_broker_runs() -> None:
     storage = Storage(LogConfig(producer_id_expiration_ms=1_000_000))
     storage.append(producer_id=1, producer_epoch=0, base_sequence=0)
     storage.schedule.run_for(600_001)
-    assert len(storage.log.producers) == 1
+    assert len(storage.log.producer_states) == 1
     storage.schedule.run_for(600_001)
-    assert len(storage.log.producers) == 0
+    assert len(storage.log.producer_states) == 0
 
 
 def test_indexes_are_rebuilt_as_they_were() -> None:

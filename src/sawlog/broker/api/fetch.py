@@ -223,7 +223,7 @@ class _Attempt:
 def _is_behind(replica: "Partition", offset: int) -> bool:
     """Whether the watermark lies in a later segment than `offset`: such a reader has enough to do,
     and what it gets ends with its segment anyway. Kafka lets none of them wait either."""
-    log = replica.log
-    return offset < log.active.base_offset and (
-        log.segment_index_for(offset) < log.segment_index_for(replica.high_watermark)
+    segments = replica.log.segments
+    return offset < segments.active.base_offset and (
+        segments.number_of(offset) < segments.number_of(replica.high_watermark)
     )

@@ -5,7 +5,7 @@ from sawlog.protocol.record_batch import BatchHeader
 from sawlog.protocol.records import build_batch
 from sawlog.simulation.schedule import Schedule
 from sawlog.simulation.simulated_disk import SimulatedDisk
-from sawlog.storage.scan import Damage, check, walk, walk_past_damage
+from sawlog.storage.batch_scan import Damage, check, walk, walk_past_damage
 from support.storage.logs import records
 
 SIZES = (10, 3_000, 1, 20_000, 500, 500)
@@ -60,7 +60,7 @@ def test_checking_reads_batches_that_are_larger_than_a_chunk(
     disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, _ = file_of_batches(disk)
-    monkeypatch.setattr("sawlog.storage.scan.CHUNK_BYTES", 128)
+    monkeypatch.setattr("sawlog.storage.batch_scan.CHUNK_BYTES", 128)
     assert offsets(list(check(file, 0, file.size))) == [0, 1, 2, 3, 4, 5]
 
 

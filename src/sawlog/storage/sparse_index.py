@@ -2,7 +2,7 @@
 
 An index is a file of fixed-size entries in rising order and a tail of newer ones in memory; the
 tail is written when it grows, at checkpoints, at roll and at close, and never synced. So nothing
-may depend on an entry being there or being true: whoever uses one looks at the batch it points to.
+may depend on an entry: the caller checks the batch that it points to.
 """
 
 import struct
@@ -26,28 +26,36 @@ Entry = tuple[int, int]
 class SparseIndex:
     """Entries in strictly rising order of both fields, unless the file is damaged."""
 
-    __slots__ = ("_disk", "_file", "_layout", "_path", "_written", "tail")
+    __slots__ = ("_disk", "_file", "_layout", "_path", "_tail", "_written")
 
     def __init__(self, disk: Disk, path: str, layout: struct.Struct, *, is_new: bool) -> None:
-        self.tail: list[Entry] = []
+        self._tail: list[Entry] = []
         self._disk = disk
         self._path = path
         self._layout = layout
         self._file: File | None = None
-        self._written = 0 if is_new else -1  # -1: not looked yet
+        self._written = 0 if is_new else -1  # -1: the file is not opened yet
 
     def __len__(self) -> int:
-        return self._count_written() + len(self.tail)
+        return self._count_written() + len(self._tail)
+
+    @property
+    def unwritten(self) -> int:
+        """How many entries are not in the file yet."""
+        return len(self._tail)
+
+    def add(self, entry: Entry) -> None:
+        self._tail.append(entry)
 
     def last(self) -> Entry | None:
-        if self.tail:
-            return self.tail[-1]
+        if self._tail:
+            return self._tail[-1]
         count = self._count_written()
         return self._entry(count - 1) if count else None
 
     def floor(self, key: int, *, field: int = 0) -> Entry | None:
         """The last entry whose field 0 or 1 is at most `key`."""
-        tail = self.tail
+        tail = self._tail
         if tail and tail[0][field] <= key:
             return tail[bisect_right(tail, key, key=_FIELDS[field]) - 1]
         count = self._count_written()
@@ -71,7 +79,7 @@ class SparseIndex:
         def is_kept(entry: Entry) -> bool:
             return entry[field] < value
 
-        tail = self.tail
+        tail = self._tail
         if tail and is_kept(tail[0]):
             del tail[bisect_left(tail, value, key=_FIELDS[field]) :]
             return
@@ -86,7 +94,7 @@ class SparseIndex:
         self._cut(low)
 
     def clear(self) -> None:
-        self.tail.clear()
+        self._tail.clear()
         self._cut(0)
 
     def write(self, *, also_empty: bool = False) -> None:
@@ -94,21 +102,21 @@ class SparseIndex:
 
         `also_empty`: the file is there afterwards even without an entry, as Kafka expects it.
         """
-        if not self.tail and not also_empty:
+        if not self._tail and not also_empty:
             return
         try:
             count = self._count_written()
             file = self._opened()
             if file.size != count * self._layout.size:
                 file.truncate(count * self._layout.size)
-            if self.tail:
+            if self._tail:
                 pack = self._layout.pack
-                file.append([b"".join([pack(*entry) for entry in self.tail])])
+                file.append([b"".join([pack(*entry) for entry in self._tail])])
         except DiskError as error:
             logger.warning("index not written", path=self._path, error=str(error))
             return
-        self._written = count + len(self.tail)
-        self.tail.clear()
+        self._written = count + len(self._tail)
+        self._tail.clear()
 
     def files(self) -> list[File]:
         """The file, if it is open."""
@@ -150,7 +158,7 @@ class SparseIndex:
 
     def _entry(self, number: int) -> Entry:
         data = self._read(number, 1)
-        # A file that shrank under us is damaged like any other: this entry points nowhere.
+        # The file shrank: treat the entry as damaged.
         return self._layout.unpack(data) if data else (-1, -1)
 
     def _floor_in(self, block: bytes, key: int, field: int) -> Entry:

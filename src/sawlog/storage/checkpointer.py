@@ -1,41 +1,53 @@
-"""The checkpoints of a data directory, written off the loop while it works.
+"""Writes the checkpoints of a data directory, off the loop.
 
-A round takes some logs that have changed: it notes their end and their producers' state, flushes
-them, writes the snapshots, and then the recovery points that rely on both. So a recovery point
-is never beyond what is synced, and the producer state at it is found without reading far back.
+A round takes some logs that have changed: it notes their end offset and their producers' state,
+flushes them, writes the snapshots, and then the recovery points that rely on both. So a recovery
+point is never beyond what is synced, and the producer state at it needs little replay.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import TopicPartition
-from sawlog.core.ports import DiskError, DiskFull, TooManyOpenFiles
-from sawlog.storage import log_files, snapshots, trimming
+from sawlog.core.ports import Disk, DiskError, DiskFull, Timer, TooManyOpenFiles
+from sawlog.storage import log_files
 from sawlog.storage.log import Log
-
-if TYPE_CHECKING:
-    from sawlog.storage.log_directory import LogDirectory
 
 INTERVAL_MS = 5_000
 LOGS_A_ROUND = 256
 
-events = EventLogger(__name__)
+logger = EventLogger(__name__)
+
+
+class CheckpointedDirectory(Protocol):
+    """The data directory, as its checkpointer sees it."""
+
+    @property
+    def disk(self) -> Disk: ...
+    @property
+    def timer(self) -> Timer: ...
+    @property
+    def logs(self) -> Mapping[TopicPartition, Log]: ...
+    @property
+    def offline(self) -> DiskError | None: ...
+
+    def fail(self, error: DiskError) -> None: ...
 
 
 class Checkpointer:
-    """Invariants: one round at a time; `_points` and `_starts` are what the files say, or will say
-    when the write under way is done; no point is beyond what was flushed; what the files say of a
-    log that is gone is never taken for one of the same name that came after it."""
+    """Invariants: one round at a time; `_points` and `_starts` are the contents of the files, or
+    will be when the write in flight is done; no recovery point is beyond what was flushed; an entry
+    of a removed log is never taken for a later log of the same name."""
 
-    def __init__(self, directory: "LogDirectory", *, flushes: bool) -> None:
+    def __init__(self, directory: CheckpointedDirectory, *, flushes: bool) -> None:
         self.directory = directory
         self.flushes = flushes
         self._points: dict[TopicPartition, int] = {}
         self._starts: dict[TopicPartition, int] = {}
         self._changed: dict[Log, None] = {}
-        self._gone: set[TopicPartition] = set()  # the files may still name them
-        self._leaving: set[TopicPartition] = set()  # those that the write under way takes out
+        self._gone: set[TopicPartition] = set()  # removed logs that the files may still name
+        self._leaving: set[TopicPartition] = set()  # those that the write in flight takes out
         self._round: _Round | None = None
         self._is_wanted = False  # another round, as soon as this one ends
         self._is_timed = False
@@ -46,9 +58,9 @@ class Checkpointer:
         starts: dict[TopicPartition, int],
         watermarks: dict[TopicPartition, int],
     ) -> None:
-        """After all logs are open, with what the files say; where that is more than the logs
-        turned out to hold, they are corrected before the first append. Where it is less, the next
-        checkpoint will do: a start does not need room on the disk for it."""
+        """Begin, after all logs are open, with the contents of the files. If these exceed what the
+        logs turned out to hold, they are corrected before the first append; otherwise the next
+        checkpoint does, so that a start needs no disk space."""
         logs = self.directory.logs
         self._gone = (points.keys() | starts.keys() | watermarks.keys()) - logs.keys()
         self._points = {
@@ -67,8 +79,8 @@ class Checkpointer:
         self._set_timer()
 
     def rolled(self, log: Log) -> None:
-        """A snapshot at the new segment's base, so that a truncation finds one near; a round."""
-        snapshots.write_later(log, log.active.base_offset, log.producers.encode(), _nothing)
+        """Write a producer snapshot at the base offset of the new segment, and a checkpoint."""
+        log.write_roll_snapshot()
         self.changed(log)
         self.checkpoint_later()
 
@@ -79,8 +91,8 @@ class Checkpointer:
         self._leaving.discard(log.tp)
 
     def make_way(self, tp: TopicPartition) -> None:
-        """For a new log: no file tells of an earlier one of its name when this returns; DiskError
-        where one may."""
+        """When this returns, no file has an entry of an earlier log of this name; DiskError where
+        that fails."""
         if tp in self._gone:
             self._write_now()
 
@@ -98,7 +110,8 @@ class Checkpointer:
             self._round.begin()
 
     def lower(self, log: Log, offset: int) -> None:
-        """The files claim at most `offset` when this returns; DiskError where they cannot."""
+        """When this returns, the files have at most `offset` for this log; DiskError where that
+        fails."""
         if self._points.get(log.tp, 0) > offset:
             self._points[log.tp] = offset
             self._replace(log_files.RECOVERY_POINTS, log_files.encode_offsets(self._points))
@@ -130,8 +143,8 @@ class Checkpointer:
         self.directory.disk.replace_later(self._files(), written)
 
     def ended(self, unfinished: list[Log]) -> None:
-        """The next round follows at once if one is wanted; after what could not be done it waits,
-        since a full disk is not less so at the next moment."""
+        """The round is over; the next one follows at once if one is wanted. It waits if some logs
+        could not be checkpointed: a full disk is unlikely to be free at once."""
         self._round = None
         for log in unfinished:
             if not log.is_closed:
@@ -144,21 +157,14 @@ class Checkpointer:
     # At the end
 
     def finish(self) -> None:
-        """Everything flushed, snapshots and checkpoints on disk, before it returns."""
+        """Flush all logs and write snapshots and checkpoints, before this returns."""
         if self._round is not None:
-            self._round.is_cancelled = True
-        logs = self.directory.logs
-        for log in logs.values():
-            log.flush_now()
-            if log.needs_snapshot or log.end_offset != self._points.get(log.tp, 0):
-                if log.needs_snapshot or log.snapshots.latest() != log.end_offset:
-                    snapshots.write_now(log)
-                # The next segment may begin right at this point: then nobody checks these again.
-                log.active.finish()
-                for file in log.active.files():
-                    file.sync()
+            self._round.cancel()
+        for log in self.directory.logs.values():
+            point = self._points.get(log.tp, 0)
+            log.settle(point)
+            if log.end_offset != point:
                 self._points[log.tp] = log.end_offset
-            trimming.remove_doomed_now(log)
         self._write_now()
 
     # Contents
@@ -169,7 +175,7 @@ class Checkpointer:
         self._gone.clear()
 
     def _replace(self, path: str, data: bytes) -> None:
-        """A round's write that is under way is overtaken, even where this one fails: the later
+        """Replace a file. This overtakes the write of a round in flight even if it fails: the last
         `replace` of a path wins."""
         self._leaving.clear()
         self.directory.disk.replace(path, data)
@@ -189,31 +195,35 @@ class _Round:
     """One checkpoint of some logs: flush, snapshots, recovery points, in this order."""
 
     def __init__(self, checkpointer: Checkpointer, logs: list[Log]) -> None:
-        self.is_cancelled = False
+        self._is_cancelled = False
         self._checkpointer = checkpointer
         self._points: dict[Log, int] = {}
         self._generations: dict[Log, int] = {}
-        self._states: dict[Log, bytes] = {}
+        self._snapshots: dict[Log, bytes] = {}
         self._unfinished: list[Log] = []
         self._outstanding = 1
         self._logs = logs
 
+    def cancel(self) -> None:
+        """The broker stops: the rest is written by `Checkpointer.finish`."""
+        self._is_cancelled = True
+
     def begin(self) -> None:
         for log in self._logs:
-            log.active.write_tails()
+            log.write_index_tails()
             point = log.end_offset if self._checkpointer.flushes else log.flushed_offset
             self._points[log] = point
             self._generations[log] = log.generation
-            if point == log.end_offset and snapshots.is_due(log):
-                self._states[log] = log.producers.encode()
-                log.producers.changed = False
+            snapshot = log.encode_snapshot_if_due() if point == log.end_offset else None
+            if snapshot is not None:
+                self._snapshots[log] = snapshot
             if point > log.flushed_offset:
                 self._outstanding += 1
-                log.flush_later(self._flushed)
+                log.flush.when_flushed(self._flushed)
         self._flushed(None)
 
     def _flushed(self, _: DiskError | None) -> None:
-        """An error shows in what is flushed, and in the directory being offline."""
+        """An error shows in `flushed_offset` and in the state of the directory."""
         self._outstanding -= 1
         if self._outstanding or not self._goes_on():
             return
@@ -221,9 +231,10 @@ class _Round:
         for log, point in list(self._points.items()):
             if self._is_stale(log) or log.flushed_offset < point:
                 self._give_up(log)
-            elif log in self._states:
+            elif log in self._snapshots:
                 self._outstanding += 1
-                snapshots.write_later(log, point, self._states[log], self._snapshot_done(log))
+                done = self._snapshot_done(log)
+                log.producers.write_later(point, self._snapshots[log], done)
         self._snapshot_written()
 
     def _snapshot_done(self, log: Log) -> Callable[[bool], None]:
@@ -252,11 +263,11 @@ class _Round:
         else:
             for log, point in self._points.items():
                 if not self._is_stale(log):
-                    snapshots.tidy(log, point)
+                    log.remove_superseded_snapshots(point)
         self._checkpointer.ended(self._unfinished)
 
     def _goes_on(self) -> bool:
-        return not self.is_cancelled and self._checkpointer.directory.offline is None
+        return not self._is_cancelled and self._checkpointer.directory.offline is None
 
     def _is_stale(self, log: Log) -> bool:
         return log.is_closed or log.generation != self._generations[log]
@@ -264,16 +275,14 @@ class _Round:
     def _give_up(self, log: Log) -> None:
         if self._points.pop(log, None) is not None:
             self._unfinished.append(log)
-            log.producers.changed = log.producers.changed or log in self._states
+            if log in self._snapshots:
+                log.producers.discard_encoded()
 
 
-def _report(directory: "LogDirectory", error: DiskError) -> None:
-    """Lack of room or descriptors passes, and the next round tries again; all else does not."""
+def _report(directory: CheckpointedDirectory, error: DiskError) -> None:
+    """Lack of disk space or descriptors is temporary, and the next round tries again; any other
+    error takes the directory offline."""
     if isinstance(error, DiskFull | TooManyOpenFiles):
-        events.warning("checkpoint not written", path=error.path, reason=error.reason)
+        logger.warning("checkpoint not written", path=error.path, reason=error.reason)
     else:
         directory.fail(error)
-
-
-def _nothing(_: bool) -> None:
-    pass

@@ -4,7 +4,7 @@ from crc32c import crc32c
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.record_batch import BatchHeader, read_header
 from sawlog.storage.log_files import CorruptFile
-from sawlog.storage.producers import SEQUENCES, BatchRange, ProducerStates
+from sawlog.storage.producer_state import SEQUENCES, BatchRange, ProducerStates
 from support.protocol.batches import raw_batch
 
 
@@ -109,10 +109,10 @@ def test_producers_do_not_meet(producers: Producers) -> None:
 def test_silent_producers_are_forgotten(producers: Producers) -> None:
     producers.append(header(0, producer=1), seen_ms=1_000)
     producers.append(header(0, producer=2), seen_ms=2_000)
-    producers.states.changed = False
+    producers.states.is_changed = False
     assert producers.states.expire(2_000, 1_000) == 1
     assert list(producers.states.states) == [2]
-    assert producers.states.changed
+    assert producers.states.is_changed
     assert producers.append(header(77, producer=1)) is None
 
 
@@ -124,7 +124,7 @@ def test_a_snapshot_tells_all_five_batches(producers: Producers) -> None:
     restored.load(producers.states.encode())
     assert restored.is_same_but_for_times(producers.states)
     assert [state.seen_ms for state in restored.states.values()] == [60, 1_000]
-    assert not restored.changed
+    assert not restored.is_changed
 
 
 def test_a_snapshot_is_kafka_s_version_1() -> None:

@@ -1,4 +1,4 @@
-from sawlog.storage.epochs import NO_END, EpochEntry, LeaderEpochs
+from sawlog.storage.leader_epochs import NO_END, EpochEntry, LeaderEpochs
 
 
 def epochs(*entries: tuple[int, int]) -> LeaderEpochs:

@@ -7,7 +7,7 @@ import pytest
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ports import DiskError, TooManyOpenFiles
 from sawlog.simulation.simulated_disk import SimulatedFile
-from sawlog.storage import checkpoints
+from sawlog.storage import checkpointer
 from sawlog.storage.log_config import LogConfig
 from support.storage.logs import TP, Storage, append, read, records
 
@@ -17,10 +17,10 @@ def test_a_flush_covers_what_was_appended_before_it() -> None:
     log = storage.log
     storage.append(3)
     seen: list[tuple[str, int]] = []
-    log.flush_later(lambda error: seen.append(("first", log.flushed_offset)))
+    log.flush.when_flushed(lambda error: seen.append(("first", log.flushed_offset)))
     storage.append(2)
-    log.flush_later(lambda error: seen.append(("second", log.flushed_offset)))
-    log.flush_later(lambda error: seen.append(("third", log.flushed_offset)))
+    log.flush.when_flushed(lambda error: seen.append(("second", log.flushed_offset)))
+    log.flush.when_flushed(lambda error: seen.append(("third", log.flushed_offset)))
     assert not seen
     assert storage.schedule.run(lambda: len(seen) == 3)
     assert seen == [("first", 3), ("second", 5), ("third", 5)]
@@ -39,10 +39,10 @@ def test_waiters_share_one_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SimulatedFile, "sync_later", counted)
     done: list[object] = []
     for _ in range(10):
-        storage.log.flush_later(done.append)
+        storage.log.flush.when_flushed(done.append)
     storage.append()
     for _ in range(10):
-        storage.log.flush_later(done.append)
+        storage.log.flush.when_flushed(done.append)
     assert storage.schedule.run(lambda: len(done) == 20)
     assert len(syncs) == 2
 
@@ -73,7 +73,7 @@ def test_what_was_truncated_is_not_called_flushed() -> None:
     storage.append(5)
     storage.append(5)
     seen: list[int] = []
-    log.flush_later(lambda error: seen.append(log.flushed_offset))
+    log.flush.when_flushed(lambda error: seen.append(log.flushed_offset))
     log.truncate(5)
     storage.append(9)
     assert storage.schedule.run(lambda: bool(seen))
@@ -105,9 +105,9 @@ def test_whoever_waits_behind_a_failed_fsync_is_told() -> None:
     storage = Storage()
     storage.append()
     told: list[DiskError | None] = []
-    storage.log.flush_later(told.append)
+    storage.log.flush.when_flushed(told.append)
     storage.append()
-    storage.log.flush_later(told.append)
+    storage.log.flush.when_flushed(told.append)
     storage.disk.fails_syncs = True
     assert storage.schedule.run(lambda: len(told) == 2)
     assert all(isinstance(error, DiskError) for error in told)
@@ -154,7 +154,7 @@ def test_running_out_of_descriptors_forgets_no_segment_that_rolls_meanwhile(
 
     with monkeypatch.context() as patch:
         patch.setattr(storage.disk, "sync_directory_later", refuse)
-        storage.log.flush_later(told.append)
+        storage.log.flush.when_flushed(told.append)
         for _ in range(8):
             append(storage.log, records(1, value=bytes(300)))
         assert storage.schedule.run(lambda: bool(told))
@@ -251,10 +251,10 @@ def test_a_full_disk_stops_a_roll_without_harm() -> None:
     storage.disk.free_bytes = 0
     with pytest.raises(KafkaError):
         append(storage.log, records(1, value=bytes(200)))
-    assert storage.log.bases == [0]
+    assert storage.log.segments.base_offsets == [0]
     storage.disk.free_bytes = None
     append(storage.log, records(1, value=bytes(200)))
-    assert storage.log.bases == [0, 1]
+    assert storage.log.segments.base_offsets == [0, 1]
     storage.restart()
     assert storage.log.end_offset == 2
 
@@ -276,7 +276,7 @@ def test_a_full_disk_only_delays_checkpoints() -> None:
 def test_a_full_disk_delays_the_checkpoints_of_many_logs_without_hurry(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(checkpoints, "LOGS_A_ROUND", 2)
+    monkeypatch.setattr(checkpointer, "LOGS_A_ROUND", 2)
     storage = Storage()
     for index in range(5):
         log = storage.directory.create(TP._replace(partition=index), TP_ID, storage.config)  # type: ignore[arg-type]
@@ -299,7 +299,7 @@ def test_a_full_disk_does_not_stop_a_start_behind_a_start_offset_that_was_not_wr
     storage.log.advance_start(3)
     storage.checkpoint()
     storage.log.advance_start(8)
-    while storage.log.bases[0] < 8 or storage.log.doomed:
+    while storage.log.segments.base_offsets[0] < 8 or storage.log.is_removing:
         storage.disk.free_bytes = 0
         storage.schedule.step()
     storage.disk.free_bytes = 0

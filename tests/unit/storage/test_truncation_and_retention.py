@@ -18,7 +18,7 @@ def storage_of_segments(count: int, **config: object) -> Storage:
             storage.log,
             records(2, timestamp=storage.now_ms + number * 1_000, value=b"%030d" % number),
         )
-    assert storage.log.bases == [number * 10 for number in range(count)]
+    assert storage.log.segments.base_offsets == [number * 10 for number in range(count)]
     return storage
 
 
@@ -64,7 +64,7 @@ def test_truncation_takes_back_epochs_and_producers() -> None:
     append(log, records(2), epoch=3, producer_id=2, producer_epoch=0, base_sequence=0)
     log.truncate(2)
     assert log.epochs.entries == ((1, 0),)
-    assert list(log.producers.states) == [1]
+    assert list(log.producer_states.states) == [1]
     appended = append(log, records(2), epoch=4, base_sequence=2, **producer)
     assert not appended.duplicate
     assert log.epochs.entries == ((1, 0), (4, 2))
@@ -102,7 +102,7 @@ def test_the_start_moves_and_whole_segments_go() -> None:
     log = storage.log
     log.advance_start(13)
     storage.schedule.run_for(100)
-    assert (log.start_offset, log.bases) == (13, [10, 20])
+    assert (log.start_offset, log.segments.base_offsets) == (13, [10, 20])
     assert files_of(storage) == {10, 20}
     with pytest.raises(KafkaError):
         read(log, 12)
@@ -157,7 +157,7 @@ def test_the_disk_forgets_removals_but_leaves_no_gap() -> None:
             storage.schedule.step()
         storage.lose_power()
         storage.open()
-        first = storage.log.bases[0]
+        first = storage.log.segments.base_offsets[0]
         assert bases_in(storage.log) == list(range(max(first, storage.log.start_offset), 30))
 
 
@@ -169,9 +169,9 @@ def test_retention_by_time_takes_segments_whose_youngest_record_is_too_old() -> 
     log = storage.log
     newest_of_second_ms = storage.now_ms + 9_000
     assert log.retain(newest_of_second_ms + DAY_MS, 40) != []
-    assert log.bases == [10, 20, 30]
+    assert log.segments.base_offsets == [10, 20, 30]
     assert log.retain(newest_of_second_ms + DAY_MS + 1, 40) != []
-    assert (log.bases, log.start_offset) == ([20, 30], 20)
+    assert (log.segments.base_offsets, log.start_offset) == ([20, 30], 20)
     storage.schedule.run_for(100)
     assert files_of(storage) == {20, 30}
 
@@ -180,7 +180,11 @@ def test_retention_by_time_takes_the_active_segment_too() -> None:
     storage = storage_of_segments(2, retention_ms=DAY_MS)
     removed = storage.log.retain(storage.now_ms + 2 * DAY_MS, 20)
     assert "00000000000000000010.log" in removed
-    assert (storage.log.bases, storage.log.start_offset, storage.log.end_offset) == ([20], 20, 20)
+    assert (
+        storage.log.segments.base_offsets,
+        storage.log.start_offset,
+        storage.log.end_offset,
+    ) == ([20], 20, 20)
     assert storage.append().base_offset == 20
     assert storage.log.retain(storage.now_ms, 20) == []
 
@@ -196,9 +200,9 @@ def test_retention_by_size_leaves_at_least_that_much() -> None:
 def test_retention_stops_at_the_watermark() -> None:
     storage = storage_of_segments(4, retention_ms=0, retention_bytes=0)
     storage.log.retain(storage.now_ms + DAY_MS, 29)
-    assert storage.log.bases == [20, 30]
+    assert storage.log.segments.base_offsets == [20, 30]
     storage.log.retain(storage.now_ms + DAY_MS, 30)
-    assert storage.log.bases == [30]
+    assert storage.log.segments.base_offsets == [30]
 
 
 @pytest.mark.parametrize("policy", [{"compact"}, set()])
@@ -219,7 +223,7 @@ def test_retention_uses_the_time_index_after_a_restart() -> None:
     start_ms = storage.now_ms
     storage.restart()
     storage.log.retain(start_ms + 9_001 + DAY_MS, 40)
-    assert storage.log.bases == [20, 30]
+    assert storage.log.segments.base_offsets == [20, 30]
 
 
 def test_epochs_and_snapshots_go_with_their_segments() -> None:
@@ -230,4 +234,4 @@ def test_epochs_and_snapshots_go_with_their_segments() -> None:
     storage.log.advance_start(4)
     storage.schedule.run_for(1_000)
     assert storage.log.epochs.entries == ((4, 4), (5, 5))
-    assert all(offset >= 4 for offset in storage.log.snapshots.offsets)
+    assert all(offset >= 4 for offset in storage.log.producers.snapshot_offsets)

@@ -4,7 +4,7 @@ import pytest
 
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.records import Record
-from sawlog.storage import lookup
+from sawlog.storage import segments
 from sawlog.storage.log import Log
 from sawlog.storage.log_config import LogConfig
 from support.storage.logs import Storage, append
@@ -28,7 +28,7 @@ def log() -> Log:
 def test_a_record_near_the_beginning_of_a_large_batch_is_found(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookup, "MAX_RECORDS_OPENED", 3)
+    monkeypatch.setattr(segments, "MAX_RECORDS_OPENED", 3)
     assert log.offset_for_timestamp(12, 10) == (6, 12, 0)
     assert log.offset_for_timestamp(13, 10) == (7, 13, 0)
 
@@ -36,7 +36,7 @@ def test_a_record_near_the_beginning_of_a_large_batch_is_found(
 def test_a_batch_of_too_many_records_is_not_passed_over(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookup, "MAX_RECORDS_OPENED", 3)
+    monkeypatch.setattr(segments, "MAX_RECORDS_OPENED", 3)
     assert log.offset_for_timestamp(14, 10) == (5, 15, 0), "early, never late"
     assert log.offset_of_max_timestamp(10) == (5, 15, 0)
     log.advance_start(7)
@@ -46,7 +46,7 @@ def test_a_batch_of_too_many_records_is_not_passed_over(
 def test_a_batch_that_opens_to_too_much_is_not_passed_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lookup, "MAX_DECOMPRESSED_BYTES", 1 << 14)
+    monkeypatch.setattr(segments, "MAX_DECOMPRESSED_BYTES", 1 << 14)
     log = Storage().log
     timed(log, 1)
     timed(log, 11, 12, 13, codec=Codec.ZSTD, value=bytes(1 << 13))
@@ -73,7 +73,7 @@ def test_the_highest_time_of_what_is_committed_is_found_near_its_end() -> None:
         timed(log, time)
     storage.disk.reads.clear()
     assert log.offset_of_max_timestamp(2_990) == (2_989, 2_989, 0)
-    size = log.active.file.size
+    size = log.segments.active.file.size
     first = min(position for path, position, _ in storage.disk.reads if path.endswith(".log"))
     assert first > size * 0.9, "however long the segment is"
 

@@ -1,7 +1,7 @@
-"""Walking over the batches of a segment file, with few large reads.
+"""Scans the batches of a segment file with few large reads.
 
-Two gaits: `walk` looks at headers only and jumps from batch to batch; `check` reads everything
-and compares CRCs. Both stop at the first thing that is no batch and say where that was.
+`walk` reads headers only and skips from batch to batch; `check` reads everything and compares
+CRCs. Both raise Damage at the first position that does not hold a sound batch.
 """
 
 import re
@@ -15,7 +15,7 @@ _SMALLEST_BATCH = HEADER_SIZE
 
 
 class Damage(Exception):
-    """What stands at `position` is no batch, or not one that may stand there."""
+    """The bytes at `position` are not a batch, or not one that can follow the batch before."""
 
     def __init__(self, file: File, position: int, reason: str) -> None:
         super().__init__(f"{file.path}: {reason} at position {position}")
@@ -24,8 +24,8 @@ class Damage(Exception):
         self.reason = reason
 
 
-def judge(file: File, header: BatchHeader, position: int, end: int) -> None:
-    """Damage unless the header could be that of a batch that lies wholly before `end`."""
+def check_header(file: File, header: BatchHeader, position: int, end: int) -> None:
+    """Raise Damage unless the header describes a batch that lies wholly before `end`."""
     if header.magic != MAGIC:
         raise Damage(file, position, f"magic {header.magic}")
     size = header.length + 12
@@ -40,9 +40,9 @@ def judge(file: File, header: BatchHeader, position: int, end: int) -> None:
 def walk(
     file: File, position: int, end: int, *, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each batch from `position` up to `end`; Damage where one is none.
+    """Position and header of each batch from `position` up to `end`; Damage at the first bad one.
 
-    A batch that reaches beyond the chunk is jumped over, not read; chunks grow from `chunk_bytes`
+    The part of a batch beyond the chunk is skipped, not read; chunks grow from `chunk_bytes`
     as long as they are read to their end.
     """
     chunk = b""
@@ -56,7 +56,7 @@ def walk(
             if len(chunk) < HEADER_SIZE:
                 raise Damage(file, position, f"only {len(chunk)} bytes")
         header = read_header(chunk, position - chunk_start)
-        judge(file, header, position, end)
+        check_header(file, header, position, end)
         yield position, header
         position += header.length + 12
 
@@ -70,7 +70,7 @@ def check(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeade
         header = None
         if len(chunk) - at >= HEADER_SIZE:
             header = read_header(chunk, at)
-            judge(file, header, position, end)
+            check_header(file, header, position, end)
         if header is None or len(chunk) - at < header.length + 12:
             wanted = max(CHUNK_BYTES, 0 if header is None else header.length + 12)
             chunk = memoryview(file.read(position, min(wanted, end - position)))
@@ -79,7 +79,7 @@ def check(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeade
                 raise Damage(file, position, f"only {len(chunk)} bytes")
             if header is None:
                 header = read_header(chunk)
-                judge(file, header, position, end)
+                check_header(file, header, position, end)
                 if len(chunk) < header.length + 12:
                     chunk = memoryview(file.read(position, header.length + 12))
         if not crc_matches(chunk, header, at):
@@ -96,8 +96,8 @@ def walk_past_damage(
     *,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Like `walk`, but goes on with the next batch that is one beyond doubt, its CRC included;
-    `report` hears of every damage and which batch comes behind it, if one does."""
+    """Like `walk`, but continues with the next sound batch, CRC included. `report` is called with
+    every damage and the header of the batch behind it, if there is one."""
     while True:
         try:
             yield from walk(file, position, end, chunk_bytes=chunk_bytes)
@@ -115,14 +115,12 @@ _COULD_BEGIN = re.compile(rb"(?=\0\0[\s\S]{14}\x02)")  # an offset below 2^48; t
 
 
 def find_next(file: File, position: int, end: int) -> tuple[int, BatchHeader] | None:
-    """The first whole batch with a true CRC that begins at or after `position`.
-
-    For what lies behind damage: a broken header does not tell where the next batch is.
-    """
+    """The first sound batch at or after `position`: behind damage, no header tells where the next
+    batch begins."""
     while end - position >= HEADER_SIZE:
         chunk = file.read(position, min(CHUNK_BYTES, end - position))
         for match in _COULD_BEGIN.finditer(chunk):
-            header = true_batch(file, position + match.start(), end)
+            header = sound_batch(file, position + match.start(), end)
             if header is not None:
                 return position + match.start(), header
         if len(chunk) <= HEADER_SIZE:
@@ -131,11 +129,11 @@ def find_next(file: File, position: int, end: int) -> tuple[int, BatchHeader] | 
     return None
 
 
-def true_batch(file: File, position: int, end: int) -> BatchHeader | None:
-    """The header of the whole batch with a true CRC that begins there; None where none does."""
+def sound_batch(file: File, position: int, end: int) -> BatchHeader | None:
+    """The header of the batch at `position` if it is whole and its CRC matches, else None."""
     try:
         header = read_header(file.read(position, HEADER_SIZE).ljust(HEADER_SIZE, b"\0"))
-        judge(file, header, position, end)
+        check_header(file, header, position, end)
     except Damage:
         return None
     batch = file.read(position, header.length + 12)

@@ -1,8 +1,8 @@
 """Which leader epoch began at which offset (KIP-101, KIP-279).
 
-The cache of one log, in memory; `leader-epoch-checkpoint` holds the same on disk, and the log sees
-to it that an entry is there before the first batch of its epoch is appended (KAFKA-16541).
-Rebuilt from the batches it comes out equal, but for a last epoch without a batch.
+The cache of one log, in memory; `leader-epoch-checkpoint` holds the same on disk. The log writes an
+entry before it appends the first batch of the epoch (KAFKA-16541). A cache that is rebuilt from the
+batches is equal, except for a last epoch without a batch.
 """
 
 from bisect import bisect_right
@@ -16,7 +16,7 @@ class EpochEntry(NamedTuple):
 
 
 NO_END = EpochEntry(-1, -1)
-"""What `end_for` says about an epoch that the log knows nothing of."""
+"""The result of `end_for` for an unknown epoch."""
 
 
 class LeaderEpochs:
@@ -40,10 +40,10 @@ class LeaderEpochs:
         return tuple(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Notes the start of an epoch; False where that is known already.
+        """Add the start of an epoch; returns False if it is known already.
 
-        Entries that the new one contradicts (a higher epoch, or a start at or after its own) go:
-        either no batch of theirs was written or it is cut off by now.
+        Entries that contradict the new one (a higher epoch, or a start at or after its own) are
+        removed: no batch of theirs is in the log.
         """
         entries = self._entries
         if entries and entries[-1].epoch == epoch and entries[-1].start_offset <= start_offset:
@@ -71,7 +71,7 @@ class LeaderEpochs:
         return self._entries[above - 1].epoch if above else -1
 
     def truncate_end(self, end_offset: int) -> bool:
-        """Forgets epochs that begin at or after `end_offset`; tells whether there were any."""
+        """Remove epochs that begin at or after `end_offset`; returns whether there were any."""
         entries = self._entries
         before = len(entries)
         while entries and entries[-1].start_offset >= end_offset:
@@ -80,7 +80,8 @@ class LeaderEpochs:
         return len(entries) != before
 
     def truncate_start(self, start_offset: int) -> bool:
-        """Forgets what lies wholly before `start_offset`; the epoch that holds it begins there."""
+        """Remove epochs that end before `start_offset`; the epoch that holds it begins there then.
+        Returns whether an entry changed."""
         entries = self._entries
         above = bisect_right(entries, start_offset, key=lambda entry: entry.start_offset)
         if above == 0 or (entries[above - 1].start_offset == start_offset and above == 1):

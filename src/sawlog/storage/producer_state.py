@@ -1,7 +1,7 @@
-"""What a log knows of its idempotent producers, and the snapshot file that keeps it.
+"""The state of a log's idempotent producers, and the format of its snapshot file.
 
-Promise: a (producer id, epoch, sequence) is appended once. A batch is checked against its
-producer's last five; the same batch again is found out and its old offset returned. The state is
+Promise: a (producer id, epoch, sequence) is appended once. A batch is checked against the last five
+of its producer; a duplicate is recognised and the offset of the first append returned. The state is
 a function of the log's batches in order: rebuilt from them it equals the live one.
 """
 
@@ -43,8 +43,8 @@ class BatchRange(NamedTuple):
 class ProducerState:
     """One producer id: its epoch and its last batches, oldest first, all of that epoch.
 
-    `seen_ms` is when it was last heard of, by our clock: the timestamps in batches are the
-    producer's, who may be copying records of last year.
+    `seen_ms` is when its last batch came, by the broker's clock: the timestamps in batches are the
+    producer's, which may be copying records of last year.
     """
 
     epoch: int
@@ -58,16 +58,15 @@ class ProducerStates:
     """All producers of one log, in the order in which they first wrote.
 
     A snapshot holds one entry per kept batch, a producer's oldest first: Kafka keeps the last batch
-    only and takes the last entry of an id, so it reads the same from it as from its own, while we
-    know all five again and recognise every duplicate after a restart. The last entry's time is when
-    the producer was last heard of.
+    only and takes the last entry of an id, so it can read these files; Sawlog knows all five again
+    and recognises every duplicate after a restart. The timestamp of the last entry is `seen_ms`.
     """
 
-    __slots__ = ("_states", "changed")
+    __slots__ = ("_states", "is_changed")
 
     def __init__(self) -> None:
         self._states: dict[int, ProducerState] = {}
-        self.changed = False  # since the last snapshot
+        self.is_changed = False  # since the last snapshot
 
     @property
     def states(self) -> Mapping[int, ProducerState]:
@@ -77,10 +76,10 @@ class ProducerStates:
         return len(self._states)
 
     def check(self, header: BatchHeader) -> BatchRange | None:
-        """Before an append: the old range if the batch is a duplicate; KafkaError if it is not
-        the producer's next one. Changes nothing.
+        """Check a batch before its append: returns the earlier range if it is a duplicate, raises
+        KafkaError if it is not the producer's next one.
 
-        A producer that is not known here may begin anywhere: its records may have been removed by
+        An unknown producer may begin with any sequence: its records may have been removed by
         retention or its state expired, as in Kafka.
         """
         state = self._states.get(header[9])
@@ -115,8 +114,8 @@ class ProducerStates:
         return None
 
     def update(self, header: BatchHeader, base_offset: int, timestamp: int, seen_ms: int) -> None:
-        """After an append, or while the log is replayed: takes note of the batch."""
-        self.changed = True
+        """Record a batch after its append, or while the log is replayed."""
+        self.is_changed = True
         producer_id, epoch, first = header[9], header[10], header[11]
         state = self._states.get(producer_id)
         if state is None:
@@ -133,11 +132,11 @@ class ProducerStates:
         state.seen_ms = seen_ms
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forgets producers who were silent for so long; returns how many.
+        """Remove producers that wrote nothing for `expiration_ms`; returns how many.
 
-        Kafka goes by the timestamps of the batches, and so forgets at the next start a producer
-        that writes old records: a retry would be appended twice. Here what is replayed after a
-        crash counts as heard of now.
+        Kafka goes by the timestamps of batches and so removes a producer that writes old records at
+        the next start: its retry would be appended twice. Here a batch that is replayed after a
+        crash counts as written now.
         """
         expired = [
             producer_id
@@ -146,15 +145,23 @@ class ProducerStates:
         ]
         for producer_id in expired:
             del self._states[producer_id]
-        self.changed = self.changed or bool(expired)
+        self.is_changed = self.is_changed or bool(expired)
         return len(expired)
 
     def is_same_but_for_times(self, other: "ProducerStates") -> bool:
         return _without_times(self._states) == _without_times(other.states)
 
+    def mark_saved(self) -> None:
+        """A snapshot of this state is on disk or about to be."""
+        self.is_changed = False
+
+    def mark_changed(self) -> None:
+        """No snapshot of this state is on disk."""
+        self.is_changed = True
+
     def clear(self) -> None:
         self._states.clear()
-        self.changed = True
+        self.is_changed = True
 
     def encode(self) -> bytes:
         """The snapshot file, Kafka's version 1."""
@@ -168,7 +175,7 @@ class ProducerStates:
         return struct.pack(">hI", _VERSION, crc32c(count + body)) + count + body
 
     def load(self, data: bytes) -> None:
-        """Replaces everything by what a snapshot file says; CorruptFile, and nothing changed."""
+        """Replace the state by that of a snapshot file; CorruptFile, and nothing has changed."""
         if len(data) < _PREFIX.size:
             raise CorruptFile(f"a snapshot of {len(data)} bytes")
         version, crc, count = _PREFIX.unpack_from(data)
@@ -180,7 +187,7 @@ class ProducerStates:
         for entry in _ENTRY.iter_unpack(data[_PREFIX.size :]):
             _load_entry(states, *entry)
         self._states = states
-        self.changed = False
+        self.is_changed = False
 
 
 def _without_times(states: Mapping[int, ProducerState]) -> list[tuple[object, ...]]:

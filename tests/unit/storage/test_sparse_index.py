@@ -2,7 +2,7 @@ import pytest
 
 from sawlog.simulation.schedule import Schedule
 from sawlog.simulation.simulated_disk import SimulatedDisk
-from sawlog.storage.index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
+from sawlog.storage.sparse_index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def index_of(disk: SimulatedDisk, count: int, *, written: int) -> SparseIndex:
     """Entries (10, 100), (20, 200) and so on, the first `written` of them in the file."""
     index = SparseIndex(disk, "i", OFFSET_ENTRY, is_new=True)
     for number in range(1, count + 1):
-        index.tail.append((number * 10, number * 100))
+        index.add((number * 10, number * 100))
         if number == written:
             index.write()
     return index
@@ -24,7 +24,7 @@ def test_the_file_has_kafka_s_entries(disk: SimulatedDisk) -> None:
     index_of(disk, 2, written=2)
     assert disk.read_file("i") == bytes.fromhex("0000000a 00000064 00000014 000000c8")
     times = SparseIndex(disk, "t", TIME_ENTRY, is_new=True)
-    times.tail.append((1_700_000_000_000, 5))
+    times.add((1_700_000_000_000, 5))
     times.write()
     assert disk.read_file("t") == (1_700_000_000_000).to_bytes(8, "big") + b"\0\0\0\5"
 
@@ -62,7 +62,7 @@ def test_entries_are_dropped_from_a_value_on(
     index.drop_from(field, value)
     assert len(index) == kept
     assert index.last() == ((kept * 10, kept * 100) if kept else None)
-    index.tail.append((5_000, 5_000))
+    index.add((5_000, 5_000))
     index.write()
     again = SparseIndex(disk, "i", OFFSET_ENTRY, is_new=False)
     assert len(again) == kept + 1
@@ -74,7 +74,7 @@ def test_a_cut_last_entry_is_left_out_and_written_over(disk: SimulatedDisk) -> N
     disk.cut("i", 8 * 3 - 5)
     index = SparseIndex(disk, "i", OFFSET_ENTRY, is_new=False)
     assert index.last() == (20, 200)
-    index.tail.append((30, 300))
+    index.add((30, 300))
     index.write()
     assert len(disk.read_file("i")) == 24
     assert index.last() == (30, 300)
@@ -87,5 +87,5 @@ def test_a_full_disk_leaves_the_tail_in_memory(disk: SimulatedDisk) -> None:
     assert (len(index), index.last()) == (3, (30, 300))
     disk.free_bytes = None
     index.write()
-    assert index.tail == []
+    assert index._tail == []
     assert (len(index), index.last()) == (3, (30, 300))

@@ -1,0 +1,274 @@
+"""The producer state of one log, and the snapshot files that it is restored from.
+
+A snapshot at offset S holds the state after all batches below S. Snapshots at the base offset of a
+segment stay as long as the segment; the one of the last checkpoint is replaced by the next. No
+snapshot is indispensable: without one the batches are replayed.
+"""
+
+from bisect import bisect_right, insort
+from collections.abc import Callable, Collection, Iterable
+from enum import Enum
+
+from sawlog.core.event_logger import EventLogger
+from sawlog.core.ports import Clock, Disk, DiskError, DiskFull, TooManyOpenFiles
+from sawlog.protocol.record_batch import BatchHeader
+from sawlog.storage.batch_scan import Damage
+from sawlog.storage.log_files import SNAPSHOT, CorruptFile, offset_name
+from sawlog.storage.producer_state import BatchRange, ProducerStates
+from sawlog.storage.segments import Segments
+
+REPLAYED_BYTES = 1 << 20
+"""A checkpoint moves the snapshot along if more than this was appended without producers."""
+
+logger = EventLogger(__name__)
+
+
+class AppendOrigin(Enum):
+    """Where an appended batch comes from. Only batches of clients have their sequence checked: a
+    leader has checked those that are replicated, and coordinators are trusted."""
+
+    CLIENT = 0
+    REPLICATION = 1
+    COORDINATOR = 2
+
+
+class ProducerStateStore:
+    """The state of a log's producers at its end offset.
+
+    Invariants: `snapshot_offsets` is ascending and lists the files on disk; the state is that of
+    all batches of the log, unless `is_deferred`: then `load_deferred` loads it before it is used.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_deferred_to",
+        "_directory",
+        "_disk",
+        "_is_closed",
+        "_on_failure",
+        "_states",
+        "_truncations",
+        "snapshot_offsets",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        directory: str,
+        snapshot_offsets: Iterable[int] = (),
+        *,
+        on_failure: Callable[[DiskError], None],
+    ) -> None:
+        """`on_failure` is called when a snapshot cannot be written for another reason than lack of
+        disk space or descriptors."""
+        self._disk = disk
+        self._clock = clock
+        self._directory = directory
+        self._on_failure = on_failure
+        self._states = ProducerStates()
+        self._deferred_to: int | None = None
+        self._truncations = 0
+        self._is_closed = False
+        self.snapshot_offsets = sorted(snapshot_offsets)
+
+    # The state
+
+    @property
+    def states(self) -> ProducerStates:
+        return self._states
+
+    @property
+    def is_deferred(self) -> bool:
+        """Whether the state is not loaded yet."""
+        return self._deferred_to is not None
+
+    def check(self, header: BatchHeader, origin: AppendOrigin) -> BatchRange | None:
+        """Check a batch before its append: the earlier range if it is a duplicate; KafkaError if
+        it is out of order or its producer epoch is fenced."""
+        return self._states.check(header) if origin is AppendOrigin.CLIENT else None
+
+    def take(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
+        """Record a batch that is in the log: appended, replicated, or read during recovery."""
+        if header[9] >= 0 and not header.is_control:
+            self._states.update(header, base_offset, timestamp, self._clock.now_ms())
+
+    def defer(self, end_offset: int) -> None:
+        """The log ends at `end_offset` after a clean stop: load the state when it is needed."""
+        self._deferred_to = end_offset
+
+    def load_deferred(self, segments: Segments, expiration_ms: int) -> None:
+        if self._deferred_to is not None:
+            self.restore(segments, self._deferred_to, expiration_ms)
+
+    def restore(self, segments: Segments, end_offset: int, expiration_ms: int) -> None:
+        """Load the state at `end_offset`: the newest snapshot at or below it, then the batches.
+
+        A snapshot from before the first segment is useless: the batches behind it are gone.
+        """
+        self._deferred_to = None
+        self._states = ProducerStates()
+        self.remove_below(segments.base_offset)
+        loaded = self._load_snapshot(end_offset)
+        offset = segments.base_offset if loaded is None else loaded
+        for header in segments.headers_between(offset, end_offset):
+            self.take(header, header.base_offset, header.max_timestamp)
+        self._states.expire(self._clock.now_ms(), expiration_ms)
+
+    def truncate(self, segments: Segments, end_offset: int, expiration_ms: int) -> None:
+        """The log was truncated to `end_offset`: remove later snapshots, restore the state."""
+        self._truncations += 1
+        self.remove_above(end_offset)
+        self.restore(segments, end_offset, expiration_ms)
+
+    def expire(self, expiration_ms: int) -> None:
+        """Remove producers that wrote nothing for `expiration_ms`."""
+        if not self.is_deferred:
+            self._states.expire(self._clock.now_ms(), expiration_ms)
+
+    def close(self) -> None:
+        """A snapshot that is being written does not count any more."""
+        self._is_closed = True
+
+    # Snapshots
+
+    @property
+    def needs_snapshot(self) -> bool:
+        """Whether producers wrote since the last snapshot."""
+        return not self.is_deferred and self._states.is_changed
+
+    @property
+    def latest_snapshot(self) -> int:
+        """The offset of the newest snapshot; -1 where there is none."""
+        return self.snapshot_offsets[-1] if self.snapshot_offsets else -1
+
+    def is_snapshot_due(self, segments: Segments, end_offset: int) -> bool:
+        """Whether a checkpoint at the log end offset has to write a snapshot."""
+        if self.needs_snapshot:
+            return True
+        latest = self.latest_snapshot
+        is_movable = latest >= 0 and latest not in segments.base_offsets
+        return not is_movable and _is_far_back(segments, latest, end_offset, end_offset)
+
+    def encode(self) -> bytes:
+        """The content of a snapshot of the present state, which counts as saved from now on."""
+        data = self._states.encode()
+        self._states.mark_saved()
+        return data
+
+    def discard_encoded(self) -> None:
+        """The result of `encode` was not written."""
+        self._states.mark_changed()
+
+    def write_later(self, offset: int, data: bytes, done: Callable[[bool], None]) -> None:
+        """Write a snapshot; `done` gets whether it is on disk and still valid. A snapshot that was
+        overtaken by a truncation is removed again."""
+        truncations = self._truncations
+
+        def written(error: DiskError | None) -> None:
+            if self._is_closed:
+                done(False)
+            elif error is not None:
+                self.discard_encoded()
+                if not isinstance(error, DiskFull | TooManyOpenFiles):
+                    self._on_failure(error)
+                done(False)
+            else:
+                self._list(offset)
+                is_valid = truncations == self._truncations
+                if not is_valid:
+                    self.remove_above(offset - 1)
+                done(is_valid)
+
+        self._disk.replace_later([(self._path(offset), data)], written)
+
+    def write_now(self, offset: int, segments: Segments) -> None:
+        """Write a snapshot at the log end offset before this returns; DiskError where it fails."""
+        self._disk.replace(self._path(offset), self._states.encode())
+        self._list(offset)
+        self._states.mark_saved()
+        self.remove_superseded(offset, segments, offset)
+
+    def confirm(self, offset: int) -> bool:
+        """During recovery: whether the snapshot at `offset` agrees with the batches."""
+        if offset not in self.snapshot_offsets:
+            return False
+        try:
+            kept = ProducerStates()
+            kept.load(self._disk.read_file(self._path(offset)))
+        except (FileNotFoundError, CorruptFile):
+            return False
+        return kept.is_same_but_for_times(self._states)
+
+    def remove_superseded(self, point: int, segments: Segments, end_offset: int) -> None:
+        """After a checkpoint at `point`: remove the snapshot of the checkpoint before, or move it
+        here if no producer wrote since."""
+        try:
+            index = bisect_right(self.snapshot_offsets, point)
+            newest = self.snapshot_offsets[index - 1] if index else -1
+            for offset in self.snapshot_offsets[: max(0, index - 1)]:
+                if offset not in segments.base_offsets:
+                    self._remove(offset)
+            if (
+                0 <= newest < point
+                and not self.needs_snapshot
+                and newest not in segments.base_offsets
+                and _is_far_back(segments, newest, point, end_offset)
+            ):
+                self._move(newest, point)
+        except DiskError as error:
+            logger.warning("old snapshots not removed", path=self._directory, reason=str(error))
+
+    def remove_above(self, offset: int, kept: Collection[int] = ()) -> None:
+        """Remove later snapshots, durably: one that came back after a crash could describe batches
+        that were truncated."""
+        above = self.snapshot_offsets[bisect_right(self.snapshot_offsets, offset) :]
+        stale = [one for one in above if one not in kept]
+        for one in stale:
+            self._remove(one)
+        if stale:
+            self._disk.sync_directory(self._directory)
+
+    def remove_below(self, offset: int) -> None:
+        for below in self.snapshot_offsets[: bisect_right(self.snapshot_offsets, offset - 1)]:
+            self._remove(below)
+
+    def _load_snapshot(self, limit_offset: int) -> int | None:
+        """Load the newest snapshot at or below `limit_offset` and return its offset; a corrupt one
+        is removed. None, and an empty state, if there is none."""
+        while above := bisect_right(self.snapshot_offsets, limit_offset):
+            offset = self.snapshot_offsets[above - 1]
+            try:
+                self._states.load(self._disk.read_file(self._path(offset)))
+                return offset
+            except (CorruptFile, FileNotFoundError) as error:
+                logger.warning("snapshot not used", path=self._path(offset), reason=str(error))
+                self._remove(offset)
+        self._states.clear()
+        return None
+
+    def _path(self, offset: int) -> str:
+        return f"{self._directory}/{offset_name(offset, SNAPSHOT)}"
+
+    def _list(self, offset: int) -> None:
+        if offset not in self.snapshot_offsets:
+            insort(self.snapshot_offsets, offset)
+
+    def _remove(self, offset: int) -> None:
+        self._disk.remove(self._path(offset))
+        self.snapshot_offsets.remove(offset)
+
+    def _move(self, old: int, new: int) -> None:
+        """The same state at a later offset: no producer wrote between the two."""
+        self._disk.rename(self._path(old), self._path(new))
+        self.snapshot_offsets.remove(old)
+        self._list(new)
+
+
+def _is_far_back(segments: Segments, offset: int, point: int, end_offset: int) -> bool:
+    """Whether many bytes would have to be replayed from `offset` up to `point`."""
+    try:
+        first = max(offset, segments.base_offset)
+        return segments.bytes_between(first, point, end_offset) > REPLAYED_BYTES
+    except (Damage, DiskError):
+        return True

@@ -1,0 +1,43 @@
+"""Which batches count for the producer state, by their origin."""
+
+import pytest
+
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.record_batch import read_header
+from sawlog.protocol.records import build_batch
+from sawlog.storage.producer_state_store import AppendOrigin
+from support.storage.logs import Storage, append, records
+
+
+def batch(sequence: int, *, producer: int = 7) -> bytearray:
+    return build_batch(records(1), producer_id=producer, producer_epoch=0, base_sequence=sequence)
+
+
+def test_only_batches_of_clients_have_their_sequence_checked() -> None:
+    storage = Storage()
+    log = storage.log
+    append(log, records(1), producer_id=7, producer_epoch=0, base_sequence=0)
+    with pytest.raises(KafkaError) as error:
+        append(log, records(1), producer_id=7, producer_epoch=0, base_sequence=5)
+    assert error.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    data = batch(5)
+    log.append(memoryview(data), read_header(data), 0, AppendOrigin.COORDINATOR)
+    assert log.end_offset == 2
+    assert log.producer_states.states[7].batches[-1].last_sequence == 5
+
+
+def test_a_batch_without_a_producer_changes_no_state() -> None:
+    storage = Storage()
+    storage.append(3)
+    assert not storage.log.producer_states.states
+    assert not storage.log.producers.needs_snapshot
+
+
+def test_the_state_after_a_clean_stop_is_loaded_when_it_is_needed() -> None:
+    storage = Storage()
+    append(storage.log, records(1), producer_id=7, producer_epoch=0, base_sequence=0)
+    storage.restart()
+    assert storage.log.producers.is_deferred
+    again = append(storage.log, records(1), producer_id=7, producer_epoch=0, base_sequence=0)
+    assert again.duplicate
+    assert not storage.log.producers.is_deferred
