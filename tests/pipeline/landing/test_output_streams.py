@@ -22,14 +22,17 @@ def pipeline(*arguments: str) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-def test_results_are_on_stdout_and_events_on_stderr(
-    broker: SawlogServer, topic: str, tmp_path: Path
-) -> None:
+@pytest.fixture
+def file(broker: SawlogServer, topic: str, tmp_path: Path) -> str:
+    """A pipeline that lands a topic of three records, each in a version of its own."""
     require_java()
     create_topic(broker.bootstrap, topic, 1)
     send(broker.bootstrap, topic, [b"a", b"b", b"c"])
     tables = f"  t: {{topic: {topic}, commit: {{rows: 1}}}}\n"
-    file = str(pipeline_file(tmp_path, broker.bootstrap, tables))
+    return str(pipeline_file(tmp_path, broker.bootstrap, tables))
+
+
+def test_results_are_on_stdout_and_events_on_stderr(file: str, topic: str) -> None:
     assert pipeline("check", file) == (f"t: will be made from 1 partitions of {topic!r}\n", "")
     out, err = pipeline("run", file, "--once")
     assert out == ""
@@ -38,6 +41,11 @@ def test_results_are_on_stdout_and_events_on_stderr(
     out, err = pipeline("status", file, "--json")
     assert [entry["rows"] for entry in json.loads(out)] == [3]
     assert err == ""
+
+
+@pytest.mark.soak
+def test_compact_and_replay_report_on_stdout(file: str) -> None:
+    pipeline("run", file, "--once")
     out, err = pipeline("compact", file)
     assert out.splitlines() == [
         "t, dead letters: there is nothing to merge",

@@ -3,6 +3,7 @@
 They send no heartbeats by themselves, which is enough for as long as a session lasts.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
@@ -39,7 +40,8 @@ SESSION_MS = 45_000
 REBALANCE_MS = 60_000
 LEAVING = -1
 _FORMAT = (0).to_bytes(2, "big")  # the version of what members tell each other
-_TRIES = 100
+_PATIENCE_S = 60.0  # an assignment takes Kafka a second, or many on a busy machine
+_PAUSE_S = 0.02
 
 Assignment = Mapping[str, Sequence[int]]
 
@@ -149,12 +151,13 @@ class ConsumerMember(Member):
         )
         if not waits:
             return
-        for _ in range(_TRIES):
-            if answer.assignment is not None and answer.assignment.topic_partitions:
-                break
+        deadline = time.monotonic() + _PATIENCE_S
+        while answer.assignment is None or not answer.assignment.topic_partitions:
+            if time.monotonic() > deadline:
+                self.cluster.close()
+                raise AssertionError(f"{group} assigned no partition in {_PATIENCE_S} s")
+            time.sleep(_PAUSE_S)
             answer = self._beat()
-        else:
-            raise AssertionError(f"{group} assigned nothing in {_TRIES} heartbeats")
         owned = [
             TopicPartitions(each.topic_id, each.partitions)
             for each in answer.assignment.topic_partitions
