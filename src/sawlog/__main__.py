@@ -1,4 +1,4 @@
-"""`python -m sawlog`: the command line, as the installed `sawlog` script runs it."""
+"""`python -m sawlog`: the same command line as the installed `sawlog` script."""
 
 import _signal  # type: ignore[import-not-found]
 

@@ -1,7 +1,7 @@
-"""`sawlog broker`: starts one broker and stays until it is told to stop.
+"""`sawlog broker`: run one broker until SIGTERM or Ctrl-C.
 
-It turns options, a properties file and `--set` into one checked configuration; what cannot be is
-refused before anything is touched, with the key, the value, where it stands and what was expected.
+Options, a properties file and `--set` become one checked configuration. An invalid setting is
+refused before the data directory is touched, with its key, value, origin and what was expected.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from sawlog.storage.log_files import META_PROPERTIES, CorruptFile, decode_meta_p
 
 DEFAULT_LISTEN = Address("127.0.0.1", 9092)
 DEFAULT_NODE_ID = 1
-_SEVERAL_LISTENERS = ": a broker has one listener; :PORT listens on every interface"
+_ONE_LISTENER = ": a broker has one listener; :PORT listens on every interface"
 
 
 class ListenAddress(click.ParamType[Address]):
@@ -41,29 +41,30 @@ class ListenAddress(click.ParamType[Address]):
 
 
 class DataDirectory(click.Path):
-    """A directory that is there or can be made; never the current one by an empty variable."""
+    """A directory, which may not exist yet. Empty is refused: an unset variable in a script."""
 
     def __init__(self) -> None:
         super().__init__(file_okay=False, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not value:
-            self.fail("it is empty; expected a directory", param, ctx)
+            self.fail("the value is empty; expected a directory", param, ctx)
         return super().convert(value, param, ctx)
 
 
 class BrokerCommand(click.Command):
-    """A command that refuses a repeated option where click would keep the last value only: a
-    broker must not listen on, or write to, half of what its operator asked for.
+    """A command that refuses repeated options, of which click would keep only the last.
+
+    A broker must not silently ignore a listener or a data directory that its operator named.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _, _, order = self.make_parser(ctx).parse_args(list(args))
         for option, count in Counter(order).items():
             if count > 1 and isinstance(option, click.Option) and not option.multiple:
-                advice = _SEVERAL_LISTENERS if option.name == "listen" else ""
+                hint = _ONE_LISTENER if option.name == "listen" else ""
                 raise click.UsageError(
-                    f"{option.opts[0]} is given {count} times; expected once{advice}", ctx
+                    f"{option.opts[0]} is given {count} times; expected once{hint}", ctx
                 )
         return super().parse_args(ctx, args)
 
@@ -74,26 +75,27 @@ class BrokerCommand(click.Command):
     "--listen",
     type=ListenAddress(parse_address),
     metavar="HOST:PORT",
-    help="Where to listen; port 0 picks a free one. Else the setting listeners, else"
+    help="Address to listen on; port 0 picks a free port. Default: the setting listeners, else"
     f" {DEFAULT_LISTEN}.",
 )
 @click.option(
     "--advertise",
     type=ListenAddress(parse_advertised),
     metavar="HOST:PORT",
-    help="What clients are told to connect to.",
+    help="Address that clients connect to. Default: the setting advertised.listeners, else the"
+    " listener.",
 )
 @click.option(
     "--node-id",
     type=click.IntRange(0, 2**31 - 1),
-    help="This broker's id. Else the setting node.id, else the one that the data directory has,"
-    f" else {DEFAULT_NODE_ID}.",
+    help="Broker id. Default: the setting node.id, else the id stored in the data directory, else"
+    f" {DEFAULT_NODE_ID}.",
 )
 @click.option(
     "--config",
     "config_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Settings in Kafka's .properties form.",
+    help="Settings, in the format of Kafka's server.properties.",
 )
 @click.option(
     "--set",
@@ -101,27 +103,27 @@ class BrokerCommand(click.Command):
     type=TEXT,
     multiple=True,
     metavar="KEY=VALUE",
-    help="One setting; overrides the file. May be repeated.",
+    help="A setting; overrides --config. May be repeated.",
 )
 @click.option(
     "--metrics",
     type=ListenAddress(parse_address),
     metavar="HOST:PORT",
-    help="Serve Prometheus metrics here.",
+    help="Address to serve Prometheus metrics on.",
 )
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How log lines look (standard error).",
+    help="Format of the log on stderr.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="The least important lines to show.",
+    help="Lowest level to log.",
 )
 @click.pass_context
 def broker(
@@ -136,19 +138,19 @@ def broker(
     log_format: str,
     log_level: str,
 ) -> None:
-    """Run one broker on the data directory DATA until SIGTERM or Ctrl-C.
+    """Run one broker until SIGTERM or Ctrl-C.
 
-    Settings have Kafka's own names, for example --set log.segment.bytes=104857600.
+    Settings have Kafka's names, for example --set log.segment.bytes=104857600.
     """
-    given = _given(config_file, settings)
+    given = _read_settings(config_file, settings)
     try:
-        config = _config({key: entry.value for key, entry in given.items()}, data, node_id)
+        config = _config({key: setting.value for key, setting in given.items()}, data, node_id)
         set_listen, notices = read_listener(config, "listeners", parse_address)
         set_advertise, more = read_listener(config, "advertised.listeners", parse_advertised)
     except ConfigError as error:
-        entry = given.get(error.key)
-        place = f"{entry.place}: " if entry is not None else ""
-        raise click.UsageError(f"{place}{error}") from None
+        setting = given.get(error.key)
+        origin = f"{setting.origin}: " if setting is not None else ""
+        raise click.UsageError(f"{origin}{error}") from None
     options = BrokerOptions(
         data=data,
         node_id=NodeId(config["node.id"]),
@@ -163,22 +165,22 @@ def broker(
     ctx.exit(run(options))
 
 
-class Given(NamedTuple):
+class _Setting(NamedTuple):
     value: str
-    place: str
+    origin: str  # for error messages: `server.properties line 3` or `--set`
 
 
-def _given(config_file: Path | None, settings: tuple[str, ...]) -> dict[str, Given]:
-    given: dict[str, Given] = {}
+def _read_settings(config_file: Path | None, settings: tuple[str, ...]) -> dict[str, _Setting]:
+    given: dict[str, _Setting] = {}
     if config_file is not None:
-        for line, key, value in parse_properties(_text_of(config_file)):
-            given[key] = Given(value, f"{config_file} line {line}")
+        for line, key, value in parse_properties(_read_text(config_file)):
+            given[key] = _Setting(value, f"{config_file} line {line}")
     for key, value in parse_settings("--set", settings).items():
-        given[key] = Given(value, "--set")
+        given[key] = _Setting(value, "--set")
     return given
 
 
-def _text_of(path: Path) -> str:
+def _read_text(path: Path) -> str:
     data = path.read_bytes()
     try:
         return data.decode("utf-8")
@@ -188,19 +190,19 @@ def _text_of(path: Path) -> str:
 
 
 def _config(given: dict[str, str], data: Path, node_id: int | None) -> BrokerConfig:
-    """All settings, with the node id that is meant among them."""
+    """Return all settings, with `node.id` resolved."""
     config = BrokerConfig(given)
     if node_id is None:
         node_id = config["node.id"]
     if node_id is None and config["broker.id"] >= 0:
         node_id = config["broker.id"]
     if node_id is None:
-        node_id = _node_id_of(data)
+        node_id = _stored_node_id(data)
     return BrokerConfig({**given, "node.id": str(node_id)})
 
 
-def _node_id_of(data: Path) -> int:
-    """Whose directory it is; where nobody can tell, the broker finds out by itself."""
+def _stored_node_id(data: Path) -> int:
+    """Return the node id of the data directory. A damaged file is reported by the broker later."""
     try:
         return decode_meta_properties((data / META_PROPERTIES).read_bytes()).node_id
     except (OSError, CorruptFile):

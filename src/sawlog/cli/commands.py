@@ -1,7 +1,6 @@
-"""The group of commands, each imported when it is called, and what becomes of an error.
+"""The `sawlog` command group, which imports each command when it is called, and error handling.
 
-An error is one line on stderr: what happened, what was expected, what to do. Exit codes: 0 done,
-1 the work failed, 2 the call was wrong, 3 no broker reached or it stopped answering, 130 Ctrl-C.
+An error is one line on stderr: what happened, what was expected, what to do.
 """
 
 import contextlib
@@ -14,18 +13,15 @@ from typing import Any
 import click
 
 from sawlog import __version__
+from sawlog.cli.exit_codes import INTERRUPTED, USAGE
 from sawlog.cli.standard_streams import discard_output, writing_output
 
-FAILED = 1
-USAGE = 2
-INTERRUPTED = 130
-
-# Name, module, and what --help lists, so that listing imports none of them.
+# Name, module and help line, so that `sawlog --help` imports no command.
 _COMMANDS = {
     "broker": ("sawlog.cli.broker", "Run one broker."),
     "consume": ("sawlog.cli.consume", "Print the records of a topic."),
-    "groups": ("sawlog.cli.groups", "List, describe and delete groups; lag, offsets."),
-    "log": ("sawlog.cli.log", "Look into segment files, and check them."),
+    "groups": ("sawlog.cli.groups", "Show, reset and delete consumer groups."),
+    "log": ("sawlog.cli.log", "Dump and verify segment files, without a broker."),
     "pipeline": ("sawlog.cli.pipeline", "Land topics in Delta tables, exactly once."),
     "produce": ("sawlog.cli.produce", "Send lines to a topic as records."),
     "topics": ("sawlog.cli.topics", "Create, list, describe, delete and alter topics."),
@@ -33,9 +29,9 @@ _COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Imports a command's module when it is called: starting a broker pays for nothing else.
+    """A command group that imports a command's module when it is called, to start brokers fast.
 
-    A reader of the output that has seen enough (`| head`) ends a command well, whichever it is.
+    If the reader of stdout exits early (`| head`), the command exits with 0.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -44,7 +40,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        with _ending_at_once():
+        with _killed_by_interrupts():
             command = getattr(import_module(_COMMANDS[cmd_name][0]), cmd_name)
         assert isinstance(command, click.Command)
         return command
@@ -54,9 +50,8 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, _COMMANDS[name][1]) for name in sorted(_COMMANDS)])
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Prints --help and --version, too."""
         try:
-            with writing_output():
+            with writing_output():  # --help and --version print here
                 return super().make_context(*args, **kwargs)
         except BrokenPipeError:
             raise _reader_left() from None
@@ -71,9 +66,11 @@ class LazyGroup(click.Group):
 
 
 @contextlib.contextmanager
-def _ending_at_once() -> Iterator[None]:
-    """Ctrl-C ends the process during an import: a KeyboardInterrupt that is raised in there may be
-    swallowed by a callback, or come out of a class body as a RuntimeError.
+def _killed_by_interrupts() -> Iterator[None]:
+    """Let Ctrl-C kill the process during an import.
+
+    A KeyboardInterrupt raised there can be swallowed by a callback, or leave a class body as a
+    RuntimeError.
     """
     interrupt = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
@@ -95,16 +92,16 @@ def _reader_left() -> click.exceptions.Exit:
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done; 1 the work failed; 2 the call was wrong; 3 no broker could be"
-    " reached, or it stopped answering; 130 interrupted.",
+    epilog="Exit codes: 0 success; 1 the operation failed; 2 wrong usage; 3 no broker could be"
+    " reached, or it stopped responding; 130 interrupted.",
 )
 @click.version_option(__version__, prog_name="sawlog", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Sawlog: a log broker that speaks Kafka's protocol, and its tools."""
+    """Sawlog: a Kafka-compatible broker, its tools, and a pipeline to Delta tables."""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """The exit code of a call."""
+    """Run a command and return its exit code."""
     try:
         code = cli.main(args=arguments, prog_name="sawlog", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
@@ -116,8 +113,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _fail(error.format_message(), error.exit_code)
     except Exception as error:
         if isinstance(error.__cause__, KeyboardInterrupt):
-            return INTERRUPTED  # it came while a class was made, in an import of the command's own
-        from sawlog.cli.exit_codes import explain
+            return INTERRUPTED  # raised in a class body, by an import inside the command
+        from sawlog.cli.error_messages import explain
 
         explained = explain(error)
         if explained is None:
@@ -127,7 +124,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show_usage_error(error: click.UsageError) -> None:
-    """In one line; a call without a command gets the help that it needs."""
+    """Print the error in one line, or the help if a subcommand is missing."""
     message = error.format_message()
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(message, err=True)

@@ -1,14 +1,13 @@
-"""`sawlog consume`: the records of a topic as lines, plain or JSON."""
+"""`sawlog consume`: print the records of a topic as lines, plain or JSON."""
 
 import sys
 from collections.abc import Iterator
 
 import click
 
-from sawlog.cli.common_options import with_cluster
+from sawlog.cli.cluster_options import TopicScope, partitions_of, with_cluster
 from sawlog.cli.option_types import PARTITION, RAW_BYTES, TEXT
-from sawlog.cli.output import counted, is_watched, note, print_bytes, progress, remark
-from sawlog.cli.partition_options import TopicScope, partitions_of
+from sawlog.cli.output import counted, hint, is_interactive, note, print_bytes, progress
 from sawlog.cli.record_format import to_columns, to_json
 from sawlog.cli.start_options import FromEnd, StartPoint
 from sawlog.client.admin.list_offsets import EARLIEST, LATEST, list_offsets
@@ -20,7 +19,7 @@ from sawlog.core.ids import TopicPartition
 
 COLUMNS = ("topic", "partition", "offset", "timestamp", "headers", "key")
 _POLL_MS = 500
-_AT_ONCE = 1_000
+_MAX_POLL_RECORDS = 1_000
 
 
 class Columns(click.ParamType[tuple[str, ...]]):
@@ -32,7 +31,7 @@ class Columns(click.ParamType[tuple[str, ...]]):
         columns = tuple(name.strip() for name in str(value).split(",")) if value else ()
         for column in columns:
             if column not in COLUMNS:
-                self.fail(f"{column!r} is none of {', '.join(COLUMNS)}", param, ctx)
+                self.fail(f"{column!r} is not one of {', '.join(COLUMNS)}", param, ctx)
         return columns
 
 
@@ -45,15 +44,25 @@ class Columns(click.ParamType[tuple[str, ...]]):
     default="end",
     show_default=True,
     metavar="START",
-    help="beginning, end, an offset (17), so many records before the end of each partition (-5), a"
-    " time (2025-01-31T12:00:00Z; UTC where no zone is given) or a time ago (30s, 15m, 2h, 1d).",
+    help="beginning, end, an offset (17), a number of records before the end of each partition"
+    " (-5), a time (2025-01-31T12:00:00Z; UTC unless a zone is given) or a time ago (30s, 15m, 2h,"
+    " 1d).",
 )
 @click.option(
-    "-p", "--partition", "indexes", type=PARTITION, multiple=True, help="Only this one; repeat."
+    "-p",
+    "--partition",
+    "indexes",
+    type=PARTITION,
+    multiple=True,
+    help="Read only this partition. May be repeated.",
 )
-@click.option("-n", "--count", type=click.IntRange(1), help="Stop after so many records.")
-@click.option("-e", "--exit", "until_end", is_flag=True, help="Stop at the end as it is now.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with everything.")
+@click.option("-n", "--count", type=click.IntRange(1), help="Stop after this many records.")
+@click.option(
+    "-e", "--exit", "until_end", is_flag=True, help="Stop at the current end of the topic."
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per record, with all fields."
+)
 @click.option(
     "-s",
     "--show",
@@ -61,18 +70,16 @@ class Columns(click.ParamType[tuple[str, ...]]):
     type=Columns(),
     default="",
     metavar="COLUMN,...",
-    help=f"Print these before the value: {', '.join(COLUMNS)}.",
+    help=f"Columns to print before the value: {', '.join(COLUMNS)}.",
 )
-@click.option(
-    "--separator", type=RAW_BYTES, default="\t", help="Between columns; a tab unless given."
-)
-@click.option("--read-committed", is_flag=True, help="Leave out open and aborted transactions.")
+@click.option("--separator", type=RAW_BYTES, default="\t", help="Column separator. Default: a tab.")
+@click.option("--read-committed", is_flag=True, help="Skip open and aborted transactions.")
 @click.option(
     "--out-of-range",
     type=click.Choice([policy.value for policy in OutOfRange]),
     default="fail",
     show_default=True,
-    help="What to do where the offset wanted is not there any more.",
+    help="What to do if the offset does not exist: fail, or go to the earliest or latest one.",
 )
 @with_cluster
 def consume(
@@ -88,26 +95,31 @@ def consume(
     out_of_range: str,
     cluster: Cluster,
 ) -> None:
-    """Print the records of TOPIC: the value a line, more with --show, everything with --json."""
+    """Print the values of TOPIC's records as lines.
+
+    --show adds columns; --json prints all fields.
+    """
     consumer = Consumer(
         cluster, read_committed=read_committed, out_of_range=OutOfRange(out_of_range)
     )
-    where = partitions_of(cluster, [TopicScope(topic, indexes)])
+    partitions = partitions_of(cluster, [TopicScope(topic, indexes)])
     ends: dict[TopicPartition, int] = {}
-    if until_end or isinstance(start, FromEnd) or is_watched():
-        found = list_offsets(cluster, dict.fromkeys(where, LATEST), read_committed=read_committed)
-        ends = {partition: entry.offset for partition, entry in found.items()}
-    if isinstance(start, FromEnd) and len(where) > 1:
-        remark(
-            f"--from {-start.records} begins {counted(start.records, 'record')} before the end of"
-            f" each of {len(where)} partitions; -p reads one of them"
+    if until_end or isinstance(start, FromEnd) or is_interactive():
+        found = list_offsets(
+            cluster, dict.fromkeys(partitions, LATEST), read_committed=read_committed
         )
-    consumer.assign(_starts(cluster, start, where, ends))
+        ends = {partition: entry.offset for partition, entry in found.items()}
+    if isinstance(start, FromEnd) and len(partitions) > 1:
+        hint(
+            f"--from {-start.records} starts {counted(start.records, 'record')} before the end of"
+            f" each of {len(partitions)} partitions; use -p to read one of them"
+        )
+    consumer.assign(_starts(cluster, start, partitions, ends))
     if isinstance(start, AtOffset):
         consumer.check_positions()
 
-    if is_watched() and not until_end and _is_at(consumer, ends):
-        remark(_waiting(topic, start))
+    if is_interactive() and not until_end and _has_reached(consumer, ends):
+        hint(_waiting(topic, start))
 
     def line(record: ConsumedRecord) -> bytes:
         return to_json(record).encode() if as_json else to_columns(record, columns, separator)
@@ -127,13 +139,13 @@ def _batches(
     ends: dict[TopicPartition, int] | None,
     count: int | None,
 ) -> Iterator[list[ConsumedRecord]]:
-    """What comes up to the ends, up to the count, or without end."""
+    """Yield polled records until `ends` or `count` is reached, or forever."""
     taken = 0
     total = _expected(consumer, ends, count)
     with progress("consuming", total, unit="records", prints=True) as bar:
-        while taken != count and not (ends is not None and _is_at(consumer, ends)):
-            wanted = _AT_ONCE if count is None else min(_AT_ONCE, count - taken)
-            records = consumer.poll(_POLL_MS, max_records=wanted)
+        while taken != count and not (ends is not None and _has_reached(consumer, ends)):
+            limit = _MAX_POLL_RECORDS if count is None else min(_MAX_POLL_RECORDS, count - taken)
+            records = consumer.poll(_POLL_MS, max_records=limit)
             if ends is not None:
                 records = [
                     r for r in records if r.offset < ends[partition_of(r.topic, r.partition)]
@@ -146,27 +158,27 @@ def _batches(
 def _starts(
     cluster: Cluster,
     start: Start | FromEnd,
-    where: list[TopicPartition],
+    partitions: list[TopicPartition],
     ends: dict[TopicPartition, int],
 ) -> dict[TopicPartition, Start]:
     if not isinstance(start, FromEnd):
-        return dict.fromkeys(where, start)
-    firsts = list_offsets(cluster, dict.fromkeys(where, EARLIEST))
+        return dict.fromkeys(partitions, start)
+    earliest = list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
     return {
-        partition: AtOffset(max(firsts[partition].offset, ends[partition] - start.records))
-        for partition in where
+        partition: AtOffset(max(earliest[partition].offset, ends[partition] - start.records))
+        for partition in partitions
     }
 
 
 def _waiting(topic: str, start: Start | FromEnd) -> str:
     if start == AT_LATEST:
         return (
-            f"waiting for new records of {topic!r}; --from beginning reads older ones, Ctrl-C ends"
+            f"waiting for new records of {topic!r}; --from beginning reads older ones, Ctrl-C stops"
         )
-    return f"{topic!r} has no records from there on; waiting for new ones, Ctrl-C ends"
+    return f"{topic!r} has no records after this start; waiting for new ones, Ctrl-C stops"
 
 
-def _is_at(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
+def _has_reached(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
     positions = consumer.positions
     return all(positions[partition] >= end for partition, end in ends.items())
 
@@ -174,7 +186,7 @@ def _is_at(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
 def _expected(
     consumer: Consumer, ends: dict[TopicPartition, int] | None, count: int | None
 ) -> int | None:
-    """How many records will come, where that is known, for the progress bar."""
+    """Return the number of records to come, None if unknown, for the progress bar."""
     if ends is None:
         return count
     positions = consumer.positions

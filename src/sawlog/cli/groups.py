@@ -1,23 +1,25 @@
-"""`sawlog groups`: list, describe and delete groups and offsets; what else there is, it gathers."""
+"""`sawlog groups`: list, describe and delete groups, delete their offsets; adds the subcommands
+`lag`, `reset` and `remove-member`.
+"""
 
 from typing import Any
 
 import click
 
-from sawlog.cli.common_options import json_option, with_cluster
-from sawlog.cli.exit_codes import report_each
-from sawlog.cli.groups_lag import lag
-from sawlog.cli.groups_members import occupied, remove_member
-from sawlog.cli.groups_reset import reset
-from sawlog.cli.option_types import NAME
-from sawlog.cli.output import counted, note, print_json, print_line, print_table
-from sawlog.cli.partition_options import (
+from sawlog.cli.cluster_options import (
     TopicScope,
     partitions_of,
     report_partitions,
     show_partitions,
     topic_option,
+    with_cluster,
 )
+from sawlog.cli.error_messages import report_each
+from sawlog.cli.groups_lag import lag
+from sawlog.cli.groups_members import non_empty_group, remove_member
+from sawlog.cli.groups_reset import reset
+from sawlog.cli.option_types import NAME, json_option
+from sawlog.cli.output import counted, note, print_json, print_line, print_table
 from sawlog.client.admin.groups import (
     CLASSIC,
     CONSUMER,
@@ -47,7 +49,7 @@ _names = click.argument("names", metavar="GROUP...", nargs=-1, required=True, ty
 
 @click.group()
 def groups() -> None:
-    """List, describe and delete groups; see their lag, set their offsets, put members out."""
+    """Show consumer groups and their lag, reset offsets, remove members, delete groups."""
 
 
 groups.add_command(lag)
@@ -62,14 +64,14 @@ groups.add_command(remove_member)
     type=click.Choice(STATES, case_sensitive=False),
     multiple=True,
     metavar="STATE",
-    help=f"Only in this one; repeat. {', '.join(STATES)}.",
+    help=f"Only groups in this state. May be repeated. {', '.join(STATES)}.",
 )
 @click.option(
     "--type",
     "types",
     type=click.Choice((CLASSIC, CONSUMER), case_sensitive=False),
     multiple=True,
-    help="Only of this one; repeat.",
+    help="Only groups of this type. May be repeated.",
 )
 @json_option
 @with_cluster
@@ -79,7 +81,7 @@ def list_groups(
     """List the groups of the cluster."""
     admin = GroupAdmin(cluster)
     listed = admin.list_groups(states=states, types=types)
-    described, _ = admin.describe_groups(entry.id for entry in listed)  # one may end meanwhile
+    described, _ = admin.describe_groups(entry.id for entry in listed)  # one may be gone by now
     entries = [_listing(entry, described.get(entry.id)) for entry in listed]
     if as_json:
         print_json(entries)
@@ -97,16 +99,13 @@ def list_groups(
 @json_option
 @with_cluster
 def describe_groups(names: tuple[str, ...], as_json: bool, cluster: Cluster) -> None:
-    """Describe groups: state, members, offsets.
-
-    Also who coordinates them, and what each member reads.
-    """
+    """Describe groups: state, coordinator, members with their partitions, offsets."""
     found, refusals = measure(cluster, GroupAdmin(cluster), names)
     if as_json:
         print_json([_description(measured) for measured in found.values()])
     else:
-        for place, measured in enumerate(found.values()):
-            if place:
+        for index, measured in enumerate(found.values()):
+            if index:
                 print_line("")
             _print_description(measured)
     report_each((), refusals, "")
@@ -114,15 +113,15 @@ def describe_groups(names: tuple[str, ...], as_json: bool, cluster: Cluster) -> 
 
 @groups.command()
 @_names
-@click.option("--if-exists", is_flag=True, help="Be content where it is not there.")
+@click.option("--if-exists", is_flag=True, help="Ignore groups that do not exist.")
 @with_cluster
 def delete(names: tuple[str, ...], if_exists: bool, cluster: Cluster) -> None:
-    """Delete groups with all their offsets, once they have no members."""
+    """Delete groups without members, and all their offsets."""
     admin = GroupAdmin(cluster)
     refusals = admin.delete_groups(names)
     _name_members(admin, refusals)
-    forgiven = ErrorCode.GROUP_ID_NOT_FOUND if if_exists else None
-    report_each(names, refusals, "deleted", forgiven=forgiven)
+    ignored = ErrorCode.GROUP_ID_NOT_FOUND if if_exists else None
+    report_each(names, refusals, "deleted", ignored=ignored)
 
 
 @groups.command("delete-offsets")
@@ -130,45 +129,45 @@ def delete(names: tuple[str, ...], if_exists: bool, cluster: Cluster) -> None:
 @topic_option(is_required=True)
 @with_cluster
 def delete_offsets(name: str, scopes: tuple[TopicScope, ...], cluster: Cluster) -> None:
-    """Forget offsets of a group, of topics that it does not read any more."""
+    """Delete a group's offsets of topics that it no longer reads."""
     admin = GroupAdmin(cluster)
     _, refusals = admin.describe_groups([name])
     committed, refused = admin.committed_offsets([name])
     for error in (refusals | refused).values():
         raise error
-    doomed = [each for each in committed[name] if any(scope.holds(each) for scope in scopes)]
-    without = _without_offsets(scopes, doomed)
-    if not doomed:
-        partitions_of(cluster, scopes)  # says so where a topic or a partition is not there at all
+    to_delete = [each for each in committed[name] if any(scope.covers(each) for scope in scopes)]
+    missing = _without_offsets(scopes, to_delete)
+    if not to_delete:
+        partitions_of(cluster, scopes)  # raises NoSuchTopic if a topic or partition does not exist
         raise click.ClickException(
-            f"the group {name!r} has no committed offsets of {without}; nothing was deleted"
+            f"the group {name!r} has no committed offsets for {missing}; nothing was deleted"
         )
-    not_deleted = admin.delete_offsets(name, doomed)
-    note(f"{name}: {counted(len(doomed) - len(not_deleted), 'offset')} deleted")
-    if without:
-        note(f"{name}: there was none of {without}")
+    not_deleted = admin.delete_offsets(name, to_delete)
+    note(f"{name}: {counted(len(to_delete) - len(not_deleted), 'offset')} deleted")
+    if missing:
+        note(f"{name}: no committed offsets for {missing}")
     report_partitions(not_deleted)
 
 
 def _without_offsets(scopes: tuple[TopicScope, ...], found: list[TopicPartition]) -> str:
-    """Which topics and partitions asked for have none, as an option takes them."""
+    """Return the part of `scopes` that is not in `found`, as `--topic` takes it."""
     topics = [
         scope.topic
         for scope in scopes
         if not scope.indexes and all(each.topic != scope.topic for each in found)
     ]
-    asked = {partition_of(scope.topic, index) for scope in scopes for index in scope.indexes}
-    partitions = asked - set(found)
+    named = {partition_of(scope.topic, index) for scope in scopes for index in scope.indexes}
+    partitions = named - set(found)
     return ";".join([*topics, *([show_partitions(partitions)] if partitions else [])])
 
 
 def _name_members(admin: GroupAdmin, refusals: Refusals) -> None:
-    """Who is in the way of what was refused because of members, where they are still there."""
-    full = [name for name, error in refusals.items() if error.code is ErrorCode.NON_EMPTY_GROUP]
-    described, _ = admin.describe_groups(full)
+    """Add the members to each NON_EMPTY_GROUP error."""
+    names = [name for name, error in refusals.items() if error.code is ErrorCode.NON_EMPTY_GROUP]
+    described, _ = admin.describe_groups(names)
     for name, group in described.items():
         if not group.is_idle:
-            refusals[name] = occupied(group)
+            refusals[name] = non_empty_group(group)
 
 
 def _listing(listed: GroupListing, described: GroupDescription | None) -> dict[str, Any]:
@@ -183,7 +182,7 @@ def _listing(listed: GroupListing, described: GroupDescription | None) -> dict[s
 
 
 def _protocol(entry: dict[str, Any]) -> str | None:
-    """The assignor; what is no consumer says so."""
+    """Return the assignor, with the protocol type in front if it is not `consumer`."""
     if entry["protocol_type"] in (CONSUMER_PROTOCOL, None):
         return entry["protocol"]  # type: ignore[no-any-return]
     return "/".join(filter(None, (entry["protocol_type"], entry["protocol"])))
@@ -258,7 +257,7 @@ def _print_description(measured: Measurement) -> None:
 
 
 def _print_members(group: GroupDescription) -> None:
-    """Columns that nobody has anything for are left out."""
+    """Print the members as a table, without columns that are empty for all of them."""
     rows = [
         {
             "member": member.id,

@@ -1,4 +1,4 @@
-"""`sawlog groups lag`: how far groups are behind, how fast they read, when they will be there."""
+"""`sawlog groups lag`: the lag of groups, their read rates, and the time until they catch up."""
 
 import sys
 import time
@@ -8,26 +8,33 @@ from typing import Any
 
 import click
 
-from sawlog.cli.common_options import json_option, with_cluster
-from sawlog.cli.exit_codes import FAILED, complaint, report_each
-from sawlog.cli.option_types import NAME, SECONDS, Seconds
-from sawlog.cli.output import counted, note, print_json, print_line, print_table
-from sawlog.cli.partition_options import show_partitions
+from sawlog.cli.cluster_options import show_partitions, with_cluster
+from sawlog.cli.error_messages import error_line, report_each
+from sawlog.cli.exit_codes import FAILED
+from sawlog.cli.option_types import NAME, SECONDS, Seconds, json_option
+from sawlog.cli.output import (
+    counted,
+    is_interactive,
+    note,
+    print_json,
+    print_line,
+    print_table,
+)
 from sawlog.client.admin.groups import GroupAdmin
 from sawlog.client.admin.lag import Measurement, Outlook, Pace, measure, pace, total_pace
 from sawlog.client.errors import Refusals
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 
-_DEFAULT_INTERVAL_S = 5.0  # consumers commit that often where nobody told them otherwise
+_DEFAULT_INTERVAL_S = 5.0  # the default of auto.commit.interval.ms
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 Measurements = dict[str, Measurement]
-Look = Callable[[], tuple[Measurements, Refusals]]
+Measure = Callable[[], tuple[Measurements, Refusals]]
 
 
 class Period(click.ParamType[float]):
-    """Seconds. What stands behind `--watch` is taken for them, even where it is a group."""
+    """Seconds of `--watch`. click takes the next argument as the value, even if it is a group."""
 
     name = "seconds"
 
@@ -37,7 +44,7 @@ class Period(click.ParamType[float]):
         try:
             return SECONDS.convert(value, param, ctx)  # type: ignore[no-any-return]
         except click.BadParameter as error:
-            self.fail(f"{error.message.rstrip('.')}; name groups before --watch", param, ctx)
+            self.fail(f"{error.message.rstrip('.')}; put groups before --watch", param, ctx)
 
 
 @click.command()
@@ -50,7 +57,7 @@ class Period(click.ParamType[float]):
     default=_DEFAULT_INTERVAL_S,
     show_default=True,
     metavar="SECONDS",
-    help="Between the two measurements that tell rates; 0 to measure once, and know none.",
+    help="Time between the two measurements for the rates; 0 measures once, without rates.",
 )
 @click.option(
     "--watch",
@@ -60,7 +67,7 @@ class Period(click.ParamType[float]):
     flag_value=_DEFAULT_INTERVAL_S,
     default=None,
     metavar="[SECONDS]",
-    help="Go on, with a measurement every so many seconds (5), until Ctrl-C.",
+    help="Repeat the measurement every SECONDS (default 5) until Ctrl-C.",
 )
 @json_option
 @with_cluster
@@ -72,49 +79,49 @@ def lag(
     as_json: bool,
     cluster: Cluster,
 ) -> None:
-    """Show how far groups are behind, and for how long.
+    """Show the lag of groups and the time until they catch up.
 
-    Rates are what was committed and written between two measurements, in records a second.
+    Rates are the records committed and produced per second between two measurements.
     """
     if names and all_groups:
-        raise click.UsageError("name groups, or give --all, not both")
+        raise click.UsageError("give group names or --all, not both")
     if not names and not all_groups:
-        raise click.UsageError("name groups, or give --all for all of them")
+        raise click.UsageError("give group names, or --all for all groups")
     admin = GroupAdmin(cluster)
 
-    def look() -> tuple[Measurements, Refusals]:
-        wanted = [listed.id for listed in admin.list_groups()] if all_groups else names
-        return measure(cluster, admin, wanted)
+    def measure_groups() -> tuple[Measurements, Refusals]:
+        group_ids = [listed.id for listed in admin.list_groups()] if all_groups else names
+        return measure(cluster, admin, group_ids)
 
     if period_s is not None:
-        _watch(look, period_s, as_json)
+        _watch(measure_groups, period_s, as_json)
         return
-    before, refusals = look()
+    before, refusals = measure_groups()
     after = before
     if interval_s and before:
-        if sys.stderr.isatty():
+        if is_interactive():
             note(f"measuring for {show_duration(interval_s)}")
         time.sleep(interval_s)
-        after, refusals = look()
+        after, refusals = measure_groups()
     _show(before if interval_s else {}, after, as_json)
     report_each((), refusals, "")
 
 
-def _watch(look: Look, period_s: float, as_json: bool) -> None:
-    """A group that ends meanwhile is told of; where none is left there is nothing to watch."""
+def _watch(measure_groups: Measure, period_s: float, as_json: bool) -> None:
+    """Measure and print until Ctrl-C, or until all groups are gone."""
     before: Measurements = {}
     while True:
-        began_s = time.monotonic()
-        after, refusals = look()
+        started_s = time.monotonic()
+        after, refusals = measure_groups()
         if sys.stdout.isatty() and not as_json:
             click.clear()
         _show(before, after, as_json)
         for name, error in refusals.items():
-            note(complaint(name, error))
+            note(error_line(name, error))
         if refusals and not after:
             click.get_current_context().exit(FAILED)
         before = after
-        time.sleep(max(0.0, began_s + period_s - time.monotonic()))
+        time.sleep(max(0.0, started_s + period_s - time.monotonic()))
 
 
 def _show(before: Measurements, after: Measurements, as_json: bool) -> None:
@@ -122,8 +129,8 @@ def _show(before: Measurements, after: Measurements, as_json: bool) -> None:
     if as_json:
         print_json(entries)
         return
-    for place, entry in enumerate(entries):
-        if place:
+    for index, entry in enumerate(entries):
+        if index:
             print_line("")
         _print_entry(entry)
 
@@ -199,8 +206,8 @@ def _print_entry(entry: dict[str, Any]) -> None:
     ]
     if beyond:
         note(
-            f"{show_partitions(beyond)}: the committed offset lies beyond the end; was the topic"
-            " deleted and created again?"
+            f"{show_partitions(beyond)}: the committed offset is beyond the end; the topic may have"
+            " been deleted and created again"
         )
 
 
@@ -211,7 +218,7 @@ def _totals(entry: dict[str, Any]) -> Iterator[str]:
     if entry["lag"] is not None:
         yield f"caught up: {_show_outlook(entry)}"
     if entry["unknown_partitions"]:
-        yield f"({counted(entry['unknown_partitions'], 'partition')} of unknown lag not counted)"
+        yield f"({counted(entry['unknown_partitions'], 'partition')} with unknown lag not counted)"
 
 
 def _show_outlook(entry: dict[str, Any]) -> str:
@@ -224,13 +231,13 @@ def _show_outlook(entry: dict[str, Any]) -> str:
 
 
 def show_duration(seconds: float) -> str:
-    """`0.5s`, `45s`, `2m 5s`, `3h 20m`, `2d 4h`: two units at most."""
+    """Format a duration in at most two units: `0.5s`, `45s`, `2m 5s`, `3h 20m`, `2d 4h`."""
     if seconds < 10:
         return f"{seconds:.1f}s".replace(".0s", "s")
     left = round(seconds)
-    pieces = []
+    parts = []
     for unit, size in _UNITS:
         count, left = divmod(left, size)
-        pieces.append((count, unit))
-    first = next(place for place, (count, _) in enumerate(pieces) if count)
-    return " ".join(f"{count}{unit}" for count, unit in pieces[first : first + 2] if count)
+        parts.append((count, unit))
+    first = next(index for index, (count, _) in enumerate(parts) if count)
+    return " ".join(f"{count}{unit}" for count, unit in parts[first : first + 2] if count)

@@ -1,5 +1,5 @@
-"""`sawlog groups reset`: sets the offsets of a group that nobody runs; without `--execute` it only
-tells what it would do.
+"""`sawlog groups reset`: set the offsets of a group without members; a dry run without
+`--execute`.
 """
 
 import sys
@@ -8,21 +8,26 @@ from typing import Any
 
 import click
 
-from sawlog.cli.common_options import json_option, with_cluster
-from sawlog.cli.groups_members import occupied
-from sawlog.cli.groups_plan import (
-    BadPlan,
+from sawlog.cli.cluster_options import (
+    TopicScope,
+    partitions_of,
+    report_partitions,
+    topic_option,
+    with_cluster,
+)
+from sawlog.cli.groups_members import non_empty_group
+from sawlog.cli.groups_reset_plan import (
     Bounds,
+    InvalidPlan,
     Limit,
-    Move,
+    OffsetReset,
     bounded,
     notes,
     read_plan,
     write_plan,
 )
-from sawlog.cli.option_types import NAME, WholeNumber
+from sawlog.cli.option_types import NAME, Integer, json_option
 from sawlog.cli.output import counted, note, print_json, print_line, print_table
-from sawlog.cli.partition_options import TopicScope, partitions_of, report_partitions, topic_option
 from sawlog.cli.start_options import TimePoint, show_time
 from sawlog.client.admin.group_offsets import Committed
 from sawlog.client.admin.groups import GroupAdmin
@@ -32,8 +37,8 @@ from sawlog.client.net.leader_requests import group_by_topic
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import TopicPartition
 
-_OFFSET = WholeNumber(0, 2**63 - 1)
-_SHIFT = WholeNumber(-(2**63), 2**63 - 1)
+_OFFSET = Integer(0, 2**63 - 1)
+_SHIFT = Integer(-(2**63), 2**63 - 1)
 _STDIN = "-"
 _TARGETS = {
     "to_earliest": "--to-earliest",
@@ -51,32 +56,34 @@ Offsets = dict[TopicPartition, int]
 @click.command()
 @click.argument("name", metavar="GROUP", type=NAME)
 @topic_option()
-@click.option("--all-topics", is_flag=True, help="Whatever the group has committed offsets of.")
-@click.option("--to-earliest", is_flag=True, help="To the first record that is there.")
+@click.option("--all-topics", is_flag=True, help="All partitions with a committed offset.")
+@click.option("--to-earliest", is_flag=True, help="To the log start offset.")
 @click.option("--to-latest", is_flag=True, help="To the end.")
-@click.option("--to-current", is_flag=True, help="To what is committed; to the end where none is.")
-@click.option("--to-offset", type=_OFFSET, metavar="OFFSET", help="To this one.")
+@click.option(
+    "--to-current", is_flag=True, help="To the committed offset, or to the end if there is none."
+)
+@click.option("--to-offset", type=_OFFSET, metavar="OFFSET", help="To this offset.")
 @click.option(
     "--to-time",
     type=TimePoint(),
     metavar="TIME",
-    help="To the first record of this time or later: 2025-01-31T12:00:00Z (UTC where no zone is"
-    " given), 15m ago, or milliseconds since 1970.",
+    help="To the first record with this timestamp or a later one: 2025-01-31T12:00:00Z (UTC unless"
+    " a zone is given), 15m ago, or milliseconds since 1970.",
 )
-@click.option("--shift-by", type=_SHIFT, metavar="N", help="Ahead by N records; back where N < 0.")
+@click.option(
+    "--shift-by", type=_SHIFT, metavar="N", help="Forward by N records, or backward if N < 0."
+)
 @click.option(
     "--from-file",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
     metavar="CSV",
-    help="As the file says: topic,partition,offset; - reads stdin.",
+    help="To the offsets of a CSV file with topic,partition,offset; - reads stdin.",
 )
-@click.option(
-    "--execute", is_flag=True, help="Do it; without this only what would be done is told."
-)
+@click.option("--execute", is_flag=True, help="Set the offsets. Default: only show the plan.")
 @click.option(
     "--export",
     is_flag=True,
-    help="Print the new offsets as CSV, for --from-file; also while there are members.",
+    help="Print the new offsets as CSV for --from-file; works while the group has members.",
 )
 @json_option
 @with_cluster
@@ -90,9 +97,9 @@ def reset(
     cluster: Cluster,
     **targets: Any,
 ) -> None:
-    """Set the offsets of GROUP while it has no members.
+    """Set the committed offsets of GROUP, which must have no members.
 
-    An offset that the log does not reach is taken as the nearest that it does.
+    An offset outside the log is replaced by the nearest one inside.
     """
     kind, value = _target(targets)
     _check_scope(kind, scopes, all_topics)
@@ -100,63 +107,65 @@ def reset(
         raise click.UsageError("give --export or --json, not both")
     plan = _read_file(value, name) if kind == "from_file" else {}
     admin = GroupAdmin(cluster)
-    committed = _offsets(admin, name, may_run=export and not execute)
-    where = _partitions(cluster, name, scopes, committed if all_topics else plan)
+    committed = _committed(admin, name, may_have_members=export and not execute)
+    partitions = _partitions(cluster, name, scopes, committed if all_topics else plan)
     time_ms = value.timestamp_ms if kind == "to_time" else None
     if time_ms is not None:
-        note(f"to the first records of {show_time(time_ms)} or later")
-    moves = _Planner(cluster, committed, where).moves(kind, value, plan)
+        note(f"to the first records with timestamp {show_time(time_ms)} or later")
+    resets = _Planner(cluster, committed, partitions).plan(kind, value, plan)
     if export:
-        print_line(write_plan(moves).rstrip("\n"))
+        print_line(write_plan(resets).rstrip("\n"))
     elif as_json:
-        print_json(_entry(name, moves, time_ms, execute))
+        print_json(_entry(name, resets, time_ms, execute))
     else:
-        rows = [(*move.partition, move.old, "->", move.new, move.end - move.new) for move in moves]
-        columns = ("topic", "partition", "old", "", "new", "lag then")
+        rows = [(*each.partition, each.old, "->", each.new, each.end - each.new) for each in resets]
+        columns = ("topic", "partition", "old", "", "new", "new lag")
         print_table(columns, rows, numbers={"old"})
-    for line in notes(moves):
+    for line in notes(resets):
         note(line)
     if execute:
-        refused = admin.commit_offsets(name, {move.partition: move.new for move in moves})
-        note(f"{name}: {counted(len(moves) - len(refused), 'offset')} set")
+        refused = admin.commit_offsets(name, {each.partition: each.new for each in resets})
+        note(f"{name}: {counted(len(resets) - len(refused), 'offset')} set")
         report_partitions(refused)
     elif not export:
-        note("nothing was changed; give --execute to do it")
+        note("dry run, nothing was changed; use --execute to set these offsets")
 
 
 class _Planner:
-    """The offsets of some partitions as they are, from which a plan is made."""
+    """Computes new offsets from the committed offsets and the bounds of the partitions."""
 
     def __init__(
         self,
         cluster: Cluster,
         committed: dict[TopicPartition, Committed],
-        where: list[TopicPartition],
+        partitions: list[TopicPartition],
     ) -> None:
         self._cluster = cluster
-        self._old = {each: committed[each].offset for each in where if each in committed}
-        self._where = where
-        firsts = list_offsets(cluster, dict.fromkeys(where, EARLIEST))
-        ends = list_offsets(cluster, dict.fromkeys(where, LATEST))
-        self._bounds = {each: Bounds(firsts[each].offset, ends[each].offset) for each in where}
+        self._old = {each: committed[each].offset for each in partitions if each in committed}
+        self._partitions = partitions
+        starts = list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
+        ends = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
+        self._bounds = {each: Bounds(starts[each].offset, ends[each].offset) for each in partitions}
 
-    def moves(self, kind: str, value: Any, plan: Offsets) -> list[Move]:
+    def plan(self, kind: str, value: Any, from_file: Offsets) -> list[OffsetReset]:
         if kind == "to_time":
             return self._to_time(value.timestamp_ms)
-        moves = []
-        for each in self._where:
+        resets = []
+        for each in self._partitions:
             end = self._bounds[each].end
             if kind == "to_current" and each not in self._old:
-                moves.append(Move(each, None, end, end, limit=Limit.NEVER_COMMITTED))
+                resets.append(OffsetReset(each, None, end, end, limit=Limit.NEVER_COMMITTED))
                 continue
-            wanted = self._wanted(kind, value, plan, each)
-            moves.append(bounded(each, self._old.get(each), wanted, self._bounds[each]))
-        return moves
+            requested = self._requested(kind, value, from_file, each)
+            resets.append(bounded(each, self._old.get(each), requested, self._bounds[each]))
+        return resets
 
-    def _wanted(self, kind: str, value: Any, plan: Offsets, partition: TopicPartition) -> int:
+    def _requested(
+        self, kind: str, value: Any, from_file: Offsets, partition: TopicPartition
+    ) -> int:
         match kind:
             case "to_earliest":
-                return self._bounds[partition].first
+                return self._bounds[partition].start
             case "to_latest":
                 return self._bounds[partition].end
             case "to_current":
@@ -166,24 +175,23 @@ class _Planner:
             case "shift_by":
                 return self._shifted(partition, value)
             case _:
-                return plan[partition]
+                return from_file[partition]
 
-    def _to_time(self, timestamp_ms: int) -> list[Move]:
-        found = list_offsets(self._cluster, dict.fromkeys(self._where, timestamp_ms))
-        moves = []
-        for each in self._where:
+    def _to_time(self, timestamp_ms: int) -> list[OffsetReset]:
+        found = list_offsets(self._cluster, dict.fromkeys(self._partitions, timestamp_ms))
+        resets = []
+        for each in self._partitions:
             old, end, offset = self._old.get(each), self._bounds[each].end, found[each].offset
             if offset < 0:
-                moves.append(Move(each, old, end, end, limit=Limit.LATE))
+                resets.append(OffsetReset(each, old, end, end, limit=Limit.NO_LATER_RECORD))
             else:
-                moves.append(Move(each, old, offset, end))
-        return moves
+                resets.append(OffsetReset(each, old, offset, end))
+        return resets
 
     def _shifted(self, partition: TopicPartition, by: int) -> int:
         if partition not in self._old:
             raise click.ClickException(
-                f"{partition} has no committed offset to shift; name the partitions that have one,"
-                " or give --to-offset",
+                f"{partition} has no committed offset to shift; leave it out, or use --to-offset",
             )
         return self._old[partition] + by
 
@@ -204,7 +212,7 @@ def _target(targets: dict[str, Any]) -> tuple[str, Any]:
 def _check_scope(kind: str, scopes: tuple[TopicScope, ...], all_topics: bool) -> None:
     if kind == "from_file":
         if scopes or all_topics:
-            raise click.UsageError("--from-file names its topics itself; leave out --topic")
+            raise click.UsageError("--from-file names topics; leave out --topic and --all-topics")
     elif scopes and all_topics:
         raise click.UsageError("give --topic or --all-topics, not both")
     elif not scopes and not all_topics:
@@ -219,18 +227,20 @@ def _read_file(path: str, group: str) -> Offsets:
         return read_plan(data.decode(), group)
     except UnicodeDecodeError:
         raise click.UsageError(f"--from-file: {shown} is not UTF-8 text") from None
-    except BadPlan as error:
+    except InvalidPlan as error:
         raise click.UsageError(f"--from-file: {shown}: {error}") from None
 
 
-def _offsets(admin: GroupAdmin, name: str, *, may_run: bool) -> dict[TopicPartition, Committed]:
-    """What the group has committed; KafkaError where somebody runs it, and may not."""
+def _committed(
+    admin: GroupAdmin, name: str, *, may_have_members: bool
+) -> dict[TopicPartition, Committed]:
+    """Return the committed offsets. Raises KafkaError if the group has members but may not."""
     described, refusals = admin.describe_groups([name])
     if name in described:
-        if not may_run and not described[name].is_idle:
-            raise occupied(described[name], "commits would undo a reset, so ")
+        if not may_have_members and not described[name].is_idle:
+            raise non_empty_group(described[name], "their commits would undo the reset, so ")
     elif refusals[name].code is ErrorCode.GROUP_ID_NOT_FOUND:
-        note(f"{name}: there is no such group yet")
+        note(f"{name}: the group does not exist yet")
         return {}
     else:
         raise refusals[name]
@@ -246,10 +256,10 @@ def _partitions(
     scopes: tuple[TopicScope, ...],
     named: dict[TopicPartition, Any],
 ) -> list[TopicPartition]:
-    """Those of the scopes, or those named; NoSuchTopic where one is not there."""
+    """Return the partitions of the scopes, or else the named ones. Raises NoSuchTopic."""
     if not scopes and not named:
         raise click.ClickException(
-            f"the group {name!r} has no committed offsets; name topics with --topic"
+            f"the group {name!r} has no committed offsets; choose topics with --topic"
         )
     by_topic = group_by_topic(named)
     return partitions_of(
@@ -257,20 +267,22 @@ def _partitions(
     )
 
 
-def _entry(name: str, moves: list[Move], time_ms: int | None, execute: bool) -> dict[str, Any]:
+def _entry(
+    name: str, resets: list[OffsetReset], time_ms: int | None, execute: bool
+) -> dict[str, Any]:
     return {
         "group": name,
         "execute": execute,
         "time": None if time_ms is None else show_time(time_ms),
         "offsets": [
             {
-                "topic": move.partition.topic,
-                "partition": move.partition.partition,
-                "old": move.old,
-                "new": move.new,
-                "lag": move.end - move.new,
-                "note": move.note or None,
+                "topic": each.partition.topic,
+                "partition": each.partition.partition,
+                "old": each.old,
+                "new": each.new,
+                "lag": each.end - each.new,
+                "note": each.note or None,
             }
-            for move in moves
+            for each in resets
         ],
     }

@@ -1,7 +1,7 @@
-"""Kafka's `listeners` and `advertised.listeners`: which of them is the one address served here.
+"""Kafka's settings `listeners` and `advertised.listeners`, reduced to one address.
 
-The first that is PLAINTEXT and not a controller's is taken; others of that kind are told of in a
-notice. One that would be encrypted or authenticated is refused: nobody should believe it is.
+The first PLAINTEXT listener that is not a controller's is used; a notice names each other one. A
+listener with encryption or authentication is refused: ignoring it would leave the broker open.
 """
 
 import re
@@ -19,24 +19,27 @@ _EXPECTED = "PLAINTEXT://HOST:PORT"
 def read_listener(
     config: BrokerConfig, key: str, parse: Callable[[str], Address]
 ) -> tuple[Address | None, list[Notice]]:
-    """The address under `key`, None where it is not set; ConfigError for what cannot be."""
+    """Return the address of the setting `key`, None if it is not set, and notices about others.
+
+    Raises ConfigError for a listener that cannot be served.
+    """
     if key not in config.given:
         return None, []
-    taken: Address | None = None
+    chosen: Address | None = None
     notices: list[Notice] = []
     for entry in config[key]:
         name, address = _read_entry(key, entry, parse)
         if name in _controller_names(config):
             notices.append(Notice(key, f"{entry} is not opened: there is no controller listener"))
             continue
-        _check_plain(config, key, name, entry)
-        if taken is None:
-            taken = address
+        _check_plaintext(config, key, name, entry)
+        if chosen is None:
+            chosen = address
         else:
-            notices.append(Notice(key, f"{entry} is not opened: a broker has one address here"))
-    if taken is None:
+            notices.append(Notice(key, f"{entry} is not opened: a broker has one listener"))
+    if chosen is None:
         raise _refusal(key, config.given[key], f"expected {_EXPECTED}")
-    return taken, notices
+    return chosen, notices
 
 
 def _read_entry(key: str, entry: str, parse: Callable[[str], Address]) -> tuple[str, Address]:
@@ -54,7 +57,7 @@ def _controller_names(config: BrokerConfig) -> set[str]:
     return {name.upper() for name in names}
 
 
-def _check_plain(config: BrokerConfig, key: str, name: str, entry: str) -> None:
+def _check_plaintext(config: BrokerConfig, key: str, name: str, entry: str) -> None:
     pairs = (pair.partition(":") for pair in config["listener.security.protocol.map"].split(","))
     protocols = {listener.strip().upper(): protocol.strip() for listener, _, protocol in pairs}
     protocol = protocols.get(name)
@@ -62,7 +65,7 @@ def _check_plain(config: BrokerConfig, key: str, name: str, entry: str) -> None:
         reason = f"listener.security.protocol.map has no {name}; expected {_EXPECTED}"
         raise _refusal(key, entry, reason)
     if protocol.upper() != "PLAINTEXT":
-        reason = f"there is no {protocol.upper()} here yet, only PLAINTEXT"
+        reason = f"{protocol.upper()} is not supported yet, only PLAINTEXT"
         raise _refusal(key, entry, reason)
 
 

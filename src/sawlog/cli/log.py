@@ -1,4 +1,4 @@
-"""`sawlog log`: what is in segment files, and whether it is sound. Reads the files themselves."""
+"""`sawlog log`: dump and verify segment files, without a broker."""
 
 import json
 from collections.abc import Iterator
@@ -9,49 +9,49 @@ from typing import Any
 
 import click
 
-from sawlog.cli.common_options import json_option
 from sawlog.cli.exit_codes import FAILED
+from sawlog.cli.option_types import json_option
 from sawlog.cli.output import counted, note, print_json, print_line, progress
 from sawlog.cli.record_format import to_json_fields
 from sawlog.core.errors import KafkaError
-from sawlog.log_inspection.segment_files import (
-    OFFSET_ENTRY,
-    TIME_ENTRY,
-    Batch,
-    Damage,
-    Segment,
+from sawlog.log_inspection.log_verifier import MAX_DECOMPRESSED_BYTES, Verification, verify_logs
+from sawlog.log_inspection.segment_reader import (
+    Problem,
+    SegmentFile,
+    StoredBatch,
     find_segments,
-    read_entries,
-    walk,
+    read_batches,
+    read_index_entries,
 )
-from sawlog.log_inspection.verify import Findings
-from sawlog.log_inspection.verify import verify as verify_segments
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.records import Record, iterate
+from sawlog.storage.sparse_index import OFFSET_ENTRY, TIME_ENTRY
 
-_MAX_DECOMPRESSED_BYTES = 1024 * 1024 * 1024
 _CODECS = {int(codec): codec.name.lower() for codec in Codec}
-_path = click.argument("path", metavar="DIR", type=click.Path(exists=True, path_type=Path))
+_path = click.argument("path", metavar="PATH", type=click.Path(exists=True, path_type=Path))
 
 
 @click.group()
 def log() -> None:
-    """Look into segment files, and check them. Works without a broker."""
+    """Dump and verify segment files, without a broker."""
 
 
 @log.command()
 @_path
-@click.option("--records", "with_records", is_flag=True, help="The records too, not only batches.")
-@click.option("--from", "first_offset", type=int, default=0, metavar="OFFSET", help="Start there.")
-@click.option("-n", "--count", type=click.IntRange(1), help="Stop after so many.")
+@click.option("--records", "with_records", is_flag=True, help="Print the records of each batch.")
+@click.option(
+    "--from", "first_offset", type=int, default=0, metavar="OFFSET", help="Start at this offset."
+)
+@click.option(
+    "-n", "--count", type=click.IntRange(1), help="Stop after this many batches or index entries."
+)
 @json_option
 def dump(
     path: Path, with_records: bool, first_offset: int, count: int | None, as_json: bool
 ) -> None:
-    """Print the batches in segment files.
+    """Print the batches of segment files, or the entries of an index.
 
-    DIR is a data directory, a partition's directory or one file. An .index or .timeindex file is
-    printed entry by entry.
+    PATH is a data directory, a partition directory, or a .log, .index or .timeindex file.
     """
     if path.suffix in {".index", ".timeindex"}:
         for entry in islice(_index_entries(path, first_offset), count):
@@ -68,73 +68,72 @@ def dump(
 
 @log.command()
 @_path
-@click.option("--headers-only", is_flag=True, help="Do not open batches: CRCs and offsets only.")
+@click.option("--headers-only", is_flag=True, help="Check CRCs and offsets, but not the records.")
 @json_option
 def verify(path: Path, headers_only: bool, as_json: bool) -> None:
-    """Check segment files and what belongs to them.
+    """Verify segment files, indexes and producer snapshots.
 
-    DIR is a data directory, a partition's directory or one file. Exit code 1 where anything is
-    damaged or cannot be read. Checkpoints of the data directory and producer snapshots tell how
-    far a log must reach.
+    PATH is a data directory, a partition directory or a .log file. Each log must reach its recovery
+    point and its producer snapshots. Exit code 1 if a file is corrupt or cannot be read.
 
-    A broker that runs meanwhile may show its unfinished last batch as damage.
+    While a broker is running, a batch that it is writing may be reported as truncated.
     """
     found = find_segments(path)
     total = sum(segment.log.stat().st_size for segment in found.segments if segment.log.exists())
     with progress("verifying", total, unit="bytes") as bar:
-        findings = verify_segments(found, open_batches=not headers_only, meter=bar)
-    if not found.segments and not findings.damages:
+        result = verify_logs(found, read_records=not headers_only, progress=bar)
+    if not found.segments and not result.problems:
         raise _no_segments(path)
     if as_json:
-        print_json(_findings(findings))
+        print_json(_verification(result))
     else:
-        for damage in findings.damages:
-            print_line(_damage_line(damage))
+        for problem in result.problems:
+            print_line(_problem_line(problem))
         counts = (
-            counted(findings.segments, "segment"),
-            counted(findings.batches, "sound batch", "sound batches"),
-            counted(findings.records, "record"),
-            counted(findings.log_bytes, "byte"),
-            counted(len(findings.damages), "damage"),
+            counted(result.segments, "segment"),
+            counted(result.batches, "valid batch", "valid batches"),
+            counted(result.records, "record"),
+            counted(result.log_bytes, "byte"),
+            counted(len(result.problems), "problem"),
         )
         print_line(", ".join(counts))
-    if findings.damages:
-        note(f"sawlog: {counted(len(findings.damages), 'damage')} found under {path}")
+    if result.problems:
+        note(f"sawlog: {counted(len(result.problems), 'problem')} found in {path}")
         click.get_current_context().exit(FAILED)
 
 
 def _no_segments(path: Path) -> click.UsageError:
     return click.UsageError(
-        f"{path} holds no segments; expected a data directory, a partition's directory or a file"
-        " like 00000000000000000000.log"
+        f"{path} has no segments; expected a data directory, a partition directory or a file like"
+        " 00000000000000000000.log"
     )
 
 
 def _batches(
-    segments: list[Segment], first_offset: int
-) -> Iterator[tuple[Segment, Batch | Damage]]:
+    segments: list[SegmentFile], first_offset: int
+) -> Iterator[tuple[SegmentFile, StoredBatch | Problem]]:
     for segment in segments:
-        for found in walk(segment):
-            if isinstance(found, Damage) or found.header.last_offset >= first_offset:
+        for found in read_batches(segment):
+            if isinstance(found, Problem) or found.header.last_offset >= first_offset:
                 yield segment, found
 
 
 def _print_found(
-    segment: Segment, found: Batch | Damage, with_records: bool, as_json: bool
+    segment: SegmentFile, found: StoredBatch | Problem, with_records: bool, as_json: bool
 ) -> None:
-    if isinstance(found, Damage):
+    if isinstance(found, Problem):
         if as_json:
-            print_json(_damage(found))
+            print_json(_problem(found))
         else:
-            print_line(_damage_line(found))
+            print_line(_problem_line(found))
         return
     entry = _batch(segment, found)
     records: list[Record] = []
-    if with_records and found.is_sound:
+    if with_records and found.has_valid_crc:
         try:
-            records = list(iterate(found.data, max_decompressed_bytes=_MAX_DECOMPRESSED_BYTES))
+            records = list(iterate(found.data, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES))
         except KafkaError as error:
-            entry["damage"] = str(error)
+            entry["problem"] = str(error)
     if as_json and with_records:
         entry["records"] = [_record(record) for record in records]
     if as_json:
@@ -156,7 +155,7 @@ def _shown(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _batch(segment: Segment, batch: Batch) -> dict[str, Any]:
+def _batch(segment: SegmentFile, batch: StoredBatch) -> dict[str, Any]:
     header = batch.header
     entry: dict[str, Any] = {
         "partition": segment.partition,
@@ -179,7 +178,7 @@ def _batch(segment: Segment, batch: Batch) -> dict[str, Any]:
         entry["transactional"] = True
     if header.is_control:
         entry["control"] = True
-    entry["crc"] = "ok" if batch.is_sound else "wrong"
+    entry["crc"] = "ok" if batch.has_valid_crc else "wrong"
     return entry
 
 
@@ -194,7 +193,7 @@ def _record(record: Record) -> dict[str, Any]:
 def _index_entries(path: Path, first_offset: int) -> Iterator[dict[str, Any]]:
     base_offset = int(path.stem) if path.stem.isdecimal() else 0
     is_time = path.suffix == ".timeindex"
-    for first, second in read_entries(path, TIME_ENTRY if is_time else OFFSET_ENTRY):
+    for first, second in read_index_entries(path, TIME_ENTRY if is_time else OFFSET_ENTRY):
         offset = base_offset + (second if is_time else first)
         if offset < first_offset:
             continue
@@ -212,25 +211,25 @@ def _time(timestamp_ms: int) -> str | None:
     return moment.isoformat(timespec="milliseconds") if timestamp_ms >= 0 else None
 
 
-def _findings(findings: Findings) -> dict[str, Any]:
+def _verification(result: Verification) -> dict[str, Any]:
     return {
-        "segments": findings.segments,
-        "batches": findings.batches,
-        "records": findings.records,
-        "bytes": findings.log_bytes,
-        "damages": [_damage(damage) for damage in findings.damages],
+        "segments": result.segments,
+        "batches": result.batches,
+        "records": result.records,
+        "bytes": result.log_bytes,
+        "problems": [_problem(problem) for problem in result.problems],
     }
 
 
-def _damage(damage: Damage) -> dict[str, Any]:
+def _problem(problem: Problem) -> dict[str, Any]:
     return {
-        "file": str(damage.path),
-        "position": damage.position,
-        "offset": damage.offset,
-        "damage": damage.what,
+        "file": str(problem.path),
+        "position": problem.position,
+        "offset": problem.offset,
+        "problem": problem.reason,
     }
 
 
-def _damage_line(damage: Damage) -> str:
-    offset = "" if damage.offset is None else f" offset {damage.offset}"
-    return f"{damage.path}: position {damage.position}{offset}: {damage.what}"
+def _problem_line(problem: Problem) -> str:
+    offset = "" if problem.offset is None else f" offset {problem.offset}"
+    return f"{problem.path}: position {problem.position}{offset}: {problem.reason}"

@@ -1,7 +1,7 @@
-"""The kinds of values that options and arguments take, with one check for each kind.
+"""Types of option and argument values, each with one check, and options of several commands.
 
-What passes here can be sent: a number fits its field, a text is text. Nothing of a client or a
-broker is imported, because both commands pay for it.
+An accepted value can be sent: a number fits its field, text is UTF-8. This module imports neither
+the client nor the broker, because commands of both use it and start-up time matters.
 """
 
 import math
@@ -13,27 +13,27 @@ from typing import Any
 import click
 
 _LONGEST_TIMEOUT_S = 1_000_000  # in milliseconds it still fits the field of a request
-_WHOLE = re.compile(r"[+-]?[0-9]{1,30}")  # so few digits that reading them costs nothing
+_INTEGER = re.compile(r"[+-]?[0-9]{1,30}")  # int() of unlimited digits takes quadratic time
 
 
-class WholeNumber(click.ParamType[int]):
-    """Says what is wrong with a number in words that need no knowledge of click."""
+class Integer(click.ParamType[int]):
+    """An integer in a range; the error message names both."""
 
     name = "integer"
 
     def __init__(self, lowest: int, highest: int) -> None:
         self._allowed = range(lowest, highest + 1)
-        self._meant = f"a whole number from {lowest} to {highest}"
+        self._expected = f"an integer from {lowest} to {highest}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         text = str(value)
-        if not _WHOLE.fullmatch(text) or int(text) not in self._allowed:
-            self.fail(f"{text[:40]!r} is not {self._meant}", param, ctx)
+        if not _INTEGER.fullmatch(text) or int(text) not in self._allowed:
+            self.fail(f"{text[:40]!r} is not {self._expected}", param, ctx)
         return int(text)
 
 
 class Text(click.ParamType[str]):
-    """Text, and no other bytes, which Python lets through in disguise."""
+    """UTF-8 text. Other bytes, which Python passes as lone surrogates, are refused."""
 
     name = "text"
 
@@ -47,7 +47,7 @@ class Text(click.ParamType[str]):
 
 
 class RawBytes(click.ParamType[bytes]):
-    """The bytes as they stand on the command line: keys and values need not be text."""
+    """The bytes of the command line: keys and values need not be text."""
 
     name = "text"
 
@@ -59,11 +59,11 @@ class RawBytes(click.ParamType[bytes]):
         try:
             return os.fsencode(value)
         except UnicodeEncodeError:
-            self.fail("it is not text", param, ctx)
+            self.fail(f"{value!r} cannot be encoded", param, ctx)
 
 
 class Seconds(click.FloatRange):
-    """A time to wait: some milliseconds to some days."""
+    """A duration in seconds, from `shortest_s` to about eleven days."""
 
     def __init__(self, shortest_s: float = 0.001) -> None:
         super().__init__(min=shortest_s, max=_LONGEST_TIMEOUT_S)
@@ -71,31 +71,33 @@ class Seconds(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         seconds = super().convert(value, param, ctx)
         if math.isnan(seconds):
-            self.fail(f"{value!r} is no time in seconds", param, ctx)
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
         return seconds
 
 
 class Name(Text):
-    """Text that is not empty: nothing has such a name."""
+    """Text that is not empty."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         text = super().convert(value, param, ctx)
         if not text:
-            self.fail("a name is wanted, and this one is empty", param, ctx)
+            self.fail("the name is empty", param, ctx)
         return text
 
 
-PARTITION = WholeNumber(0, 2**31 - 1)
-PARTITION_COUNT = WholeNumber(1, 2**31 - 1)
-REPLICA_COUNT = WholeNumber(1, 2**15 - 1)
+PARTITION = Integer(0, 2**31 - 1)
+PARTITION_COUNT = Integer(1, 2**31 - 1)
+REPLICA_COUNT = Integer(1, 2**15 - 1)
 TEXT = Text()
 NAME = Name()
 RAW_BYTES = RawBytes()
 SECONDS = Seconds()
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
 
 def split_pair(option: str, text: str, name: str = "KEY") -> tuple[str, str]:
-    """The two sides of `KEY=VALUE`."""
+    """Split `KEY=VALUE`; `option` and `name` are for the error message."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise click.UsageError(f"{option} {text}: expected {name}=VALUE")
@@ -103,6 +105,6 @@ def split_pair(option: str, text: str, name: str = "KEY") -> tuple[str, str]:
 
 
 def parse_settings(option: str, settings: Iterable[str]) -> dict[str, str]:
-    """`KEY=VALUE` pairs of a repeated option; the last of a key counts."""
+    """Parse the `KEY=VALUE` pairs of a repeated option; the last value of a key wins."""
     pairs = (split_pair(option, setting) for setting in settings)
     return {key.strip(): value.strip() for key, value in pairs}

@@ -1,7 +1,7 @@
-"""What commands print: tables for people, JSON for machines, progress where someone watches.
+"""Output of the commands: tables, JSON, notes and progress bars.
 
-Results go to stdout, everything else to stderr. rich is imported when a bar is drawn: its
-tables cost a millisecond each.
+Results go to stdout, everything else to stderr. Only progress bars use rich: its tables take a
+millisecond each.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ def print_line(text: str) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print all of them with one write, which is flushed once."""
+    """Print all lines with one write and one flush."""
     if text := "\n".join(lines):
         print_line(text)
 
@@ -43,7 +43,7 @@ def print_bytes(lines: Iterable[bytes]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One value in one line."""
+    """Print the value in one line."""
     print_line(json.dumps(value, ensure_ascii=False, separators=(", ", ": ")))
 
 
@@ -54,7 +54,7 @@ def print_table(
     numbers: Collection[str] = (),
     shortened: str = "",
 ) -> None:
-    """Print a table, as `table_lines` makes it."""
+    """Print the lines of `table_lines`."""
     print_lines(table_lines(columns, rows, numbers=numbers, shortened=shortened))
 
 
@@ -65,55 +65,57 @@ def table_lines(
     numbers: Collection[str] = (),
     shortened: str = "",
 ) -> list[str]:
-    """Numbers to the right, the rest to the left; plain enough to be cut up by other programs, for
-    which a dash stands where nothing is known. A table is not folded: a narrow terminal breaks
-    its lines, not its words.
+    """Format a table: numbers right-aligned, other cells left-aligned, unknown values as `-`.
 
-    `numbers` are columns that have numbers wherever they know any. On a terminal that is too narrow
-    the cells of the column `shortened` lose their middle.
+    Other programs can split the lines at spaces. Lines are never folded. Columns in `numbers` are
+    right-aligned even if all their values are unknown. On a terminal that is too narrow, the cells
+    of the column `shortened` lose their middle.
     """
-    is_watched = sys.stdout.isatty()
+    is_terminal = sys.stdout.isatty()
     cells = [[_cell(value) for value in row] for row in rows]
-    if is_watched and shortened:
-        place = columns.index(shortened)
-        narrowed(columns, cells, place, shutil.get_terminal_size().columns)
+    if is_terminal and shortened:
+        index = columns.index(shortened)
+        _shorten(columns, cells, index, shutil.get_terminal_size().columns)
     padded: list[list[str]] = []
-    for place, column in enumerate(columns):
-        known = [row[place] for row in rows if row[place] is not None]
+    for index, column in enumerate(columns):
+        known = [row[index] for row in rows if row[index] is not None]
         numeric = bool(known) and all(isinstance(value, int | float) for value in known)
-        entries = [column, *(row[place] for row in cells)]
-        padded.append(_padded(entries, to_the_right=numeric or column in numbers))
+        entries = [column, *(row[index] for row in cells)]
+        padded.append(_padded(entries, is_right_aligned=numeric or column in numbers))
     gap = " " * _GAP
     lines = [gap.join(line).rstrip(" ") for line in zip(*padded, strict=True)]
-    if is_watched:
+    if is_terminal:
         lines[0] = click.style(lines[0], bold=True)
     return lines
 
 
-def _padded(entries: list[str], *, to_the_right: bool) -> list[str]:
+def _padded(entries: list[str], *, is_right_aligned: bool) -> list[str]:
     widths = [_width(entry) for entry in entries]
     width = max(widths)
-    if to_the_right:
+    if is_right_aligned:
         return [" " * (width - own) + entry for entry, own in zip(entries, widths, strict=True)]
     return [entry + " " * (width - own) for entry, own in zip(entries, widths, strict=True)]
 
 
-def narrowed(columns: Sequence[str], cells: list[list[str]], place: int, width: int) -> None:
-    """Takes what the table is too wide from the column at `place`, in place; some of it stays."""
+def _shorten(columns: Sequence[str], cells: list[list[str]], index: int, width: int) -> None:
+    """Shorten the cells of the column `index`, in place, until the table fits into `width`.
+
+    Cells keep at least `_SHORTEST_CELL` characters.
+    """
     widths = [max(map(_width, column)) for column in zip(columns, *cells, strict=True)]
     excess = sum(widths) + _GAP * (len(widths) - 1) - width
     if excess <= 0:
         return
-    longest = max(widths[place] - excess, _SHORTEST_CELL)
+    longest = max(widths[index] - excess, _SHORTEST_CELL)
     for row in cells:
-        text = row[place]
-        if len(text) > longest:  # ids of members: what tells them apart is at their ends
+        text = row[index]
+        if len(text) > longest:  # member ids differ at their ends, so both ends stay
             tail = longest // 2
-            row[place] = f"{text[: longest - tail - 2]}..{text[-tail:]}"
+            row[index] = f"{text[: longest - tail - 2]}..{text[-tail:]}"
 
 
 def _width(text: str) -> int:
-    """How many columns of a terminal the text takes."""
+    """Return the number of terminal columns that the text takes."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -122,18 +124,18 @@ def _width(text: str) -> int:
 
 
 def note(message: str) -> None:
-    """A remark for whoever watches; never part of the result."""
+    """Print a message to stderr; it is not part of the result."""
     click.echo(message, err=True)
 
 
-def is_watched() -> bool:
-    """Whether stderr is a terminal, so that a person reads what is remarked."""
+def is_interactive() -> bool:
+    """Return whether stderr is a terminal."""
     return sys.stderr.isatty()
 
 
-def remark(message: str) -> None:
-    """A note for a person at a terminal; where stderr goes elsewhere, nothing is said."""
-    if is_watched():
+def hint(message: str) -> None:
+    """Print a message to stderr if that is a terminal."""
+    if is_interactive():
         note(f"sawlog: {message}")
 
 
@@ -141,27 +143,27 @@ class Progress(Protocol):
     def advance(self, amount: int) -> None: ...
 
 
-class _Silent:
+class _NoBar:
     def advance(self, amount: int) -> None:
-        """Nobody watches."""
+        pass
 
 
 class _Bar:
-    """Tells rich a few times a second: once a record would cost more than the record."""
+    """A progress bar that updates rich ten times a second: an update costs more than a record."""
 
     def __init__(self, progress: "RichProgress", total: int | None, label: str) -> None:
         self._progress = progress
         self._task = progress.add_task(label, total=total)
-        self._untold = 0
-        self._tell_at_s = 0.0
+        self._pending = 0
+        self._update_at_s = 0.0
 
     def advance(self, amount: int) -> None:
-        self._untold += amount
+        self._pending += amount
         now_s = time.monotonic()
-        if now_s >= self._tell_at_s:
-            self._progress.advance(self._task, self._untold)
-            self._untold = 0
-            self._tell_at_s = now_s + _BAR_INTERVAL_S
+        if now_s >= self._update_at_s:
+            self._progress.advance(self._task, self._pending)
+            self._pending = 0
+            self._update_at_s = now_s + _BAR_INTERVAL_S
 
 
 @contextlib.contextmanager
@@ -173,17 +175,17 @@ def progress(
     prints: bool = False,
     reads: int | None = None,
 ) -> Iterator[Progress]:
-    """Draw a bar on stderr where that is a terminal.
+    """Draw a progress bar on stderr if that is a terminal.
 
-    There is no bar where the command prints records (`prints`), unless they go to a file: a program
-    behind a pipe may print them to the same terminal. Nor is there one where it reads them from a
-    terminal (`reads`, a descriptor): it would be drawn over them.
+    There is no bar if the command prints records (`prints`), unless they go to a file: a program
+    behind a pipe may print them to the same terminal. Nor is there one if the command reads the
+    descriptor `reads` and that is a terminal: the bar would overwrite the typed lines.
     """
-    is_disturbing = (prints and not _is_file(sys.stdout)) or (
+    shares_terminal = (prints and not _is_file(sys.stdout)) or (
         reads is not None and os.isatty(reads)
     )
-    if not sys.stderr.isatty() or is_disturbing:
-        yield _Silent()
+    if not sys.stderr.isatty() or shares_terminal:
+        yield _NoBar()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -204,17 +206,17 @@ def progress(
 def _is_file(stream: TextIO) -> bool:
     try:
         return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-    except OSError:  # it has no descriptor
+    except OSError:  # the stream has no descriptor
         return False
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """`1 record`, `2 records`."""
+    """Return a count with its noun: `1 record`, `2 records`."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def _cell(value: object) -> str:
-    """In one line, whatever characters it has."""
+    """Format a value in one line; control characters are escaped."""
     if value is None:
         return "-"
     text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sawlog.cli.commands import USAGE
-from sawlog.cli.exit_codes import FAILED, NO_BROKER
+from sawlog.cli.exit_codes import FAILED, NO_BROKER, USAGE
 from sawlog.cli.option_types import TEXT
 from sawlog.cli.output import note
 from sawlog.client.extras import missing_package

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sawlog.cli.common_options import json_option
 from sawlog.cli.exit_codes import FAILED, NO_BROKER
-from sawlog.cli.option_types import TEXT
+from sawlog.cli.option_types import TEXT, json_option
 from sawlog.cli.output import counted, note, print_json, print_line, print_table
 from sawlog.cli.pipeline_context import (
     Troubles,
@@ -24,7 +23,7 @@ from sawlog.cli.pipeline_context import (
     started,
     verbose_option,
 )
-from sawlog.cli.start_options import TIMES, NoTime, at_time
+from sawlog.cli.start_options import TIMES, NotATime, at_time
 from sawlog.client.consumer.consumer import AtOffset
 from sawlog.client.net.cluster import Cluster
 
@@ -237,7 +236,7 @@ class ReplayFrom(click.ParamType["From"]):
             return offsets
         try:
             return at_time(value)
-        except NoTime:
+        except NotATime:
             self.fail(f"{value[:40]!r} is none of: {TIMES}, an offset (17), one for each partition"
                       " (0:17,1:20)", param, ctx)  # fmt: skip
         except ValueError as error:

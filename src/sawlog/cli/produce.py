@@ -1,4 +1,4 @@
-"""`sawlog produce`: lines of text to records of a topic."""
+"""`sawlog produce`: send lines of text to a topic as records."""
 
 import os
 import select
@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from sawlog.cli.common_options import with_cluster
-from sawlog.cli.exit_codes import Stopped
+from sawlog.cli.cluster_options import with_cluster
+from sawlog.cli.error_messages import Stopped
 from sawlog.cli.option_types import PARTITION, RAW_BYTES, TEXT, split_pair
 from sawlog.cli.output import counted, note, progress
-from sawlog.cli.record_format import Line, NoRecord, from_json
+from sawlog.cli.record_format import InvalidRecord, Line, from_json
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.producer.delivery import DeliveryFailed
 from sawlog.client.producer.producer import ALL_REPLICAS, Producer
@@ -21,23 +21,29 @@ from sawlog.protocol.records import Headers
 _READ_BYTES = 256 * 1024
 _ACKS = {"0": 0, "1": 1, "all": ALL_REPLICAS}
 
-Reader = Callable[[bytes], Line]
+LineParser = Callable[[bytes], Line]
 
 
 @click.command()
 @click.argument("topic", type=TEXT)
 @click.option(
-    "-f", "--file", "path", type=click.Path(exists=True, dir_okay=False), help="Not stdin."
+    "-f",
+    "--file",
+    "path",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Read this file instead of stdin.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Lines are JSON, as consume --json prints.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Lines are JSON, as `sawlog consume --json` prints it."
+)
 @click.option(
     "-k",
     "--key-separator",
     type=RAW_BYTES,
     metavar="TEXT",
-    help="What stands before it is the key.",
+    help="Split each line into key and value at the first TEXT.",
 )
-@click.option("--key", type=RAW_BYTES, help="The key of all records.")
+@click.option("--key", type=RAW_BYTES, help="Key of all records.")
 @click.option(
     "-H",
     "--header",
@@ -45,26 +51,28 @@ Reader = Callable[[bytes], Line]
     type=TEXT,
     multiple=True,
     metavar="NAME=VALUE",
-    help="Of all records; repeat.",
+    help="Header of all records. May be repeated.",
 )
-@click.option("--null", type=RAW_BYTES, metavar="TEXT", help="A value of this text is a null.")
-@click.option("-p", "--partition", type=PARTITION, help="All to this one.")
+@click.option("--null", type=RAW_BYTES, metavar="TEXT", help="Send null if the value is TEXT.")
+@click.option("-p", "--partition", type=PARTITION, help="Send all records to this partition.")
 @click.option(
     "-c",
     "--codec",
     type=click.Choice([codec.name.lower() for codec in Codec]),
     default="none",
     show_default=True,
-    help="How batches are compressed.",
+    help="Compression of batches.",
 )
 @click.option(
     "--acks",
     type=click.Choice(list(_ACKS)),
     default="all",
     show_default=True,
-    help="When a record counts as delivered: at once, written, flushed.",
+    help="Acknowledgement to wait for: 0 none, 1 written by the leader, all flushed.",
 )
-@click.option("--create", is_flag=True, help="Let the broker create the topic, where it does.")
+@click.option(
+    "--create", is_flag=True, help="Create the topic if the broker has auto.create.topics.enable."
+)
 @with_cluster
 def produce(
     topic: str,
@@ -82,15 +90,18 @@ def produce(
 ) -> None:
     """Send each line of stdin or of a file to TOPIC as a record.
 
-    Where input pauses, what was read so far is sent and acknowledged.
+    When the input pauses, all lines read so far are sent at once.
     """
     if as_json and (headers or any(text is not None for text in (key_separator, key, null))):
-        raise click.UsageError("--json lines have their own keys and headers; give it alone")
+        raise click.UsageError(
+            "--json lines contain keys and headers; leave out --key, --key-separator, --header and"
+            " --null"
+        )
     if key_separator is not None and key is not None:
         raise click.UsageError("give --key or --key-separator, not both")
     if key_separator == b"":
-        raise click.UsageError("--key-separator is empty; expected what ends a key")
-    read = from_json if as_json else _plain(key_separator, key, null, _headers(headers))
+        raise click.UsageError("--key-separator is empty; expected at least one character")
+    parse = from_json if as_json else _text_parser(key_separator, key, null, _headers(headers))
     cluster.topic(topic, create_missing=create)
     producer = Producer(
         cluster,
@@ -101,25 +112,27 @@ def produce(
     )
     descriptor = 0 if path is None else os.open(path, os.O_RDONLY)
     try:
-        _Sending(producer, topic, read, partition).send_lines(descriptor)
+        _LineSender(producer, topic, parse, partition).send_lines(descriptor)
     finally:
         if path is not None:
             os.close(descriptor)
     note(f"produced {counted(producer.delivered_count, 'record')} to {topic}")
 
 
-class _Sending:
-    """Lines on their way; `_count` of them were read, and each is the record of that number."""
+class _LineSender:
+    """Sends lines as records; `_count` lines were sent, so line N is the producer's record N."""
 
-    def __init__(self, producer: Producer, topic: str, read: Reader, partition: int | None) -> None:
+    def __init__(
+        self, producer: Producer, topic: str, parse: LineParser, partition: int | None
+    ) -> None:
         self._producer = producer
         self._topic = topic
-        self._read = read
+        self._parse = parse
         self._partition = partition
         self._count = 0
 
     def send_lines(self, descriptor: int) -> None:
-        """Up to the first that cannot be sent; Stopped says which, and what became of the rest."""
+        """Send all lines. Raises Stopped at the first failure, with its line and the progress."""
         total = os.fstat(descriptor).st_size or None
         try:
             label = f"producing to {self._topic}"
@@ -129,14 +142,14 @@ class _Sending:
                     bar.advance(len(line) + 1)
                 self._producer.flush()
         except DeliveryFailed as error:
-            raise Stopped(error, f"line {error.first_number}: ", self._so_far()) from None
+            raise Stopped(error, f"line {error.first_number}: ", self._progress()) from None
         except KeyboardInterrupt:
-            note(f"sawlog: interrupted; {self._so_far()}")
+            note(f"sawlog: interrupted; {self._progress()}")
             raise
 
     def _send(self, line: bytes) -> None:
         try:
-            record = self._read(line)
+            record = self._parse(line)
             self._producer.send(
                 self._topic,
                 record.value,
@@ -145,33 +158,31 @@ class _Sending:
                 partition=record.partition if self._partition is None else self._partition,
                 timestamp_ms=record.timestamp_ms,
             )
-        except (NoRecord, KafkaError) as error:
+        except (InvalidRecord, KafkaError) as error:
             self._producer.flush()
-            done = f"sent before it: {counted(self._count, 'line')}"
+            done = f"{counted(self._count, 'line')} before it sent"
             raise Stopped(error, f"line {self._count + 1}: ", done) from None
         self._count += 1
         if self._producer.has_failed:
             self._producer.flush()
 
-    def _so_far(self) -> str:
+    def _progress(self) -> str:
         delivered = counted(self._producer.delivered_count, "record")
-        return f"{delivered} delivered, the input read up to line {self._count}"
+        return f"{delivered} delivered, {counted(self._count, 'line')} read"
 
 
-def _plain(
+def _text_parser(
     separator: bytes | None, key: bytes | None, null: bytes | None, headers: Headers
-) -> Reader:
-    def read(line: bytes) -> Line:
+) -> LineParser:
+    def parse(line: bytes) -> Line:
         own_key, value = key, line
         if separator is not None:
             own_key, found, value = line.partition(separator)
             if not found:
-                raise NoRecord(
-                    f"no {_shown(separator)} between a key and a value in {_shown(line[:60])}"
-                )
+                raise InvalidRecord(f"no key separator {_shown(separator)} in {_shown(line[:60])}")
         return Line(own_key, None if value == null else value, headers)
 
-    return read
+    return parse
 
 
 def _shown(data: bytes) -> str:
@@ -183,24 +194,24 @@ def _headers(texts: tuple[str, ...]) -> Headers:
     return tuple((name, value.encode()) for name, value in pairs)
 
 
-def _lines(descriptor: int, paused: Callable[[], None]) -> Iterator[bytes]:
-    """Lines without their ends; `paused` is called when no more input is there for now."""
-    begun: list[bytes] = []  # the pieces of a line whose end has not been read
+def _lines(descriptor: int, on_pause: Callable[[], None]) -> Iterator[bytes]:
+    """Yield lines without their newlines; call `on_pause` whenever no input is available."""
+    partial: list[bytes] = []  # the pieces of a line whose newline has not been read
     while chunk := _read(descriptor):
         first, *others = chunk.split(b"\n")
-        begun.append(first)
+        partial.append(first)
         if others:
-            yield b"".join(begun)
+            yield b"".join(partial)
             yield from others[:-1]
-            begun = [others[-1]]
+            partial = [others[-1]]
         if not select.select([descriptor], [], [], 0)[0]:
-            paused()
-    if rest := b"".join(begun):
+            on_pause()
+    if rest := b"".join(partial):
         yield rest
 
 
 def _read(descriptor: int) -> bytes:
-    """Waits for input, also where the descriptor would not; a closed standard input is told."""
+    """Wait for input, even on a non-blocking descriptor, and read it."""
     try:
         select.select([descriptor], [], [])
         return os.read(descriptor, _READ_BYTES)

@@ -1,7 +1,7 @@
-"""Records as lines of text: what `sawlog consume` prints and `sawlog produce` reads.
+"""Records as lines of text, printed by `sawlog consume` and read by `sawlog produce`.
 
-As JSON, bytes that are UTF-8 are text under their own name, others base64 under the name with
-`_base64` behind it, so that what one command prints the other reads back exactly.
+In JSON, a key or value that is UTF-8 is a string (`"key"`), any other is base64 (`"key_base64"`),
+so that records survive a round trip unchanged.
 """
 
 import base64
@@ -17,11 +17,11 @@ _KNOWN = frozenset(
     | {"key_base64", "value_base64"}
 )
 _PARTITIONS = range(2**31)
-_TIMESTAMPS = range(-1, 2**63 - 1)  # -1: none; so far that any two differ by what fits 64 bits
+_TIMESTAMPS = range(-1, 2**63 - 1)  # -1 is none; the difference of any two fits 64 bits
 
 
 class Line(NamedTuple):
-    """A record to be produced."""
+    """A record to produce."""
 
     key: bytes | None
     value: bytes | None
@@ -30,8 +30,8 @@ class Line(NamedTuple):
     timestamp_ms: int | None = None
 
 
-class NoRecord(ValueError):
-    """A line that is no record; says why."""
+class InvalidRecord(ValueError):
+    """A line cannot be parsed as a record; the message says why."""
 
 
 def to_json(record: ConsumedRecord) -> str:
@@ -53,18 +53,18 @@ def to_json_fields(key: bytes | None, value: bytes | None, headers: Headers) -> 
 
 
 def from_json(text: bytes) -> Line:
-    """NoRecord where it is not the JSON of a record; the topic and the offset are not looked at."""
+    """Parse the JSON of a record; `topic` and `offset` are ignored. Raises InvalidRecord."""
     try:
         entry = json.loads(text)
     except ValueError as error:
-        raise NoRecord(f"no JSON: {error}") from None
+        raise InvalidRecord(f"invalid JSON: {error}") from None
     except RecursionError:
-        raise NoRecord("JSON that is nested too deeply") from None
+        raise InvalidRecord("the JSON is nested too deeply") from None
     if not isinstance(entry, dict):
-        raise NoRecord("expected a JSON object with key, value, headers, partition, timestamp")
+        raise InvalidRecord("expected a JSON object with key, value, headers, partition, timestamp")
     unknown = sorted(entry.keys() - _KNOWN)
     if unknown:
-        raise NoRecord(f"unknown field {unknown[0]!r}; known are {', '.join(sorted(_KNOWN))}")
+        raise InvalidRecord(f"unknown field {unknown[0]!r}; expected {', '.join(sorted(_KNOWN))}")
     return Line(
         _bytes(entry, "key"),
         _bytes(entry, "value"),
@@ -75,7 +75,7 @@ def from_json(text: bytes) -> Line:
 
 
 def to_columns(record: ConsumedRecord, columns: tuple[str, ...], separator: bytes) -> bytes:
-    """The columns asked for, then the value, as the bytes they are."""
+    """Join the given columns and the value, as raw bytes."""
     shown = [_column(record, column) for column in columns]
     return separator.join([*shown, record.value if record.value is not None else b""])
 
@@ -102,16 +102,16 @@ def _bytes(entry: dict[str, Any], name: str) -> bytes | None:
     value = entry.get(name)
     if encoded is not None:
         if name in entry:
-            raise NoRecord(f"{name} and {name}_base64 say the same; give one of them")
+            raise InvalidRecord(f"{name} and {name}_base64 exclude each other; give one of them")
         try:
             return base64.b64decode(encoded, validate=True)
         except (binascii.Error, TypeError, ValueError):
-            raise NoRecord(f"{name}_base64 is no base64") from None
+            raise InvalidRecord(f"{name}_base64 is not valid base64") from None
     if value is None:
         return None
     if isinstance(value, str):
         return _encoded(name, value)
-    raise NoRecord(f"{name} is a string or null, not {_shown(value)}")
+    raise InvalidRecord(f"{name}: expected a string or null, not {_shown(value)}")
 
 
 def _encoded(name: str, text: str) -> bytes:
@@ -119,7 +119,7 @@ def _encoded(name: str, text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError as error:
         unit = text[error.start].encode("utf-16-be", "surrogatepass").hex()
-        raise NoRecord(f"{name} has half of a surrogate pair, \\u{unit}: no text") from None
+        raise InvalidRecord(f"{name} contains the lone surrogate \\u{unit}") from None
 
 
 def _shown(value: Any) -> str:
@@ -136,9 +136,9 @@ def _headers(entries: Any) -> Headers:
     if not isinstance(entries, list) or not all(
         isinstance(entry, dict) and isinstance(entry.get("name"), str) for entry in entries
     ):
-        raise NoRecord('headers are a list of {"name": ..., "value": ...}, or an object')
+        raise InvalidRecord('headers: expected a list of {"name": ..., "value": ...}, or an object')
     for entry in entries:
-        _encoded("a header's name", entry["name"])
+        _encoded("a header name", entry["name"])
     return tuple((entry["name"], _bytes(entry, "value")) for entry in entries)
 
 
@@ -147,7 +147,7 @@ def _number(entry: dict[str, Any], name: str, allowed: range) -> int | None:
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
-        raise NoRecord(f"{name} is a number, not {_shown(value)}")
+        raise InvalidRecord(f"{name}: expected an integer, not {_shown(value)}")
     if value not in allowed:
-        raise NoRecord(f"{name} is a number from {allowed[0]} to {allowed[-1]}")
+        raise InvalidRecord(f"{name}: expected an integer from {allowed[0]} to {allowed[-1]}")
     return value

@@ -1,17 +1,18 @@
-"""Standard input, output and error as the caller left them: perhaps closed, perhaps left early."""
+"""Standard input, output and error, which the caller may have closed or stopped reading."""
 
 import contextlib
 import os
 import sys
 from collections.abc import Iterator
 
-_FLAGS = {0: os.O_WRONLY, 1: os.O_RDONLY, 2: os.O_RDONLY}  # the wrong ways: to use them fails
+# Opened in the wrong direction, so that using a stream that the caller closed fails.
+_FLAGS = {0: os.O_WRONLY, 1: os.O_RDONLY, 2: os.O_RDONLY}
 
 
-def hold_streams() -> None:
-    """Fills the places of closed streams, so that no file or socket of ours gets their number.
+def reserve_descriptors() -> None:
+    """Open closed standard streams on /dev/null, so that no file or socket gets their number.
 
-    What is read from or written to one fails as it should. Paths that are no text can be printed.
+    Reading from or writing to such a stream still fails. Paths that are not UTF-8 can be printed.
     """
     for descriptor, flags in _FLAGS.items():
         try:
@@ -27,14 +28,14 @@ def hold_streams() -> None:
 
 
 def discard_output() -> None:
-    """The interpreter flushes stdout once more at its end: to where it hurts nobody."""
-    with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    """Redirect stdout to /dev/null: the interpreter flushes it once more at exit."""
+    with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as null:
+        os.dup2(null.fileno(), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
 def writing_output() -> Iterator[None]:
-    """Names the output in what goes wrong with it. A reader that has left is no such thing."""
+    """Flush stdout at the end, and name it in write errors; BrokenPipeError passes unchanged."""
     try:
         yield
         sys.stdout.flush()

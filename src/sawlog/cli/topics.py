@@ -4,9 +4,15 @@ from typing import Any
 
 import click
 
-from sawlog.cli.common_options import json_option, with_cluster
-from sawlog.cli.exit_codes import report_each
-from sawlog.cli.option_types import PARTITION_COUNT, REPLICA_COUNT, TEXT, parse_settings
+from sawlog.cli.cluster_options import with_cluster
+from sawlog.cli.error_messages import report_each
+from sawlog.cli.option_types import (
+    PARTITION_COUNT,
+    REPLICA_COUNT,
+    TEXT,
+    json_option,
+    parse_settings,
+)
 from sawlog.cli.output import note, print_json, print_lines, print_table, table_lines
 from sawlog.client.admin.admin import Admin, NewTopic
 from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSource, Operation, Resource
@@ -22,10 +28,10 @@ from sawlog.core.ids import TopicPartition, format_topic_id
 
 _names = click.argument("names", metavar="NAME...", nargs=-1, required=True, type=TEXT)
 _config = click.option(
-    "--config", type=TEXT, multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated."
+    "--config", type=TEXT, multiple=True, metavar="KEY=VALUE", help="A setting. May be repeated."
 )
 
-_LOST_WITH = {
+_INTERNAL_CONTENTS = {
     "__consumer_offsets": "the members and the committed offsets of all groups",
     "__transaction_state": "the state of all transactions",
     "__share_group_state": "the state of all share groups",
@@ -39,11 +45,21 @@ def topics() -> None:
 
 @topics.command()
 @_names
-@click.option("-p", "--partitions", type=PARTITION_COUNT, help="How many; else as configured.")
-@click.option("-r", "--replicas", type=REPLICA_COUNT, help="How many; else as configured.")
+@click.option(
+    "-p",
+    "--partitions",
+    type=PARTITION_COUNT,
+    help="Number of partitions. Default: the broker's num.partitions.",
+)
+@click.option(
+    "-r",
+    "--replicas",
+    type=REPLICA_COUNT,
+    help="Replication factor. Default: the broker's default.replication.factor.",
+)
 @_config
-@click.option("--if-not-exists", is_flag=True, help="Be content where it is there already.")
-@click.option("--validate-only", is_flag=True, help="Check the call, create nothing.")
+@click.option("--if-not-exists", is_flag=True, help="Ignore topics that exist already.")
+@click.option("--validate-only", is_flag=True, help="Check the request without creating topics.")
 @with_cluster
 def create(
     names: tuple[str, ...],
@@ -54,18 +70,18 @@ def create(
     validate_only: bool,
     cluster: Cluster,
 ) -> None:
-    """Create topics, and wait until they can be used."""
+    """Create topics and wait until they are usable."""
     configs = parse_settings("--config", config)
     _note_compaction(configs.get("cleanup.policy"))
     wanted = [NewTopic(name, partitions or -1, replicas or -1, configs=configs) for name in names]
     refusals = Admin(cluster).create_topics(wanted, validate_only=validate_only)
     done = "could be created" if validate_only else "created"
-    forgiven = ErrorCode.TOPIC_ALREADY_EXISTS if if_not_exists else None
-    report_each(names, refusals, done, forgiven=forgiven)
+    ignored = ErrorCode.TOPIC_ALREADY_EXISTS if if_not_exists else None
+    report_each(names, refusals, done, ignored=ignored)
 
 
 @topics.command("list")
-@click.option("--internal", is_flag=True, help="Internal topics too.")
+@click.option("--internal", is_flag=True, help="Include internal topics.")
 @json_option
 @with_cluster
 def list_topics(internal: bool, as_json: bool, cluster: Cluster) -> None:
@@ -85,16 +101,13 @@ def list_topics(internal: bool, as_json: bool, cluster: Cluster) -> None:
 
 @topics.command("describe")
 @click.argument("names", metavar="[NAME]...", nargs=-1, type=TEXT)
-@click.option("--configs", "with_configs", is_flag=True, help="All settings, not only its own.")
+@click.option("--configs", "with_configs", is_flag=True, help="Include default settings.")
 @json_option
 @with_cluster
 def describe_topics(
     names: tuple[str, ...], with_configs: bool, as_json: bool, cluster: Cluster
 ) -> None:
-    """Describe topics: partitions, replicas, offsets, settings.
-
-    All topics where none is named.
-    """
+    """Describe topics (default: all): partitions, replicas, offsets, settings."""
     admin = Admin(cluster)
     refusals: Refusals = {}
     if names:
@@ -111,42 +124,44 @@ def describe_topics(
 
 @topics.command()
 @_names
-@click.option("--if-exists", is_flag=True, help="Be content where it is not there.")
-@click.option("--force", is_flag=True, help="Delete internal topics, too.")
+@click.option("--if-exists", is_flag=True, help="Ignore topics that do not exist.")
+@click.option("--force", is_flag=True, help="Delete internal topics too.")
 @with_cluster
 def delete(names: tuple[str, ...], if_exists: bool, force: bool, cluster: Cluster) -> None:
-    """Delete topics with all their records, for good.
+    """Delete topics and all their records, permanently.
 
-    An internal topic, such as __consumer_offsets, is deleted with --force only.
+    Internal topics, such as __consumer_offsets, are deleted only with --force.
     """
     admin = Admin(cluster)
     if not force:
         _refuse_internal(admin, names)
     refusals = admin.delete_topics(names)
-    forgiven = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if if_exists else None
-    report_each(names, refusals, "deleted", forgiven=forgiven)
+    ignored = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if if_exists else None
+    report_each(names, refusals, "deleted", ignored=ignored)
 
 
 def _refuse_internal(admin: Admin, names: tuple[str, ...]) -> None:
-    """Raise UsageError where a topic is internal; none of the others is deleted then."""
+    """Raise UsageError if a topic is internal, before any topic is deleted."""
     found, _ = admin.describe_topics(names)
     for topic in found:
         if topic.is_internal:
-            lost = _LOST_WITH.get(topic.name, "what the cluster keeps in it")
+            lost = _INTERNAL_CONTENTS.get(topic.name, "its contents")
             raise click.UsageError(
-                f"{topic.name!r} is an internal topic: with it, {lost} would be lost;"
-                " nothing was deleted. --force deletes it all the same"
+                f"{topic.name!r} is an internal topic: deleting it loses {lost};"
+                " nothing was deleted. Use --force to delete it"
             )
 
 
 @topics.command()
 @click.argument("name", type=TEXT)
-@click.option("-p", "--partitions", type=PARTITION_COUNT, help="Partitions in all, from now on.")
+@click.option("-p", "--partitions", type=PARTITION_COUNT, help="New number of partitions.")
 @_config
-@click.option("--reset", type=TEXT, multiple=True, metavar="KEY", help="Back to the broker's own.")
+@click.option("--reset", type=TEXT, multiple=True, metavar="KEY", help="Reset to the default.")
 @click.option("--append", type=TEXT, multiple=True, metavar="KEY=VALUE", help="Add to a list.")
-@click.option("--subtract", type=TEXT, multiple=True, metavar="KEY=VALUE", help="Take from a list.")
-@click.option("--validate-only", is_flag=True, help="Check the call, change nothing.")
+@click.option(
+    "--subtract", type=TEXT, multiple=True, metavar="KEY=VALUE", help="Remove from a list."
+)
+@click.option("--validate-only", is_flag=True, help="Check the request without changing anything.")
 @with_cluster
 def alter(
     name: str,
@@ -158,9 +173,9 @@ def alter(
     validate_only: bool,
     cluster: Cluster,
 ) -> None:
-    """Give a topic more partitions, or change its settings.
+    """Add partitions to a topic or change its settings.
 
-    Everything is checked first: where one part would be refused, nothing is changed.
+    All changes are validated first; if one would be refused, none is made.
     """
     changes = [Change(key, Operation.DELETE) for key in reset]
     for option, operation, settings in (
@@ -194,7 +209,7 @@ def _alter(
     *,
     validate_only: bool,
 ) -> Refusals:
-    """The partitions first: where they are refused after all, nothing has been changed yet."""
+    """Add partitions first: if that is refused, the settings have not been changed yet."""
     if partitions is not None:
         refused = admin.create_partitions({name: partitions}, validate_only=validate_only)
         if refused:
@@ -205,12 +220,12 @@ def _alter(
         {Resource(Type.TOPIC, name): changes}, validate_only=validate_only
     )
     if by_resource and partitions is not None and not validate_only:
-        note(f"{name}: has {partitions} partitions now, its settings are as before")
+        note(f"{name}: has {partitions} partitions now; its settings were not changed")
     return {resource.name: error for resource, error in by_resource.items()}
 
 
 def _check_known(admin: Admin, name: str, keys: tuple[str, ...]) -> None:
-    """To reset what does not exist would be granted, and help nobody."""
+    """Raise KafkaError for unknown keys: brokers accept resets of unknown keys."""
     if not keys:
         return
     resource = Resource(Type.TOPIC, name)
@@ -223,7 +238,7 @@ def _check_known(admin: Admin, name: str, keys: tuple[str, ...]) -> None:
 
 def _note_compaction(policy: str | None) -> None:
     if policy is not None and "compact" in policy:
-        note("sawlog: cleanup.policy=compact: Sawlog does not compact yet; all records stay")
+        note("sawlog: cleanup.policy=compact has no effect yet: Sawlog keeps all records")
 
 
 def _counts(topic: Topic) -> dict[str, int]:
@@ -232,9 +247,9 @@ def _counts(topic: Topic) -> dict[str, int]:
 
 
 def _description(admin: Admin, topic: Topic, with_configs: bool) -> dict[str, Any]:
-    where = [TopicPartition(topic.name, index) for index in topic.partitions]
-    first = _offsets(admin, where, EARLIEST)
-    last = _offsets(admin, where, LATEST)
+    partitions = [TopicPartition(topic.name, index) for index in topic.partitions]
+    earliest = _offsets(admin, partitions, EARLIEST)
+    latest = _offsets(admin, partitions, LATEST)
     resource = Resource(Type.TOPIC, topic.name)
     entries = admin.describe_configs([resource])[resource]
     return {
@@ -250,8 +265,8 @@ def _description(admin: Admin, topic: Topic, with_configs: bool) -> dict[str, An
                 "leader_epoch": partition.leader_epoch,
                 "replicas": list(partition.replicas),
                 "in_sync": list(partition.in_sync),
-                "first_offset": _offset(first, topic, partition.index),
-                "end_offset": _offset(last, topic, partition.index),
+                "first_offset": _offset(earliest, topic, partition.index),
+                "end_offset": _offset(latest, topic, partition.index),
             }
             for partition in topic.partitions.values()
         ],
@@ -263,11 +278,11 @@ def _is_shown(entry: ConfigEntry, with_configs: bool) -> bool:
 
 
 def _offsets(
-    admin: Admin, where: list[TopicPartition], mark: int
+    admin: Admin, partitions: list[TopicPartition], timestamp: int
 ) -> dict[TopicPartition, FoundOffset]:
-    """None where a leader is missing: the rest of a description is worth showing then."""
+    """Return the offsets, or none if a leader is missing: the rest is still worth showing."""
     try:
-        return admin.list_offsets(dict.fromkeys(where, mark))
+        return admin.list_offsets(dict.fromkeys(partitions, timestamp))
     except KafkaError:
         return {}
 

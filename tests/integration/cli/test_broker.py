@@ -1,4 +1,4 @@
-"""`sawlog broker` and its options: which address, whose directory, and what a refusal names."""
+"""Options of `sawlog broker`: addresses, node id, error messages."""
 
 import contextlib
 import socket
@@ -16,7 +16,7 @@ TIMEOUT_S = 60
 
 
 @pytest.fixture
-def taken() -> Iterator[str]:
+def used_address() -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
@@ -27,7 +27,7 @@ def command(data: Path, *options: str) -> list[str]:
 
 @contextlib.contextmanager
 def broker(data: Path, *options: str) -> Iterator[tuple[str, str, ServerProcess]]:
-    """Its id and address as the ready line has them."""
+    """Run a broker; yield the node id and address of its ready line, and the process."""
     process = ServerProcess(command(data, *options))
     ready = process.wait_for_line(READY)
     yield ready["node"], ready["address"], process
@@ -44,12 +44,12 @@ def refused(data: Path, *options: str) -> str:
 
 
 def options_with(option: str, address: str) -> list[str]:
-    """The option with the address; a broker that is to fail at --metrics can listen."""
+    """Return the option, and a free --listen if the option is --metrics."""
     others = [] if option == "--listen" else ["--listen", "127.0.0.1:0"]
     return [option, address, *others]
 
 
-def test_listeners_are_obeyed_and_those_left_out_are_told(tmp_path: Path) -> None:
+def test_plaintext_listener_is_opened_and_others_are_logged(tmp_path: Path) -> None:
     config = tmp_path / "server.properties"
     config.write_text(
         "listeners=PLAINTEXT://localhost:0,CONTROLLER://:9093\n"
@@ -61,13 +61,13 @@ def test_listeners_are_obeyed_and_those_left_out_are_told(tmp_path: Path) -> Non
         assert "CONTROLLER://:9093 is not opened" in process.output
 
 
-def test_listen_wins_over_listeners(tmp_path: Path, taken: str) -> None:
-    options = ("--set", f"listeners=PLAINTEXT://{taken}", "--listen", "127.0.0.1:0")
+def test_listen_overrides_the_setting_listeners(tmp_path: Path, used_address: str) -> None:
+    options = ("--set", f"listeners=PLAINTEXT://{used_address}", "--listen", "127.0.0.1:0")
     with broker(tmp_path / "data", *options) as (_, address, _process):
-        assert address != taken
+        assert address != used_address
 
 
-def test_a_directory_keeps_its_node_id(tmp_path: Path) -> None:
+def test_data_directory_keeps_its_node_id(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with broker(data, "--listen", "127.0.0.1:0", "--node-id", "5") as (node, _, _process):
         assert node == "5"
@@ -80,32 +80,32 @@ def test_a_directory_keeps_its_node_id(tmp_path: Path) -> None:
     ("option", "words"),
     [("--listen", "cannot listen on"), ("--metrics", "cannot serve metrics on")],
 )
-def test_a_taken_address_is_named_with_its_option(
-    tmp_path: Path, taken: str, option: str, words: str
+def test_error_for_a_used_address_names_the_option(
+    tmp_path: Path, used_address: str, option: str, words: str
 ) -> None:
-    shown = refused(tmp_path / "data", *options_with(option, taken))
-    assert f"{words} {taken} ({option}" in shown
+    shown = refused(tmp_path / "data", *options_with(option, used_address))
+    assert f"{words} {used_address} ({option}" in shown
     assert "in use" in shown
 
 
 @pytest.mark.parametrize("option", ["--listen", "--metrics"])
 @pytest.mark.parametrize("name", ["data", "new/parent/data"])
-def test_a_taken_address_leaves_no_directory_behind(
-    tmp_path: Path, taken: str, option: str, name: str
+def test_used_address_leaves_no_directory_behind(
+    tmp_path: Path, used_address: str, option: str, name: str
 ) -> None:
-    refused(tmp_path / name, *options_with(option, taken))
+    refused(tmp_path / name, *options_with(option, used_address))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("option", ["--listen", "--metrics"])
-def test_a_taken_address_leaves_a_directory_as_it_was(
-    tmp_path: Path, taken: str, option: str
+def test_used_address_leaves_the_directory_unchanged(
+    tmp_path: Path, used_address: str, option: str
 ) -> None:
-    refused(tmp_path, *options_with(option, taken))
+    refused(tmp_path, *options_with(option, used_address))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+def test_error_names_an_unusable_data_directory(tmp_path: Path) -> None:
     data = tmp_path / "data"
     (data / ".lock").mkdir(parents=True)
     assert str(data) in refused(data, "--listen", "127.0.0.1:0")

@@ -1,4 +1,4 @@
-"""The commands against a running broker: exit codes, what is printed, pipes."""
+"""Commands against a running broker: exit codes, output, pipes."""
 
 import itertools
 import json
@@ -27,21 +27,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SawlogServer]:
 
 
 class Sawlog:
-    """The command line, pointed at the broker; in this process, for speed."""
+    """The command line with the broker in its environment, run in this process for speed."""
 
     def __init__(self, capture: pytest.CaptureFixture[bytes], directory: Path) -> None:
         self._capture = capture
         self._input = directory / "input"
 
     def __call__(self, *arguments: str, lines: str | None = None, code: int = 0) -> str:
-        """Runs a command that is to end with this code: its stdout, or its stderr if it fails."""
+        """Run a command, expect this exit code; return its stdout, or its stderr if it fails."""
         if lines is not None:
             self._input.write_text(lines)
             arguments = (*arguments, "--file", str(self._input))
         self._capture.readouterr()
-        ended = run(arguments)
+        exit_code = run(arguments)
         out, err = self._capture.readouterr()
-        assert ended == code, err.decode()
+        assert exit_code == code, err.decode()
         return (out if code == 0 else err).decode()
 
 
@@ -63,7 +63,7 @@ def topic(sawlog: Sawlog) -> str:
     return name
 
 
-def test_a_topic_lives_and_dies(sawlog: Sawlog, topic: str) -> None:
+def test_topic_is_created_altered_and_deleted(sawlog: Sawlog, topic: str) -> None:
     listed = json.loads(sawlog("topics", "list", "--json"))
     assert {"name": topic, "partitions": 3, "replicas": 1, "internal": False} in listed
     sawlog("topics", "alter", topic, "-p", "4", "--config", "retention.ms=99")
@@ -74,20 +74,20 @@ def test_a_topic_lives_and_dies(sawlog: Sawlog, topic: str) -> None:
     assert topic not in sawlog("topics", "list")
 
 
-def test_a_topic_of_the_clusters_own_is_deleted_by_force_only(
+def test_internal_topic_is_deleted_only_with_force(
     sawlog: Sawlog, server: SawlogServer, topic: str
 ) -> None:
     with Consumer(server.bootstrap, group="billing") as consumer:
         consumer.commit({TopicPartition(topic, 0): 7})
     refused = sawlog("topics", "delete", topic, "__consumer_offsets", code=2)
-    assert "committed offsets of all groups would be lost; nothing was deleted" in refused
-    assert "--force deletes it" in refused
+    assert "committed offsets of all groups; nothing was deleted" in refused
+    assert "Use --force to delete it" in refused
     assert {topic, "__consumer_offsets"} <= set(sawlog("topics", "list", "--internal").split())
     sawlog("topics", "delete", "__consumer_offsets", "--force")
     assert "__consumer_offsets" not in sawlog("topics", "list", "--internal").split()
 
 
-def test_tables_are_for_people(sawlog: Sawlog, topic: str) -> None:
+def test_topics_are_printed_as_tables(sawlog: Sawlog, topic: str) -> None:
     lines = sawlog("topics", "list").splitlines()
     assert lines[0].split() == ["topic", "partitions", "replicas"]
     assert [topic, "3", "1"] in [line.split() for line in lines]
@@ -105,7 +105,7 @@ def test_tables_are_for_people(sawlog: Sawlog, topic: str) -> None:
         (["alter", "nope", "--config", "retention.ms=5"], "there is no topic 'nope'"),
     ],
 )
-def test_a_refusal_is_one_line_with_its_code(
+def test_refusal_is_one_line_with_its_error_code(
     sawlog: Sawlog, arguments: list[str], words: str
 ) -> None:
     shown = sawlog("topics", *arguments, code=1)
@@ -113,19 +113,19 @@ def test_a_refusal_is_one_line_with_its_code(
     assert shown.count("\n") == 1
 
 
-def test_what_exists_already_can_be_forgiven(sawlog: Sawlog, topic: str) -> None:
+def test_existing_and_missing_topics_can_be_ignored(sawlog: Sawlog, topic: str) -> None:
     assert "TOPIC_ALREADY_EXISTS" in sawlog("topics", "create", topic, code=1)
     sawlog("topics", "create", topic, "--if-not-exists")
     sawlog("topics", "delete", "nope", "--if-exists")
 
 
-def test_lines_go_in_and_come_out(sawlog: Sawlog, topic: str) -> None:
+def test_lines_are_produced_and_consumed(sawlog: Sawlog, topic: str) -> None:
     sawlog("produce", topic, "-p", "1", lines="one\ntwo\n\nlast without an end")
     found = sawlog("consume", topic, "--from", "beginning", "--exit", "--show", "partition,offset")
     assert found.splitlines() == ["1\t0\tone", "1\t1\ttwo", "1\t2\t", "1\t3\tlast without an end"]
 
 
-def test_keys_headers_and_nulls(sawlog: Sawlog, topic: str) -> None:
+def test_keys_headers_and_nulls_are_produced(sawlog: Sawlog, topic: str) -> None:
     options = ("-k", ":", "-H", "a=b", "--null", "NULL", "-p", "0", "-c", "zstd")
     sawlog("produce", topic, *options, lines="k1:v1\nk2:NULL\n:v3\n")
     lines = sawlog("consume", topic, "--from", "beginning", "-e", "--json").splitlines()
@@ -134,7 +134,7 @@ def test_keys_headers_and_nulls(sawlog: Sawlog, topic: str) -> None:
     assert records[0]["headers"] == [{"name": "a", "value": "b"}]
 
 
-def test_json_goes_from_topic_to_topic_unchanged(sawlog: Sawlog, topic: str) -> None:
+def test_json_is_copied_between_topics_unchanged(sawlog: Sawlog, topic: str) -> None:
     lines = [
         {"key": "k", "value": "ü", "partition": 2, "timestamp": 17},
         {"key": None, "value_base64": "/w==", "partition": 0, "timestamp": 18},
@@ -151,7 +151,7 @@ def test_json_goes_from_topic_to_topic_unchanged(sawlog: Sawlog, topic: str) -> 
     assert len(copied.splitlines()) == 3
 
 
-def test_reading_starts_and_stops_where_told(sawlog: Sawlog, topic: str) -> None:
+def test_consume_starts_and_stops_at_the_given_offsets(sawlog: Sawlog, topic: str) -> None:
     lines = [{"value": str(n), "partition": 0, "timestamp": n * 1_000} for n in range(1, 7)]
     sawlog("produce", topic, "--json", lines="\n".join(json.dumps(line) for line in lines))
 
@@ -165,10 +165,10 @@ def test_reading_starts_and_stops_where_told(sawlog: Sawlog, topic: str) -> None
     assert "no offset 99" in sawlog("consume", topic, "--from", "99", "-p", "0", code=1)
 
 
-def test_a_bad_line_stops_after_the_good_ones(sawlog: Sawlog, topic: str) -> None:
+def test_produce_stops_at_an_invalid_line(sawlog: Sawlog, topic: str) -> None:
     shown = sawlog("produce", topic, "-k", ":", lines="a:1\nb:2\nno key\n", code=1)
-    assert "line 3: no ':' between a key and a value" in shown
-    assert "sent before it: 2 lines" in shown
+    assert "line 3: no key separator ':' in 'no key'" in shown
+    assert "2 lines before it sent" in shown
     assert len(sawlog("consume", topic, "--from", "beginning", "-e").splitlines()) == 2
 
 
@@ -181,15 +181,15 @@ def test_a_bad_line_stops_after_the_good_ones(sawlog: Sawlog, topic: str) -> Non
         "[" * 50_000,
     ],
 )
-def test_a_bad_line_of_json_loses_none_before_it(sawlog: Sawlog, topic: str, bad: str) -> None:
+def test_lines_before_invalid_json_are_sent(sawlog: Sawlog, topic: str, bad: str) -> None:
     lines = f'{{"value": "first"}}\n{{"value": "second"}}\n{bad}\n{{"value": "never"}}\n'
     shown = sawlog("produce", topic, "--json", lines=lines, code=1)
     assert "line 3: " in shown
-    assert "sent before it: 2 lines" in shown
+    assert "2 lines before it sent" in shown
     assert len(sawlog("consume", topic, "--from", "beginning", "-e").splitlines()) == 2
 
 
-def test_an_alteration_happens_whole_or_not_at_all(sawlog: Sawlog, topic: str) -> None:
+def test_alter_makes_all_changes_or_none(sawlog: Sawlog, topic: str) -> None:
     sawlog("topics", "alter", topic, "--config", "retention.ms=7", "-p", "1", code=1)
     sawlog("topics", "alter", topic, "--config", "retention.ms=x", "-p", "5", code=1)
     (described,) = json.loads(sawlog("topics", "describe", topic, "--json"))
@@ -197,21 +197,21 @@ def test_an_alteration_happens_whole_or_not_at_all(sawlog: Sawlog, topic: str) -
     assert described["partitions"] == 3
 
 
-def test_to_reset_what_is_no_setting_is_refused(sawlog: Sawlog, topic: str) -> None:
+def test_reset_of_an_unknown_setting_is_refused(sawlog: Sawlog, topic: str) -> None:
     shown = sawlog("topics", "alter", topic, "--reset", "retention.m", code=1)
     assert "did you mean retention.ms" in shown
 
 
-def test_compaction_is_told_to_be_missing(
+def test_compact_policy_prints_a_warning(
     sawlog: Sawlog, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     name = f"topic-{next(_names)}"
     run(["topics", "create", name, "--config", "cleanup.policy=compact"])
-    assert b"does not compact yet" in capsysbinary.readouterr().err
+    assert b"cleanup.policy=compact has no effect yet" in capsysbinary.readouterr().err
 
 
 @pytest.mark.parametrize("options", [(), ("-e",)])
-def test_an_offset_out_of_range_fails_or_is_replaced(
+def test_offset_out_of_range_fails_or_is_replaced(
     sawlog: Sawlog, topic: str, options: tuple[str, ...]
 ) -> None:
     sawlog("produce", topic, "-p", "0", lines="a\nb\n")
@@ -220,7 +220,7 @@ def test_an_offset_out_of_range_fails_or_is_replaced(
     assert sawlog(*start, "--out-of-range", "earliest") == "a\nb\n"
 
 
-def test_the_next_address_is_tried_where_the_first_is_no_broker(
+def test_next_bootstrap_address_is_tried_if_the_first_is_not_a_broker(
     sawlog: Sawlog, server: SawlogServer, topic: str
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -236,10 +236,10 @@ def _answer_like_http(listening: socket.socket) -> None:
         connected.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
-def test_a_lost_broker_is_exit_code_3_with_what_was_delivered(tmp_path: Path) -> None:
-    with running_sawlog(tmp_path) as doomed:
-        options = ["-b", doomed.bootstrap, "--timeout", "3"]
-        run(["topics", "create", "t", "-b", doomed.bootstrap])
+def test_lost_broker_is_exit_code_3_with_the_delivered_count(tmp_path: Path) -> None:
+    with running_sawlog(tmp_path) as server:
+        options = ["-b", server.bootstrap, "--timeout", "3"]
+        run(["topics", "create", "t", "-b", server.bootstrap])
         producing = subprocess.Popen(
             [sys.executable, "-m", "sawlog.cli.main", "produce", "t", *options],
             stdin=subprocess.PIPE,
@@ -249,15 +249,15 @@ def test_a_lost_broker_is_exit_code_3_with_what_was_delivered(tmp_path: Path) ->
         assert producing.stdin is not None
         producing.stdin.write("one\n")
         producing.stdin.flush()
-        run(["consume", "t", "-b", doomed.bootstrap, "--from", "beginning", "-n", "1"])
-        doomed.kill()
+        run(["consume", "t", "-b", server.bootstrap, "--from", "beginning", "-n", "1"])
+        server.kill()
         _, shown = producing.communicate("two\nthree\n", timeout=TIMEOUT_S)
     assert producing.returncode == 3
     assert "line 2: 2 records were not delivered" in shown
-    assert "1 record delivered, the input read up to line 3" in shown
+    assert "1 record delivered, 3 lines read" in shown
 
 
-def test_a_damaged_batch_is_told_with_the_offset_to_go_on_from(
+def test_error_for_a_corrupt_batch_has_the_next_offset(
     tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     with running_sawlog(tmp_path) as server:
@@ -273,23 +273,21 @@ def test_a_damaged_batch_is_told_with_the_offset_to_go_on_from(
         server.start()
         capsysbinary.readouterr()
         assert run(["consume", *topic, "--from", "beginning", "-e"]) == 1
-        out, told = capsysbinary.readouterr()
+        out, err = capsysbinary.readouterr()
         assert out == b"zero\n"
-        assert b"t-0 at offset 1 cannot be read" in told
-        assert b"(sawlog consume t -p 0 --from 3)" in told
+        assert b"t-0 at offset 1 cannot be read" in err
+        assert b"(sawlog consume t -p 0 --from 3)" in err
         assert run(["consume", *topic, "-p", "0", "--from", "3", "-e"]) == 0
         assert capsysbinary.readouterr().out == b"three\n"
 
 
-def test_a_record_that_is_too_large_fails_the_command(sawlog: Sawlog, topic: str) -> None:
+def test_too_large_record_fails_the_command(sawlog: Sawlog, topic: str) -> None:
     shown = sawlog("produce", topic, lines="x" * 2_000_000, code=1)
     assert "1 record was not delivered" in shown
     assert "MESSAGE_TOO_LARGE" in shown
 
 
-def test_standard_input_is_sent_when_it_pauses(
-    server: SawlogServer, sawlog: Sawlog, topic: str
-) -> None:
+def test_stdin_is_sent_when_it_pauses(server: SawlogServer, sawlog: Sawlog, topic: str) -> None:
     producing = subprocess.Popen(
         [sys.executable, "-m", "sawlog.cli.main", "produce", topic, "-b", server.bootstrap],
         stdin=subprocess.PIPE,
@@ -305,7 +303,7 @@ def test_standard_input_is_sent_when_it_pauses(
     assert len(sawlog("consume", topic, "--from", "beginning", "-n", "2").splitlines()) == 2
 
 
-def test_a_reader_that_leaves_early_is_no_error(server: SawlogServer, topic: str) -> None:
+def test_reader_that_exits_early_is_not_an_error(server: SawlogServer, topic: str) -> None:
     sawlog = f"SAWLOG_BOOTSTRAP={server.bootstrap} {sys.executable} -m sawlog.cli.main"
     script = (
         f"set -o pipefail; seq 1 100000 | {sawlog} produce {topic} 2>/dev/null &&"
@@ -315,7 +313,9 @@ def test_a_reader_that_leaves_early_is_no_error(server: SawlogServer, topic: str
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 
-def test_what_the_broker_wrote_is_sound(sawlog: Sawlog, topic: str, server: SawlogServer) -> None:
+def test_log_verify_accepts_the_files_of_the_broker(
+    sawlog: Sawlog, topic: str, server: SawlogServer
+) -> None:
     sawlog("produce", topic, "-c", "lz4", "-p", "0", lines="a\nb\nc\n")
     directory = str(server.data / f"{topic}-0")
     assert json.loads(sawlog("log", "verify", directory, "--json"))["records"] == 3

@@ -1,7 +1,6 @@
 """Ctrl-C at any moment of a command: no traceback, and the exit code of an interrupt.
 
-Only what runs before the first line of ours is left out: the interpreter's own start, and the
-imports of the script that the installer wrote.
+Not covered: the start of the interpreter, and the imports of the installed script.
 """
 
 import signal
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 TIMEOUT_S = 60
-KILLED = -signal.SIGINT  # which a shell tells as 130
+KILLED = -signal.SIGINT  # a shell reports 130
 INTERRUPTED = 130
 
 
@@ -85,7 +84,7 @@ AT_A_LINE = """
 
 
 def test_an_interrupt_at_any_line_of_the_entry_point_shows_no_traceback() -> None:
-    """From the line behind the one that gives SIGINT its default action, up to the exit."""
+    """From the line after the one that sets SIGINT to its default action, up to the exit."""
     for line in range(1, 100):
         ended = python(AT_A_LINE, str(line))
         if ended.returncode == 0:
@@ -107,8 +106,8 @@ def test_an_interrupt_between_the_script_and_its_entry_point_shows_no_traceback(
     assert (ended.returncode, ended.stderr) == (KILLED, "")
 
 
-def test_an_interrupt_that_an_import_turned_into_an_error_is_still_one() -> None:
-    """Before Python 3.12 a class body raises a RuntimeError for what `__set_name__` raises."""
+def test_an_interrupt_that_became_a_runtime_error_exits_with_130() -> None:
+    """Before Python 3.12 a class body turns an exception of `__set_name__` into a RuntimeError."""
     ended = python(
         """
         import sawlog.cli.topics as topics

@@ -1,4 +1,4 @@
-"""The command line in this process, and what its tables and answers say of groups."""
+"""Run the command line in this process; read tables and groups from its output."""
 
 import json
 from pathlib import Path
@@ -10,19 +10,19 @@ from sawlog.cli.commands import run
 
 
 class Sawlog:
-    """The command line, pointed at the broker; in this process, for speed."""
+    """The command line with the broker in its environment, run in this process for speed."""
 
     def __init__(self, capture: pytest.CaptureFixture[str], directory: Path) -> None:
         self._capture = capture
         self._input = directory / "input"
-        self.told = ""  # on stderr, by the last command
+        self.stderr = ""  # of the last command
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
-        """Runs a command that is to end with this code: its stdout."""
+        """Run a command, expect this exit code, return its stdout."""
         self._capture.readouterr()
-        ended = run(arguments)
-        out, self.told = self._capture.readouterr()
-        assert ended == code, self.told
+        exit_code = run(arguments)
+        out, self.stderr = self._capture.readouterr()
+        assert exit_code == code, self.stderr
         return out
 
     def json(self, *arguments: str) -> Any:

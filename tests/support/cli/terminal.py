@@ -1,4 +1,4 @@
-"""A command on a pseudo-terminal: what a person types, and all that the screen shows."""
+"""Run a command on a pseudo-terminal: type input, read the screen."""
 
 import contextlib
 import os
@@ -15,12 +15,12 @@ END_OF_INPUT = b"\x04"
 
 
 class Terminal:
-    """`sawlog` with stdin, stdout and stderr on one terminal; `shown` is what was read of it."""
+    """`sawlog` with stdin, stdout and stderr on one terminal; `shown` is the screen so far."""
 
     def __init__(self, *arguments: str, environment: Mapping[str, str]) -> None:
         self._screen, inside = pty.openpty()
         settings = termios.tcgetattr(inside)
-        settings[3] &= ~termios.ECHO  # lflags: the screen then holds what the command wrote
+        settings[3] &= ~termios.ECHO  # lflags: the screen then has only the output of the command
         termios.tcsetattr(inside, termios.TCSANOW, settings)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "sawlog", *arguments],
@@ -37,17 +37,17 @@ class Terminal:
         os.write(self._screen, text)
 
     def read_until(self, words: str) -> None:
-        """Returns when the screen shows `words`; AssertionError where it never does."""
+        """Wait until the screen shows `words`; AssertionError if the command ends before."""
         while words.encode() not in self.shown:
             assert self._read(), self.shown
 
     def interrupt(self) -> int:
-        """Ctrl-C, and the exit code."""
+        """Send SIGINT and return the exit code."""
         self._process.send_signal(signal.SIGINT)
         return self.end()
 
     def end(self) -> int:
-        """The exit code, when the command has ended and all that it wrote is in `shown`."""
+        """Wait for the end of the command, read all its output, return the exit code."""
         while self._read():
             pass
         return self._process.wait(TIMEOUT_S)
@@ -59,7 +59,7 @@ class Terminal:
 
     def _read(self) -> bool:
         ready, _, _ = select.select([self._screen], [], [], TIMEOUT_S)
-        assert ready, f"nothing more is shown after {self.shown!r}"
+        assert ready, f"no more output after {self.shown!r}"
         with contextlib.suppress(OSError):  # EIO: the other side is closed
             piece = os.read(self._screen, 65_536)
             self.shown += piece

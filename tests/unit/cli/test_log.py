@@ -1,4 +1,4 @@
-"""`sawlog log` on files that are sound, cut, flipped and padded."""
+"""`sawlog log dump` and `verify` on valid, truncated, corrupt and preallocated files."""
 
 import json
 import os
@@ -11,8 +11,8 @@ import pytest
 from crc32c import crc32c
 
 from sawlog.cli.commands import run
-from sawlog.log_inspection.segment_files import find_segments
-from sawlog.log_inspection.verify import verify as verify_files
+from sawlog.log_inspection.log_verifier import verify_logs
+from sawlog.log_inspection.segment_reader import find_segments
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.records import Record, build_batch
 
@@ -32,7 +32,7 @@ def partition(tmp_path: Path) -> Path:
 
 
 def write(partition: Path, *batches: bytes | bytearray, name: str = NAME) -> list[int]:
-    """Writes a segment; the positions of its batches."""
+    """Write a segment; return the positions of its batches."""
     positions = []
     data = b""
     for piece in batches:
@@ -49,17 +49,19 @@ def verify(
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_a_sound_log_is_counted(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_counts_segments_batches_and_records(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write(partition, batch(0), batch(3, codec=Codec.ZSTD))
     write(partition, batch(6), name="00000000000000000006.log")
     code, found = verify(partition.parent, capsys)
     assert code == 0
     assert (found["segments"], found["batches"], found["records"]) == (2, 3, 9)
-    assert found["damages"] == []
+    assert found["problems"] == []
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_a_flipped_byte_is_found_where_it_is_and_the_rest_is_read(
+def test_verify_finds_a_flipped_byte_and_reads_the_rest(
     codec: Codec, partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = batch(3, codec=codec)
@@ -67,25 +69,25 @@ def test_a_flipped_byte_is_found_where_it_is_and_the_rest_is_read(
     positions = write(partition, batch(0), broken, batch(6))
     code, found = verify(partition, capsys)
     assert code == 1
-    (damage,) = found["damages"]
-    assert (damage["position"], damage["offset"]) == (positions[1], 3)
-    assert "CRC" in damage["damage"]
+    (problem,) = found["problems"]
+    assert (problem["position"], problem["offset"]) == (positions[1], 3)
+    assert "CRC" in problem["problem"]
     assert found["batches"] == 2
 
 
 @pytest.mark.parametrize("kept", [8, 30, 61, 100])
-def test_a_torn_tail_is_found(
+def test_verify_finds_a_torn_tail(
     kept: int, partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     positions = write(partition, batch(0), batch(3)[:kept])
     code, found = verify(partition, capsys)
     assert code == 1
-    (damage,) = found["damages"]
-    assert (damage["position"], damage["offset"]) == (positions[1], 3)
-    assert "cut off" in damage["damage"]
+    (problem,) = found["problems"]
+    assert (problem["position"], problem["offset"]) == (positions[1], 3)
+    assert "truncated" in problem["problem"]
 
 
-def test_behind_a_broken_length_the_index_shows_the_way(
+def test_after_an_invalid_length_reading_resumes_at_the_next_index_entry(
     partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = batch(3)
@@ -94,42 +96,44 @@ def test_behind_a_broken_length_the_index_shows_the_way(
     (partition / NAME).with_suffix(".index").write_bytes(struct.pack(">ii", 8, positions[2]))
     code, found = verify(partition, capsys)
     assert code == 1
-    (damage,) = found["damages"]
-    assert (damage["position"], damage["offset"]) == (positions[1], 3)
-    assert f"{len(broken)} bytes cannot be read" in damage["damage"]
+    (problem,) = found["problems"]
+    assert (problem["position"], problem["offset"]) == (positions[1], 3)
+    assert f"{len(broken)} bytes skipped" in problem["problem"]
     assert found["batches"] == 2
 
 
-def test_room_taken_ahead_is_no_damage(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_preallocated_zeros_are_not_a_problem(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write(partition, batch(0), bytes(100_000))
     (partition / NAME).with_suffix(".index").write_bytes(bytes(80))
     (partition / NAME).with_suffix(".timeindex").write_bytes(bytes(120))
     code, found = verify(partition, capsys)
-    assert (code, found["damages"]) == (0, [])
+    assert (code, found["problems"]) == (0, [])
 
 
-def test_offsets_that_go_back_are_damage(
+def test_verify_finds_descending_offsets(
     partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(partition, batch(0), batch(3), batch(4))
     write(partition, batch(5), name="00000000000000000005.log")
     code, found = verify(partition, capsys)
     assert code == 1
-    assert [damage["offset"] for damage in found["damages"]] == [6, 5]
+    assert [problem["offset"] for problem in found["problems"]] == [6, 5]
 
 
-def test_records_are_read_unless_headers_are_enough(
+def test_headers_only_does_not_parse_records(
     partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     odd = batch(0)
-    odd[57:61] = struct.pack(">i", 2)  # the count, one less than there are
+    odd[57:61] = struct.pack(">i", 2)  # the record count, one too low
     odd[17:21] = struct.pack(">I", crc32c(bytes(odd[21:])))
     write(partition, odd)
     assert verify(partition, capsys)[0] == 1
     assert verify(partition, capsys, "--headers-only")[0] == 0
 
 
-def test_an_index_entry_that_leads_nowhere_is_damage(
+def test_verify_finds_an_index_entry_without_a_batch(
     partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     positions = write(partition, batch(0), batch(3))
@@ -137,10 +141,10 @@ def test_an_index_entry_that_leads_nowhere_is_damage(
     index.write_bytes(struct.pack(">iiii", 2, 0, 5, positions[1] + 1))
     code, found = verify(partition, capsys)
     assert code == 1
-    assert [(d["file"], d["position"]) for d in found["damages"]] == [(str(index), 8)]
+    assert [(d["file"], d["position"]) for d in found["problems"]] == [(str(index), 8)]
 
 
-def test_a_time_index_entry_beyond_the_segment_is_damage(
+def test_verify_finds_a_time_index_entry_beyond_the_segment(
     partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(partition, batch(0))
@@ -148,10 +152,10 @@ def test_a_time_index_entry_beyond_the_segment_is_damage(
     path.write_bytes(struct.pack(">qiqi", 1_000, 2, 2_000, 3))
     code, found = verify(partition, capsys)
     assert code == 1
-    assert [damage["position"] for damage in found["damages"]] == [12]
+    assert [problem["position"] for problem in found["problems"]] == [12]
 
 
-def test_a_snapshot_is_checked_by_its_crc(
+def test_verify_checks_the_crc_of_a_producer_snapshot(
     partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(partition, batch(0))
@@ -162,7 +166,7 @@ def test_a_snapshot_is_checked_by_its_crc(
     path.write_bytes(struct.pack(">hI", 1, 0) + body)
     code, found = verify(partition, capsys)
     assert code == 1
-    assert found["damages"][0]["file"] == str(path)
+    assert found["problems"][0]["file"] == str(path)
 
 
 def checkpoint(partition: Path, end: int) -> None:
@@ -185,7 +189,7 @@ LOSSES = {
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("witness", ["checkpoint", "snapshot", "index"])
-def test_a_log_that_is_lost_is_told_by_what_is_left(
+def test_verify_finds_a_lost_log_by_the_remaining_files(
     loss: str, witness: str, partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     positions = write(partition, *(batch(3 * n) for n in range(4)))
@@ -201,12 +205,12 @@ def test_a_log_that_is_lost_is_told_by_what_is_left(
     LOSSES[loss](partition / NAME)
     code, found = verify(partition.parent, capsys)
     assert code == 1
-    assert len(found["damages"]) == 1
+    assert len(found["problems"]) == 1
     expected = {"index": "its index"}.get(witness, "the log ends at 0")
-    assert expected in found["damages"][0]["damage"]
+    assert expected in found["problems"][0]["problem"]
 
 
-def test_a_checkpoint_older_than_the_partition_speaks_of_another(
+def test_a_checkpoint_older_than_the_partition_is_ignored(
     partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(partition, batch(0))
@@ -216,7 +220,7 @@ def test_a_checkpoint_older_than_the_partition_speaks_of_another(
     assert verify(partition.parent, capsys)[0] == 0
 
 
-def test_a_segment_missing_in_the_middle_is_damage_unless_compaction_took_it(
+def test_verify_finds_a_missing_segment_unless_the_log_was_compacted(
     partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(partition, batch(0))
@@ -224,24 +228,24 @@ def test_a_segment_missing_in_the_middle_is_damage_unless_compaction_took_it(
     checkpoint(partition, 9)
     code, found = verify(partition.parent, capsys)
     assert code == 1
-    assert [damage["offset"] for damage in found["damages"]] == [3]
+    assert [problem["offset"] for problem in found["problems"]] == [3]
     (partition.parent / "cleaner-offset-checkpoint").write_text("0\n1\nlogs 0 9\n")
     assert verify(partition.parent, capsys)[0] == 0
 
 
-def test_many_wrong_entries_of_an_index_are_one_damage(
+def test_invalid_entries_of_an_index_are_one_problem(
     partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(partition, batch(0), batch(3))
     write_index(partition, [0, 1_000, 2_000, 3_000])
     code, found = verify(partition, capsys)
     assert code == 1
-    (damage,) = found["damages"]
-    assert damage["damage"].endswith("2 entries more are wrong")
+    (problem,) = found["problems"]
+    assert problem["problem"].endswith("2 more invalid entries")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_directory_that_cannot_be_read_is_no_all_clear(
+def test_an_unreadable_directory_is_a_problem(
     partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(partition, batch(0))
@@ -250,21 +254,21 @@ def test_a_directory_that_cannot_be_read_is_no_all_clear(
         code, found = verify(partition.parent, capsys)
     finally:
         partition.chmod(0o700)
-    assert (code, len(found["damages"])) == (1, 1)
-    assert "Permission denied" in found["damages"][0]["damage"]
+    assert (code, len(found["problems"])) == (1, 1)
+    assert "Permission denied" in found["problems"][0]["problem"]
 
 
-def test_a_snapshot_that_vanishes_meanwhile_is_passed_over(
+def test_a_snapshot_deleted_during_verify_is_ignored(
     partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(partition, batch(0))
     (partition / "00000000000000000003.snapshot").symlink_to(partition / "nothing")
     code, found = verify(partition, capsys)
-    assert (code, found["damages"]) == (0, [])
+    assert (code, found["problems"]) == (0, [])
 
 
-class Deleting:
-    """A broker that deletes a topic while another one's records are read."""
+class DeletingProgress:
+    """Deletes a partition while another one is verified, as a running broker may."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -274,32 +278,30 @@ class Deleting:
 
 
 @pytest.mark.parametrize("is_early", [True, False])
-def test_a_partition_that_vanishes_meanwhile_is_passed_over(
-    partition: Path, is_early: bool
-) -> None:
+def test_a_partition_deleted_during_verify_is_ignored(partition: Path, is_early: bool) -> None:
     write(partition, batch(0))
-    gone = partition.parent / "other-0"
-    gone.mkdir()
-    write(gone, batch(0))
+    deleted = partition.parent / "other-0"
+    deleted.mkdir()
+    write(deleted, batch(0))
     (partition.parent / "recovery-point-offset-checkpoint").write_text(
         "0\n2\nlogs 0 3\nother 0 3\n"
     )
     found = find_segments(partition.parent)
-    deleting = Deleting(gone)
+    deleting = DeletingProgress(deleted)
     if is_early:
         deleting.advance(0)
-    findings = verify_files(found, open_batches=True, meter=deleting)
-    assert (findings.records, findings.damages) == (3, [])
+    result = verify_logs(found, read_records=True, progress=deleting)
+    assert (result.records, result.problems) == (3, [])
 
 
-def test_damage_is_one_line_each_for_people(
+def test_verify_prints_one_line_per_problem_and_a_summary(
     partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(partition, batch(0), batch(3)[:70])
     assert run(["log", "verify", str(partition)]) == 1
     first, summary = capsys.readouterr().out.splitlines()
     assert first.startswith(f"{partition / NAME}: position ")
-    assert summary == "1 segment, 1 sound batch, 3 records, 148 bytes, 1 damage"
+    assert summary == "1 segment, 1 valid batch, 3 records, 148 bytes, 1 problem"
 
 
 def dump(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[Any]:
@@ -307,7 +309,7 @@ def dump(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_batches_are_dumped_with_their_places(
+def test_dump_prints_batches_with_positions_and_offsets(
     partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     positions = write(partition, batch(0), batch(3, codec=Codec.LZ4, producer_id=7), batch(6))
@@ -322,7 +324,7 @@ def test_batches_are_dumped_with_their_places(
     assert found[0]["partition"] == "logs-0"
 
 
-def test_records_are_dumped_where_asked_for(
+def test_dump_prints_records_from_an_offset(
     partition: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(partition, batch(0), batch(3), batch(6))
@@ -331,18 +333,18 @@ def test_records_are_dumped_where_asked_for(
     assert entry["records"][0]["key"] == "k0"
 
 
-def test_damage_is_dumped_in_its_place(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dump_prints_problems_in_file_order(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     broken = batch(3)
     broken[-1] ^= 1
     write(partition, batch(0), broken, batch(6)[:50])
     found = dump(partition, capsys)
     assert [entry.get("crc") for entry in found] == ["ok", "wrong", None]
-    assert "cut off" in found[2]["damage"]
+    assert "truncated" in found[2]["problem"]
 
 
-def test_indexes_are_dumped_entry_by_entry(
-    partition: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_dump_prints_index_entries(partition: Path, capsys: pytest.CaptureFixture[str]) -> None:
     index = partition / "00000000000000000100.index"
     index.write_bytes(struct.pack(">iiii", 5, 70, 9, 140))
     assert dump(index, capsys) == [

@@ -1,4 +1,4 @@
-"""The command line as a whole: help, one line per error, exit codes, nothing imported in vain."""
+"""The command line: help, one-line errors, exit codes, lazy imports."""
 
 import subprocess
 import sys
@@ -10,29 +10,29 @@ from sawlog import __version__
 from sawlog.cli.commands import run
 
 
-def test_help_names_every_command_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_commands_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out
     for word in ("broker", "consume", "groups", "log", "produce", "topics", "Exit codes"):
         assert word in shown
 
 
-def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"sawlog {__version__}\n"
 
 
-def test_the_package_runs_as_a_module() -> None:
+def test_package_runs_as_a_module() -> None:
     ended = subprocess.run([sys.executable, "-m", "sawlog", "--version"], capture_output=True)
     assert (ended.returncode, ended.stdout) == (0, f"sawlog {__version__}\n".encode())
 
 
-def test_help_says_that_records_before_the_end_are_those_of_each_partition(
+def test_help_of_consume_explains_negative_starts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(["consume", "--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "so many records before the end of each partition (-5)" in shown
+    assert "a number of records before the end of each partition (-5)" in shown
 
 
 @pytest.mark.parametrize("command", ["broker", "consume", "groups", "log", "produce", "topics"])
@@ -50,32 +50,32 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         (["topics", "create", "a", "--config", "x"], "--config x: expected KEY=VALUE"),
         (["topics", "list", "-b", "a:b"], "'a:b' has no port"),
         (["topics", "alter", "a"], "nothing to alter"),
-        (["consume", "a", "--show", "x"], "'x' is none of topic, partition"),
-        (["produce", "a", "--json", "--key", "k"], "--json lines have their own keys"),
+        (["consume", "a", "--show", "x"], "'x' is not one of topic, partition"),
+        (["produce", "a", "--json", "--key", "k"], "--json lines contain keys"),
         (["produce", "a", "-k", ":", "--key", "k"], "not both"),
         (["produce", "a", "-H", "x"], "--header x: expected NAME=VALUE"),
         (["produce", "a", "-k", ""], "--key-separator is empty"),
-        (["log", "verify", "/dev/null"], "holds no segments"),
-        (["topics", "create", "a", "--replicas", "70000"], "a whole number from 1 to 32767"),
-        (["topics", "create", "a", "-p", "99999999999999"], "a whole number from 1"),
-        (["topics", "alter", "a", "-p", "99999999999999"], "a whole number from 1"),
+        (["log", "verify", "/dev/null"], "has no segments"),
+        (["topics", "create", "a", "--replicas", "70000"], "an integer from 1 to 32767"),
+        (["topics", "create", "a", "-p", "99999999999999"], "an integer from 1"),
+        (["topics", "alter", "a", "-p", "99999999999999"], "an integer from 1"),
         (["topics", "list", "--timeout", "1e300"], "not in the range"),
         (["topics", "list", "--timeout", "inf"], "not in the range"),
-        (["topics", "list", "--timeout", "nan"], "no time"),
+        (["topics", "list", "--timeout", "nan"], "not a number of seconds"),
         (["topics", "list", "-b", "http://localhost:9092"], "without a scheme"),
-        (["broker", "--data", ""], "it is empty"),
+        (["broker", "--data", ""], "the value is empty"),
         (["broker", "--data", __file__], "is a file"),
         (["broker", "--data", "x", "--advertise", "foo:0"], "can connect to"),
         (["broker", "--data", "x", "--advertise", "*:9092"], "can connect to"),
         (["broker", "--data", "x", "--set", "listeners=garbage"], "--set: listeners=garbage"),
         (["broker", "--data", "x", "--set", "listeners="], "expected PLAINTEXT://"),
-        (["broker", "--data", "x", "--set", "listeners=SSL://a:1"], "there is no SSL here"),
+        (["broker", "--data", "x", "--set", "listeners=SSL://a:1"], "SSL is not supported yet"),
         (["broker", "--data", "x", "--set", "advertised.listeners=PLAINTEXT://:1"], "connect to"),
         (["broker", "--data", "x", "--set", "sasl.jaas.config=x"], "open to everybody"),
         (["broker", "--data", "x", "--set", "node.id=x"], "Not a number"),
     ],
 )
-def test_a_wrong_call_is_one_line_and_exit_code_2(
+def test_wrong_usage_is_one_line_and_exit_code_2(
     arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments) == 2
@@ -96,7 +96,7 @@ def test_a_wrong_call_is_one_line_and_exit_code_2(
         (["--node-id", "1"] * 2, "--node-id is given 2 times; expected once"),
     ],
 )
-def test_a_broker_keeps_no_half_of_a_repeated_option(
+def test_broker_refuses_repeated_options(
     repeated: list[str],
     words: str,
     tmp_path: Path,
@@ -109,26 +109,26 @@ def test_a_broker_keeps_no_half_of_a_repeated_option(
     assert list(tmp_path.iterdir()) == []
 
 
-NO_TEXT = "a\udcff"
+NOT_UTF8 = "a\udcff"
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["topics", "create", NO_TEXT],
-        ["topics", "create", "a", "--config", f"x={NO_TEXT}"],
-        ["topics", "alter", "a", "--reset", NO_TEXT],
-        ["topics", "list", "-b", NO_TEXT],
-        ["produce", NO_TEXT],
-        ["produce", "a", "-H", f"x={NO_TEXT}"],
-        ["consume", NO_TEXT],
-        ["groups", "describe", NO_TEXT],
-        ["groups", "reset", "g", "--topic", NO_TEXT, "--to-latest"],
-        ["broker", "--data", "x", "--listen", f"{NO_TEXT}:1"],
-        ["broker", "--data", "x", "--set", f"x={NO_TEXT}"],
+        ["topics", "create", NOT_UTF8],
+        ["topics", "create", "a", "--config", f"x={NOT_UTF8}"],
+        ["topics", "alter", "a", "--reset", NOT_UTF8],
+        ["topics", "list", "-b", NOT_UTF8],
+        ["produce", NOT_UTF8],
+        ["produce", "a", "-H", f"x={NOT_UTF8}"],
+        ["consume", NOT_UTF8],
+        ["groups", "describe", NOT_UTF8],
+        ["groups", "reset", "g", "--topic", NOT_UTF8, "--to-latest"],
+        ["broker", "--data", "x", "--listen", f"{NOT_UTF8}:1"],
+        ["broker", "--data", "x", "--set", f"x={NOT_UTF8}"],
     ],
 )
-def test_bytes_that_are_no_text_are_refused(
+def test_arguments_that_are_not_utf8_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments) == 2
@@ -145,7 +145,7 @@ def test_bytes_that_are_no_text_are_refused(
         (b"zookeeper.connect=x", "line 1: zookeeper.connect=x: a setting of Kafka before"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_told_with_its_line(
+def test_errors_of_a_properties_file_have_their_line(
     content: bytes, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "server.properties"
@@ -162,24 +162,22 @@ def test_what_is_wrong_in_a_file_is_told_with_its_line(
         ("--help | true", 0, ""),
     ],
 )
-def test_an_output_that_is_closed_full_or_left_is_no_traceback(
-    redirection: str, code: int, words: str
-) -> None:
+def test_closed_or_full_output_shows_no_traceback(redirection: str, code: int, words: str) -> None:
     script = f"set -o pipefail; {sys.executable} -m sawlog.cli.main {redirection}"
     ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
     assert (ended.returncode, words in ended.stderr) == (code, True)
     assert ended.stderr.count("\n") == (1 if words else 0)
 
 
-def test_no_broker_is_one_line_and_exit_code_3(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreachable_broker_is_one_line_and_exit_code_3(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["topics", "list", "-b", "127.0.0.1:1"]) == 3
     shown = capsys.readouterr()
     assert "no broker can be reached: cannot connect to 127.0.0.1:1" in shown.err
     assert shown.err.count("\n") == 1
 
 
-def test_help_imports_no_command() -> None:
-    """A broker must start in no time: whatever the group imports, it pays for."""
+def test_help_imports_no_commands() -> None:
+    """Imports of the command group delay the start of every broker."""
     program = (
         "import sys; from sawlog.cli.commands import run; run(['--help']);"
         "print(*sorted(name for name in sys.modules if name.startswith(('sawlog.', 'rich'))))"
@@ -188,5 +186,6 @@ def test_help_imports_no_command() -> None:
     assert found.stdout.splitlines()[-1].split() == [
         "sawlog.cli",
         "sawlog.cli.commands",
+        "sawlog.cli.exit_codes",
         "sawlog.cli.standard_streams",
     ]

@@ -1,4 +1,4 @@
-"""Tables: how they are aligned, and what becomes of them on a narrow terminal."""
+"""Tables and progress bars: alignment, narrow terminals, pipes."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ ROWS = [
 ]
 
 
-def test_columns_of_numbers_stand_to_the_right_even_where_none_is_known(
+def test_number_columns_are_right_aligned_even_if_all_values_are_unknown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_table(COLUMNS, ROWS, numbers={"lag", "rate"}, shortened="member")
@@ -37,7 +37,7 @@ def test_columns_of_numbers_stand_to_the_right_even_where_none_is_known(
         (5, "cli..-aaaa"),
     ],
 )
-def test_a_narrow_terminal_shortens_what_may_be(
+def test_narrow_terminal_shortens_the_given_column(
     width: int,
     member: str,
     capsys: pytest.CaptureFixture[str],
@@ -53,7 +53,7 @@ def test_a_narrow_terminal_shortens_what_may_be(
     assert ROWS[0][3] in capsys.readouterr().out
 
 
-def test_wide_characters_keep_the_columns_apart() -> None:
+def test_wide_characters_keep_columns_aligned() -> None:
     assert table_lines(("topic", "lag"), [("日本", 5), ("ab", 12)]) == [
         "topic  lag",
         "日本     5",
@@ -61,12 +61,12 @@ def test_wide_characters_keep_the_columns_apart() -> None:
     ]
 
 
-def test_a_cell_stays_in_its_line_whatever_characters_it_has() -> None:
+def test_control_characters_are_escaped() -> None:
     assert table_lines(("client",), [("a\nb\x1b[1m\tc",)])[1:] == [r"a\nb\x1b[1m\tc"]
 
 
-def test_a_table_costs_a_few_calls_for_each_cell() -> None:
-    """`topics describe` makes one table for each topic, and there may be thousands."""
+def test_table_needs_few_calls_per_cell() -> None:
+    """`topics describe` prints one table per topic, and there may be thousands."""
     calls = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
@@ -84,7 +84,7 @@ def test_a_table_costs_a_few_calls_for_each_cell() -> None:
     assert calls < 50 * len(columns)
 
 
-def test_a_table_does_not_import_rich() -> None:
+def test_table_does_not_import_rich() -> None:
     program = (
         "import sys; from sawlog.cli.output import print_table;"
         "print_table(['a'], [['b']]); sys.exit('rich' in sys.modules)"
@@ -93,10 +93,10 @@ def test_a_table_does_not_import_rich() -> None:
 
 
 @pytest.mark.parametrize("is_piped", [True, False])
-def test_records_that_go_to_a_pipe_are_not_drawn_over(
+def test_no_bar_is_drawn_while_records_go_to_a_pipe(
     is_piped: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The program behind the pipe may print them to the terminal of the bar."""
+    """The program behind the pipe may print the records to the same terminal."""
     reader, writer = os.pipe()
     path = tmp_path / "records"
     with open(reader), open(writer, "w") as pipe, path.open("w") as file:

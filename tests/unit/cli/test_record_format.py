@@ -1,4 +1,4 @@
-"""Records as lines: what one command prints the other reads back."""
+"""Records as lines: JSON round trips, columns, invalid lines."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sawlog.cli.record_format import Line, NoRecord, from_json, to_columns, to_json
+from sawlog.cli.record_format import InvalidRecord, Line, from_json, to_columns, to_json
 from sawlog.client.consumer.fetched_records import ConsumedRecord
 
 BYTES = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)
@@ -21,7 +21,7 @@ def record(
 
 
 @given(BYTES, BYTES, st.lists(st.tuples(st.text(max_size=5), BYTES), max_size=3).map(tuple))
-def test_json_comes_back(
+def test_json_survives_a_round_trip(
     key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes | None], ...]
 ) -> None:
     line = to_json(record(key, value, headers))
@@ -29,7 +29,7 @@ def test_json_comes_back(
     assert from_json(line.encode()) == Line(key, value, headers, 3, 1_000)
 
 
-def test_text_is_text_and_other_bytes_are_base64() -> None:
+def test_utf8_is_a_string_and_other_bytes_are_base64() -> None:
     entry = json.loads(to_json(record("ü".encode(), b"\xff")))
     assert entry["key"] == "ü"
     assert entry["value_base64"] == "/w=="
@@ -43,42 +43,42 @@ def test_headers_may_be_an_object() -> None:
     )
 
 
-def test_what_is_left_out_is_null() -> None:
+def test_missing_fields_are_null() -> None:
     assert from_json(b"{}") == Line(None, None)
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"", "no JSON"),
-        (b"{", "no JSON"),
-        (b"\xff", "no JSON"),
+        (b"", "invalid JSON"),
+        (b"{", "invalid JSON"),
+        (b"\xff", "invalid JSON"),
         (b"[1]", "expected a JSON object"),
         (b'{"vlaue": "x"}', "unknown field 'vlaue'"),
-        (b'{"value": 5}', "value is a string or null, not 5"),
-        (b'{"value_base64": "?"}', "no base64"),
-        (b'{"value_base64": 5}', "no base64"),
-        (b'{"partition": "1"}', "partition is a number"),
-        (b'{"timestamp": true}', "timestamp is a number"),
-        (b'{"headers": [1]}', "headers are a list"),
+        (b'{"value": 5}', "value: expected a string or null, not 5"),
+        (b'{"value_base64": "?"}', "not valid base64"),
+        (b'{"value_base64": 5}', "not valid base64"),
+        (b'{"partition": "1"}', "partition: expected an integer"),
+        (b'{"timestamp": true}', "timestamp: expected an integer"),
+        (b'{"headers": [1]}', "headers: expected a list"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"value": [[1]]}', "not a list"),
-        (b'{"value": "\\ud800"}', "half of a surrogate pair"),
-        (b'{"key": "\\ud800"}', "half of a surrogate pair"),
-        (b'{"headers": {"\\ud800": "x"}}', "half of a surrogate pair"),
+        (b'{"value": "\\ud800"}', "lone surrogate"),
+        (b'{"key": "\\ud800"}', "lone surrogate"),
+        (b'{"headers": {"\\ud800": "x"}}', "lone surrogate"),
         (b'{"value": "a", "value_base64": "YQ=="}', "give one of them"),
-        (b'{"timestamp": 99999999999999999999}', "timestamp is a number from -1"),
-        (b'{"partition": -1}', "partition is a number from 0"),
-        (b'{"partition": 2147483648}', "partition is a number from 0"),
-        (b'{"headers": [{"value": "x"}]}', "headers are a list"),
+        (b'{"timestamp": 99999999999999999999}', "timestamp: expected an integer from -1"),
+        (b'{"partition": -1}', "partition: expected an integer from 0"),
+        (b'{"partition": 2147483648}', "partition: expected an integer from 0"),
+        (b'{"headers": [{"value": "x"}]}', "headers: expected a list"),
     ],
 )
-def test_what_is_no_record_is_told_with_the_reason(line: bytes, reason: str) -> None:
-    with pytest.raises(NoRecord, match=reason):
+def test_invalid_line_is_refused_with_the_reason(line: bytes, reason: str) -> None:
+    with pytest.raises(InvalidRecord, match=reason):
         from_json(line)
 
 
-def test_columns_stand_before_the_value_as_they_are() -> None:
+def test_columns_are_printed_before_the_value_as_raw_bytes() -> None:
     shown = record(b"\xff", b"v\x00", (("a", b"b"), ("c", None)))
     columns = ("partition", "offset", "timestamp", "headers", "key")
     assert to_columns(shown, columns, b"|") == b"3|17|1000|a=b,c=|\xff|v\x00"

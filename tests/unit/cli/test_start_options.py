@@ -1,4 +1,4 @@
-"""Where to begin reading, as people say it."""
+"""Start options: offsets, times, times ago."""
 
 import time
 
@@ -25,12 +25,12 @@ def parse(text: str) -> Start | FromEnd:
         ("1970-01-01T01:00:00.500+01:00", AtTime(500)),
     ],
 )
-def test_a_start_is_a_word_a_number_or_a_time(text: str, start: Start | FromEnd) -> None:
+def test_start_is_a_word_a_number_or_a_time(text: str, start: Start | FromEnd) -> None:
     assert parse(text) == start
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
-def test_a_time_without_a_zone_is_utc_wherever_it_is_typed(
+def test_time_without_a_zone_is_utc_in_every_time_zone(
     zone: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TZ", zone)
@@ -44,11 +44,11 @@ def test_a_time_without_a_zone_is_utc_wherever_it_is_typed(
 
 
 @pytest.mark.parametrize(("text", "same"), [("2h ago", "2h"), ("3d  ago", "3d")])
-def test_ago_may_be_said(text: str, same: str) -> None:
-    said, short = parse(text), parse(same)
-    assert isinstance(said, AtTime)
+def test_ago_is_optional(text: str, same: str) -> None:
+    long, short = parse(text), parse(same)
+    assert isinstance(long, AtTime)
     assert isinstance(short, AtTime)
-    assert 0 <= short.timestamp_ms - said.timestamp_ms < 60_000
+    assert 0 <= short.timestamp_ms - long.timestamp_ms < 60_000
 
 
 def parse_time(text: str) -> AtTime:
@@ -64,7 +64,7 @@ def parse_time(text: str) -> AtTime:
         ("9223372036854775807", 2**63 - 1),
     ],
 )
-def test_where_only_a_time_is_meant_a_number_is_one(text: str, timestamp_ms: int) -> None:
+def test_number_is_a_timestamp_where_only_times_are_valid(text: str, timestamp_ms: int) -> None:
     assert parse_time(text) == AtTime(timestamp_ms)
 
 
@@ -74,15 +74,15 @@ def test_where_only_a_time_is_meant_a_number_is_one(text: str, timestamp_ms: int
         ("1738324800", "too few digits for milliseconds since 1970"),
         ("17", "too few digits"),
         ("000000000000017", "too few digits"),
-        ("9223372036854775808", "no time that a record could have"),
-        ("9" * 5_000, "no time that a record could have"),
-        ("-1738324800000", "none of: a time"),
-        ("noon", "UTC where no zone is given"),
+        ("9223372036854775808", "outside the range of timestamps"),
+        ("9" * 5_000, "outside the range of timestamps"),
+        ("-1738324800000", "not one of: a time"),
+        ("noon", "UTC unless a zone is given"),
         ("15m before", "a time ago"),
         ("ago", "a time ago"),
     ],
 )
-def test_what_is_no_time_says_what_would_be(text: str, words: str) -> None:
+def test_invalid_time_is_refused_with_valid_examples(text: str, words: str) -> None:
     with pytest.raises(click.BadParameter, match=words):
         parse_time(text)
 
@@ -95,11 +95,11 @@ def test_what_is_no_time_says_what_would_be(text: str, words: str) -> None:
         (2**63 - 1, "9223372036854775807 ms after 1970"),
     ],
 )
-def test_a_time_is_shown_with_its_zone(timestamp_ms: int, text: str) -> None:
+def test_time_is_shown_with_its_zone(timestamp_ms: int, text: str) -> None:
     assert show_time(timestamp_ms) == text
 
 
-def test_a_time_ago_lies_so_far_back() -> None:
+def test_time_ago_is_subtracted_from_now() -> None:
     hour, day = parse("1h"), parse("1d")
     assert isinstance(hour, AtTime)
     assert isinstance(day, AtTime)
@@ -110,22 +110,22 @@ def test_a_time_ago_lies_so_far_back() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("99999999999d", "no time"),
-        ("9" * 5_000 + "d", "no time"),
-        ("800000d", "no time"),
+        ("99999999999d", "outside the range"),
+        ("9" * 5_000 + "d", "outside the range"),
+        ("800000d", "outside the range"),
         ("30000d", "before 1970"),
         ("1969-12-31T23:59:59Z", "before 1970"),
         ("0001-01-01T00:00:00Z", "before 1970"),
-        ("9223372036854775808", "no offset"),
-        ("9" * 5_000, "no offset"),
+        ("9223372036854775808", "not an offset"),
+        ("9" * 5_000, "not an offset"),
     ],
 )
-def test_what_no_record_can_have_is_refused(text: str, words: str) -> None:
+def test_values_that_no_record_can_have_are_refused(text: str, words: str) -> None:
     with pytest.raises(click.BadParameter, match=words):
         parse(text)
 
 
 @pytest.mark.parametrize("text", ["", "start", "1.5", "--5", "5x", "2025-13-01", "m"])
-def test_anything_else_is_refused_with_what_is_meant(text: str) -> None:
+def test_invalid_start_is_refused_with_valid_examples(text: str) -> None:
     with pytest.raises(click.BadParameter, match="beginning, end, an offset"):
         parse(text)

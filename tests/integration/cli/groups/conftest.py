@@ -1,4 +1,4 @@
-"""A broker, and a topic and a group of it for each test of `sawlog groups`."""
+"""A shared broker, and a topic and a group for each test of `sawlog groups`."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def sawlog(
 
 @pytest.fixture
 def topic(sawlog: Sawlog) -> str:
-    """Ten records a second apart in partition 0, four in partition 1, none in partition 2."""
+    """A topic with 10 records in partition 0, 4 in partition 1, none in 2, one per second."""
     name = unique("topic-")
     sawlog("topics", "create", name, "-p", "3")
     sawlog.produce(name, 0, *range(1_000, 11_000, 1_000))
@@ -41,7 +41,7 @@ def group() -> str:
 
 @pytest.fixture
 def idle(sawlog: Sawlog, topic: str, group: str) -> str:
-    """A group without members that has read two records of partitions 0 and 1."""
-    where = f"{topic}:0,1"
-    sawlog("groups", "reset", group, "--topic", where, "--to-offset", "2", "--execute")
+    """A group without members, with committed offset 2 in partitions 0 and 1."""
+    scope = f"{topic}:0,1"
+    sawlog("groups", "reset", group, "--topic", scope, "--to-offset", "2", "--execute")
     return group

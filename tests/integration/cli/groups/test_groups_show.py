@@ -47,9 +47,7 @@ def test_groups_are_listed_with_state_and_members(
         }
 
 
-def test_a_classic_group_is_described_to_people(
-    sawlog: Sawlog, bootstrap: str, topic: str, idle: str
-) -> None:
+def test_classic_group_is_described(sawlog: Sawlog, bootstrap: str, topic: str, idle: str) -> None:
     with ClassicMember(bootstrap, idle, {topic: [0, 2]}) as member:
         shown = sawlog("groups", "describe", idle).splitlines()
     assert shown[:3] == [
@@ -68,7 +66,7 @@ def test_a_classic_group_is_described_to_people(
     ]
 
 
-def test_a_consumer_group_is_described_with_epochs_and_targets(
+def test_consumer_group_is_described_with_epochs_and_targets(
     sawlog: Sawlog, bootstrap: str, topic: str, group: str
 ) -> None:
     with ConsumerMember(bootstrap, group, [topic], instance_id="one") as member:
@@ -93,15 +91,15 @@ def test_a_consumer_group_is_described_with_epochs_and_targets(
     ]
 
 
-def test_groups_that_are_not_there_are_told_after_those_that_are(sawlog: Sawlog, idle: str) -> None:
+def test_missing_groups_are_reported_after_the_others(sawlog: Sawlog, idle: str) -> None:
     for command in (("describe",), ("lag", "--interval", "0")):
         assert idle in sawlog("groups", *command, idle, "nope", code=1)
-        assert sawlog.told == (
+        assert sawlog.stderr == (
             "sawlog: there is no group 'nope'; check the name (GROUP_ID_NOT_FOUND)\n"
         )
 
 
-def test_lag_tells_rates_and_when_the_end_will_be_reached(
+def test_lag_has_rates_and_the_time_to_catch_up(
     sawlog: Sawlog, bootstrap: str, topic: str, idle: str
 ) -> None:
     table = sawlog("groups", "lag", idle, "--interval", "0").splitlines()
@@ -129,7 +127,7 @@ def test_lag_of_all_groups(sawlog: Sawlog, topic: str, idle: str) -> None:
     assert (found[idle], found[f"{idle}-too"]) == (10, 0)
 
 
-def test_lag_is_watched_as_it_moves_until_the_group_is_gone(
+def test_watch_shows_lag_until_the_group_is_deleted(
     sawlog: Sawlog, bootstrap: str, topic: str, idle: str
 ) -> None:
     command = [sys.executable, "-m", "sawlog.cli.main", "groups", "lag", idle, "--json"]
@@ -144,7 +142,7 @@ def test_lag_is_watched_as_it_moves_until_the_group_is_gone(
         seen = (json.loads(line)[0] for line in watching.stdout)
         moved = next(each for each in seen if each["lag"] == 8)
         assert moved["outlook"] == "catching_up"
-        assert moved["catch_up_s"] is not None  # 0.0 where two looks were milliseconds apart
+        assert moved["catch_up_s"] is not None  # 0.0 if the measurements were milliseconds apart
         sawlog("groups", "delete", idle)
         assert watching.wait(TIMEOUT_S) == 1
     finally:
@@ -152,7 +150,7 @@ def test_lag_is_watched_as_it_moves_until_the_group_is_gone(
         watching.communicate()
 
 
-def test_watching_ends_with_ctrl_c(bootstrap: str, idle: str) -> None:
+def test_ctrl_c_ends_watch(bootstrap: str, idle: str) -> None:
     command = [sys.executable, "-m", "sawlog.cli.main", "groups", "lag", idle, "--watch"]
     watching = subprocess.Popen(
         [*command, "-b", bootstrap], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -164,6 +162,8 @@ def test_watching_ends_with_ctrl_c(bootstrap: str, idle: str) -> None:
     assert watching.returncode == 130
 
 
-def test_a_group_that_never_committed_says_so(sawlog: Sawlog, bootstrap: str, group: str) -> None:
+def test_group_without_committed_offsets_is_described(
+    sawlog: Sawlog, bootstrap: str, group: str
+) -> None:
     with ClassicMember(bootstrap, group, {}, protocol_type="connect"):
         assert sawlog("groups", "describe", group).splitlines()[-1] == "  no committed offsets"

@@ -1,4 +1,4 @@
-"""`sawlog pipeline` against a running broker, where it needs no Spark."""
+"""`sawlog pipeline replay` against a running broker, without Spark."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from support.pipeline.tables import new_table
 from support.server.broker_process import running_sawlog
 
 
-def test_a_replay_of_a_table_that_no_landing_made_is_refused_in_a_line(
+def test_replay_of_a_table_without_a_landing_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with running_sawlog(tmp_path / "broker") as server:
@@ -23,7 +23,7 @@ def test_a_replay_of_a_table_that_no_landing_made_is_refused_in_a_line(
     assert "was not made by a landing" in capsys.readouterr().err
 
 
-def test_a_replay_into_a_table_that_is_there_says_that_it_goes_on_where_it_is(
+def test_replay_into_an_existing_table_continues_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pipeline_tables, "land", lambda *_, **__: 0)

@@ -1,4 +1,4 @@
-"""Groups, offsets and members taken away by `sawlog groups`, and what stands in the way."""
+"""`sawlog groups delete`, `delete-offsets` and `remove-member` against a running broker."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from support.client.group_members import ClassicMember, ConsumerMember
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_what_members_hold_is_left_alone_and_says_who_they_are(
+def test_group_with_members_is_not_changed_and_its_members_are_named(
     sawlog: Sawlog, bootstrap: str, topic: str, idle: str, protocol: str
 ) -> None:
     member = (
@@ -18,17 +18,17 @@ def test_what_members_hold_is_left_alone_and_says_who_they_are(
     with member:
         for execute in ((), ("--execute",)):
             sawlog("groups", "reset", idle, "--all-topics", "--to-earliest", *execute, code=1)
-            assert f"has 1 member: a-reader at 127.0.0.1 ({member.id})" in sawlog.told
-            assert "commits would undo a reset, so stop it first" in sawlog.told
-            assert "(NON_EMPTY_GROUP)" in sawlog.told
+            assert f"has 1 member: a-reader at 127.0.0.1 ({member.id})" in sawlog.stderr
+            assert "their commits would undo the reset, so stop it first" in sawlog.stderr
+            assert "(NON_EMPTY_GROUP)" in sawlog.stderr
         sawlog("groups", "delete", idle, code=1)
-        assert f"has 1 member: a-reader at 127.0.0.1 ({member.id}); stop it" in sawlog.told
-        assert sawlog.told.count("\n") == 1
+        assert f"has 1 member: a-reader at 127.0.0.1 ({member.id}); stop it" in sawlog.stderr
+        assert sawlog.stderr.count("\n") == 1
         sawlog("groups", "delete-offsets", idle, "--topic", topic, code=1)
-        assert f"sawlog: {topic}:0,1: members of the group read the topic" in sawlog.told
-        assert "GROUP_SUBSCRIBED_TO_TOPIC" in sawlog.told
+        assert f"sawlog: {topic}:0,1: members of the group read the topic" in sawlog.stderr
+        assert "GROUP_SUBSCRIBED_TO_TOPIC" in sawlog.stderr
         exported = sawlog("groups", "reset", idle, "--all-topics", "--to-earliest", "--export")
-        assert (exported, sawlog.told) == (f"{topic},0,0\n{topic},1,0\n", "")
+        assert (exported, sawlog.stderr) == (f"{topic},0,0\n{topic},1,0\n", "")
         sawlog(
             "groups", "reset", idle, "--all-topics", "--to-latest", "--export", "--execute", code=1
         )
@@ -37,25 +37,25 @@ def test_what_members_hold_is_left_alone_and_says_who_they_are(
 
 def test_groups_are_deleted(sawlog: Sawlog, idle: str) -> None:
     sawlog("groups", "delete", idle, "nope", code=1)
-    assert f"{idle}: deleted" in sawlog.told
-    assert "there is no group 'nope'" in sawlog.told
+    assert f"{idle}: deleted" in sawlog.stderr
+    assert "there is no group 'nope'" in sawlog.stderr
     assert idle not in sawlog("groups", "list")
     sawlog("groups", "delete", idle, "--if-exists")
 
 
 def test_offsets_are_deleted(sawlog: Sawlog, topic: str, idle: str) -> None:
     sawlog("groups", "delete-offsets", idle, "--topic", f"{topic}:1")
-    assert f"{idle}: 1 offset deleted" in sawlog.told
+    assert f"{idle}: 1 offset deleted" in sawlog.stderr
     assert offsets(sawlog, idle) == {0: 2}
     sawlog("groups", "delete-offsets", idle, "--topic", f"{topic}:1", code=1)
-    assert f"has no committed offsets of {topic}:1; nothing was deleted" in sawlog.told
+    assert f"has no committed offsets for {topic}:1; nothing was deleted" in sawlog.stderr
     sawlog("groups", "reset", idle, "--topic", f"{topic}:2", "--to-latest", "--execute")
     sawlog("groups", "delete-offsets", idle, "--topic", f"{topic}:0,1,99", "--topic", "nope")
-    assert f"{idle}: 1 offset deleted\n" in sawlog.told
-    assert f"{idle}: there was none of nope;{topic}:1,99\n" in sawlog.told
+    assert f"{idle}: 1 offset deleted\n" in sawlog.stderr
+    assert f"{idle}: no committed offsets for nope;{topic}:1,99\n" in sawlog.stderr
     assert offsets(sawlog, idle) == {2: 0}
     sawlog("groups", "delete-offsets", idle, "--topic", topic)
-    assert sawlog.told == f"{idle}: 1 offset deleted\n"
+    assert sawlog.stderr == f"{idle}: 1 offset deleted\n"
 
 
 @pytest.mark.parametrize(
@@ -65,24 +65,24 @@ def test_offsets_are_deleted(sawlog: Sawlog, topic: str, idle: str) -> None:
         ("{idle}", "nope", "there is no topic 'nope'"),
         ("{idle}", "no way", "no way"),
         ("{idle}", "{topic}:99", "has the partitions 0 to 2, not 99"),
-        ("{idle}", "{topic}:2", "has no committed offsets of {topic}:2"),
+        ("{idle}", "{topic}:2", "has no committed offsets for {topic}:2"),
     ],
 )
-def test_offsets_that_are_not_there_say_what_is_missing(
+def test_deleting_missing_offsets_is_refused(
     sawlog: Sawlog, topic: str, idle: str, name: str, scope: str, words: str
 ) -> None:
     names = {"topic": topic, "idle": idle}
     arguments = (name.format(**names), "--topic", scope.format(**names))
     sawlog("groups", "delete-offsets", *arguments, code=1)
-    assert words.format(**names) in sawlog.told
-    assert sawlog.told.count("\n") == 1
+    assert words.format(**names) in sawlog.stderr
+    assert sawlog.stderr.count("\n") == 1
     assert offsets(sawlog, idle) == {0: 2, 1: 2}
 
 
 @pytest.mark.parametrize("instance", [None, "one"])
 @pytest.mark.parametrize("by", ["id", "instance", "all"])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_members_are_put_out(
+def test_members_are_removed(
     sawlog: Sawlog,
     bootstrap: str,
     topic: str,
@@ -99,28 +99,30 @@ def test_members_are_put_out(
     with member.cluster:
         if by == "instance":
             sawlog("groups", "remove-member", idle, "--instance", "other", code=1)
-            assert "0 members removed" in sawlog.told
-            assert "the group has no instance 'other'" in sawlog.told
-            assert "UNKNOWN_MEMBER_ID" in sawlog.told
+            assert "0 members removed" in sawlog.stderr
+            assert "the group has no instance 'other'" in sawlog.stderr
+            assert "UNKNOWN_MEMBER_ID" in sawlog.stderr
             assert members(sawlog, idle) == [member.id]
             if instance is None:
                 return
-        who = {"id": (member.id,), "instance": ("--instance", "one"), "all": ("--all",)}[by]
-        sawlog("groups", "remove-member", idle, *who, "--reason", "it hangs")
-        assert sawlog.told == f"{idle}: 1 member removed\n"
+        options = {"id": (member.id,), "instance": ("--instance", "one"), "all": ("--all",)}[by]
+        sawlog("groups", "remove-member", idle, *options, "--reason", "it hangs")
+        assert sawlog.stderr == f"{idle}: 1 member removed\n"
         assert members(sawlog, idle) == []
         sawlog("groups", "delete", idle)
 
 
-def test_who_cannot_be_put_out_is_named_beside_those_who_were(
+def test_unknown_members_are_reported_after_the_others_are_removed(
     sawlog: Sawlog, bootstrap: str, topic: str, idle: str
 ) -> None:
     with ConsumerMember(bootstrap, idle, [topic]).cluster:
-        (there,) = members(sawlog, idle)
-        sawlog("groups", "remove-member", idle, "nobody", there, code=1)
-        assert f"{idle}: 1 member removed\nsawlog: the group has no member 'nobody'" in sawlog.told
+        (member,) = members(sawlog, idle)
+        sawlog("groups", "remove-member", idle, "unknown", member, code=1)
+        assert (
+            f"{idle}: 1 member removed\nsawlog: the group has no member 'unknown'" in sawlog.stderr
+        )
         assert members(sawlog, idle) == []
     sawlog("groups", "remove-member", idle, "--all")
-    assert sawlog.told == f"{idle}: 0 members removed\n"
+    assert sawlog.stderr == f"{idle}: 0 members removed\n"
     sawlog("groups", "remove-member", "nope", "--all", code=1)
-    assert "there is no group 'nope'" in sawlog.told
+    assert "there is no group 'nope'" in sawlog.stderr

@@ -1,4 +1,4 @@
-"""`sawlog groups reset` against a running broker: what is told, what is set, what is refused."""
+"""`sawlog groups reset` against a running broker: plans, new offsets, refusals."""
 
 import csv
 import io
@@ -22,22 +22,22 @@ from support.cli.command_line import Sawlog, offsets, rows
         (("--to-current",), [2, 2, 0]),
     ],
 )
-def test_offsets_are_reset_to_a_place(
+def test_offsets_are_reset_to_an_offset_or_a_time(
     sawlog: Sawlog, topic: str, idle: str, target: tuple[str, ...], expected: list[int]
 ) -> None:
     table = rows(sawlog("groups", "reset", idle, "--topic", topic, *target))
     ends = [10, 4, 0]
     assert table == [
-        ["topic", "partition", "old", "new", "lag", "then"],
+        ["topic", "partition", "old", "new", "new", "lag"],
         *(
             [topic, str(index), old, "->", str(new), str(ends[index] - new)]
             for index, (old, new) in enumerate(zip("22-", expected, strict=True))
         ),
     ]
-    assert "nothing was changed; give --execute to do it" in sawlog.told
+    assert "dry run, nothing was changed; use --execute" in sawlog.stderr
     assert offsets(sawlog, idle) == {0: 2, 1: 2}
     sawlog("groups", "reset", idle, "--topic", topic, *target, "--execute")
-    assert f"{idle}: 3 offsets set" in sawlog.told
+    assert f"{idle}: 3 offsets set" in sawlog.stderr
     assert offsets(sawlog, idle) == dict(enumerate(expected))
 
 
@@ -46,19 +46,23 @@ def test_offsets_are_reset_to_a_place(
     [
         ("1", {0: 3, 1: 3}, ""),
         ("-1", {0: 1, 1: 1}, ""),
-        ("5", {0: 7, 1: 4}, ":1: 7 lies beyond the end; 4 is taken"),
-        ("-5", {0: 0, 1: 0}, ":0,1: -3 lies before the first offset; the first offset is taken"),
+        ("5", {0: 7, 1: 4}, ":1: 7 is beyond the end; using 4"),
+        (
+            "-5",
+            {0: 0, 1: 0},
+            ":0,1: -3 is before the log start offset; using the log start offset",
+        ),
     ],
 )
 def test_offsets_are_shifted_within_the_log(
     sawlog: Sawlog, idle: str, by: str, expected: dict[int, int], words: str
 ) -> None:
     sawlog("groups", "reset", idle, "--all-topics", "--shift-by", by, "--execute")
-    assert words in sawlog.told
+    assert words in sawlog.stderr
     assert offsets(sawlog, idle) == expected
 
 
-def test_a_plan_is_exported_and_carried_out_later(
+def test_exported_plan_is_executed_later(
     sawlog: Sawlog, topic: str, idle: str, tmp_path: Path
 ) -> None:
     plan = sawlog("groups", "reset", idle, "--topic", topic, "--to-latest", "--export")
@@ -69,12 +73,12 @@ def test_a_plan_is_exported_and_carried_out_later(
     sawlog("groups", "reset", idle, "--to-earliest", "--all-topics", "--execute")
     found = sawlog.json("groups", "reset", idle, "--from-file", str(path), "--execute")
     assert found["execute"]
-    moved = {"topic": topic, "partition": 0, "old": 0, "new": 10, "lag": 0, "note": None}
-    assert found["offsets"][0] == moved
+    expected = {"topic": topic, "partition": 0, "old": 0, "new": 10, "lag": 0, "note": None}
+    assert found["offsets"][0] == expected
     assert offsets(sawlog, idle) == {0: 10, 1: 4, 2: 0}
 
 
-def test_a_plan_is_read_from_stdin(
+def test_plan_is_read_from_stdin(
     sawlog: Sawlog, topic: str, idle: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = f"topic,partition,offset\n{topic},1,3\n"
@@ -83,24 +87,26 @@ def test_a_plan_is_read_from_stdin(
     assert offsets(sawlog, idle) == {0: 2, 1: 3}
 
 
-def test_a_reset_by_time_says_which_time_that_is(sawlog: Sawlog, idle: str) -> None:
-    wanted = ("--all-topics", "--to-time", "1970-01-01 02:00:03.5+02:00")
-    sawlog("groups", "reset", idle, *wanted)
-    assert "to the first records of 1970-01-01T00:00:03.500Z or later\n" in sawlog.told
-    assert sawlog.json("groups", "reset", idle, *wanted)["time"] == "1970-01-01T00:00:03.500Z"
+def test_reset_by_time_prints_the_time_in_utc(sawlog: Sawlog, idle: str) -> None:
+    options = ("--all-topics", "--to-time", "1970-01-01 02:00:03.5+02:00")
+    sawlog("groups", "reset", idle, *options)
+    assert (
+        "to the first records with timestamp 1970-01-01T00:00:03.500Z or later\n" in sawlog.stderr
+    )
+    assert sawlog.json("groups", "reset", idle, *options)["time"] == "1970-01-01T00:00:03.500Z"
 
 
-def test_a_reset_to_what_is_committed_keeps_it_and_takes_the_end_elsewhere(
+def test_to_current_keeps_committed_offsets_and_uses_the_end_elsewhere(
     sawlog: Sawlog, topic: str, idle: str
 ) -> None:
     found = sawlog.json("groups", "reset", idle, "--topic", topic, "--to-current")
     assert [(each["old"], each["new"]) for each in found["offsets"]] == [(2, 2), (2, 2), (None, 0)]
-    assert f"{topic}:2: no offset is committed; the end is taken" in sawlog.told
+    assert f"{topic}:2: no offset is committed; using the end" in sawlog.stderr
 
 
-def test_a_reset_makes_a_group_that_was_not_there(sawlog: Sawlog, topic: str, group: str) -> None:
+def test_reset_creates_a_missing_group(sawlog: Sawlog, topic: str, group: str) -> None:
     sawlog("groups", "reset", group, "--topic", f"{topic}:0", "--to-latest", "--execute")
-    assert "there is no such group yet" in sawlog.told
+    assert "the group does not exist yet" in sawlog.stderr
     assert offsets(sawlog, group) == {0: 10}
 
 
@@ -112,18 +118,18 @@ def test_a_reset_makes_a_group_that_was_not_there(sawlog: Sawlog, topic: str, gr
         (("--topic", "{topic}", "--shift-by", "1"), "-2 has no committed offset to shift"),
     ],
 )
-def test_a_reset_that_cannot_be_is_refused_as_a_whole(
+def test_impossible_reset_changes_no_offset(
     sawlog: Sawlog, topic: str, idle: str, arguments: tuple[str, ...], words: str
 ) -> None:
     filled = [argument.format(topic=topic) for argument in arguments]
     sawlog("groups", "reset", idle, *filled, "--execute", code=1)
-    assert words in sawlog.told
-    assert sawlog.told.count("\n") == 1
+    assert words in sawlog.stderr
+    assert sawlog.stderr.count("\n") == 1
     assert offsets(sawlog, idle) == {0: 2, 1: 2}
 
 
-def test_to_reset_all_topics_of_a_group_without_offsets_is_refused(
+def test_reset_of_all_topics_without_committed_offsets_is_refused(
     sawlog: Sawlog, group: str
 ) -> None:
     sawlog("groups", "reset", group, "--all-topics", "--to-latest", code=1)
-    assert "has no committed offsets; name topics with --topic" in sawlog.told
+    assert "has no committed offsets; choose topics with --topic" in sawlog.stderr
