@@ -99,7 +99,7 @@ def list_groups(
 @json_option
 @with_cluster
 def describe_groups(names: tuple[str, ...], as_json: bool, cluster: Cluster) -> None:
-    """Describe groups: state, coordinator, members with their partitions, offsets."""
+    """Describe groups: state, members, offsets."""
     found, refusals = measure(cluster, GroupAdmin(cluster), names)
     if as_json:
         print_json([_description(measured) for measured in found.values()])
@@ -129,7 +129,10 @@ def delete(names: tuple[str, ...], if_exists: bool, cluster: Cluster) -> None:
 @topic_option(is_required=True)
 @with_cluster
 def delete_offsets(name: str, scopes: tuple[TopicScope, ...], cluster: Cluster) -> None:
-    """Delete a group's offsets of topics that it no longer reads."""
+    """Delete offsets of topics that are not read.
+
+    The group must have no members that subscribe to these topics.
+    """
     admin = GroupAdmin(cluster)
     _, refusals = admin.describe_groups([name])
     committed, refused = admin.committed_offsets([name])

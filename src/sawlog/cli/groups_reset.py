@@ -97,9 +97,9 @@ def reset(
     cluster: Cluster,
     **targets: Any,
 ) -> None:
-    """Set the committed offsets of GROUP, which must have no members.
+    """Set the committed offsets of GROUP.
 
-    An offset outside the log is replaced by the nearest one inside.
+    GROUP must have no members. An offset outside the log is replaced by the nearest one inside.
     """
     kind, value = _target(targets)
     _check_scope(kind, scopes, all_topics)

@@ -73,8 +73,10 @@ def create(
     """Create topics and wait until they are usable."""
     configs = parse_settings("--config", config)
     _note_compaction(configs.get("cleanup.policy"))
-    wanted = [NewTopic(name, partitions or -1, replicas or -1, configs=configs) for name in names]
-    refusals = Admin(cluster).create_topics(wanted, validate_only=validate_only)
+    new_topics = [
+        NewTopic(name, partitions or -1, replicas or -1, configs=configs) for name in names
+    ]
+    refusals = Admin(cluster).create_topics(new_topics, validate_only=validate_only)
     done = "could be created" if validate_only else "created"
     ignored = ErrorCode.TOPIC_ALREADY_EXISTS if if_not_exists else None
     report_each(names, refusals, done, ignored=ignored)
@@ -238,7 +240,7 @@ def _check_known(admin: Admin, name: str, keys: tuple[str, ...]) -> None:
 
 def _note_compaction(policy: str | None) -> None:
     if policy is not None and "compact" in policy:
-        note("sawlog: cleanup.policy=compact has no effect yet: Sawlog keeps all records")
+        note("sawlog: cleanup.policy=compact: Sawlog does not compact yet; all records stay")
 
 
 def _counts(topic: Topic) -> dict[str, int]:

@@ -207,7 +207,7 @@ def test_compact_policy_prints_a_warning(
 ) -> None:
     name = f"topic-{next(_names)}"
     run(["topics", "create", name, "--config", "cleanup.policy=compact"])
-    assert b"cleanup.policy=compact has no effect yet" in capsysbinary.readouterr().err
+    assert b"Sawlog does not compact yet" in capsysbinary.readouterr().err
 
 
 @pytest.mark.parametrize("options", [(), ("-e",)])
