@@ -161,7 +161,7 @@ def _batch(segment: SegmentFile, batch: StoredBatch) -> dict[str, Any]:
         "partition": segment.partition,
         "segment": segment.base_offset,
         "position": batch.position,
-        "first_offset": header.base_offset,
+        "base_offset": header.base_offset,
         "last_offset": header.last_offset,
         "count": header.count,
         "bytes": header.size,

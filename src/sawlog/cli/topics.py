@@ -266,8 +266,8 @@ def _description(admin: Admin, topic: Topic, with_configs: bool) -> dict[str, An
                 "leader": partition.leader,
                 "leader_epoch": partition.leader_epoch,
                 "replicas": list(partition.replicas),
-                "in_sync": list(partition.in_sync),
-                "first_offset": _offset(earliest, topic, partition.index),
+                "isr": list(partition.in_sync),
+                "start_offset": _offset(earliest, topic, partition.index),
                 "end_offset": _offset(latest, topic, partition.index),
             }
             for partition in topic.partitions.values()
@@ -296,6 +296,6 @@ def _offset(offsets: dict[TopicPartition, FoundOffset], topic: Topic, index: Any
 
 def _description_lines(entry: dict[str, Any]) -> list[str]:
     settings = [f"  {key}={value}" for key, value in entry["configs"].items()]
-    columns = ("partition", "leader", "epoch", "replicas", "in sync", "first offset", "end offset")
+    columns = ("partition", "leader", "epoch", "replicas", "isr", "start offset", "end offset")
     rows = [tuple(partition.values()) for partition in entry["partition_list"]]
     return [f"{entry['name']}  id {entry['id']}", *settings, *table_lines(columns, rows)]

@@ -315,7 +315,7 @@ def test_dump_prints_batches_with_positions_and_offsets(
     positions = write(partition, batch(0), batch(3, codec=Codec.LZ4, producer_id=7), batch(6))
     found = dump(partition, capsys)
     assert [entry["position"] for entry in found] == positions
-    assert [(e["first_offset"], e["last_offset"], e["count"]) for e in found] == [
+    assert [(e["base_offset"], e["last_offset"], e["count"]) for e in found] == [
         (0, 2, 3),
         (3, 5, 3),
         (6, 8, 3),

@@ -74,7 +74,7 @@ def test_table_needs_few_calls_per_cell() -> None:
         calls += event in ("call", "c_call")
 
     rows = [(0, 1, 0, [1], [1], 0, 100)]
-    columns = ("partition", "leader", "epoch", "replicas", "in sync", "first offset", "end offset")
+    columns = ("partition", "leader", "epoch", "replicas", "isr", "start offset", "end offset")
     print_table(columns, rows)
     sys.setprofile(count)
     try:
