@@ -1,108 +1,340 @@
-"""From a frame to its handler: which APIs are served, in which versions, and what happens
-to a frame that is none of them.
+"""The handler of each served API. A handler module is imported with the first request for it.
 
-As Kafka does it: an unknown API or version closes the connection, except that ApiVersions in a
-version from the future is answered in version 0 with the list (KIP-511).
+A broker without groups thus carries none of their code. Each loader names the message types of its
+API, and mypy checks that the handler takes them and needs no more context than `Components` has.
 """
 
-from collections.abc import Callable
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-from sawlog.broker.request import Api, Handler
-from sawlog.protocol.apis import ApiKey, response_class
+from sawlog.broker.request import Api
+from sawlog.protocol.apis import ApiKey
 
-_HANDLERS: dict[str, dict[ApiKey, str]] = {
-    "sawlog.broker.api.produce": {
-        ApiKey.PRODUCE: "produce",
-    },
-    "sawlog.broker.api.fetch": {
-        ApiKey.FETCH: "fetch",
-    },
-    "sawlog.broker.api.list_offsets": {
-        ApiKey.LIST_OFFSETS: "list_offsets",
-        ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
-    },
-    "sawlog.broker.api.metadata": {
-        ApiKey.METADATA: "metadata",
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
-    },
-    "sawlog.broker.api.group_offsets": {
-        ApiKey.OFFSET_COMMIT: "offset_commit",
-        ApiKey.OFFSET_FETCH: "offset_fetch",
-        ApiKey.OFFSET_DELETE: "offset_delete",
-    },
-    "sawlog.broker.api.find_coordinator": {
-        ApiKey.FIND_COORDINATOR: "find_coordinator",
-    },
-    "sawlog.broker.api.group_membership": {
-        ApiKey.JOIN_GROUP: "join_group",
-        ApiKey.HEARTBEAT: "heartbeat",
-        ApiKey.LEAVE_GROUP: "leave_group",
-        ApiKey.SYNC_GROUP: "sync_group",
-    },
-    "sawlog.broker.api.group_admin": {
-        ApiKey.DESCRIBE_GROUPS: "describe_groups",
-        ApiKey.LIST_GROUPS: "list_groups",
-        ApiKey.DELETE_GROUPS: "delete_groups",
-    },
-    "sawlog.broker.api.api_versions": {
-        ApiKey.API_VERSIONS: "api_versions",
-    },
-    "sawlog.broker.api.topics": {
-        ApiKey.CREATE_TOPICS: "create_topics",
-        ApiKey.DELETE_TOPICS: "delete_topics",
-        ApiKey.CREATE_PARTITIONS: "create_partitions",
-    },
-    "sawlog.broker.api.delete_records": {
-        ApiKey.DELETE_RECORDS: "delete_records",
-    },
-    "sawlog.broker.api.init_producer_id": {
-        ApiKey.INIT_PRODUCER_ID: "init_producer_id",
-    },
-    "sawlog.broker.api.configs": {
-        ApiKey.DESCRIBE_CONFIGS: "describe_configs",
-        ApiKey.ALTER_CONFIGS: "alter_configs",
-        ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
-    },
-    "sawlog.broker.api.acls": {
-        ApiKey.DESCRIBE_ACLS: "describe_acls",
-        ApiKey.CREATE_ACLS: "create_acls",
-        ApiKey.DELETE_ACLS: "delete_acls",
-    },
-    "sawlog.broker.api.describe_cluster": {
-        ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
-    },
-    "sawlog.broker.api.consumer_groups": {
-        ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer_group_heartbeat",
-        ApiKey.CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
-    },
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sawlog.broker.request import AnyHandler, Handler
+    from sawlog.protocol.messages.alter_configs_request import AlterConfigsRequest
+    from sawlog.protocol.messages.alter_configs_response import AlterConfigsResponse
+    from sawlog.protocol.messages.api_versions_request import ApiVersionsRequest
+    from sawlog.protocol.messages.api_versions_response import ApiVersionsResponse
+    from sawlog.protocol.messages.consumer_group_describe_request import (
+        ConsumerGroupDescribeRequest,
+    )
+    from sawlog.protocol.messages.consumer_group_describe_response import (
+        ConsumerGroupDescribeResponse,
+    )
+    from sawlog.protocol.messages.consumer_group_heartbeat_request import (
+        ConsumerGroupHeartbeatRequest,
+    )
+    from sawlog.protocol.messages.consumer_group_heartbeat_response import (
+        ConsumerGroupHeartbeatResponse,
+    )
+    from sawlog.protocol.messages.create_acls_request import CreateAclsRequest
+    from sawlog.protocol.messages.create_acls_response import CreateAclsResponse
+    from sawlog.protocol.messages.create_partitions_request import CreatePartitionsRequest
+    from sawlog.protocol.messages.create_partitions_response import CreatePartitionsResponse
+    from sawlog.protocol.messages.create_topics_request import CreateTopicsRequest
+    from sawlog.protocol.messages.create_topics_response import CreateTopicsResponse
+    from sawlog.protocol.messages.delete_acls_request import DeleteAclsRequest
+    from sawlog.protocol.messages.delete_acls_response import DeleteAclsResponse
+    from sawlog.protocol.messages.delete_groups_request import DeleteGroupsRequest
+    from sawlog.protocol.messages.delete_groups_response import DeleteGroupsResponse
+    from sawlog.protocol.messages.delete_records_request import DeleteRecordsRequest
+    from sawlog.protocol.messages.delete_records_response import DeleteRecordsResponse
+    from sawlog.protocol.messages.delete_topics_request import DeleteTopicsRequest
+    from sawlog.protocol.messages.delete_topics_response import DeleteTopicsResponse
+    from sawlog.protocol.messages.describe_acls_request import DescribeAclsRequest
+    from sawlog.protocol.messages.describe_acls_response import DescribeAclsResponse
+    from sawlog.protocol.messages.describe_cluster_request import DescribeClusterRequest
+    from sawlog.protocol.messages.describe_cluster_response import DescribeClusterResponse
+    from sawlog.protocol.messages.describe_configs_request import DescribeConfigsRequest
+    from sawlog.protocol.messages.describe_configs_response import DescribeConfigsResponse
+    from sawlog.protocol.messages.describe_groups_request import DescribeGroupsRequest
+    from sawlog.protocol.messages.describe_groups_response import DescribeGroupsResponse
+    from sawlog.protocol.messages.describe_topic_partitions_request import (
+        DescribeTopicPartitionsRequest,
+    )
+    from sawlog.protocol.messages.describe_topic_partitions_response import (
+        DescribeTopicPartitionsResponse,
+    )
+    from sawlog.protocol.messages.fetch_request import FetchRequest
+    from sawlog.protocol.messages.fetch_response import FetchResponse
+    from sawlog.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+    from sawlog.protocol.messages.find_coordinator_response import FindCoordinatorResponse
+    from sawlog.protocol.messages.heartbeat_request import HeartbeatRequest
+    from sawlog.protocol.messages.heartbeat_response import HeartbeatResponse
+    from sawlog.protocol.messages.incremental_alter_configs_request import (
+        IncrementalAlterConfigsRequest,
+    )
+    from sawlog.protocol.messages.incremental_alter_configs_response import (
+        IncrementalAlterConfigsResponse,
+    )
+    from sawlog.protocol.messages.init_producer_id_request import InitProducerIdRequest
+    from sawlog.protocol.messages.init_producer_id_response import InitProducerIdResponse
+    from sawlog.protocol.messages.join_group_request import JoinGroupRequest
+    from sawlog.protocol.messages.join_group_response import JoinGroupResponse
+    from sawlog.protocol.messages.leave_group_request import LeaveGroupRequest
+    from sawlog.protocol.messages.leave_group_response import LeaveGroupResponse
+    from sawlog.protocol.messages.list_groups_request import ListGroupsRequest
+    from sawlog.protocol.messages.list_groups_response import ListGroupsResponse
+    from sawlog.protocol.messages.list_offsets_request import ListOffsetsRequest
+    from sawlog.protocol.messages.list_offsets_response import ListOffsetsResponse
+    from sawlog.protocol.messages.metadata_request import MetadataRequest
+    from sawlog.protocol.messages.metadata_response import MetadataResponse
+    from sawlog.protocol.messages.offset_commit_request import OffsetCommitRequest
+    from sawlog.protocol.messages.offset_commit_response import OffsetCommitResponse
+    from sawlog.protocol.messages.offset_delete_request import OffsetDeleteRequest
+    from sawlog.protocol.messages.offset_delete_response import OffsetDeleteResponse
+    from sawlog.protocol.messages.offset_fetch_request import OffsetFetchRequest
+    from sawlog.protocol.messages.offset_fetch_response import OffsetFetchResponse
+    from sawlog.protocol.messages.offset_for_leader_epoch_request import OffsetForLeaderEpochRequest
+    from sawlog.protocol.messages.offset_for_leader_epoch_response import (
+        OffsetForLeaderEpochResponse,
+    )
+    from sawlog.protocol.messages.produce_request import ProduceRequest
+    from sawlog.protocol.messages.produce_response import ProduceResponse
+    from sawlog.protocol.messages.sync_group_request import SyncGroupRequest
+    from sawlog.protocol.messages.sync_group_response import SyncGroupResponse
+
+
+def _produce() -> "Handler[ProduceRequest, ProduceResponse]":
+    from sawlog.broker.api.produce import produce
+
+    return produce
+
+
+def _fetch() -> "Handler[FetchRequest, FetchResponse]":
+    from sawlog.broker.api.fetch import fetch
+
+    return fetch
+
+
+def _list_offsets() -> "Handler[ListOffsetsRequest, ListOffsetsResponse]":
+    from sawlog.broker.api.list_offsets import list_offsets
+
+    return list_offsets
+
+
+def _offset_for_leader_epoch() -> (
+    "Handler[OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse]"
+):
+    from sawlog.broker.api.list_offsets import offset_for_leader_epoch
+
+    return offset_for_leader_epoch
+
+
+def _delete_records() -> "Handler[DeleteRecordsRequest, DeleteRecordsResponse]":
+    from sawlog.broker.api.delete_records import delete_records
+
+    return delete_records
+
+
+def _init_producer_id() -> "Handler[InitProducerIdRequest, InitProducerIdResponse]":
+    from sawlog.broker.api.init_producer_id import init_producer_id
+
+    return init_producer_id
+
+
+def _metadata() -> "Handler[MetadataRequest, MetadataResponse]":
+    from sawlog.broker.api.metadata import metadata
+
+    return metadata
+
+
+def _describe_topic_partitions() -> (
+    "Handler[DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse]"
+):
+    from sawlog.broker.api.metadata import describe_topic_partitions
+
+    return describe_topic_partitions
+
+
+def _describe_cluster() -> "Handler[DescribeClusterRequest, DescribeClusterResponse]":
+    from sawlog.broker.api.metadata import describe_cluster
+
+    return describe_cluster
+
+
+def _api_versions() -> "Handler[ApiVersionsRequest, ApiVersionsResponse]":
+    from sawlog.broker.api.api_versions import api_versions
+
+    return api_versions
+
+
+def _find_coordinator() -> "Handler[FindCoordinatorRequest, FindCoordinatorResponse]":
+    from sawlog.broker.api.find_coordinator import find_coordinator
+
+    return find_coordinator
+
+
+def _offset_commit() -> "Handler[OffsetCommitRequest, OffsetCommitResponse]":
+    from sawlog.broker.api.group_offsets import offset_commit
+
+    return offset_commit
+
+
+def _offset_fetch() -> "Handler[OffsetFetchRequest, OffsetFetchResponse]":
+    from sawlog.broker.api.group_offsets import offset_fetch
+
+    return offset_fetch
+
+
+def _offset_delete() -> "Handler[OffsetDeleteRequest, OffsetDeleteResponse]":
+    from sawlog.broker.api.group_offsets import offset_delete
+
+    return offset_delete
+
+
+def _join_group() -> "Handler[JoinGroupRequest, JoinGroupResponse]":
+    from sawlog.broker.api.group_membership import join_group
+
+    return join_group
+
+
+def _sync_group() -> "Handler[SyncGroupRequest, SyncGroupResponse]":
+    from sawlog.broker.api.group_membership import sync_group
+
+    return sync_group
+
+
+def _heartbeat() -> "Handler[HeartbeatRequest, HeartbeatResponse]":
+    from sawlog.broker.api.group_membership import heartbeat
+
+    return heartbeat
+
+
+def _leave_group() -> "Handler[LeaveGroupRequest, LeaveGroupResponse]":
+    from sawlog.broker.api.group_membership import leave_group
+
+    return leave_group
+
+
+def _consumer_group_heartbeat() -> (
+    "Handler[ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse]"
+):
+    from sawlog.broker.api.consumer_groups import consumer_group_heartbeat
+
+    return consumer_group_heartbeat
+
+
+def _consumer_group_describe() -> (
+    "Handler[ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse]"
+):
+    from sawlog.broker.api.consumer_groups import consumer_group_describe
+
+    return consumer_group_describe
+
+
+def _list_groups() -> "Handler[ListGroupsRequest, ListGroupsResponse]":
+    from sawlog.broker.api.group_admin import list_groups
+
+    return list_groups
+
+
+def _describe_groups() -> "Handler[DescribeGroupsRequest, DescribeGroupsResponse]":
+    from sawlog.broker.api.group_admin import describe_groups
+
+    return describe_groups
+
+
+def _delete_groups() -> "Handler[DeleteGroupsRequest, DeleteGroupsResponse]":
+    from sawlog.broker.api.group_admin import delete_groups
+
+    return delete_groups
+
+
+def _create_topics() -> "Handler[CreateTopicsRequest, CreateTopicsResponse]":
+    from sawlog.broker.api.topics import create_topics
+
+    return create_topics
+
+
+def _delete_topics() -> "Handler[DeleteTopicsRequest, DeleteTopicsResponse]":
+    from sawlog.broker.api.topics import delete_topics
+
+    return delete_topics
+
+
+def _create_partitions() -> "Handler[CreatePartitionsRequest, CreatePartitionsResponse]":
+    from sawlog.broker.api.topics import create_partitions
+
+    return create_partitions
+
+
+def _describe_configs() -> "Handler[DescribeConfigsRequest, DescribeConfigsResponse]":
+    from sawlog.broker.api.configs import describe_configs
+
+    return describe_configs
+
+
+def _alter_configs() -> "Handler[AlterConfigsRequest, AlterConfigsResponse]":
+    from sawlog.broker.api.configs import alter_configs
+
+    return alter_configs
+
+
+def _incremental_alter_configs() -> (
+    "Handler[IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse]"
+):
+    from sawlog.broker.api.configs import incremental_alter_configs
+
+    return incremental_alter_configs
+
+
+def _describe_acls() -> "Handler[DescribeAclsRequest, DescribeAclsResponse]":
+    from sawlog.broker.api.acls import describe_acls
+
+    return describe_acls
+
+
+def _create_acls() -> "Handler[CreateAclsRequest, CreateAclsResponse]":
+    from sawlog.broker.api.acls import create_acls
+
+    return create_acls
+
+
+def _delete_acls() -> "Handler[DeleteAclsRequest, DeleteAclsResponse]":
+    from sawlog.broker.api.acls import delete_acls
+
+    return delete_acls
+
+
+LOADERS: "dict[ApiKey, Callable[[], AnyHandler]]" = {
+    ApiKey.PRODUCE: _produce,
+    ApiKey.FETCH: _fetch,
+    ApiKey.LIST_OFFSETS: _list_offsets,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: _offset_for_leader_epoch,
+    ApiKey.METADATA: _metadata,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: _describe_topic_partitions,
+    ApiKey.OFFSET_COMMIT: _offset_commit,
+    ApiKey.OFFSET_FETCH: _offset_fetch,
+    ApiKey.OFFSET_DELETE: _offset_delete,
+    ApiKey.FIND_COORDINATOR: _find_coordinator,
+    ApiKey.JOIN_GROUP: _join_group,
+    ApiKey.HEARTBEAT: _heartbeat,
+    ApiKey.LEAVE_GROUP: _leave_group,
+    ApiKey.SYNC_GROUP: _sync_group,
+    ApiKey.DESCRIBE_GROUPS: _describe_groups,
+    ApiKey.LIST_GROUPS: _list_groups,
+    ApiKey.DELETE_GROUPS: _delete_groups,
+    ApiKey.API_VERSIONS: _api_versions,
+    ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.DELETE_RECORDS: _delete_records,
+    ApiKey.INIT_PRODUCER_ID: _init_producer_id,
+    ApiKey.DESCRIBE_CONFIGS: _describe_configs,
+    ApiKey.ALTER_CONFIGS: _alter_configs,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
+    ApiKey.DESCRIBE_ACLS: _describe_acls,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
+    ApiKey.DESCRIBE_CLUSTER: _describe_cluster,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_group_heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: _consumer_group_describe,
 }
-"""The function of each, by module. A module is imported with the first request for it: a broker
-without groups carries none of their code."""
+"""The served APIs, as ApiVersions lists them."""
 
 
 def served_apis() -> dict[int, Api]:
-    """Every API that this broker serves, by its number."""
-    return {
-        int(key): Api(key, _when_asked(module, function))
-        for module, functions in _HANDLERS.items()
-        for key, function in functions.items()
-    }
-
-
-def _when_asked(module: str, function: str) -> Callable[[], Handler]:
-    def load() -> Handler:
-        handler: Handler = getattr(import_module(module), function)
-        return handler
-
-    return load
-
-
-def error_response(api: Api, code: int) -> Any | None:
-    """The response that says `code` at its top level, where the API has such a place."""
-    response: Any = response_class(api.key)()
-    if not hasattr(response, "error_code"):
-        return None
-    response.error_code = code
-    return response
+    return {int(key): Api(key, load) for key, load in LOADERS.items()}

@@ -15,13 +15,17 @@ from sawlog.core.ids import TopicName
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sawlog.broker.broker import Broker
+    from sawlog.broker.metadata_cache import MetadataCache
     from sawlog.cluster.metadata_image import MetadataImage
+    from sawlog.cluster.topics import Topics
     from sawlog.coordinator.plan import Plan, Timers
     from sawlog.coordinator.runtime import Answer, Refuse
+    from sawlog.core.config import BrokerConfig
     from sawlog.core.ids import NodeId
+    from sawlog.core.ports import Clock, Random, Timer
     from sawlog.groups.group_machine import GroupMachine
     from sawlog.replication.partition import Partition
+    from sawlog.storage.log_directory import LogDirectory
 
 logger = EventLogger(__name__)
 
@@ -29,18 +33,34 @@ logger = EventLogger(__name__)
 class GroupCoordinator:
     """Invariant: `by_index` holds exactly the partitions of the groups' topic that are led here."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        config: "BrokerConfig",
+        metadata: "MetadataCache",
+        topics: "Topics",
+        directory: "LogDirectory",
+        *,
+        clock: "Clock",
+        timer: "Timer",
+        random: "Random",
+    ) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._topics = topics
+        self._directory = directory
+        self._clock = clock
+        self._timer = timer
+        self._random = random
         self.by_index: dict[int, CoordinatorRuntime[GroupMachine]] = {}
 
     # Where a group lives
 
     def coordinator_of(self, group_id: str) -> "NodeId":
         """The node to ask about this group; the topic is made where there is none yet."""
-        image = self._broker.image
+        image = self._metadata.image
         topic = image.topics.get(TopicName(GROUP_TOPIC))
         if topic is None:
-            self._broker.topics.on_demand.make(GROUP_TOPIC)
+            self._topics.on_demand.make(GROUP_TOPIC)
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         leader = topic.partitions[partition_for(group_id, len(topic.partitions))].leader
         if leader == NO_NODE or leader not in image.brokers:
@@ -50,7 +70,7 @@ class GroupCoordinator:
     def shard_of(self, group_id: str) -> "CoordinatorRuntime[GroupMachine]":
         """The shard of a group, which may still be loading; NOT_COORDINATOR where it is led
         elsewhere or nowhere."""
-        topic = self._broker.image.topics.get(TopicName(GROUP_TOPIC))
+        topic = self._metadata.image.topics.get(TopicName(GROUP_TOPIC))
         if topic is not None:
             shard = self.by_index.get(partition_for(group_id, len(topic.partitions)))
             if shard is not None:
@@ -93,13 +113,12 @@ class GroupCoordinator:
             return
         from sawlog.groups.group_records import GROUP_RECORDS  # not before there are groups
 
-        broker = self._broker
         shard = CoordinatorRuntime(
             partition,
             GROUP_RECORDS,
             self._machine,
-            clock=broker.clock,
-            timer=broker.timer,
+            clock=self._clock,
+            timer=self._timer,
             broken=partial(self._lead_again, partition),
         )
         self.by_index[index] = shard
@@ -109,9 +128,10 @@ class GroupCoordinator:
         from sawlog.groups.context import GroupContext
         from sawlog.groups.group_machine import GroupMachine
 
-        broker = self._broker
         return GroupMachine(
-            GroupContext(broker.clock, broker.random, timers, broker.config, lambda: broker.image)
+            GroupContext(
+                self._clock, self._random, timers, self._config, lambda: self._metadata.image
+            )
         )
 
     def _lead_again(self, partition: "Partition") -> None:
@@ -121,7 +141,7 @@ class GroupCoordinator:
         given_up = self.by_index.get(index)
         if given_up is None or given_up.partition is not partition:
             return
-        if self._broker.directory.offline is None:
+        if self._directory.offline is None:
             del self.by_index[index]
             self.lead(partition)
 

@@ -1,4 +1,4 @@
-"""What a broker counts about itself: plain attributes on the hot path, names when somebody asks."""
+"""The broker's metrics: plain counters on the hot path, and their names in Prometheus."""
 
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -7,16 +7,15 @@ from sawlog.core.metrics import Registry
 from sawlog.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from sawlog.broker.broker import Broker
+    from sawlog.broker.components import Components
 
 
 class BrokerMetrics:
-    """Totals since the start."""
+    """Totals since the start of the broker."""
 
-    __slots__ = ("_broker", "bytes_in", "bytes_out", "records_in", "requests")
+    __slots__ = ("bytes_in", "bytes_out", "records_in", "requests")
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self) -> None:
         self.records_in = 0
         self.bytes_in = 0
         self.bytes_out = 0
@@ -32,58 +31,59 @@ class BrokerMetrics:
     def received(self, api_key: int) -> None:
         self.requests[api_key] += 1
 
-    def declare(self, registry: Registry) -> None:
-        """Gives the numbers their names in Prometheus."""
-        broker = self._broker
-        registry.read_counter(
-            "sawlog_records_appended_total", "Records appended.", lambda: self.records_in
-        )
-        registry.read_counter(
-            "sawlog_appended_bytes_total",
-            "Bytes of record batches appended.",
-            lambda: self.bytes_in,
-        )
-        registry.read_counter(
-            "sawlog_fetched_bytes_total", "Bytes of record batches served.", lambda: self.bytes_out
-        )
-        registry.read_gauge(
-            "sawlog_topics", "Topics in the metadata image.", lambda: len(broker.image.topics)
-        )
-        registry.read_gauge(
-            "sawlog_partitions", "Replicas on this broker.", lambda: len(broker.partitions)
-        )
-        registry.read_gauge(
-            "sawlog_fetch_sessions", "Open fetch sessions.", lambda: len(broker.fetch_sessions)
-        )
-        registry.read_gauge(
-            "sawlog_offline_log_directories",
-            "Log directories that failed and are out of use.",
-            lambda: int(broker.directory.offline is not None),
-        )
-        registry.read_counter(
-            "sawlog_refused_writes_total",
-            "Writes refused because the disk was full or no descriptor was left.",
-            lambda: broker.directory.refused_writes,
-        )
-        registry.read_gauge(
-            "sawlog_last_stop_was_clean",
-            "Whether the last stop was clean: 0 after a kill or a crash, and on a new directory.",
-            lambda: int(broker.directory.was_clean),
-        )
-        registry.read_gauge(
-            "sawlog_damaged_logs",
-            "Logs that were found damaged below their recovery point at the start.",
-            lambda: broker.directory.recovery.damaged_logs,
-        )
-        registry.read_gauges(
-            "sawlog_groups",
-            "Groups that this broker coordinates.",
-            ["type", "state"],
-            lambda: list(broker.groups.count().items()),
-        )
-        registry.read_counters(
-            "sawlog_requests_total",
-            "Requests received.",
-            ["api"],
-            lambda: [((ApiKey(key).name,), count) for key, count in self.requests.items()],
-        )
+
+def declare_metrics(registry: Registry, broker: "Components") -> None:
+    """Register all metrics of a broker; they are read when Prometheus scrapes."""
+    totals = broker.metrics
+    registry.read_counter(
+        "sawlog_records_appended_total", "Records appended.", lambda: totals.records_in
+    )
+    registry.read_counter(
+        "sawlog_appended_bytes_total",
+        "Bytes of record batches appended.",
+        lambda: totals.bytes_in,
+    )
+    registry.read_counter(
+        "sawlog_fetched_bytes_total", "Bytes of record batches served.", lambda: totals.bytes_out
+    )
+    registry.read_gauge(
+        "sawlog_topics", "Topics in the metadata image.", lambda: len(broker.metadata.image.topics)
+    )
+    registry.read_gauge(
+        "sawlog_partitions", "Replicas on this broker.", lambda: len(broker.replicas)
+    )
+    registry.read_gauge(
+        "sawlog_fetch_sessions", "Open fetch sessions.", lambda: len(broker.fetch_sessions)
+    )
+    registry.read_gauge(
+        "sawlog_offline_log_directories",
+        "Log directories that failed and are out of use.",
+        lambda: int(broker.directory.offline is not None),
+    )
+    registry.read_counter(
+        "sawlog_refused_writes_total",
+        "Writes refused because the disk was full or no descriptor was left.",
+        lambda: broker.directory.refused_writes,
+    )
+    registry.read_gauge(
+        "sawlog_last_stop_was_clean",
+        "Whether the last stop was clean: 0 after a kill or a crash, and on a new directory.",
+        lambda: int(broker.directory.was_clean),
+    )
+    registry.read_gauge(
+        "sawlog_damaged_logs",
+        "Logs that were found damaged below their recovery point at the start.",
+        lambda: broker.directory.recovery.damaged_logs,
+    )
+    registry.read_gauges(
+        "sawlog_groups",
+        "Groups that this broker coordinates.",
+        ["type", "state"],
+        lambda: list(broker.groups.count().items()),
+    )
+    registry.read_counters(
+        "sawlog_requests_total",
+        "Requests received.",
+        ["api"],
+        lambda: [((ApiKey(key).name,), count) for key, count in totals.requests.items()],
+    )

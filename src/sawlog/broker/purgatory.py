@@ -1,52 +1,152 @@
-"""Requests that wait, by the client that waits for them.
+"""Parked requests: Produce, Fetch, ListOffsets and DeleteRecords that wait for a high watermark.
 
-A client that goes away takes its requests along: nobody reads their answers, and each would cost
-work at every move of a watermark until its time is up. When the broker stops, those that still
-wait are answered with what there is.
+The purgatory knows every parked request by its client and owns its timeout. The requests of a
+client that disconnects are dropped: their responses would go nowhere, and each would cost work at
+every move of a watermark until its timeout.
 """
 
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from sawlog.core.ports import Client
+    from sawlog.broker.replicas import Replicas
+    from sawlog.broker.request import Request
+    from sawlog.core.errors import KafkaError
+    from sawlog.core.ports import Client, Timer, TimerHandle
+    from sawlog.protocol.schema import Message
+    from sawlog.replication.partition import Partition
+
+    class CommitContext(Protocol):
+        replicas: Replicas
+        purgatory: "Purgatory"
 
 
-class Parked(Protocol):
+class DelayedRequest(Protocol):
+    """A parked request. It calls `Purgatory.complete` before it replies; each of these methods is
+    called only while it is parked."""
+
+    def expire(self) -> None:
+        """Reply after the timeout, with the results so far; no longer parked."""
+        ...
+
     def abandon(self) -> None:
-        """The client is gone: forget the request."""
+        """Stop waiting, because the client disconnected; no longer parked."""
         ...
 
-    def finish(self) -> None:
-        """The broker stops: answer now."""
+    def shut_down(self) -> None:
+        """Reply now if closing the logs would make that impossible; still parked."""
         ...
 
 
-class Parking:
-    """Every waiting request is here exactly once, from `park` to `leave`."""
+class Purgatory:
+    """Invariant: holds every request from `park` until it is completed, expires or is abandoned,
+    with its timeout."""
 
-    __slots__ = ("_by_client",)
+    __slots__ = ("_by_client", "_timer")
 
-    def __init__(self) -> None:
-        self._by_client: dict[Client, dict[Parked, None]] = {}
+    def __init__(self, timer: "Timer") -> None:
+        self._timer = timer
+        self._by_client: dict[Client, dict[DelayedRequest, TimerHandle | None]] = {}
 
     def __len__(self) -> int:
-        return sum(len(requests) for requests in self._by_client.values())
+        return sum(map(len, self._by_client.values()))
 
-    def park(self, client: "Client", request: Parked) -> None:
-        self._by_client.setdefault(client, {})[request] = None
-
-    def leave(self, client: "Client", request: Parked) -> None:
+    def park(self, client: "Client", request: DelayedRequest, timeout_ms: int | None) -> None:
+        """Hold a request; without a timeout it waits until it is completed."""
+        timeout = None
+        if timeout_ms is not None:
+            timeout = self._timer.after(timeout_ms, partial(self._expire, client, request))
         requests = self._by_client.get(client)
-        if requests is not None:
-            requests.pop(request, None)
-            if not requests:
-                del self._by_client[client]
+        if requests is None:
+            self._by_client[client] = {request: timeout}
+        else:
+            requests[request] = timeout
+
+    def complete(self, client: "Client", request: DelayedRequest) -> bool:
+        """Release a request that is about to reply; False if it is not parked any more."""
+        requests = self._by_client.get(client)
+        if requests is None or request not in requests:
+            return False
+        timeout = requests.pop(request)
+        if not requests:
+            del self._by_client[client]
+        if timeout is not None:
+            timeout.cancel()
+        return True
+
+    def _expire(self, client: "Client", request: DelayedRequest) -> None:
+        if self.complete(client, request):
+            request.expire()
 
     def abandon(self, client: "Client") -> None:
-        for request in self._by_client.pop(client, {}):
+        """Drop the requests of a client that disconnected."""
+        for request, timeout in self._by_client.pop(client, {}).items():
+            if timeout is not None:
+                timeout.cancel()
             request.abandon()
 
-    def finish(self) -> None:
+    def shut_down(self) -> None:
+        """Let requests reply that cannot after the logs are closed."""
         for requests in list(self._by_client.values()):
             for request in list(requests):
-                request.finish()
+                request.shut_down()
+
+
+def reply_after_commit(
+    context: "CommitContext",
+    partitions: Iterable[tuple[str, int]],
+    request: "Request",
+    respond: "Callable[[], Message]",
+) -> None:
+    """Reply with `respond()` once all records written to these partitions so far are committed.
+
+    Waits only for a flush, never for followers: a client that flushed its producer then sees its
+    records in ListOffsets.
+    """
+    uncommitted = [
+        replica
+        for name in partitions
+        if (replica := context.replicas.by_partition.get(name)) is not None
+        and replica.high_watermark < replica.log.end_offset
+        and len(replica.in_sync) == 1
+    ]
+    if uncommitted:
+        _DelayedReply(context.purgatory, request, respond).park(uncommitted)
+    else:
+        request.reply(respond())
+
+
+class _DelayedReply:
+    __slots__ = ("_left", "_purgatory", "_request", "_respond")
+
+    def __init__(
+        self, purgatory: Purgatory, request: "Request", respond: "Callable[[], Message]"
+    ) -> None:
+        self._purgatory = purgatory
+        self._request = request
+        self._respond = respond
+        self._left = 0
+
+    def park(self, uncommitted: "list[Partition]") -> None:
+        self._left = len(uncommitted)
+        self._purgatory.park(self._request.client, self, timeout_ms=None)
+        for replica in uncommitted:
+            replica.when_committed(replica.log.end_offset, self._committed)
+
+    def _committed(self, _: "KafkaError | None") -> None:
+        self._left -= 1
+        if self._left == 0 and self._purgatory.complete(self._request.client, self):
+            try:
+                self._request.reply(self._respond())
+            except Exception as error:
+                self._request.fail(error)
+
+    def expire(self) -> None:
+        """Never called: there is no timeout."""
+
+    def abandon(self) -> None:
+        """`_committed` finds the request gone."""
+
+    def shut_down(self) -> None:
+        """Closing the logs flushes them, and so completes the request."""

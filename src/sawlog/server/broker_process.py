@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sawlog import __version__
-from sawlog.broker.broker import Broker
-from sawlog.cluster.cluster_member import ClusterMember, Registration
+from sawlog.broker.assembly import Ports, assemble
+from sawlog.cluster.cluster_member import Registration
 from sawlog.cluster.embedded_store import EmbeddedStore
-from sawlog.cluster.metadata_image import MetadataImage
 from sawlog.cluster.store_journal import JOURNAL_PREFIX, SNAPSHOT, is_store_file
 from sawlog.core.config import BrokerConfig
 from sawlog.core.config_warnings import Notice
@@ -110,9 +109,7 @@ class BrokerProcess:
     def __init__(self, options: BrokerOptions, loop: asyncio.AbstractEventLoop) -> None:
         self._options = options
         self._loop = loop
-        self._clock = SystemClock()
-        self._timer = LoopTimer(loop)
-        self._random = SystemRandom()
+        timer = LoopTimer(loop)
         self._registry = Registry()
         self._ready: asyncio.Future[None] = loop.create_future()
         self._stop: asyncio.Future[int] = loop.create_future()
@@ -121,51 +118,39 @@ class BrokerProcess:
             sockets = listen(options.listen, limits.backlog, limits.receive_buffer_bytes)
         self._metrics: MetricsEndpoint | None = None
         if options.metrics is not None:
-            self._metrics = MetricsEndpoint(self._registry, self._timer, options.metrics)
+            self._metrics = MetricsEndpoint(self._registry, timer, options.metrics)
             with _named(f"cannot serve metrics on {options.metrics} (--metrics)"):
                 self._metrics.bind()
         self._disk = RealDisk(str(options.data), loop.call_soon_threadsafe, loop=loop)
         bound = bound_address(options.listen, sockets)
         self.advertised = _advertised(options.advertise or bound, bound.port)
-        self.broker = Broker(
-            options.node_id,
-            options.config.started_with(
-                {
-                    "broker.id": str(options.node_id),
-                    "log.dirs": self._disk.root,
-                    "listeners": f"PLAINTEXT://{bound}",
-                    "advertised.listeners": f"PLAINTEXT://{self.advertised}",
-                }
-            ),
-            self._disk,
-            clock=self._clock,
-            timer=self._timer,
-            random=self._random,
+        self._disk.lock()
+        require_store(self._disk)
+        store = EmbeddedStore(self._disk, timer)
+        store.on_state(self._store_changed)
+        config = options.config.started_with(
+            {
+                "broker.id": str(options.node_id),
+                "log.dirs": self._disk.root,
+                "listeners": f"PLAINTEXT://{bound}",
+                "advertised.listeners": f"PLAINTEXT://{self.advertised}",
+            }
+        )
+        self.broker = assemble(
+            Ports(SystemClock(), timer, SystemRandom(), self._disk, store),
+            config,
+            Registration(options.node_id, *self.advertised, rack=config["broker.rack"]),
+            self._image_applied,
         )
         resources = Resources(loop, self.broker, limits, registry=self._registry)
         self.listener = Listener(resources, bound, sockets)
 
     async def start(self) -> None:
-        """Returns when clients can be served; DiskError where that cannot be."""
-        options = self._options
-        self._disk.lock()
-        require_store(self._disk)
-        store = EmbeddedStore(self._disk, self._timer)
-        store.on_state(self._store_changed)
-        member = ClusterMember(
-            store,
-            Registration(options.node_id, *self.advertised, rack=options.config["broker.rack"]),
-            options.config,
-            clock=self._clock,
-            timer=self._timer,
-            random=self._random,
-            on_image=self._on_image,
-        )
-        self.broker.join(member)
-        member.start()
+        """Return when clients can be served; DiskError if the logs cannot be opened."""
+        self.broker.start()
         await self._ready
         if self._metrics is not None:
-            self.broker.metrics.declare(self._registry)
+            self.broker.declare_metrics(self._registry)
             process.declare_process_metrics(self._registry)
             process.declare_file_system_metrics(self._registry, self._disk.root)
             await self._metrics.open()
@@ -193,14 +178,14 @@ class BrokerProcess:
             sys.stdout.flush()
 
     def _ready_line(self) -> ReadyLine:
-        directory = self.broker.directory
+        directory = self.broker.components.directory
         return ReadyLine(
             node_id=self._options.node_id,
             version=__version__,
             listen=str(self.listener.address),
             advertised=str(self.advertised),
             data=self._disk.root,
-            partitions=len(self.broker.partitions),
+            partitions=len(self.broker.replicas),
             recovered_partitions=directory.recovery.recovered_logs,
             recovery_seconds=directory.recovery_ms / 1_000,
             metrics=str(self._metrics.address) if self._metrics is not None else None,
@@ -232,19 +217,12 @@ class BrokerProcess:
                 "cannot be changed until the disk is mended and the broker started again"
             )
 
-    def _on_image(self, old: MetadataImage, new: MetadataImage) -> None:
+    def _image_applied(self, error: Exception | None) -> None:
+        """The first image decides whether the broker starts; Ctrl-C cancels `_ready` before it."""
         if self._ready.done():
-            self.broker.apply(old, new)
             return
-        failure: Exception | None = None
-        try:
-            self.broker.apply(old, new)
-        except Exception as error:
-            failure = error
-        if self._ready.done():
-            return  # cancelled: Ctrl-C came while the logs were opened
-        if failure is not None:
-            self._ready.set_exception(failure)
+        if error is not None:
+            self._ready.set_exception(error)
         else:
             self._ready.set_result(None)
 

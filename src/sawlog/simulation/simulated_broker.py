@@ -8,8 +8,9 @@ test sees is what a client would.
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from sawlog.broker.assembly import Ports, assemble
 from sawlog.broker.broker import Broker
-from sawlog.cluster.cluster_member import ClusterMember, Registration
+from sawlog.cluster.cluster_member import Registration
 from sawlog.cluster.embedded_store import EmbeddedStore
 from sawlog.core.config import BrokerConfig
 from sawlog.core.ids import NodeId
@@ -78,8 +79,6 @@ class Call:
 class SimulatedMachine:
     """A disk that stays, and one broker process after the other on it."""
 
-    broker: Broker
-
     def __init__(self, seed: int, **settings: str) -> None:
         self.schedule = Schedule(seed)
         self.random = SeededRandom(seed)
@@ -89,38 +88,37 @@ class SimulatedMachine:
         )
         self._client = SimulatedClient()
         self._correlation_id = 0
+        self._broker: Broker | None = None
         self._is_ready = False
         self._failure: Exception | None = None
+
+    @property
+    def broker(self) -> Broker:
+        """The process that was booted last."""
+        assert self._broker is not None, "the machine was not booted"
+        return self._broker
 
     def boot(self) -> None:
         """Starts a broker on whatever the disk holds, up to the point where it takes requests."""
         schedule = self.schedule
         self._is_ready = False
-        self.broker = Broker(
-            NODE, self._config, self.disk, clock=schedule, timer=schedule, random=self.random
-        )
-        member = ClusterMember(
-            EmbeddedStore(self.disk, schedule),
-            Registration(NODE, "simulated", 9092, None),
+        store = EmbeddedStore(self.disk, schedule)
+        self._broker = assemble(
+            Ports(schedule, schedule, self.random, self.disk, store),
             self._config,
-            clock=schedule,
-            timer=schedule,
-            random=self.random,
-            on_image=self._apply,
+            Registration(NODE, "simulated", 9092, None),
+            self._image_applied,
         )
-        self.broker.join(member)
-        member.start()
+        self._broker.start()
         assert schedule.run(lambda: self._is_ready, most=BOOT_STEPS), (
             f"the broker does not start: {self._failure!r}"
         )
 
-    def _apply(self, old: Any, new: Any) -> None:
-        try:
-            self.broker.apply(old, new)
-        except Exception as error:  # the cluster's side only logs it
+    def _image_applied(self, error: Exception | None) -> None:
+        if error is None:
+            self._is_ready = True
+        else:
             self._failure = error
-            raise
-        self._is_ready = True
 
     def lose_power(self) -> None:
         """Nothing under way happens any more, and the disk keeps only what it must."""

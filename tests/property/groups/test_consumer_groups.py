@@ -233,14 +233,14 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(TOPICS), size=st.integers(1, 3))
     def make_or_delete_a_topic(self, name: str, size: int) -> None:
-        if name in self.groups.machine.broker.image.topics:
+        if name in self.groups.machine.broker.metadata.image.topics:
             self.groups.delete(name)
         else:
             self.groups.make(**{name: size})
 
     @rule(name=st.sampled_from(TOPICS))
     def grow(self, name: str) -> None:
-        topic = self.groups.machine.broker.image.topics.get(name)
+        topic = self.groups.machine.broker.metadata.image.topics.get(name)
         if topic is not None and len(topic.partitions) < MOST_PARTITIONS:
             self.groups.grow(name, len(topic.partitions) + 1)
 
@@ -324,7 +324,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.restart()
 
     def _read_by_somebody(self, group: ConsumerGroup) -> list[Partition]:
-        topics = self.groups.machine.broker.image.topics
+        topics = self.groups.machine.broker.metadata.image.topics
         return [
             (topic.id, index)
             for name, topic in topics.items()

@@ -72,14 +72,14 @@ class History:
                         self._attacker.learn(call.answered)
 
     def _make_or_delete(self, topic: str) -> None:
-        if topic in self.groups.machine.broker.image.topics:
+        if topic in self.groups.machine.broker.metadata.image.topics:
             self.groups.delete(topic)
         else:
             self.groups.make(**{topic: 2})
 
     def log(self) -> bytes:
         """All batches of it."""
-        log = self.groups.machine.broker.partitions["__consumer_offsets", 0].log
+        log = self.groups.machine.broker.replicas.by_partition["__consumer_offsets", 0].log
         found, position = b"", log.start_offset
         while (part := read(log, position)) is not None:
             batches = part.read()
@@ -89,9 +89,14 @@ class History:
         return found
 
     def replayed(self, rows: Rows) -> GroupMachine:
-        broker = self.groups.machine.broker
+        machine = self.groups.machine
+        broker = machine.broker
         world = GroupContext(
-            broker.clock, broker.random, NoTimers(), broker.config, lambda: broker.image
+            machine.schedule,
+            machine.random,
+            NoTimers(),
+            broker.components.config,
+            lambda: broker.metadata.image,
         )
         shard = GroupMachine(world)
         for key, value in rows:

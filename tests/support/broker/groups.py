@@ -48,7 +48,7 @@ def reboot(machine: SimulatedMachine) -> None:
 
 
 def id_of(machine: SimulatedMachine, topic: str) -> bytes:
-    return machine.broker.image.topics[TopicName(topic)].id
+    return machine.broker.metadata.image.topics[TopicName(topic)].id
 
 
 def commit_request(

@@ -19,7 +19,7 @@ class PartitionWorld:
 
     @property
     def partition(self) -> Partition:
-        return self._machine.broker.partitions["t", 0]
+        return self._machine.broker.replicas.by_partition["t", 0]
 
     def reopened(self) -> Partition:
         """After the process was killed and started again."""

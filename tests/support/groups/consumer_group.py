@@ -74,10 +74,10 @@ class Groups:
         assert answer.responses[0].error_code == 0, answer
 
     def topic_id(self, name: str) -> TopicId:
-        return self.machine.broker.image.topics[name].id
+        return self.machine.broker.metadata.image.topics[name].id
 
     def name_of(self, topic_id: bytes) -> str:
-        return self.machine.broker.image.names.get(TopicId(topic_id), topic_id.hex())
+        return self.machine.broker.metadata.image.names.get(TopicId(topic_id), topic_id.hex())
 
     # Groups
 
@@ -166,7 +166,7 @@ class Consumer:
                 sorted(index for topic, index in self.reads if topic == name),
             )
             for name in topics
-            if name in self._groups.machine.broker.image.topics
+            if name in self._groups.machine.broker.metadata.image.topics
         ]
 
     def _send(self, fields: dict[str, Any], *, keep_regex: bool = True) -> int:

@@ -191,7 +191,7 @@ class OldMember:
 
     def _shared_out(self, answer: Any) -> list[SyncGroupRequestAssignment]:
         """Equal shares; a cooperative leader gives nothing away that somebody still has."""
-        image = self._groups.machine.broker.image
+        image = self._groups.machine.broker.metadata.image
         specs: dict[str, MemberSpec] = {}
         for member in answer.members:
             told = read_subscription(member.metadata)

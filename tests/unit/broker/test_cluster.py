@@ -21,7 +21,7 @@ def test_brokers_and_controller_are_told(machine: SimulatedMachine, version: int
         (NODE, "simulated", False)
     ]
     assert response.controller_id == NODE
-    assert response.cluster_id == machine.broker.image.cluster_id
+    assert response.cluster_id == machine.broker.metadata.image.cluster_id
     assert response.cluster_authorized_operations == -(1 << 31)
 
 

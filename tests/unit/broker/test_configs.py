@@ -258,7 +258,7 @@ def test_lists_grow_and_shrink(machine: SimulatedMachine) -> None:
 
 def test_a_change_reaches_the_open_log(machine: SimulatedMachine) -> None:
     alter(machine, ("max.message.bytes", SET, "12345"))
-    assert machine.broker.partitions["t", 0].log.config.max_message_bytes == 12345
+    assert machine.broker.replicas.by_partition["t", 0].log.config.max_message_bytes == 12345
 
 
 def test_validation_changes_nothing(machine: SimulatedMachine) -> None:

@@ -70,7 +70,7 @@ def test_the_topic_is_made_when_somebody_asks_for_a_group() -> None:
     assert machine.ask(request, 3).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     machine.schedule.run_for(1_000)
     assert machine.ask(request, 3).error_code == 0
-    topic = machine.broker.image.topics[OFFSETS]
+    topic = machine.broker.metadata.image.topics[OFFSETS]
     assert len(topic.partitions) == 50
     assert topic.configs["cleanup.policy"] == "compact"
 
@@ -80,7 +80,7 @@ def test_nobody_else_makes_the_topic() -> None:
     machine.ask(ListGroupsRequest())
     commit(machine, "g", {T0: 1})
     machine.schedule.run_for(1_000)
-    assert OFFSETS not in machine.broker.image.topics
+    assert OFFSETS not in machine.broker.metadata.image.topics
 
 
 # The topic
@@ -95,12 +95,12 @@ def test_clients_see_that_the_topic_is_internal(machine: SimulatedMachine) -> No
 @pytest.mark.parametrize("version", [3, 12, 13])
 def test_clients_do_not_write_to_the_topic(machine: SimulatedMachine, version: int) -> None:
     request = produce(batch_of(machine, b"x"), topic=OFFSETS)
-    request.topic_data[0].topic_id = machine.broker.image.topics[OFFSETS].id
-    before = machine.broker.partitions[OFFSETS, 0].log.end_offset
+    request.topic_data[0].topic_id = machine.broker.metadata.image.topics[OFFSETS].id
+    before = machine.broker.replicas.by_partition[OFFSETS, 0].log.end_offset
     response = machine.ask(request, version)
     assert answers(response) == [(ErrorCode.INVALID_TOPIC_EXCEPTION, -1)]
     assert response.responses[0].partition_responses[0].log_start_offset == -1
-    assert machine.broker.partitions[OFFSETS, 0].log.end_offset == before
+    assert machine.broker.replicas.by_partition[OFFSETS, 0].log.end_offset == before
 
 
 def test_a_repair_tool_that_says_so_writes_to_the_topic() -> None:

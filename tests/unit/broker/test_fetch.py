@@ -91,7 +91,7 @@ def test_a_batch_that_has_no_room_in_the_answer_is_not_waited_for(
 def test_a_reader_behind_the_last_segment_does_not_wait() -> None:
     machine = machine_with_topic(configs={"segment.bytes": str(1 << 20)})
     filled(machine, *[b"x" * 400_000] * 3)
-    bases = machine.broker.partitions[TOPIC, 0].log.segments.base_offsets
+    bases = machine.broker.replicas.by_partition[TOPIC, 0].log.segments.base_offsets
     assert bases == [0, 2]
     waiting = {"max_wait_ms": 60_000, "min_bytes": 2_000_000, "max_bytes": 4_000_000}
     behind = machine.send(fetch(1, **waiting), NAMED)
@@ -182,7 +182,7 @@ def test_a_session_is_told_only_what_is_new() -> None:
 def test_a_leader_epoch_that_is_not_ours_is_refused() -> None:
     machine = machine_with_topic()
     request = fetch(0)
-    epoch = machine.broker.partitions[TOPIC, 0].leader_epoch
+    epoch = machine.broker.replicas.by_partition[TOPIC, 0].leader_epoch
     request.topics[0].partitions[0].current_leader_epoch = epoch + 1
     assert codes(machine.ask(request, NAMED)) == [int(ErrorCode.UNKNOWN_LEADER_EPOCH)]
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sawlog.broker.api.group_membership import caller_of
+from sawlog.broker.dispatch import LOADERS
 from sawlog.broker.request import Api, Request
 from sawlog.core.errors import ErrorCode
 from sawlog.protocol.apis import ApiKey
@@ -225,7 +226,7 @@ def test_whoever_waits_when_the_broker_stops_is_answered() -> None:
 def test_a_host_is_written_as_java_does(host: str, written: str) -> None:
     client = SimulatedClient()
     client.host = host
-    api = Api(ApiKey.HEARTBEAT, lambda *_: None)
+    api = Api(ApiKey.HEARTBEAT, LOADERS[ApiKey.HEARTBEAT])
     request = Request(Call(client, ApiKey.HEARTBEAT, 4), api, 4, 1, None)
     caller = caller_of(request)
     assert (caller.host, caller.client_id, caller.api_version) == (written, "", 4)

@@ -95,11 +95,11 @@ def test_what_is_not_there_is_told(machine: SimulatedMachine) -> None:
         "": INVALID_TOPIC,
     }
     machine.schedule.run_for(1_000)
-    assert "nope" not in machine.broker.image.topics
+    assert "nope" not in machine.broker.metadata.image.topics
 
 
 def test_topics_are_found_by_id(machine: SimulatedMachine) -> None:
-    topic_id = machine.broker.image.topics["a"].id  # type: ignore[index]
+    topic_id = machine.broker.metadata.image.topics["a"].id  # type: ignore[index]
     unknown = b"?" * 16
     response = ask(machine, ids=(topic_id, unknown))
     assert codes(response) == {"a": 0, None: UNKNOWN_ID}
@@ -158,7 +158,7 @@ def test_asking_does_not_make_the_topic_that_nobody_may_make() -> None:
     machine = booted()
     ask(machine, "__cluster_metadata", allow_auto_topic_creation=True)
     machine.schedule.run_for(1_000)
-    assert "__cluster_metadata" not in machine.broker.image.topics
+    assert "__cluster_metadata" not in machine.broker.metadata.image.topics
 
 
 def test_topics_named_as_files_of_the_store_do_not_keep_the_broker_from_starting() -> None:
@@ -174,13 +174,13 @@ def test_topics_named_as_files_of_the_store_do_not_keep_the_broker_from_starting
 def test_asking_for_many_topics_makes_some_and_the_next_request_the_others() -> None:
     machine = booted()
     names = [f"t{number}" for number in range(250)]
-    made = [len(machine.broker.image.topics)]
+    made = [len(machine.broker.metadata.image.topics)]
     for _ in range(3):
         answer = codes(ask(machine, *names, allow_auto_topic_creation=True))
         assert set(answer.values()) <= {0, UNKNOWN_TOPIC}
         ask(machine, *names, allow_auto_topic_creation=True)  # what is under way still counts
         machine.schedule.run_for(1_000)
-        made.append(len(machine.broker.image.topics))
+        made.append(len(machine.broker.metadata.image.topics))
     assert [after - before for before, after in pairwise(made)] == [100, 100, 50]
 
 

@@ -16,7 +16,7 @@ def test_groups_are_counted_by_type_and_state() -> None:
     machine = SimulatedMachine(1, offsets_topic_num_partitions="2")
     machine.boot()
     registry = Registry()
-    machine.broker.metrics.declare(registry)
+    machine.broker.declare_metrics(registry)
     machine.ask(CreateTopicsRequest([CreatableTopic("t", 1, 1)], timeout_ms=10_000))
     machine.ask(FindCoordinatorRequest(coordinator_keys=["a"]))
     machine.schedule.run_for(10_000)

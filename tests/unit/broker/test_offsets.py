@@ -173,6 +173,14 @@ def test_deleted_records_are_gone(offset: int, code: int, low: int) -> None:
     assert found(machine.ask(offsets_at(-2)))[1] == max(low, 0)
 
 
+def test_delete_records_waits_for_the_flush_of_what_is_written() -> None:
+    machine = machine_with_topic()
+    machine.ask(produce(batch_of(machine, b"a", b"b"), acks=1), NAMED)
+    topic = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 2)])
+    answer = machine.ask(DeleteRecordsRequest([topic], timeout_ms=1_000)).topics[0].partitions[0]
+    assert (answer.error_code, answer.low_watermark) == (0, 2)
+
+
 def test_deleted_records_stay_gone_after_a_restart() -> None:
     machine = with_records(1, 2, 3)
     topic = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 2)])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sawlog.broker.batch_validation import MAX_RECORDS
 from sawlog.core.errors import ErrorCode
 from sawlog.protocol.compression import Codec
 from support.broker.requests import (
@@ -20,10 +21,10 @@ def test_acks_all_is_answered_when_the_records_are_flushed() -> None:
     machine = machine_with_topic()
     call = machine.send(produce(batch_of(machine, b"a", b"b")), NAMED)
     assert not call.is_done
-    assert machine.broker.partitions[TOPIC, 0].log.end_offset == 2
+    assert machine.broker.replicas.by_partition[TOPIC, 0].log.end_offset == 2
     assert machine.schedule.run(lambda: call.is_done)
     assert answers(call.answered) == [(0, 0)]
-    assert machine.broker.partitions[TOPIC, 0].log.flushed_offset == 2
+    assert machine.broker.replicas.by_partition[TOPIC, 0].log.flushed_offset == 2
 
 
 def test_acks_one_is_answered_when_the_records_are_written() -> None:
@@ -31,7 +32,7 @@ def test_acks_one_is_answered_when_the_records_are_written() -> None:
     call = machine.send(produce(batch_of(machine, b"a"), acks=1), NAMED)
     assert call.is_done
     assert answers(call.answered) == [(0, 0)]
-    assert machine.broker.partitions[TOPIC, 0].log.flushed_offset == 0
+    assert machine.broker.replicas.by_partition[TOPIC, 0].log.flushed_offset == 0
 
 
 def test_acks_zero_is_not_answered() -> None:
@@ -40,7 +41,7 @@ def test_acks_zero_is_not_answered() -> None:
     assert call.is_done
     assert call.answered is None
     assert call.closed is None
-    assert machine.broker.partitions[TOPIC, 0].log.end_offset == 1
+    assert machine.broker.replicas.by_partition[TOPIC, 0].log.end_offset == 1
 
 
 def test_acks_zero_that_fails_closes_the_connection() -> None:
@@ -85,7 +86,7 @@ def test_other_acks_are_refused(acks: int) -> None:
     machine = machine_with_topic()
     response = machine.ask(produce(batch_of(machine, b"a"), acks=acks), NAMED)
     assert answers(response) == [(int(ErrorCode.INVALID_REQUIRED_ACKS), -1)]
-    assert machine.broker.partitions[TOPIC, 0].log.end_offset == 0
+    assert machine.broker.replicas.by_partition[TOPIC, 0].log.end_offset == 0
 
 
 def test_too_few_in_sync_replicas_refuse_acks_all_only() -> None:
@@ -112,7 +113,7 @@ def test_transactional_batches_and_ids_are_refused_for_good() -> None:
     named.transactional_id = "tx"
     ((code, _),) = answers(machine.ask(named, NAMED))
     assert code != 0
-    assert machine.broker.partitions[TOPIC, 0].log.end_offset == 0
+    assert machine.broker.replicas.by_partition[TOPIC, 0].log.end_offset == 0
 
 
 def test_zstd_needs_a_client_that_knows_it() -> None:
@@ -135,7 +136,7 @@ def test_an_idempotent_batch_sent_again_gets_its_old_offset() -> None:
     assert answers(machine.ask(produce(gap), NAMED)) == [
         (int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), -1)
     ]
-    assert machine.broker.partitions[TOPIC, 0].log.end_offset == 3
+    assert machine.broker.replicas.by_partition[TOPIC, 0].log.end_offset == 3
 
 
 def test_a_compacted_topic_refuses_records_without_a_key_by_their_places() -> None:
@@ -168,3 +169,27 @@ def test_a_full_disk_refuses_appends_serves_reads_and_takes_appends_again() -> N
     machine.disk.free_bytes = None
     assert answers(machine.ask(produce(batch_of(machine, b"c")), NAMED)) == [(0, 1)]
     assert values(machine.ask(fetch(0), NAMED)) == [[b"a", b"c"]]
+
+
+@pytest.mark.parametrize("configs", [{"cleanup.policy": "compact"}, {"compression.type": "gzip"}])
+def test_batch_with_too_many_records_to_open_is_rejected(configs: dict[str, str]) -> None:
+    machine = machine_with_topic(configs=configs)
+    batch = batch_of(machine, *[b""] * (MAX_RECORDS + 1))
+    response = machine.ask(produce(batch), NAMED)
+    assert answers(response) == [(int(ErrorCode.INVALID_RECORD), -1)]
+
+
+def test_os_policy_flushes_records_written_during_a_flush_in_time() -> None:
+    machine = machine_with_topic(configs={"flush.ms": "500"}, flush_policy="os")
+    log = machine.broker.replicas.by_partition[TOPIC, 0].log
+    machine.ask(produce(batch_of(machine, b"a")), NAMED)
+    machine.schedule.run_for(499)
+    held = []
+    machine.disk._defer = held.append
+    machine.schedule.run_for(2)
+    machine.ask(produce(batch_of(machine, b"b")), NAMED)
+    machine.disk._defer = machine.schedule.soon
+    for finish in held:
+        finish()
+    machine.schedule.run_for(1_000)
+    assert log.flushed_offset == 2

@@ -18,6 +18,7 @@ from sawlog.protocol.messages.create_topics_request import (
 )
 from sawlog.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from sawlog.simulation.simulated_broker import NODE, SimulatedMachine
+from support.broker.requests import NAMED, TOPIC, answers, batch_of, machine_with_topic, produce
 
 NO_ID = bytes(16)
 Answers = dict[str | None, tuple[int, str | None]]
@@ -64,7 +65,7 @@ def create(machine: SimulatedMachine, *topics: CreatableTopic, **more: Any) -> A
 
 
 def names(machine: SimulatedMachine) -> list[str]:
-    return sorted(machine.broker.image.topics)
+    return sorted(machine.broker.metadata.image.topics)
 
 
 # CreateTopics
@@ -75,7 +76,7 @@ def test_a_topic_is_open_when_its_creation_is_answered(
     machine: SimulatedMachine, version: int
 ) -> None:
     assert create(machine, new("t", 3), version=version) == {"t": (0, None)}
-    assert sorted(machine.broker.partitions) == [("t", 0), ("t", 1), ("t", 2)]
+    assert sorted(machine.broker.replicas.by_partition) == [("t", 0), ("t", 1), ("t", 2)]
 
 
 def test_the_answer_tells_what_was_made(machine: SimulatedMachine) -> None:
@@ -83,7 +84,7 @@ def test_the_answer_tells_what_was_made(machine: SimulatedMachine) -> None:
         topics=[new("t", 3, configs={"retention.ms": "5000"})], timeout_ms=1_000
     )
     (topic,) = machine.ask(request).topics
-    assert topic.topic_id == machine.broker.image.topics["t"].id  # type: ignore[index]
+    assert topic.topic_id == machine.broker.metadata.image.topics["t"].id  # type: ignore[index]
     assert (topic.num_partitions, topic.replication_factor) == (3, 1)
     configs = {c.name: (c.value, c.config_source) for c in topic.configs}
     assert configs["retention.ms"] == ("5000", 1)
@@ -95,7 +96,7 @@ def test_the_answer_tells_what_was_made(machine: SimulatedMachine) -> None:
 def test_minus_one_asks_for_the_brokers_defaults() -> None:
     machine = booted(num_partitions="4")
     create(machine, new("t", -1, -1))
-    assert len(machine.broker.image.topics["t"].partitions) == 4  # type: ignore[index]
+    assert len(machine.broker.metadata.image.topics["t"].partitions) == 4  # type: ignore[index]
 
 
 def test_each_topic_fails_for_itself(machine: SimulatedMachine) -> None:
@@ -149,7 +150,7 @@ def test_wrong_configs_are_refused(
 
 def test_partitions_may_be_assigned_by_hand(machine: SimulatedMachine) -> None:
     assert create(machine, new("t", on=[(1, [NODE]), (0, [NODE])])) == {"t": (0, None)}
-    assert len(machine.broker.image.topics["t"].partitions) == 2  # type: ignore[index]
+    assert len(machine.broker.metadata.image.topics["t"].partitions) == 2  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +212,7 @@ def test_topics_survive_a_kill(machine: SimulatedMachine) -> None:
     create(machine, new("t", 2, configs={"retention.ms": "5"}))
     machine.kill()
     machine.boot()
-    topic = machine.broker.image.topics["t"]  # type: ignore[index]
+    topic = machine.broker.metadata.image.topics["t"]  # type: ignore[index]
     assert topic.configs == {"retention.ms": "5"}
     assert [p.leader_epoch for p in topic.partitions] == [1, 1]
 
@@ -242,19 +243,19 @@ def test_topics_are_deleted_by_name(machine: SimulatedMachine, version: int) -> 
     create(machine, new("a", 3), new("b"))
     assert delete(machine, "a", version=version) == [("a", 0, None)]
     assert names(machine) == ["b"]
-    assert sorted(machine.broker.partitions) == [("b", 0)]
+    assert sorted(machine.broker.replicas.by_partition) == [("b", 0)]
 
 
 def test_topics_are_deleted_by_id(machine: SimulatedMachine) -> None:
     create(machine, new("a"))
-    topic_id = machine.broker.image.topics["a"].id  # type: ignore[index]
+    topic_id = machine.broker.metadata.image.topics["a"].id  # type: ignore[index]
     assert delete(machine, states=[(None, topic_id)]) == [("a", 0, None)]
     assert names(machine) == []
 
 
 def test_each_deletion_fails_for_itself(machine: SimulatedMachine) -> None:
     create(machine, new("a"), new("b"), new("c"))
-    c = machine.broker.image.topics["c"].id  # type: ignore[index]
+    c = machine.broker.metadata.image.topics["c"].id  # type: ignore[index]
     answers = delete(
         machine,
         "a",
@@ -291,7 +292,7 @@ def test_a_topic_may_be_made_again_at_once(machine: SimulatedMachine) -> None:
     for _ in range(3):
         assert create(machine, new("t", 2)) == {"t": (0, None)}
         assert delete(machine, "t") == [("t", 0, None)]
-    assert machine.broker.partitions == {}
+    assert machine.broker.replicas.by_partition == {}
 
 
 # CreatePartitions
@@ -327,7 +328,7 @@ def test_partitions_are_open_when_their_creation_is_answered(
 ) -> None:
     create(machine, new("t", 2))
     assert grow(machine, ("t", 5, None), version=version) == {"t": (0, None)}
-    assert len(machine.broker.partitions) == 5
+    assert len(machine.broker.replicas) == 5
 
 
 def test_each_growth_fails_for_itself(machine: SimulatedMachine) -> None:
@@ -363,4 +364,15 @@ def test_a_validated_growth_changes_nothing(machine: SimulatedMachine) -> None:
     create(machine, new("t", 2))
     assert grow(machine, ("t", 5, None), validate_only=True) == {"t": (0, None)}
     machine.schedule.run_for(1_000)
-    assert len(machine.broker.partitions) == 2
+    assert len(machine.broker.replicas) == 2
+
+
+def test_recreated_topic_is_empty_even_if_a_directory_was_lost() -> None:
+    machine = machine_with_topic(partitions=2)
+    machine.ask(produce(batch_of(machine, b"a"), batch_of(machine, b"a")), NAMED)
+    machine.disk.remove_directory(f"{TOPIC}-0")
+    machine.ask(DeleteTopicsRequest([DeleteTopicState(TOPIC)], timeout_ms=10_000))
+    topic = CreatableTopic(TOPIC, 2, 1)
+    assert machine.ask(CreateTopicsRequest([topic], timeout_ms=10_000)).topics[0].error_code == 0
+    response = machine.ask(produce(batch_of(machine, b"b"), batch_of(machine, b"b")), NAMED)
+    assert answers(response) == [(0, 0), (0, 0)]

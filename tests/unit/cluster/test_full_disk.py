@@ -190,7 +190,7 @@ def test_topics_are_deleted_on_a_full_disk_and_stay_so(
     machine.kill()
     fill(machine.disk)
     machine.boot()
-    assert list(machine.broker.image.topics) == ["t"]
+    assert list(machine.broker.metadata.image.topics) == ["t"]
 
 
 def test_what_is_not_urgent_leaves_the_reserve_alone(machine: SimulatedMachine) -> None:
@@ -290,7 +290,7 @@ def test_a_store_without_room_says_so_once_and_when_it_has_room_again(
 
 def test_refused_writes_are_counted(machine: SimulatedMachine) -> None:
     registry = Registry()
-    machine.broker.metrics.declare(registry)
+    machine.broker.declare_metrics(registry)
     assert "sawlog_refused_writes_total 0" in registry.render()
     fill(machine.disk)
     assert produce(machine) == ErrorCode.KAFKA_STORAGE_ERROR

@@ -24,7 +24,7 @@ def replica(machine: SimulatedMachine, **configs: str) -> Partition:
     topic = CreatableTopic("t", 1, 1, configs=settings)
     answer = machine.ask(CreateTopicsRequest([topic], timeout_ms=10_000))
     assert answer.topics[0].error_code == 0, answer
-    return machine.broker.partitions["t", 0]
+    return machine.broker.replicas.by_partition["t", 0]
 
 
 def append(

@@ -15,7 +15,6 @@ from sawlog.protocol.messages.delete_acls_response import (
 from sawlog.protocol.messages.describe_acls_response import DescribeAclsResponse
 
 if TYPE_CHECKING:
-    from sawlog.broker.broker import Broker
     from sawlog.broker.request import Request
     from sawlog.protocol.messages.create_acls_request import CreateAclsRequest
     from sawlog.protocol.messages.delete_acls_request import DeleteAclsRequest
@@ -25,11 +24,11 @@ DISABLED = int(ErrorCode.SECURITY_DISABLED)
 NO_AUTHORIZER = "No Authorizer is configured."
 
 
-def describe_acls(_: "Broker", __: "Request", ___: "DescribeAclsRequest") -> DescribeAclsResponse:
+def describe_acls(_: object, __: "Request", ___: "DescribeAclsRequest") -> DescribeAclsResponse:
     return DescribeAclsResponse(error_code=DISABLED, error_message=NO_AUTHORIZER)
 
 
-def create_acls(_: "Broker", __: "Request", message: "CreateAclsRequest") -> CreateAclsResponse:
+def create_acls(_: object, __: "Request", message: "CreateAclsRequest") -> CreateAclsResponse:
     return CreateAclsResponse(
         results=[
             AclCreationResult(error_code=DISABLED, error_message=NO_AUTHORIZER)
@@ -38,7 +37,7 @@ def create_acls(_: "Broker", __: "Request", message: "CreateAclsRequest") -> Cre
     )
 
 
-def delete_acls(_: "Broker", __: "Request", message: "DeleteAclsRequest") -> DeleteAclsResponse:
+def delete_acls(_: object, __: "Request", message: "DeleteAclsRequest") -> DeleteAclsResponse:
     return DeleteAclsResponse(
         filter_results=[
             DeleteAclsFilterResult(error_code=DISABLED, error_message=NO_AUTHORIZER)

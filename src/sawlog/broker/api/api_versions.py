@@ -7,8 +7,9 @@ request in a version from the future is answered in version 0 by the dispatcher.
 import re
 from typing import TYPE_CHECKING
 
+from sawlog.broker.dispatch import LOADERS
 from sawlog.core.errors import ErrorCode
-from sawlog.protocol.apis import advertised_versions
+from sawlog.protocol.apis import ApiKey, advertised_versions
 from sawlog.protocol.messages.api_versions_response import (
     ApiVersion,
     ApiVersionsResponse,
@@ -17,8 +18,7 @@ from sawlog.protocol.messages.api_versions_response import (
 )
 
 if TYPE_CHECKING:
-    from sawlog.broker.broker import Broker
-    from sawlog.broker.request import Api, Request
+    from sawlog.broker.request import Request
     from sawlog.protocol.messages.api_versions_request import ApiVersionsRequest
 
 FIRST_VERSION_WITH_SOFTWARE = 3
@@ -35,16 +35,15 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def api_versions(
-    broker: "Broker", request: "Request", message: "ApiVersionsRequest"
+    _: object, request: "Request", message: "ApiVersionsRequest"
 ) -> ApiVersionsResponse:
     if request.api_version >= FIRST_VERSION_WITH_SOFTWARE:
         name, version = message.client_software_name, message.client_software_version
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
-        request.client.software = (name, version)
     supported = request.api_version >= FIRST_VERSION_WITH_OPTIONAL_FEATURES
     return ApiVersionsResponse(
-        api_keys=[_entry(api) for api in broker.apis.values()],
+        api_keys=[_entry(key) for key in LOADERS],
         supported_features=[
             SupportedFeatureKey(name, min_version=0, max_version=level)
             for name, level in FEATURES.items()
@@ -58,13 +57,13 @@ def api_versions(
     )
 
 
-def unsupported_version(api: "Api") -> ApiVersionsResponse:
-    """What a client from the future is told: the versions of ApiVersions itself."""
+def unsupported_version() -> ApiVersionsResponse:
+    """Return the response to a version of ApiVersions that is not served: the served versions."""
     return ApiVersionsResponse(
-        error_code=int(ErrorCode.UNSUPPORTED_VERSION), api_keys=[_entry(api)]
+        error_code=int(ErrorCode.UNSUPPORTED_VERSION), api_keys=[_entry(ApiKey.API_VERSIONS)]
     )
 
 
-def _entry(api: "Api") -> ApiVersion:
-    first, last = advertised_versions(api.key)
-    return ApiVersion(int(api.key), first, last)
+def _entry(key: ApiKey) -> ApiVersion:
+    first, last = advertised_versions(key)
+    return ApiVersion(int(key), first, last)

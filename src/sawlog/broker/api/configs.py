@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from sawlog.broker.api.config_entries import (
     Entries,
@@ -36,8 +36,11 @@ from sawlog.protocol.messages.incremental_alter_configs_response import (
 )
 
 if TYPE_CHECKING:
-    from sawlog.broker.broker import Broker
+    from sawlog.broker.metadata_cache import MetadataCache
     from sawlog.broker.request import Request
+    from sawlog.cluster.topics import Topics
+    from sawlog.core.config import BrokerConfig
+    from sawlog.core.ids import NodeId
     from sawlog.protocol.messages.alter_configs_request import AlterConfigsRequest
     from sawlog.protocol.messages.describe_configs_request import (
         DescribeConfigsRequest,
@@ -47,6 +50,13 @@ if TYPE_CHECKING:
         AlterableConfig,
         IncrementalAlterConfigsRequest,
     )
+
+    class ConfigsContext(Protocol):
+        node_id: NodeId
+        config: BrokerConfig
+        metadata: MetadataCache
+        topics: Topics
+
 
 Told = TypeVar("Told", AlterConfigsResourceResponse, WholeResourceResponse)
 
@@ -91,7 +101,7 @@ Configs = Mapping[str, str]
 
 
 def describe_configs(
-    broker: "Broker", _: "Request", message: "DescribeConfigsRequest"
+    context: "ConfigsContext", _: "Request", message: "DescribeConfigsRequest"
 ) -> DescribeConfigsResponse:
     """Each resource once, however often it is named: clients keep one answer for it."""
     known = {int(kind) for kind in ResourceType}
@@ -104,7 +114,7 @@ def describe_configs(
         try:
             if has_unknown:  # one such resource fails the whole request
                 raise _bad(MALFORMED)
-            entries = _described(broker, kind, name, message)
+            entries = _described(context, kind, name, message)
             chosen = [e for e in entries if not keys or e.name in keys]
             if len(chosen) > left:
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MANY_ENTRIES)
@@ -128,25 +138,25 @@ def _keys_asked(resources: "Sequence[DescribeConfigsResource]") -> dict[tuple[in
 
 
 def _described(
-    broker: "Broker", resource_type: int, name: str, message: "DescribeConfigsRequest"
+    context: "ConfigsContext", resource_type: int, name: str, message: "DescribeConfigsRequest"
 ) -> Entries:
     if resource_type == ResourceType.TOPIC:
         check_name(name)
-        topic = broker.image.topics.get(TopicName(name))
+        topic = context.metadata.image.topics.get(TopicName(name))
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return describe_topic(
-            broker.config,
+            context.config,
             topic.configs,
             with_synonyms=message.include_synonyms,
             with_documentation=message.include_documentation,
         )
     if resource_type == ResourceType.BROKER:
         if not name:
-            return describe_cluster_wide(broker.config)
-        _check_broker_name(broker, name, "Broker")
+            return describe_cluster_wide(context.config)
+        _check_broker_name(context, name, "Broker")
         return describe_broker(
-            broker.config,
+            context.config,
             with_synonyms=message.include_synonyms,
             with_documentation=message.include_documentation,
         )
@@ -158,13 +168,13 @@ def _described(
     raise _bad(f"Unsupported resource type: {kind.name}")
 
 
-def _check_broker_name(broker: "Broker", name: str, what: str) -> None:
+def _check_broker_name(context: "ConfigsContext", name: str, what: str) -> None:
     try:
         node = int(name)
     except ValueError:
         raise _bad(f"{what} id must be an integer, but it is: {name}") from None
-    if node != broker.node_id or name != str(node):  # one name each, so that all is told once
-        expected = f"{broker.node_id} or empty string" if what == "Broker" else broker.node_id
+    if node != context.node_id or name != str(node):  # one name each, so that all is told once
+        expected = f"{context.node_id} or empty string" if what == "Broker" else context.node_id
         raise _bad(f"Unexpected broker id, expected {expected}, but received {name}")
 
 
@@ -182,7 +192,7 @@ class _Alteration(NamedTuple):
 
 
 def incremental_alter_configs(
-    broker: "Broker", request: "Request", message: "IncrementalAlterConfigsRequest"
+    context: "ConfigsContext", request: "Request", message: "IncrementalAlterConfigsRequest"
 ) -> IncrementalAlterConfigsResponse | None:
     """Changes the settings that are named, and no others."""
     alterations = [
@@ -204,12 +214,12 @@ def incremental_alter_configs(
         responses = _told(alterations, errors, AlterConfigsResourceResponse)
         request.reply(IncrementalAlterConfigsResponse(responses=responses))
 
-    _alter(broker, alterations, answer, validate_only=message.validate_only)
+    _alter(context, alterations, answer, validate_only=message.validate_only)
     return None
 
 
 def alter_configs(
-    broker: "Broker", request: "Request", message: "AlterConfigsRequest"
+    context: "ConfigsContext", request: "Request", message: "AlterConfigsRequest"
 ) -> AlterConfigsResponse | None:
     """The old way: what is not named goes back to its default."""
     alterations = [
@@ -227,7 +237,7 @@ def alter_configs(
         responses = _told(alterations, errors, WholeResourceResponse)
         request.reply(AlterConfigsResponse(responses=responses))
 
-    _alter(broker, alterations, answer, validate_only=message.validate_only)
+    _alter(context, alterations, answer, validate_only=message.validate_only)
     return None
 
 
@@ -246,7 +256,7 @@ def _told(
 
 
 def _alter(
-    broker: "Broker",
+    context: "ConfigsContext",
     alterations: list[_Alteration],
     finished: Callable[[list[KafkaError | None]], None],
     *,
@@ -268,15 +278,15 @@ def _alter(
         try:
             if counts[alteration.kind, alteration.name] > 1:
                 raise _bad("Each resource must appear at most once.")
-            topic = _checked(broker, alteration)
+            topic = _checked(context, alteration)
         except KafkaError as error:
             errors[index] = error
             continue
         if not validate_only:
             left += 1
-            broker.topics.alter_configs(
+            context.topics.alter_configs(
                 topic,
-                partial(_new_configs, broker, alteration),
+                partial(_new_configs, context, alteration),
                 TIMEOUT_MS,
                 partial(answered, index),
             )
@@ -289,7 +299,7 @@ def _bad(words: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, words)
 
 
-def _checked(broker: "Broker", alteration: _Alteration) -> TopicImage:
+def _checked(context: "ConfigsContext", alteration: _Alteration) -> TopicImage:
     """All that can be wrong with a change, as far as the image tells, in Kafka's order."""
     if len(set(alteration.keys)) < len(alteration.keys):
         raise _bad("Error due to duplicate config keys")
@@ -297,7 +307,7 @@ def _checked(broker: "Broker", alteration: _Alteration) -> TopicImage:
         raise _bad(f"Null value not supported for : {', '.join(alteration.nulls)}")
     if alteration.kind == ResourceType.BROKER:
         if alteration.name:
-            _check_broker_name(broker, alteration.name, "Node")
+            _check_broker_name(context, alteration.name, "Node")
         keys = ", ".join(alteration.keys)
         raise _bad(f"Cannot update these configs dynamically: [{keys}]")
     if alteration.kind != ResourceType.TOPIC:
@@ -305,17 +315,17 @@ def _checked(broker: "Broker", alteration: _Alteration) -> TopicImage:
     if not alteration.name:
         raise _bad("Default topic resources are not allowed.")
     check_name(alteration.name)
-    topic = broker.image.topics.get(TopicName(alteration.name))
-    _new_configs(broker, alteration, topic.configs if topic is not None else {})
+    topic = context.metadata.image.topics.get(TopicName(alteration.name))
+    _new_configs(context, alteration, topic.configs if topic is not None else {})
     if topic is None:
         words = f"The topic '{alteration.name}' does not exist."
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words)
     return topic
 
 
-def _new_configs(broker: "Broker", alteration: _Alteration, configs: Configs) -> Configs:
+def _new_configs(context: "ConfigsContext", alteration: _Alteration, configs: Configs) -> Configs:
     new = alteration.change(configs)
-    broker.topics.check_configs(new)
+    context.topics.check_configs(new)
     return new
 
 

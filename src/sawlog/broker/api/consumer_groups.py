@@ -3,7 +3,7 @@
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sawlog.broker.api.group_admin import allow_all
 from sawlog.broker.api.group_membership import caller_of
@@ -24,16 +24,23 @@ from sawlog.protocol.messages.consumer_group_heartbeat_response import (
 )
 
 if TYPE_CHECKING:
-    from sawlog.broker.broker import Broker
     from sawlog.broker.gather_replies import Tell
+    from sawlog.broker.group_coordinator import GroupCoordinator
     from sawlog.broker.request import Request
     from sawlog.core.config import BrokerConfig
+    from sawlog.core.ports import Timer
     from sawlog.protocol.messages.consumer_group_describe_request import (
         ConsumerGroupDescribeRequest,
     )
     from sawlog.protocol.messages.consumer_group_heartbeat_request import (
         ConsumerGroupHeartbeatRequest,
     )
+
+    class ConsumerGroupContext(Protocol):
+        config: BrokerConfig
+        groups: GroupCoordinator
+        timer: Timer
+
 
 FIRST_VERSION_WITH_MEMBER_IDS = 1
 
@@ -46,9 +53,9 @@ def _is_enabled(config: "BrokerConfig") -> bool:
 
 
 def consumer_group_heartbeat(
-    broker: "Broker", request: "Request", message: "ConsumerGroupHeartbeatRequest"
+    context: "ConsumerGroupContext", request: "Request", message: "ConsumerGroupHeartbeatRequest"
 ) -> ConsumerGroupHeartbeatResponse | None:
-    if not _is_enabled(broker.config):
+    if not _is_enabled(context.config):
         return ConsumerGroupHeartbeatResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION))
 
     def refuse(error: KafkaError) -> None:
@@ -59,12 +66,12 @@ def consumer_group_heartbeat(
         )
 
     try:
-        check_heartbeat(message, request.api_version, broker.config)
+        check_heartbeat(message, request.api_version, context.config)
     except KafkaError as error:
         refuse(error)
         return None
     caller = caller_of(request)
-    broker.groups.ask(
+    context.groups.ask(
         message.group_id,
         lambda groups: groups.consumer.heartbeat(caller, message),
         request.reply,
@@ -127,7 +134,7 @@ def _invalid(words: str) -> KafkaError:
 
 
 def consumer_group_describe(
-    broker: "Broker", request: "Request", message: "ConsumerGroupDescribeRequest"
+    context: "ConsumerGroupContext", request: "Request", message: "ConsumerGroupDescribeRequest"
 ) -> None:
     def ask(group_id: str, tell: "Tell") -> None:
         def refuse(error: KafkaError) -> None:
@@ -139,12 +146,12 @@ def consumer_group_describe(
                 )
             )
 
-        if not _is_enabled(broker.config):
+        if not _is_enabled(context.config):
             refuse(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
         elif not group_id:
             refuse(KafkaError(ErrorCode.INVALID_GROUP_ID))
         else:
-            broker.groups.ask(
+            context.groups.ask(
                 group_id, lambda groups: groups.consumer.describe(group_id), tell, refuse
             )
 
@@ -153,4 +160,4 @@ def consumer_group_describe(
             allow_all(groups)
         request.reply(ConsumerGroupDescribeResponse(groups=groups))
 
-    gather([partial(ask, group_id) for group_id in message.group_ids], done, broker.timer)
+    gather([partial(ask, group_id) for group_id in message.group_ids], done, context.timer)

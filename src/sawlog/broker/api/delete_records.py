@@ -1,7 +1,8 @@
 """DeleteRecords, versions 0 to 2 (KIP-107): moves the start of a log; -1 means the watermark."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from sawlog.broker.purgatory import reply_after_commit
 from sawlog.cluster.metadata_image import INTERNAL_TOPICS
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.messages.delete_records_response import (
@@ -11,30 +12,40 @@ from sawlog.protocol.messages.delete_records_response import (
 )
 
 if TYPE_CHECKING:
-    from sawlog.broker.broker import Broker
+    from sawlog.broker.purgatory import Purgatory
+    from sawlog.broker.replicas import Replicas
     from sawlog.broker.request import Request
     from sawlog.protocol.messages.delete_records_request import DeleteRecordsRequest
 
+    class DeleteRecordsContext(Protocol):
+        replicas: Replicas
+        purgatory: Purgatory
 
-def delete_records(broker: "Broker", request: "Request", message: "DeleteRecordsRequest") -> None:
-    broker.reply_after_commit(
+
+def delete_records(
+    context: "DeleteRecordsContext", request: "Request", message: "DeleteRecordsRequest"
+) -> None:
+    reply_after_commit(
+        context,
         (
             (topic.name, asked.partition_index)
             for topic in message.topics
             for asked in topic.partitions
         ),
         request,
-        lambda: _answer(broker, message),
+        lambda: _answer(context, message),
     )
 
 
-def _answer(broker: "Broker", message: "DeleteRecordsRequest") -> DeleteRecordsResponse:
+def _answer(
+    context: "DeleteRecordsContext", message: "DeleteRecordsRequest"
+) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 topic.name,
                 [
-                    _delete(broker, topic.name, asked.partition_index, asked.offset)
+                    _delete(context, topic.name, asked.partition_index, asked.offset)
                     for asked in topic.partitions
                 ],
             )
@@ -43,12 +54,14 @@ def _answer(broker: "Broker", message: "DeleteRecordsRequest") -> DeleteRecordsR
     )
 
 
-def _delete(broker: "Broker", topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
+def _delete(
+    context: "DeleteRecordsContext", topic: str, index: int, offset: int
+) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(index, low_watermark=-1)
     try:
         if topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        replica = broker.leading(topic, index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        replica = context.replicas.leader(topic, index)
         if "delete" not in replica.log.config.cleanup_policy:
             raise KafkaError(ErrorCode.POLICY_VIOLATION)
         result.low_watermark = replica.delete_before(offset)

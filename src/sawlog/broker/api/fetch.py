@@ -1,12 +1,12 @@
 """Fetch, versions 4 to 18: sessions (KIP-227), topic ids from 13 (KIP-516), epochs (KIP-320, 595).
 
-Answered at once where there is an error, enough bytes or no time to wait, or where a reader is
-behind the last segment; else parked under the partitions' watermarks until `min_bytes` are there or
-the time is up. Records go out as slices of files. `max_bytes` bounds the answer, and what it can be
-made to wait for, but its first batch is always whole (KIP-74).
+The request is answered at once if a partition has an error, if `min_bytes` are there, if
+`max_wait_ms` is 0, or if a fetch offset lies behind the active segment; else it is parked until a
+high watermark moves or the timeout. Records are sent as file slices. `max_bytes` bounds the
+response, but its first batch is always whole (KIP-74).
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ports import FileSlice
@@ -19,12 +19,28 @@ from sawlog.protocol.messages.fetch_response import (
 )
 
 if TYPE_CHECKING:
-    from sawlog.broker.broker import Broker
-    from sawlog.broker.fetch_sessions import FetchContext, FetchedPartition
+    from sawlog.broker.fetch_sessions import (
+        FetchContext,
+        FetchedPartition,
+        FetchSessions,
+    )
+    from sawlog.broker.metadata_cache import MetadataCache
+    from sawlog.broker.metrics import BrokerMetrics
+    from sawlog.broker.purgatory import Purgatory
+    from sawlog.broker.replicas import Replicas
     from sawlog.broker.request import Request
-    from sawlog.core.ports import TimerHandle
+    from sawlog.core.ports import Timer, TimerHandle
     from sawlog.protocol.messages.fetch_request import FetchRequest
     from sawlog.replication.partition import Partition
+
+    class FetchApiContext(Protocol):
+        fetch_max_bytes: int
+        timer: Timer
+        metadata: MetadataCache
+        replicas: Replicas
+        fetch_sessions: FetchSessions
+        purgatory: Purgatory
+        metrics: BrokerMetrics
 
     Results = list[tuple[FetchedPartition, PartitionData, int]]
 
@@ -32,47 +48,54 @@ FIRST_VERSION_WITH_CURRENT_LEADER = 12
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_REPLICA_STATE = 15
 READ_COMMITTED = 1
-_CONSUMER = -1
 _ENOUGH = 1 << 32
-"""More bytes than a request can ask to wait for."""
+"""More than any `min_bytes`: completes the fetch at once."""
 
-_ASK_ANOTHER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+_WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def fetch(broker: "Broker", request: "Request", message: "FetchRequest") -> FetchResponse | None:
+def fetch(
+    context: "FetchApiContext", request: "Request", message: "FetchRequest"
+) -> FetchResponse | None:
     try:
-        context = broker.fetch_sessions.open(message, request.api_version)
+        session = context.fetch_sessions.open(message, request.api_version)
     except KafkaError as error:
         return FetchResponse(error_code=int(error.code))
-    attempt = _Attempt(broker, request, message, context)
-    if attempt.read() or message.max_wait_ms <= 0 or not context.partitions:
+    attempt = _Fetch(context, request, message, session)
+    if attempt.read() or message.max_wait_ms <= 0 or not session.partitions:
         return attempt.response()
     attempt.park()
     return None
 
 
-class _Attempt:
-    """One Fetch request: it reads, and where that is not enough it waits and reads again."""
+class _Fetch:
+    """One Fetch request: reads its partitions, and again after each move of a high watermark while
+    it is parked."""
 
     __slots__ = (
-        "_broker",
         "_context",
-        "_deadline",
-        "_look",
+        "_max_bytes",
         "_message",
+        "_next_read",
         "_replica_id",
         "_request",
         "_results",
+        "_session",
         "_watched",
     )
 
     def __init__(
-        self, broker: "Broker", request: "Request", message: "FetchRequest", context: "FetchContext"
+        self,
+        context: "FetchApiContext",
+        request: "Request",
+        message: "FetchRequest",
+        session: "FetchContext",
     ) -> None:
-        self._broker = broker
+        self._context = context
         self._request = request
         self._message = message
-        self._context = context
+        self._session = session
+        self._max_bytes = min(message.max_bytes, context.fetch_max_bytes)
         self._replica_id = (
             message.replica_state.replica_id
             if request.api_version >= FIRST_VERSION_WITH_REPLICA_STATE
@@ -80,31 +103,29 @@ class _Attempt:
         )
         self._results: Results = []
         self._watched: list[Partition] = []
-        self._deadline: TimerHandle | None = None
-        self._look: TimerHandle | None = None
+        self._next_read: TimerHandle | None = None
 
     def read(self) -> bool:
-        """Reads every partition; whether that is enough to answer."""
-        message = self._message
-        budget = min(message.max_bytes, self._broker.fetch_max_bytes)
+        """Read every partition; return whether the results complete the fetch."""
+        budget = self._max_bytes
         results: Results = []
         total = 0
-        counted = 0
-        for partition in self._context.partitions:
+        available = 0
+        for partition in self._session.partitions:
             try:
-                data, size, counts = self._read_one(partition, budget - total, total == 0)
+                data, size, counted = self._read_one(partition, budget - total, total == 0)
             except KafkaError as error:
-                data, size, counts = self._refusal(partition, error), 0, _ENOUGH
+                data, size, counted = self._error(partition, error), 0, _ENOUGH
             total += size
-            counted += counts
+            available += counted
             results.append((partition, data, size))
         self._results = results
-        return counted >= min(message.min_bytes, budget)
+        return available >= min(self._message.min_bytes, budget)
 
     def _read_one(
         self, partition: "FetchedPartition", budget: int, is_first: bool
     ) -> tuple[PartitionData, int, int]:
-        """The answer, the size of its records, and how many bytes of `min_bytes` are there."""
+        """Return the response, the size of its records, and the bytes that count as `min_bytes`."""
         replica = self._replica(partition)
         if self._replica_id >= 0:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -128,84 +149,84 @@ class _Attempt:
         size = min(partition.max_bytes, max(budget, 0))
         piece = replica.read(offset, size, whole_first_batch=is_first)
         if piece is None or piece.length == 0:
-            return data, 0, 0 if is_first else size  # it is there, and has no room in this answer
+            return data, 0, 0 if is_first else size  # available, but the response is full
         data.records = piece
         return data, piece.length, _ENOUGH if _is_behind(replica, offset) else piece.length
 
     def _replica(self, partition: "FetchedPartition") -> "Partition":
-        broker = self._broker
+        context = self._context
         if self._request.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
-            return broker.leading(
-                partition.topic, partition.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            )
-        name = broker.topic_name(partition.topic_id)
+            return context.replicas.leader(partition.topic, partition.index)
+        name = context.metadata.topic_name(partition.topic_id)
         if name is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        return broker.leading(name, partition.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return context.replicas.leader(name, partition.index)
 
-    def _refusal(self, partition: "FetchedPartition", error: KafkaError) -> PartitionData:
+    def _error(self, partition: "FetchedPartition", error: KafkaError) -> PartitionData:
         data = PartitionData(partition.index, int(error.code), -1, -1, -1)
         data.records = b""
         if error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID):
             return data
         data.aborted_transactions = None
         version = self._request.api_version
-        if error.code in _ASK_ANOTHER and version >= FIRST_VERSION_WITH_CURRENT_LEADER:
+        if error.code in _WRONG_LEADER and version >= FIRST_VERSION_WITH_CURRENT_LEADER:
+            metadata = self._context.metadata
             name: str | None = partition.topic
             if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-                name = self._broker.topic_name(partition.topic_id)
-            leader, epoch = self._broker.current_leader(name, partition.index)
+                name = metadata.topic_name(partition.topic_id)
+            leader, epoch = metadata.current_leader(name, partition.index)
             data.current_leader = LeaderIdAndEpoch(leader, epoch)
         return data
 
-    # Waiting
+    # Parked
 
     def park(self) -> None:
-        broker = self._broker
-        self._deadline = broker.timer.after(self._message.max_wait_ms, self.finish)
-        for partition in self._context.partitions:
+        for partition in self._session.partitions:
             replica = self._replica(partition)
             self._watched.append(replica)
             replica.watch(self)
-        broker.parking.park(self._request.client, self)
+        self._context.purgatory.park(self._request.client, self, self._message.max_wait_ms)
 
     def look_again(self) -> None:
-        """A watermark moved, or a partition went away. Many may move at once: one look at the end
-        of this turn sees them all."""
-        if self._look is None:
-            self._look = self._broker.timer.after(0, self._look_now)
+        """Read once at the end of this turn, however many watermarks move in it."""
+        if self._next_read is None:
+            self._next_read = self._context.timer.after(0, self._try_complete)
 
-    def _look_now(self) -> None:
-        self._look = None
+    def _try_complete(self) -> None:
+        self._next_read = None
         if self.read():
-            self._answer()
+            self._complete()
 
-    def finish(self) -> None:
-        """Time is up, or the broker stops."""
+    def _complete(self) -> None:
+        if self._context.purgatory.complete(self._request.client, self):
+            self.abandon()
+            self._request.reply(self.response())
+
+    def expire(self) -> None:
+        self.abandon()
         self.read()
-        self._answer()
+        self._request.reply(self.response())
 
     def abandon(self) -> None:
-        for timer in (self._deadline, self._look):
-            if timer is not None:
-                timer.cancel()
+        if self._next_read is not None:
+            self._next_read.cancel()
         for replica in self._watched:
             replica.unwatch(self)
 
-    def _answer(self) -> None:
-        self.abandon()
-        self._broker.parking.leave(self._request.client, self)
-        self._request.reply(self.response())
+    def shut_down(self) -> None:
+        """Reply while the logs are open."""
+        self.read()
+        self._complete()
 
-    # Answering
+    # Response
 
     def response(self) -> FetchResponse:
         try:
-            results = self._context.select(self._results)
+            results = self._session.select(self._results)
         except KafkaError as error:
             return FetchResponse(error_code=int(error.code))
         response = FetchResponse()
-        response.session_id = self._context.open_session(self._request.api_version)
+        response.session_id = self._session.open_session(self._request.api_version)
         topic: FetchableTopicResponse | None = None
         last: tuple[str, bytes] | None = None
         for partition, data, size in results:
@@ -216,13 +237,13 @@ class _Attempt:
                 last = key
             topic.partitions.append(data)
             if size and isinstance(data.records, FileSlice):
-                self._broker.metrics.served(size)
+                self._context.metrics.served(size)
         return response
 
 
 def _is_behind(replica: "Partition", offset: int) -> bool:
-    """Whether the watermark lies in a later segment than `offset`: such a reader has enough to do,
-    and what it gets ends with its segment anyway. Kafka lets none of them wait either."""
+    """Whether the high watermark lies in a later segment than `offset`. A slice ends with its
+    segment, so such a fetch has all it can get; Kafka does not delay it either."""
     segments = replica.log.segments
     return offset < segments.active.base_offset and (
         segments.number_of(offset) < segments.number_of(replica.high_watermark)

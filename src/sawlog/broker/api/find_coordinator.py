@@ -4,7 +4,7 @@ A key may be empty: Kafka tells the coordinator of the group without a name, too
 share groups are not kept here, and their keys get errors that no client retries.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.messages.find_coordinator_response import (
@@ -13,9 +13,15 @@ from sawlog.protocol.messages.find_coordinator_response import (
 )
 
 if TYPE_CHECKING:
-    from sawlog.broker.broker import Broker
+    from sawlog.broker.group_coordinator import GroupCoordinator
+    from sawlog.broker.metadata_cache import MetadataCache
     from sawlog.broker.request import Request
     from sawlog.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+
+    class FindCoordinatorContext(Protocol):
+        metadata: MetadataCache
+        groups: GroupCoordinator
+
 
 FIRST_VERSION_WITH_KEYS = 4
 GROUP = 0
@@ -25,15 +31,15 @@ NO_ERROR = "NONE"
 
 
 def find_coordinator(
-    broker: "Broker", request: "Request", message: "FindCoordinatorRequest"
+    context: "FindCoordinatorContext", request: "Request", message: "FindCoordinatorRequest"
 ) -> FindCoordinatorResponse:
     if request.api_version >= FIRST_VERSION_WITH_KEYS:
         return FindCoordinatorResponse(
             coordinators=[
-                _coordinator(broker, message.key_type, key) for key in message.coordinator_keys
+                _coordinator(context, message.key_type, key) for key in message.coordinator_keys
             ]
         )
-    found = _coordinator(broker, message.key_type, message.key)
+    found = _coordinator(context, message.key_type, message.key)
     return FindCoordinatorResponse(
         error_code=found.error_code,
         error_message=found.error_message or NO_ERROR,
@@ -43,7 +49,7 @@ def find_coordinator(
     )
 
 
-def _coordinator(broker: "Broker", kind: int, key: str) -> Coordinator:
+def _coordinator(context: "FindCoordinatorContext", kind: int, key: str) -> Coordinator:
     try:
         if kind == TRANSACTION:
             raise KafkaError(
@@ -54,7 +60,7 @@ def _coordinator(broker: "Broker", kind: int, key: str) -> Coordinator:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"This broker keeps nothing for keys of type {kind}."
             )
-        node = broker.image.brokers[broker.groups.coordinator_of(key)]
+        node = context.metadata.image.brokers[context.groups.coordinator_of(key)]
     except KafkaError as error:
         return Coordinator(key, -1, "", -1, int(error.code), str(error))
     return Coordinator(key, node.id, node.host, node.port)

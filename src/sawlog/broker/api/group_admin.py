@@ -6,7 +6,7 @@ their part.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sawlog.broker.gather_replies import gather
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -23,14 +23,20 @@ from sawlog.protocol.messages.list_groups_response import ListedGroup, ListGroup
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sawlog.broker.broker import Broker
     from sawlog.broker.gather_replies import Ask, Tell
+    from sawlog.broker.group_coordinator import GroupCoordinator
     from sawlog.broker.request import Request
     from sawlog.coordinator.runtime import CoordinatorRuntime
+    from sawlog.core.ports import Timer
     from sawlog.groups.group_machine import GroupMachine
     from sawlog.protocol.messages.delete_groups_request import DeleteGroupsRequest
     from sawlog.protocol.messages.describe_groups_request import DescribeGroupsRequest
     from sawlog.protocol.messages.list_groups_request import ListGroupsRequest
+
+    class GroupAdminContext(Protocol):
+        groups: GroupCoordinator
+        timer: Timer
+
 
 GROUP_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))
 """Read, Delete, Describe, DescribeConfigs, AlterConfigs: all that a group allows."""
@@ -39,7 +45,9 @@ GROUP_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))
 # ListGroups
 
 
-def list_groups(broker: "Broker", request: "Request", message: "ListGroupsRequest") -> None:
+def list_groups(
+    context: "GroupAdminContext", request: "Request", message: "ListGroupsRequest"
+) -> None:
     states = frozenset(state.lower().strip() for state in message.states_filter)
     types = frozenset(kind.lower() for kind in message.types_filter)
 
@@ -56,20 +64,22 @@ def list_groups(broker: "Broker", request: "Request", message: "ListGroupsReques
                 return
         request.reply(ListGroupsResponse(groups=groups))
 
-    gather([partial(ask, shard) for shard in broker.groups.all()], done, broker.timer)
+    gather([partial(ask, shard) for shard in context.groups.all()], done, context.timer)
 
 
 # DescribeGroups
 
 
-def describe_groups(broker: "Broker", request: "Request", message: "DescribeGroupsRequest") -> None:
+def describe_groups(
+    context: "GroupAdminContext", request: "Request", message: "DescribeGroupsRequest"
+) -> None:
     version = request.api_version
 
     def ask(group_id: str, tell: "Tell") -> None:
         def refuse(error: KafkaError) -> None:
             tell(DescribedGroup(group_id=group_id, error_code=int(error.code)))
 
-        broker.groups.ask(
+        context.groups.ask(
             group_id, lambda groups: groups.admin.describe(group_id, version), tell, refuse
         )
 
@@ -78,7 +88,7 @@ def describe_groups(broker: "Broker", request: "Request", message: "DescribeGrou
             allow_all(groups)
         request.reply(DescribeGroupsResponse(groups=groups))
 
-    gather(_one_by_one(ask, message.groups), done, broker.timer)
+    gather(_one_by_one(ask, message.groups), done, context.timer)
 
 
 def allow_all(groups: "Iterable[Any]") -> None:
@@ -91,17 +101,19 @@ def allow_all(groups: "Iterable[Any]") -> None:
 # DeleteGroups
 
 
-def delete_groups(broker: "Broker", request: "Request", message: "DeleteGroupsRequest") -> None:
+def delete_groups(
+    context: "GroupAdminContext", request: "Request", message: "DeleteGroupsRequest"
+) -> None:
     def ask(group_id: str, tell: "Tell") -> None:
         def refuse(error: KafkaError) -> None:
             tell(DeletableGroupResult(group_id, int(error.code)))
 
-        broker.groups.ask(group_id, lambda groups: groups.admin.delete(group_id), tell, refuse)
+        context.groups.ask(group_id, lambda groups: groups.admin.delete(group_id), tell, refuse)
 
     def done(results: list[DeletableGroupResult]) -> None:
         request.reply(DeleteGroupsResponse(results=results))
 
-    gather(_one_by_one(ask, list(dict.fromkeys(message.groups_names))), done, broker.timer)
+    gather(_one_by_one(ask, list(dict.fromkeys(message.groups_names))), done, context.timer)
 
 
 def _one_by_one(ask: Any, group_ids: list[str]) -> "list[Ask]":

@@ -7,7 +7,7 @@ reasons from version 5 (KIP-800).
 """
 
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.groups.classic.classic_responses import Once, join_error, left, sync_error
@@ -19,10 +19,11 @@ from sawlog.protocol.messages.leave_group_response import LeaveGroupResponse
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sawlog.broker.broker import Broker
+    from sawlog.broker.group_coordinator import GroupCoordinator
     from sawlog.broker.request import Request
     from sawlog.coordinator.plan import Plan
     from sawlog.coordinator.runtime import Answer, Refuse
+    from sawlog.core.config import BrokerConfig
     from sawlog.groups.group_machine import GroupMachine
     from sawlog.protocol.messages.heartbeat_request import HeartbeatRequest
     from sawlog.protocol.messages.join_group_request import JoinGroupRequest
@@ -30,13 +31,20 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.leave_group_request import LeaveGroupRequest
     from sawlog.protocol.messages.sync_group_request import SyncGroupRequest
 
+    class MembershipContext(Protocol):
+        config: BrokerConfig
+        groups: GroupCoordinator
+
+
 FIRST_JOIN_WITH_REBALANCE_TIMEOUT = 1
 FIRST_JOIN_WITH_NULL_PROTOCOL = 7
 FIRST_SYNC_WITH_PROTOCOL = 5
 FIRST_LEAVE_OF_SEVERAL = 3
 
 
-def join_group(broker: "Broker", request: "Request", message: "JoinGroupRequest") -> None:
+def join_group(
+    context: "MembershipContext", request: "Request", message: "JoinGroupRequest"
+) -> None:
     def reply(response: "JoinGroupResponse") -> None:
         if response.protocol_name is None and version < FIRST_JOIN_WITH_NULL_PROTOCOL:
             response.protocol_name = ""
@@ -46,7 +54,7 @@ def join_group(broker: "Broker", request: "Request", message: "JoinGroupRequest"
     if version < FIRST_JOIN_WITH_REBALANCE_TIMEOUT:
         message.rebalance_timeout_ms = message.session_timeout_ms
     once = Once(reply)
-    config = broker.config
+    config = context.config
     shortest, longest = (
         config["group.min.session.timeout.ms"],
         config["group.max.session.timeout.ms"],
@@ -61,7 +69,7 @@ def join_group(broker: "Broker", request: "Request", message: "JoinGroupRequest"
             once(join_error(error.code))
 
         caller = caller_of(request)
-        broker.groups.ask(
+        context.groups.ask(
             message.group_id,
             lambda groups: groups.classic.join(caller, message, once),
             once,
@@ -69,7 +77,9 @@ def join_group(broker: "Broker", request: "Request", message: "JoinGroupRequest"
         )
 
 
-def sync_group(broker: "Broker", request: "Request", message: "SyncGroupRequest") -> None:
+def sync_group(
+    context: "MembershipContext", request: "Request", message: "SyncGroupRequest"
+) -> None:
     once = Once(request.reply)
 
     def refuse(error: KafkaError) -> None:
@@ -82,7 +92,7 @@ def sync_group(broker: "Broker", request: "Request", message: "SyncGroupRequest"
         return
     caller = caller_of(request)
     _ask_named(
-        broker,
+        context,
         message.group_id,
         lambda groups: groups.classic.sync(caller, message, once),
         once,
@@ -90,7 +100,9 @@ def sync_group(broker: "Broker", request: "Request", message: "SyncGroupRequest"
     )
 
 
-def heartbeat(broker: "Broker", request: "Request", message: "HeartbeatRequest") -> None:
+def heartbeat(
+    context: "MembershipContext", request: "Request", message: "HeartbeatRequest"
+) -> None:
     def refuse(error: KafkaError) -> None:
         """While groups are loaded no heartbeat can be late."""
         code = 0 if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else int(error.code)
@@ -98,7 +110,7 @@ def heartbeat(broker: "Broker", request: "Request", message: "HeartbeatRequest")
 
     caller = caller_of(request)
     _ask_named(
-        broker,
+        context,
         message.group_id,
         lambda groups: groups.classic.heartbeat(caller, message),
         request.reply,
@@ -106,7 +118,9 @@ def heartbeat(broker: "Broker", request: "Request", message: "HeartbeatRequest")
     )
 
 
-def leave_group(broker: "Broker", request: "Request", message: "LeaveGroupRequest") -> None:
+def leave_group(
+    context: "MembershipContext", request: "Request", message: "LeaveGroupRequest"
+) -> None:
     is_for_one = request.api_version < FIRST_LEAVE_OF_SEVERAL
     if is_for_one:
         message.members = [MemberIdentity(message.member_id)]
@@ -126,7 +140,7 @@ def leave_group(broker: "Broker", request: "Request", message: "LeaveGroupReques
 
     caller = caller_of(request)
     _ask_named(
-        broker,
+        context,
         message.group_id,
         lambda groups: groups.classic.leave(caller, message),
         reply,
@@ -135,14 +149,14 @@ def leave_group(broker: "Broker", request: "Request", message: "LeaveGroupReques
 
 
 def _ask_named(
-    broker: "Broker",
+    context: "MembershipContext",
     group_id: str,
     operation: "Callable[[GroupMachine], Plan]",
     answer: "Answer",
     refuse: "Refuse",
 ) -> None:
     if group_id:
-        broker.groups.ask(group_id, operation, answer, refuse)
+        context.groups.ask(group_id, operation, answer, refuse)
     else:
         refuse(KafkaError(ErrorCode.INVALID_GROUP_ID))
 

@@ -6,7 +6,7 @@ several groups from version 8 (KIP-709) and checks members of consumer groups fr
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sawlog.broker.gather_replies import gather
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -40,11 +40,19 @@ from sawlog.protocol.messages.offset_fetch_response import (
 )
 
 if TYPE_CHECKING:
-    from sawlog.broker.broker import Broker
     from sawlog.broker.gather_replies import Tell
+    from sawlog.broker.group_coordinator import GroupCoordinator
+    from sawlog.broker.metadata_cache import MetadataCache
     from sawlog.broker.request import Request
+    from sawlog.core.ports import Timer
     from sawlog.protocol.messages.offset_commit_request import OffsetCommitRequest
     from sawlog.protocol.messages.offset_fetch_request import OffsetFetchRequest
+
+    class GroupOffsetsContext(Protocol):
+        metadata: MetadataCache
+        groups: GroupCoordinator
+        timer: Timer
+
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 FIRST_FETCH_VERSION_WITH_GROUPS = 8
@@ -58,12 +66,12 @@ _UNKNOWN_ID = int(ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def offset_commit(
-    broker: "Broker", request: "Request", message: "OffsetCommitRequest"
+    context: "GroupOffsetsContext", request: "Request", message: "OffsetCommitRequest"
 ) -> OffsetCommitResponse | None:
     """What is known is committed, what is not is told so; a request about unknown topics alone
     does not get as far as its group."""
     refused: list[OffsetCommitResponseTopic] = []
-    message.topics = _known(broker, request.api_version, message.topics, refused)
+    message.topics = _known(context, request.api_version, message.topics, refused)
     if not message.topics:
         return OffsetCommitResponse(0, refused)
 
@@ -75,7 +83,7 @@ def offset_commit(
         code = int(error.code)
         answer(OffsetCommitResponse(0, [_uncommitted(topic, code) for topic in message.topics]))
 
-    broker.groups.ask(
+    context.groups.ask(
         message.group_id,
         lambda groups: groups.offset_requests.commit(message, request.api_version),
         answer if refused else request.reply,
@@ -85,14 +93,14 @@ def offset_commit(
 
 
 def _known(
-    broker: "Broker",
+    context: "GroupOffsetsContext",
     version: int,
     topics: list[OffsetCommitRequestTopic],
     refused: list[OffsetCommitResponseTopic],
 ) -> list[OffsetCommitRequestTopic]:
     """The topics and partitions that there are, with name and id; answers for all others go into
     `refused`."""
-    image = broker.image
+    image = context.metadata.image
     known = []
     for topic in topics:
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
@@ -153,16 +161,16 @@ def _merged(
 
 
 def offset_fetch(
-    broker: "Broker", request: "Request", message: "OffsetFetchRequest"
+    context: "GroupOffsetsContext", request: "Request", message: "OffsetFetchRequest"
 ) -> OffsetFetchResponse | None:
     """Nothing is told that could still be lost, so that `require_stable` asks for no more than
     everybody gets as long as there are no transactions."""
     version = request.api_version
     if version >= FIRST_FETCH_VERSION_WITH_GROUPS:
         gather(
-            [partial(_fetch_group, broker, version, group) for group in message.groups],
+            [partial(_fetch_group, context, version, group) for group in message.groups],
             lambda groups: request.reply(OffsetFetchResponse(groups=groups)),
-            broker.timer,
+            context.timer,
         )
         return None
     group = OffsetFetchRequestGroup(message.group_id, topics=None)
@@ -171,7 +179,7 @@ def offset_fetch(
             OffsetFetchRequestTopics(topic.name, partition_indexes=topic.partition_indexes)
             for topic in message.topics
         ]
-    _fetch_group(broker, version, group, lambda answer: request.reply(_single(answer)))
+    _fetch_group(context, version, group, lambda answer: request.reply(_single(answer)))
     return None
 
 
@@ -199,14 +207,14 @@ def _single(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
 
 
 def _fetch_group(
-    broker: "Broker", version: int, group: OffsetFetchRequestGroup, tell: "Tell"
+    context: "GroupOffsetsContext", version: int, group: OffsetFetchRequestGroup, tell: "Tell"
 ) -> None:
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     asked = group.topics
     unknown: list[OffsetFetchRequestTopics] = []
     if by_id and asked is not None:
         for topic in asked:
-            topic.name = broker.topic_name(topic.topic_id) or ""
+            topic.name = context.metadata.topic_name(topic.topic_id) or ""
         unknown = [topic for topic in asked if not topic.name]
         group.topics = [topic for topic in asked if topic.name]
 
@@ -227,7 +235,7 @@ def _fetch_group(
             told.topics = [_unfetched(topic, code) for topic in asked or ()]
         tell(told)
 
-    broker.groups.ask(
+    context.groups.ask(
         group.group_id, lambda groups: groups.offset_requests.fetch(group), answer, refuse
     )
 
@@ -247,7 +255,7 @@ def _unfetched(topic: OffsetFetchRequestTopics, code: int) -> OffsetFetchRespons
 
 
 def offset_delete(
-    broker: "Broker", request: "Request", message: OffsetDeleteRequest
+    context: "GroupOffsetsContext", request: "Request", message: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | None:
     """Unlike a commit it always asks the group, whose error comes before those of topics."""
     if not message.group_id:
@@ -255,7 +263,7 @@ def offset_delete(
     refused: list[OffsetDeleteResponseTopic] = []
     known = []
     for topic in message.topics:
-        found = broker.image.topics.get(TopicName(topic.name))
+        found = context.metadata.image.topics.get(TopicName(topic.name))
         count = 0 if found is None else len(found.partitions)
         there = OffsetDeleteRequestTopic(topic.name)
         missing = OffsetDeleteRequestTopic(topic.name)
@@ -281,7 +289,7 @@ def offset_delete(
         request.reply(OffsetDeleteResponse(int(error.code)))
 
     wanted = OffsetDeleteRequest(message.group_id, known)
-    broker.groups.ask(
+    context.groups.ask(
         message.group_id, lambda groups: groups.offset_requests.delete(wanted), answer, refuse
     )
     return None

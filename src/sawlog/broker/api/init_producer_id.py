@@ -4,19 +4,22 @@ An id comes from a block that is durable in the store before its first id is han
 transactions exist, a transactional id is refused for good.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from sawlog.broker.broker import Broker
     from sawlog.broker.request import Request
+    from sawlog.cluster.producer_ids import ProducerIds
     from sawlog.protocol.messages.init_producer_id_request import InitProducerIdRequest
+
+    class ProducerIdContext(Protocol):
+        producer_ids: ProducerIds
 
 
 def init_producer_id(
-    broker: "Broker", request: "Request", message: "InitProducerIdRequest"
+    context: "ProducerIdContext", request: "Request", message: "InitProducerIdRequest"
 ) -> InitProducerIdResponse | None:
     if message.transactional_id is not None:
         return _refusal(ErrorCode.INVALID_REQUEST)
@@ -29,7 +32,7 @@ def init_producer_id(
         else:
             request.reply(InitProducerIdResponse(producer_id=result, producer_epoch=0))
 
-    broker.producer_ids.next(allocated)
+    context.producer_ids.next(allocated)
     return None
 
 

@@ -7,8 +7,9 @@ and -6 earliest pending upload (KIP-1023); nothing is tiered here.
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from sawlog.broker.purgatory import reply_after_commit
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
@@ -22,7 +23,8 @@ from sawlog.protocol.messages.offset_for_leader_epoch_response import (
 )
 
 if TYPE_CHECKING:
-    from sawlog.broker.broker import Broker
+    from sawlog.broker.purgatory import Purgatory
+    from sawlog.broker.replicas import Replicas
     from sawlog.broker.request import Request
     from sawlog.protocol.messages.list_offsets_request import (
         ListOffsetsPartition,
@@ -32,6 +34,11 @@ if TYPE_CHECKING:
         OffsetForLeaderEpochRequest,
         OffsetForLeaderPartition,
     )
+
+    class OffsetsContext(Protocol):
+        replicas: Replicas
+        purgatory: Purgatory
+
 
 LATEST = -1
 EARLIEST = -2
@@ -51,9 +58,12 @@ FIRST_VERSION_WITH_LEADER_EPOCH = 4
 _UNKNOWN = -1
 
 
-def list_offsets(broker: "Broker", request: "Request", message: "ListOffsetsRequest") -> None:
+def list_offsets(
+    context: "OffsetsContext", request: "Request", message: "ListOffsetsRequest"
+) -> None:
     """Waits until what is written now is committed, unless only the earliest is asked for."""
-    broker.reply_after_commit(
+    reply_after_commit(
+        context,
         (
             (topic.name, asked.partition_index)
             for topic in message.topics
@@ -61,12 +71,12 @@ def list_offsets(broker: "Broker", request: "Request", message: "ListOffsetsRequ
             if asked.timestamp not in (EARLIEST, EARLIEST_LOCAL)
         ),
         request,
-        lambda: _answer(broker, request, message),
+        lambda: _answer(context, request, message),
     )
 
 
 def _answer(
-    broker: "Broker", request: "Request", message: "ListOffsetsRequest"
+    context: "OffsetsContext", request: "Request", message: "ListOffsetsRequest"
 ) -> ListOffsetsResponse:
     asked_for = Counter(
         (topic.name, asked.partition_index)
@@ -81,7 +91,7 @@ def _answer(
             try:
                 if asked_for[topic.name, asked.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
-                offset, timestamp, epoch = _find(broker, topic.name, asked, request.api_version)
+                offset, timestamp, epoch = _find(context, topic.name, asked, request.api_version)
                 answer.offset, answer.timestamp = offset, timestamp
                 if request.api_version >= FIRST_VERSION_WITH_LEADER_EPOCH:
                     answer.leader_epoch = epoch
@@ -93,12 +103,12 @@ def _answer(
 
 
 def _find(
-    broker: "Broker", topic: str, asked: "ListOffsetsPartition", version: int
+    context: "OffsetsContext", topic: str, asked: "ListOffsetsPartition", version: int
 ) -> tuple[int, int, int]:
     """Offset, timestamp and leader epoch of what was asked for, each -1 where there is none."""
     if asked.timestamp < 0 and version < _FIRST_VERSION.get(asked.timestamp, 2**15):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    replica = broker.leading(topic, asked.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    replica = context.replicas.leader(topic, asked.partition_index)
     replica.check_epoch(asked.current_leader_epoch)
     log = replica.log
     if asked.timestamp == LATEST:
@@ -119,24 +129,26 @@ def _find(
 
 
 def offset_for_leader_epoch(
-    broker: "Broker",
+    context: "OffsetsContext",
     request: "Request",  # noqa: ARG001 - every handler has the same shape
     message: "OffsetForLeaderEpochRequest",
 ) -> OffsetForLeaderEpochResponse:
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
-                topic.topic, [_epoch_end(broker, topic.topic, asked) for asked in topic.partitions]
+                topic.topic, [_epoch_end(context, topic.topic, asked) for asked in topic.partitions]
             )
             for topic in message.topics
         ]
     )
 
 
-def _epoch_end(broker: "Broker", topic: str, asked: "OffsetForLeaderPartition") -> EpochEndOffset:
+def _epoch_end(
+    context: "OffsetsContext", topic: str, asked: "OffsetForLeaderPartition"
+) -> EpochEndOffset:
     answer = EpochEndOffset(partition=asked.partition)
     try:
-        replica = broker.leading(topic, asked.partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        replica = context.replicas.leader(topic, asked.partition)
         replica.check_epoch(asked.current_leader_epoch)
         epoch, end = replica.log.end_offset_for_epoch(asked.leader_epoch)
         answer.leader_epoch, answer.end_offset = epoch, end

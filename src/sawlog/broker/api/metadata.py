@@ -6,12 +6,16 @@ it is told as unknown this time, as Kafka does, and the client asks again.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sawlog.cluster.metadata_image import INTERNAL_TOPICS, NO_NODE, PartitionImage, TopicImage
 from sawlog.cluster.topic_names import name_problem
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import NO_TOPIC_ID, TopicName
+from sawlog.protocol.messages.describe_cluster_response import (
+    DescribeClusterBroker,
+    DescribeClusterResponse,
+)
 from sawlog.protocol.messages.describe_topic_partitions_response import (
     Cursor,
     DescribeTopicPartitionsResponse,
@@ -26,37 +30,52 @@ from sawlog.protocol.messages.metadata_response import (
 )
 
 if TYPE_CHECKING:
-    from sawlog.broker.broker import Broker
+    from sawlog.broker.metadata_cache import MetadataCache
     from sawlog.broker.request import Request
+    from sawlog.cluster.topics import Topics
+    from sawlog.core.config import BrokerConfig
+    from sawlog.protocol.messages.describe_cluster_request import DescribeClusterRequest
     from sawlog.protocol.messages.describe_topic_partitions_request import (
         DescribeTopicPartitionsRequest,
     )
     from sawlog.protocol.messages.metadata_request import MetadataRequest
 
+    class MetadataContext(Protocol):
+        config: BrokerConfig
+        metadata: MetadataCache
+        topics: Topics
+
+
 FIRST_VERSION_WITH_TOPIC_IDS = 12
 TOPIC_OPERATIONS = 0b1101_1111_1000
 """Everything that can be done to a topic: read, write, create, delete, alter, describe, and
 describe and alter configs; the bit numbers are those of Kafka's AclOperation."""
+BROKER_ENDPOINT = 1
+CONTROLLER_ENDPOINT = 2
 CLUSTER_OPERATIONS = 0b1_1111_1010_0000
 """Create, alter, describe, cluster action, describe and alter configs, idempotent write."""
 
 
-def metadata(broker: "Broker", request: "Request", message: "MetadataRequest") -> MetadataResponse:
+def metadata(
+    context: "MetadataContext", request: "Request", message: "MetadataRequest"
+) -> MetadataResponse:
     asked = message.topics
     is_all = asked is None or (not asked and request.api_version == 0)
     if not is_all and _is_malformed(request, message):
         return _malformed(message)
     if is_all:
-        topics = [_topic(broker, request, topic) for topic in broker.image.topics.values()]
+        topics = [
+            _topic(context, request, topic) for topic in context.metadata.image.topics.values()
+        ]
     else:
         assert asked is not None
         ids = dict.fromkeys(t.topic_id for t in asked if t.topic_id != NO_TOPIC_ID)
         if ids:
-            topics = [_topic_by_id(broker, request, topic_id) for topic_id in ids]
+            topics = [_topic_by_id(context, request, topic_id) for topic_id in ids]
         else:
             names = dict.fromkeys(t.name or "" for t in asked)
             may_create = message.allow_auto_topic_creation
-            topics = _topics_by_name(broker, request, names, may_create=may_create)
+            topics = _topics_by_name(context, request, names, may_create=may_create)
     if message.include_topic_authorized_operations:
         for topic in topics:
             if topic.name is not None:
@@ -64,10 +83,10 @@ def metadata(broker: "Broker", request: "Request", message: "MetadataRequest") -
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
-            for b in broker.image.brokers.values()
+            for b in context.metadata.image.brokers.values()
         ],
-        cluster_id=broker.image.cluster_id,
-        controller_id=broker.image.controller_id,
+        cluster_id=context.metadata.image.cluster_id,
+        controller_id=context.metadata.image.controller_id,
         topics=topics,
     )
     if message.include_cluster_authorized_operations:
@@ -91,7 +110,9 @@ def _malformed(message: "MetadataRequest") -> MetadataResponse:
     return MetadataResponse(topics=topics, error_code=code)
 
 
-def _topic(broker: "Broker", request: "Request", topic: TopicImage) -> MetadataResponseTopic:
+def _topic(
+    context: "MetadataContext", request: "Request", topic: TopicImage
+) -> MetadataResponseTopic:
     # Version 0 leaves out brokers that are not there, and says that something is missing.
     only_live = request.api_version == 0
     return MetadataResponseTopic(
@@ -99,16 +120,16 @@ def _topic(broker: "Broker", request: "Request", topic: TopicImage) -> MetadataR
         topic_id=topic.id,
         is_internal=topic.is_internal,
         partitions=[
-            _partition(broker, index, partition, only_live=only_live)
+            _partition(context, index, partition, only_live=only_live)
             for index, partition in enumerate(topic.partitions)
         ],
     )
 
 
 def _partition(
-    broker: "Broker", index: int, partition: PartitionImage, *, only_live: bool
+    context: "MetadataContext", index: int, partition: PartitionImage, *, only_live: bool
 ) -> MetadataResponsePartition:
-    brokers = broker.image.brokers
+    brokers = context.metadata.image.brokers
     replicas: list[int] = [n for n in partition.replicas if not only_live or n in brokers]
     in_sync: list[int] = [n for n in partition.isr if not only_live or n in brokers]
     code = ErrorCode.NONE
@@ -127,24 +148,26 @@ def _partition(
     )
 
 
-def _topic_by_id(broker: "Broker", request: "Request", topic_id: bytes) -> MetadataResponseTopic:
-    topic = broker.image.topic_by_id(topic_id)
+def _topic_by_id(
+    context: "MetadataContext", request: "Request", topic_id: bytes
+) -> MetadataResponseTopic:
+    topic = context.metadata.image.topic_by_id(topic_id)
     if topic is not None:
-        return _topic(broker, request, topic)
+        return _topic(context, request, topic)
     code = int(ErrorCode.UNKNOWN_TOPIC_ID)
     return MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id)
 
 
 def _topics_by_name(
-    broker: "Broker", request: "Request", names: Iterable[str], *, may_create: bool
+    context: "MetadataContext", request: "Request", names: Iterable[str], *, may_create: bool
 ) -> list[MetadataResponseTopic]:
     """Those that are there come first, as in Kafka."""
     found: list[MetadataResponseTopic] = []
     missing: list[MetadataResponseTopic] = []
     for name in names:
-        topic = broker.image.topics.get(TopicName(name))
+        topic = context.metadata.image.topics.get(TopicName(name))
         if topic is not None:
-            found.append(_topic(broker, request, topic))
+            found.append(_topic(context, request, topic))
             continue
         code = _missing_code(name)
         is_internal = name in INTERNAL_TOPICS
@@ -152,8 +175,8 @@ def _topics_by_name(
             MetadataResponseTopic(error_code=int(code), name=name, is_internal=is_internal)
         )
         is_valid = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if may_create and is_valid and broker.config["auto.create.topics.enable"]:
-            broker.topics.on_demand.make(name)
+        if may_create and is_valid and context.config["auto.create.topics.enable"]:
+            context.topics.on_demand.make(name)
     return found + missing
 
 
@@ -164,33 +187,35 @@ def _missing_code(name: str) -> ErrorCode:
 
 
 def describe_topic_partitions(
-    broker: "Broker", _: "Request", message: "DescribeTopicPartitionsRequest"
+    context: "MetadataContext", _: "Request", message: "DescribeTopicPartitionsRequest"
 ) -> DescribeTopicPartitionsResponse:
     """Topics in the order of their names from the cursor on, up to a number of partitions."""
     cursor = message.cursor
     first_topic = cursor.topic_name if cursor is not None else ""
     is_all = not message.topics
-    names = set(broker.image.topics) if is_all else {topic.name for topic in message.topics}
+    names = (
+        set(context.metadata.image.topics) if is_all else {topic.name for topic in message.topics}
+    )
     names = {name for name in names if name >= first_topic}
     if cursor is not None and (
         cursor.partition_index < 0 or (not is_all and cursor.topic_name not in names)
     ):
         return _bad_cursor(message)
-    limit: int = broker.config["max.request.partition.size.limit"]
+    limit: int = context.config["max.request.partition.size.limit"]
     left = max(min(limit, message.response_partition_limit), 1)
     response = DescribeTopicPartitionsResponse()
     for name in sorted(names):
         if left == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
-        topic = broker.image.topics.get(TopicName(name))
+        topic = context.metadata.image.topics.get(TopicName(name))
         if topic is None:
             if not is_all:
                 response.topics.append(_unknown(name))
             continue
         begin = cursor.partition_index if cursor is not None and name == first_topic else 0
         end = min(len(topic.partitions), begin + left)
-        response.topics.append(_described(broker, topic, begin, end))
+        response.topics.append(_described(context, topic, begin, end))
         if end < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
             break
@@ -217,9 +242,9 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _described(
-    broker: "Broker", topic: TopicImage, begin: int, end: int
+    context: "MetadataContext", topic: TopicImage, begin: int, end: int
 ) -> DescribeTopicPartitionsResponseTopic:
-    brokers = broker.image.brokers
+    brokers = context.metadata.image.brokers
     partitions = [
         DescribeTopicPartitionsResponsePartition(
             partition_index=index,
@@ -240,3 +265,36 @@ def _described(
         partitions=partitions,
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
+
+
+# DescribeCluster
+
+
+def describe_cluster(
+    context: "MetadataContext", request: "Request", message: "DescribeClusterRequest"
+) -> DescribeClusterResponse:
+    kind = message.endpoint_type
+    if kind == CONTROLLER_ENDPOINT:
+        return DescribeClusterResponse(
+            error_code=int(ErrorCode.MISMATCHED_ENDPOINT_TYPE),
+            error_message="The request was sent to an endpoint of type BROKER, but we wanted an "
+            "endpoint of type CONTROLLER",
+        )
+    if kind != BROKER_ENDPOINT:
+        code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        if request.api_version == 0:
+            code = ErrorCode.INVALID_REQUEST
+        words = f"Unsupported endpoint type {kind}"
+        return DescribeClusterResponse(error_code=int(code), error_message=words)
+    image = context.metadata.image
+    response = DescribeClusterResponse(
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=b.id, host=b.host, port=b.port, rack=b.rack)
+            for b in image.brokers.values()
+        ],
+    )
+    if message.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response

@@ -1,12 +1,13 @@
-"""Produce, versions 0 to 13 in name and 3 to 13 in truth (KIP-896); topic ids from 13 (KIP-516).
+"""Produce, versions 3 to 13; ApiVersions lists 0 to 13 (KIP-896). Topic ids from 13 (KIP-516).
 
-Every partition is answered for itself. acks=1 is answered after the write, acks=all when the
-watermark has passed the batch or the time is up, acks=0 never: there an error closes the
-connection, so that the client looks for a leader again. Record errors: KIP-467. Topics in which
-the brokers keep their own state are written by the brokers.
+Each partition succeeds or fails on its own. acks=1 is answered after the write; acks=all when the
+high watermark has passed the batch, or at the timeout; acks=0 never: there an error closes the
+connection, so that the client looks for the leader again. Record errors: KIP-467. Clients cannot
+write to internal topics.
 """
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from sawlog.broker.batch_validation import InvalidRecords, prepare
 from sawlog.cluster.metadata_image import INTERNAL_TOPICS
@@ -21,78 +22,89 @@ from sawlog.protocol.messages.produce_response import (
 from sawlog.protocol.record_batch import BatchHeader, check_produced
 
 if TYPE_CHECKING:
-    from sawlog.broker.broker import Broker
+    from sawlog.broker.metadata_cache import MetadataCache
+    from sawlog.broker.metrics import BrokerMetrics
+    from sawlog.broker.purgatory import Purgatory
+    from sawlog.broker.replicas import Replicas
     from sawlog.broker.request import Request
-    from sawlog.core.ports import TimerHandle
     from sawlog.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
     from sawlog.protocol.schema import Records
     from sawlog.replication.partition import Partition
 
+    class ProduceContext(Protocol):
+        metadata: MetadataCache
+        replicas: Replicas
+        metrics: BrokerMetrics
+        purgatory: Purgatory
+
+    Uncommitted = tuple[Partition, int, PartitionProduceResponse]
+    """A replica, the high watermark that commits the batch, and the response."""
+
 ACKS_ALL = -1
 ADMIN_CLIENT_ID = "__admin_client"
-"""As in Kafka, who comes under this name may write to internal topics: repair tools do."""
+"""As in Kafka, a client of this name may write to internal topics, for repair tools."""
 
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_CURRENT_LEADER = 10
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-FLUSH_MS = 1_000
-"""Who has no time to wait for replicas still has the time that a flush takes: Kafka, which waits
-for no flush, would answer such a producer at once."""
+MIN_COMMIT_WAIT_MS = 1_000
+"""Minimum wait for acks=all: a short client timeout must still cover one fsync. Kafka waits for no
+fsync, so it would answer such a client at once."""
 _ZSTD = 4
 _NO_OFFSET = -1
 
 
 def produce(
-    broker: "Broker", request: "Request", message: "ProduceRequest"
+    context: "ProduceContext", request: "Request", message: "ProduceRequest"
 ) -> ProduceResponse | None:
     version = request.api_version
     acks = message.acks
-    pending: list[_Pending] = []
-    responses = []
+    uncommitted: list[Uncommitted] = []
+    topics = []
     failed = False
     for topic in message.topic_data:
-        answers = []
+        partitions = []
         name: str | None = topic.name
-        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            name = broker.topic_name(topic.topic_id)
-            missing = ErrorCode.UNKNOWN_TOPIC_ID
-        is_closed = name in INTERNAL_TOPICS and request.client_id != ADMIN_CLIENT_ID
+            name = context.metadata.topic_name(topic.topic_id)
+        is_read_only = name in INTERNAL_TOPICS and request.client_id != ADMIN_CLIENT_ID
         for data in topic.partition_data:
             try:
-                replica = broker.leading(name, data.index, missing)
-                if is_closed:
+                if name is None:
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+                replica = context.replicas.leader(name, data.index)
+                if is_read_only:
                     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-                answer, required = _append(broker, replica, data, version, acks, message)
+                partition, required = _append(context, replica, data, version, acks, message)
                 if acks == ACKS_ALL and replica.high_watermark < required:
-                    pending.append(_Pending(replica, required, answer))
+                    uncommitted.append((replica, required, partition))
             except KafkaError as error:
                 failed = True
-                answer = _refusal(broker, name, data.index, error, version)
-            answers.append(answer)
-        responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
-    response = ProduceResponse(responses)
+                partition = _error(context, name, data.index, error, version)
+            partitions.append(partition)
+        topics.append(TopicProduceResponse(topic.name, topic.topic_id, partitions))
+    response = ProduceResponse(topics)
     if acks == 0:
         if failed:
             request.close("a Produce request with acks=0 failed")
         else:
             request.reply_nothing()
         return None
-    if not pending:
+    if not uncommitted:
         return response
-    _Parked(request, response, pending).park(broker, message.timeout_ms)
+    _DelayedProduce(context.purgatory, request, response, uncommitted).park(message.timeout_ms)
     return None
 
 
 def _append(
-    broker: "Broker",
+    context: "ProduceContext",
     replica: "Partition",
     data: "PartitionProduceData",
     version: int,
     acks: int,
     message: "ProduceRequest",
 ) -> tuple[PartitionProduceResponse, int]:
-    """Appends one partition's batch; its answer and the watermark that commits it."""
+    """Append the batch of one partition; return its response and the watermark that commits it."""
     if acks not in (0, 1, ACKS_ALL):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     log = replica.log
@@ -109,7 +121,7 @@ def _append(
     if config.compression_type != "producer" or "compact" in config.cleanup_policy:
         batch, header = prepare(batch, header, config)
     appended = replica.append(batch, header, is_awaited=acks == ACKS_ALL)
-    broker.metrics.appended(header.count, len(batch))
+    context.metrics.appended(header.count, len(batch))
     return (
         PartitionProduceResponse(
             data.index, 0, appended.base_offset, appended.append_time_ms, log.start_offset
@@ -135,91 +147,84 @@ def _checked(
     return records, header
 
 
-def _refusal(
-    broker: "Broker", name: str | None, index: int, error: KafkaError, version: int
+def _error(
+    context: "ProduceContext", name: str | None, index: int, error: KafkaError, version: int
 ) -> PartitionProduceResponse:
-    replica = None if name is None else broker.partitions.get((name, index))
+    replica = None if name is None else context.replicas.by_partition.get((name, index))
     if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
-        replica = None  # of a topic that clients do not write they are not told more
-    answer = PartitionProduceResponse(
+        replica = None  # the response tells nothing of an internal topic
+    response = PartitionProduceResponse(
         index, int(error.code), _NO_OFFSET, -1, replica.log.start_offset if replica else -1
     )
-    answer.error_message = error.message or None
+    response.error_message = error.message or None
     if isinstance(error, InvalidRecords):
-        answer.record_errors = [
+        response.record_errors = [
             BatchIndexAndErrorMessage(position, reason) for position, reason in error.records
         ]
     elif (
         error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         and version >= FIRST_VERSION_WITH_CURRENT_LEADER
     ):
-        leader, epoch = broker.current_leader(name, index)
-        answer.current_leader = LeaderIdAndEpoch(leader, epoch)
-    return answer
+        leader, epoch = context.metadata.current_leader(name, index)
+        response.current_leader = LeaderIdAndEpoch(leader, epoch)
+    return response
 
 
-class _Pending:
-    """One partition of a parked request: told once, committed or not."""
+class _DelayedProduce:
+    """A Produce request with acks=all whose batches are written and not yet committed.
 
-    __slots__ = ("answer", "is_settled", "parked", "replica", "required")
+    Invariant: `_uncommitted` has None for each partition that is settled; `_left` counts the rest.
+    """
 
-    def __init__(
-        self, replica: "Partition", required: int, answer: PartitionProduceResponse
-    ) -> None:
-        self.replica = replica
-        self.required = required
-        self.answer = answer
-        self.is_settled = False
-        self.parked: _Parked | None = None
-
-    def committed(self, error: KafkaError | None) -> None:
-        if self.is_settled:
-            return
-        self.is_settled = True
-        if error is not None:
-            self.fail(error.code, error.message)
-        assert self.parked is not None
-        self.parked.one_settled()
-
-    def fail(self, code: ErrorCode, message: str) -> None:
-        self.answer.error_code = int(code)
-        self.answer.error_message = message or None
-        self.answer.base_offset = _NO_OFFSET
-        self.answer.log_append_time_ms = -1
-
-
-class _Parked:
-    """A Produce request with acks=all between the write and the watermark."""
-
-    __slots__ = ("_deadline", "_left", "_pending", "_request", "_response")
+    __slots__ = ("_left", "_purgatory", "_request", "_response", "_uncommitted")
 
     def __init__(
-        self, request: "Request", response: ProduceResponse, pending: list[_Pending]
+        self,
+        purgatory: "Purgatory",
+        request: "Request",
+        response: ProduceResponse,
+        uncommitted: "list[Uncommitted]",
     ) -> None:
+        self._purgatory = purgatory
         self._request = request
         self._response = response
-        self._pending = pending
-        self._left = len(pending)
-        self._deadline: TimerHandle | None = None
+        self._uncommitted: list[Uncommitted | None] = [*uncommitted]
+        self._left = len(uncommitted)
 
-    def park(self, broker: "Broker", timeout_ms: int) -> None:
-        self._deadline = broker.timer.after(max(timeout_ms, FLUSH_MS), self._time_is_up)
-        for pending in self._pending:
-            pending.parked = self
-            pending.replica.when_committed(pending.required, pending.committed)
+    def park(self, timeout_ms: int) -> None:
+        self._purgatory.park(self._request.client, self, max(timeout_ms, MIN_COMMIT_WAIT_MS))
+        for place, partition in enumerate(self._uncommitted):
+            assert partition is not None
+            replica, required, _ = partition
+            replica.when_committed(required, partial(self._settle, place))
 
-    def one_settled(self) -> None:
+    def _settle(self, place: int, error: KafkaError | None) -> None:
+        partition = self._uncommitted[place]
+        if partition is None:
+            return
+        if error is not None:
+            _set_error(partition[2], error.code, error.message)
+        self._uncommitted[place] = None
         self._left -= 1
-        if self._left == 0:
-            if self._deadline is not None:
-                self._deadline.cancel()
+        if self._left == 0 and self._purgatory.complete(self._request.client, self):
             self._request.reply(self._response)
 
-    def _time_is_up(self) -> None:
-        self._deadline = None
-        for pending in self._pending:
-            if not pending.is_settled:
-                pending.is_settled = True
-                pending.fail(ErrorCode.REQUEST_TIMED_OUT, "")
-        self._left = 0
+    def expire(self) -> None:
+        for place, partition in enumerate(self._uncommitted):
+            if partition is not None:
+                _set_error(partition[2], ErrorCode.REQUEST_TIMED_OUT, "")
+                self._uncommitted[place] = None
         self._request.reply(self._response)
+
+    def abandon(self) -> None:
+        """`_settle` finds the request gone."""
+
+    def shut_down(self) -> None:
+        """Closing the logs flushes them, and so completes the request."""
+
+
+def _set_error(response: PartitionProduceResponse, code: ErrorCode, message: str) -> None:
+    response.error_code = int(code)
+    response.error_message = message or None
+    response.base_offset = _NO_OFFSET
+    response.log_append_time_ms = -1

@@ -6,7 +6,7 @@ shows all that was done, so that the client's next request finds it.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sawlog.broker.api.config_entries import creation_sources, describe_topic
 from sawlog.cluster.metadata_image import TopicImage
@@ -29,14 +29,22 @@ from sawlog.protocol.messages.delete_topics_response import (
 )
 
 if TYPE_CHECKING:
-    from sawlog.broker.broker import Broker
+    from sawlog.broker.metadata_cache import MetadataCache
     from sawlog.broker.request import Request
+    from sawlog.cluster.topics import Topics
+    from sawlog.core.config import BrokerConfig
     from sawlog.protocol.messages.create_partitions_request import (
         CreatePartitionsRequest,
         CreatePartitionsTopic,
     )
     from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
     from sawlog.protocol.messages.delete_topics_request import DeleteTopicsRequest
+
+    class TopicsContext(Protocol):
+        config: BrokerConfig
+        metadata: MetadataCache
+        topics: Topics
+
 
 DUPLICATE_NAME = "Duplicate topic name."
 UNKNOWN_TOPIC = "This server does not host this topic-partition."
@@ -63,12 +71,12 @@ def _when_all(work: Sequence[Work], finished: Callable[[], None]) -> None:
 
 
 def create_topics(
-    broker: "Broker", request: "Request", message: "CreateTopicsRequest"
+    context: "TopicsContext", request: "Request", message: "CreateTopicsRequest"
 ) -> CreateTopicsResponse | None:
     counts = Counter(topic.name for topic in message.topics)
     results: list[CreatableTopicResult] = []
     work: list[Work] = []
-    if _partitions_asked(broker, message.topics) > MAX_PARTITIONS:
+    if _partitions_asked(context, message.topics) > MAX_PARTITIONS:
         excessive = KafkaError(
             ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
         )
@@ -77,13 +85,13 @@ def create_topics(
         if counts[topic.name] > 1:
             continue
         try:
-            planned = broker.topics.plan(_new_topic(topic))
+            planned = context.topics.plan(_new_topic(topic))
         except KafkaError as error:
             results.append(_refused(topic.name, error))
             continue
-        results.append(_created(broker, planned))
+        results.append(_created(context, planned))
         if not message.validate_only:
-            work.append(_creation(broker, planned, results[-1], message.timeout_ms))
+            work.append(_creation(context, planned, results[-1], message.timeout_ms))
     duplicate = KafkaError(ErrorCode.INVALID_REQUEST, DUPLICATE_NAME)
     results += [_refused(name, duplicate) for name, count in counts.items() if count > 1]
     response = CreateTopicsResponse(topics=results)
@@ -93,9 +101,9 @@ def create_topics(
     return None
 
 
-def _partitions_asked(broker: "Broker", topics: "list[CreatableTopic]") -> int:
+def _partitions_asked(context: "TopicsContext", topics: "list[CreatableTopic]") -> int:
     """A count below -1 is refused later, and takes nothing off the others' sum."""
-    default: int = broker.config["num.partitions"]
+    default: int = context.config["num.partitions"]
     return sum(
         len(topic.assignments)
         or (default if topic.num_partitions == -1 else max(0, topic.num_partitions))
@@ -114,7 +122,7 @@ def _new_topic(topic: "CreatableTopic") -> NewTopic:
 
 
 def _creation(
-    broker: "Broker", planned: PlannedTopic, result: CreatableTopicResult, timeout_ms: int
+    context: "TopicsContext", planned: PlannedTopic, result: CreatableTopicResult, timeout_ms: int
 ) -> Work:
     def begin(one: Answered) -> None:
         def done(error: KafkaError | None) -> None:
@@ -127,14 +135,14 @@ def _creation(
                 result.configs = []
             one(error)
 
-        broker.topics.create(planned, timeout_ms, done)
+        context.topics.create(planned, timeout_ms, done)
 
     return begin
 
 
-def _created(broker: "Broker", planned: PlannedTopic) -> CreatableTopicResult:
-    entries = describe_topic(broker.config, planned.configs, with_synonyms=False)
-    sources = creation_sources(broker.config, planned.configs)
+def _created(context: "TopicsContext", planned: PlannedTopic) -> CreatableTopicResult:
+    entries = describe_topic(context.config, planned.configs, with_synonyms=False)
+    sources = creation_sources(context.config, planned.configs)
     return CreatableTopicResult(
         name=planned.name,
         topic_id=planned.id,
@@ -160,15 +168,15 @@ def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
 
 
 def delete_topics(
-    broker: "Broker", request: "Request", message: "DeleteTopicsRequest"
+    context: "TopicsContext", request: "Request", message: "DeleteTopicsRequest"
 ) -> DeleteTopicsResponse | None:
     asked: list[tuple[str | None, bytes]] = [(name, NO_TOPIC_ID) for name in message.topic_names]
     asked += [(topic.name, topic.topic_id) for topic in message.topics]
-    if not broker.config["delete.topic.enable"]:
+    if not context.config["delete.topic.enable"]:
         return _deletion_disabled(request, asked)
     results: list[DeletableTopicResult] = []
-    chosen = _topics_to_delete(broker, asked, results)
-    work = [_deletion(broker, topic, results, message.timeout_ms) for topic in chosen]
+    chosen = _topics_to_delete(context, asked, results)
+    work = [_deletion(context, topic, results, message.timeout_ms) for topic in chosen]
     response = DeleteTopicsResponse(responses=results)
     if not work:
         return response
@@ -188,7 +196,9 @@ def _deletion_disabled(
 
 
 def _topics_to_delete(
-    broker: "Broker", asked: list[tuple[str | None, bytes]], results: list[DeletableTopicResult]
+    context: "TopicsContext",
+    asked: list[tuple[str | None, bytes]],
+    results: list[DeletableTopicResult],
 ) -> list[TopicImage]:
     """The topics that are named once and exist; for all others a refusal goes into `results`."""
     bad = ErrorCode.INVALID_REQUEST
@@ -206,7 +216,7 @@ def _topics_to_delete(
             results.append(_not_deleted(name, topic_id, bad, words))
     results += [_not_deleted(n, NO_TOPIC_ID, bad, DUPLICATE_NAME) for n in names if names[n] > 1]
     for topic_id, count in ids.items():
-        topic = broker.image.topic_by_id(topic_id)
+        topic = context.metadata.image.topic_by_id(topic_id)
         if topic_id == NO_TOPIC_ID:
             continue
         if count > 1:
@@ -219,7 +229,7 @@ def _topics_to_delete(
     for name in names:
         if names[name] > 1:
             continue
-        topic = broker.image.topics.get(TopicName(name))
+        topic = context.metadata.image.topics.get(TopicName(name))
         if topic is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             results.append(_not_deleted(name, NO_TOPIC_ID, code, UNKNOWN_TOPIC))
@@ -241,7 +251,10 @@ def _not_deleted(
 
 
 def _deletion(
-    broker: "Broker", topic: TopicImage, results: list[DeletableTopicResult], timeout_ms: int
+    context: "TopicsContext",
+    topic: TopicImage,
+    results: list[DeletableTopicResult],
+    timeout_ms: int,
 ) -> Work:
     result = DeletableTopicResult(name=topic.name, topic_id=topic.id)
     results.append(result)
@@ -253,7 +266,7 @@ def _deletion(
                 result.error_message = error.message or None
             one(error)
 
-        broker.topics.delete(topic, timeout_ms, done)
+        context.topics.delete(topic, timeout_ms, done)
 
     return begin
 
@@ -262,7 +275,7 @@ def _deletion(
 
 
 def create_partitions(
-    broker: "Broker", request: "Request", message: "CreatePartitionsRequest"
+    context: "TopicsContext", request: "Request", message: "CreatePartitionsRequest"
 ) -> CreatePartitionsResponse | None:
     counts = Counter(topic.name for topic in message.topics)
     results = [
@@ -277,7 +290,7 @@ def create_partitions(
         if counts[topic.name] == 1:
             result = CreatePartitionsTopicResult(name=topic.name)
             results.append(result)
-            _plan_partitions(broker, topic, result, message, work)
+            _plan_partitions(context, topic, result, message, work)
     response = CreatePartitionsResponse(results=results)
     if not work:
         return response
@@ -286,7 +299,7 @@ def create_partitions(
 
 
 def _plan_partitions(
-    broker: "Broker",
+    context: "TopicsContext",
     asked: "CreatePartitionsTopic",
     result: CreatePartitionsTopicResult,
     message: "CreatePartitionsRequest",
@@ -296,10 +309,10 @@ def _plan_partitions(
         result.error_code = int(error.code)
         result.error_message = error.message or None
 
-    topic = broker.image.topics.get(TopicName(asked.name))
+    topic = context.metadata.image.topics.get(TopicName(asked.name))
     chosen = None if asked.assignments is None else [a.broker_ids for a in asked.assignments]
     try:
-        replicas = broker.topics.plan_partitions(topic, asked.count, chosen)
+        replicas = context.topics.plan_partitions(topic, asked.count, chosen)
     except KafkaError as error:
         refuse(error)
         return
@@ -313,6 +326,6 @@ def _plan_partitions(
                 refuse(error)
             one(error)
 
-        broker.topics.add_partitions(topic, replicas, message.timeout_ms, done)
+        context.topics.add_partitions(topic, replicas, message.timeout_ms, done)
 
     work.append(begin)

@@ -215,7 +215,7 @@ def test_a_heartbeat_that_changes_nothing_writes_nothing() -> None:
     a = Consumer(groups, "a", "t")
     a.join()
     a.beat()
-    log = groups.machine.broker.partitions["__consumer_offsets", 0].log
+    log = groups.machine.broker.replicas.by_partition["__consumer_offsets", 0].log
     end = log.end_offset
     for _ in range(3):
         assert a.beat() == 0

@@ -1,13 +1,39 @@
-"""From settings to what the storage works with: a topic's configuration as a `LogConfig`."""
+"""The configuration of a partition's log: the broker's settings with the topic's overrides."""
 
 from collections.abc import Mapping
 
+from sawlog.broker.metadata_cache import MetadataCache
 from sawlog.core.config import BrokerConfig, TopicConfig
+from sawlog.core.ids import TopicName
 from sawlog.storage.log_config import LogConfig
+
+MAX_CACHED = 1_000
+
+
+class LogConfigs:
+    """A cache of log configurations: topics with the same overrides share one `LogConfig`."""
+
+    def __init__(self, config: BrokerConfig, metadata: MetadataCache) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._cached: dict[tuple[tuple[str, str], ...], LogConfig] = {}
+
+    def of_topic(self, name: TopicName) -> LogConfig:
+        """Return the configuration of a topic in the image; the broker's defaults if unknown."""
+        topic = self._metadata.image.topics.get(name)
+        return self.with_overrides(topic.configs if topic is not None else {})
+
+    def with_overrides(self, overrides: Mapping[str, str]) -> LogConfig:
+        key = tuple(sorted(overrides.items()))
+        config = self._cached.get(key)
+        if config is None:
+            if len(self._cached) >= MAX_CACHED:
+                self._cached.clear()
+            config = self._cached[key] = log_config(self._config, overrides)
+        return config
 
 
 def log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
-    """What a topic with these settings of its own gets on this broker."""
     topic = TopicConfig(broker, overrides)
     return LogConfig(
         segment_bytes=topic.segment_bytes,

@@ -1,0 +1,97 @@
+"""Builds a broker from its ports and its configuration, for the server and for the simulator."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sawlog.broker.broker import Broker
+from sawlog.broker.components import Components
+from sawlog.broker.fetch_sessions import FetchSessions
+from sawlog.broker.group_coordinator import GroupCoordinator
+from sawlog.broker.log_configs import LogConfigs
+from sawlog.broker.metadata_cache import MetadataCache
+from sawlog.broker.metrics import BrokerMetrics
+from sawlog.broker.purgatory import Purgatory
+from sawlog.broker.replicas import FLUSH_BEFORE_COMMIT, Replicas
+from sawlog.cluster.cluster_member import ClusterMember, Registration
+from sawlog.cluster.metadata_image import GROUP_TOPIC, MetadataImage
+from sawlog.cluster.producer_ids import ProducerIds
+from sawlog.cluster.topics import Topics
+from sawlog.core.config import BrokerConfig
+from sawlog.core.ports import Clock, Disk, Random, Timer
+from sawlog.core.store import Store
+from sawlog.storage.log_directory import LogDirectory
+
+ImageApplied = Callable[[Exception | None], None]
+"""Called after each metadata image, with the error if the broker could not apply it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The broker's access to the machine, real or simulated."""
+
+    clock: Clock
+    timer: Timer
+    random: Random
+    disk: Disk
+    store: Store
+
+
+def assemble(
+    ports: Ports, config: BrokerConfig, registration: Registration, image_applied: ImageApplied
+) -> Broker:
+    """Build a broker; `Broker.start` makes it join the cluster.
+
+    The broker can serve requests after the first `image_applied(None)`.
+    """
+
+    def apply(old: MetadataImage, new: MetadataImage) -> None:
+        image_applied(broker.try_apply(old, new))
+
+    clock, timer, random = ports.clock, ports.timer, ports.random
+    member = ClusterMember(
+        ports.store, registration, config, clock=clock, timer=timer, random=random, on_image=apply
+    )
+    metadata = MetadataCache()
+    topics = Topics(member, config, random)
+    log_configs = LogConfigs(config, metadata)
+    directory = LogDirectory(
+        ports.disk,
+        clock,
+        timer,
+        random,
+        config_for=log_configs.of_topic,
+        flushes_at_checkpoint=config["flush.policy"] == FLUSH_BEFORE_COMMIT,
+    )
+    groups = GroupCoordinator(
+        config, metadata, topics, directory, clock=clock, timer=timer, random=random
+    )
+    replicas = Replicas(
+        registration.id,
+        config,
+        metadata,
+        directory,
+        log_configs,
+        {GROUP_TOPIC: groups},
+        clock=clock,
+        timer=timer,
+    )
+    slots: int = config["max.incremental.fetch.session.cache.slots"]
+    broker = Broker(
+        Components(
+            node_id=registration.id,
+            config=config,
+            timer=timer,
+            member=member,
+            metadata=metadata,
+            topics=topics,
+            producer_ids=ProducerIds(ports.store, registration.id),
+            directory=directory,
+            replicas=replicas,
+            groups=groups,
+            fetch_sessions=FetchSessions(clock, random, slots),
+            fetch_max_bytes=config["fetch.max.bytes"],
+            purgatory=Purgatory(timer),
+            metrics=BrokerMetrics(),
+        )
+    )
+    return broker

@@ -1,0 +1,43 @@
+"""The parts of one broker. A handler sees the few that its own context names.
+
+Each handler module declares a Protocol with the attributes it needs; `Components` satisfies them
+all, which mypy checks in `dispatch.py`.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sawlog.broker.fetch_sessions import FetchSessions
+    from sawlog.broker.group_coordinator import GroupCoordinator
+    from sawlog.broker.metadata_cache import MetadataCache
+    from sawlog.broker.metrics import BrokerMetrics
+    from sawlog.broker.purgatory import Purgatory
+    from sawlog.broker.replicas import Replicas
+    from sawlog.cluster.cluster_member import ClusterMember
+    from sawlog.cluster.producer_ids import ProducerIds
+    from sawlog.cluster.topics import Topics
+    from sawlog.core.config import BrokerConfig
+    from sawlog.core.ids import NodeId
+    from sawlog.core.ports import Timer
+    from sawlog.storage.log_directory import LogDirectory
+
+
+@dataclass(slots=True, eq=False)
+class Components:
+    """Built once by `assemble`; no attribute is assigned later."""
+
+    node_id: "NodeId"
+    config: "BrokerConfig"
+    timer: "Timer"
+    member: "ClusterMember"
+    metadata: "MetadataCache"
+    topics: "Topics"
+    producer_ids: "ProducerIds"
+    directory: "LogDirectory"
+    replicas: "Replicas"
+    groups: "GroupCoordinator"
+    fetch_sessions: "FetchSessions"
+    fetch_max_bytes: int
+    purgatory: "Purgatory"
+    metrics: "BrokerMetrics"

@@ -1,0 +1,235 @@
+"""The partition replicas of this broker: opened, led, reconfigured and deleted as the image says.
+
+Kafka's ReplicaManager. A log on disk becomes a replica when the image assigns its partition to this
+broker; a log that belongs to no known topic is kept under a stray name, so that a new topic of that
+name starts empty. A log that cannot be opened, for lack of space or descriptors, is tried again.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from sawlog.cluster.metadata_image import (
+    EMPTY_IMAGE,
+    MetadataImage,
+    TopicImage,
+    changed_topics,
+)
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.event_logger import EventLogger
+from sawlog.core.ids import NO_TOPIC_ID, NodeId, PartitionIndex, TopicId, TopicPartition
+from sawlog.core.ports import DiskError
+from sawlog.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from sawlog.broker.log_configs import LogConfigs
+    from sawlog.broker.metadata_cache import MetadataCache
+    from sawlog.core.config import BrokerConfig
+    from sawlog.core.ports import Clock, Timer
+    from sawlog.storage.log import Log
+    from sawlog.storage.log_config import LogConfig
+    from sawlog.storage.log_directory import LogDirectory
+
+logger = EventLogger(__name__)
+
+REOPEN_MS = 5_000
+"""Delay before a log that could not be opened is tried again."""
+
+FLUSH_BEFORE_COMMIT = "commit"
+"""The value of `flush.policy` with which only flushed records are committed."""
+
+
+class LeadershipListener(Protocol):
+    """A coordinator that keeps its state in the partitions of an internal topic."""
+
+    def lead(self, partition: Partition) -> None: ...
+
+    def resign(self, index: int) -> None: ...
+
+
+class Replicas:
+    """Invariant: `by_partition` holds exactly the replicas that the newest image assigns to this
+    broker and whose logs are open."""
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        config: "BrokerConfig",
+        metadata: "MetadataCache",
+        directory: "LogDirectory",
+        log_configs: "LogConfigs",
+        coordinators: Mapping[str, LeadershipListener],
+        *,
+        clock: "Clock",
+        timer: "Timer",
+    ) -> None:
+        """`coordinators` are told which partitions of their internal topics are led here."""
+        self._node_id = node_id
+        self._commits_on_flush: bool = config["flush.policy"] == FLUSH_BEFORE_COMMIT
+        self._retention_check_ms: int = config["log.retention.check.interval.ms"]
+        self._metadata = metadata
+        self._directory = directory
+        self._log_configs = log_configs
+        self._coordinators = coordinators
+        self._clock = clock
+        self._timer = timer
+        self.by_partition: dict[tuple[str, int], Partition] = {}
+
+    def __len__(self) -> int:
+        return len(self.by_partition)
+
+    def leader(self, topic: str, index: int) -> Partition:
+        """Return a replica that this broker leads, or raise the error for the client."""
+        replica = self.by_partition.get((topic, index))
+        if replica is not None:
+            if self._directory.offline is not None:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self._directory.offline))
+            return replica
+        if self._metadata.image.partition(topic, index) is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    # Images
+
+    def apply(self, old: MetadataImage, new: MetadataImage) -> None:
+        """Open, close and reconfigure replicas as `new` says; the first image opens the directory.
+
+        DiskError or WrongOwner if the directory cannot be opened. A topic that fails is logged and
+        does not keep the others from being applied.
+        """
+        is_first = old is EMPTY_IMAGE
+        if is_first:
+            self._directory.identify(new.cluster_id, self._node_id)
+            self._directory.open()
+        for before, after in changed_topics(old, new):
+            try:
+                if after is not None:
+                    self._apply_topic(before, after)
+                elif before is not None:
+                    self._delete_topic(before)
+            except Exception:
+                changed = after or before
+                logger.exception("topic not applied", topic=changed and changed.name)
+        if is_first:
+            self._report_missing()
+            self._set_aside_strays()
+            self._schedule_retention()
+
+    def _apply_topic(self, before: TopicImage | None, after: TopicImage) -> None:
+        config = self._log_configs.with_overrides(after.configs)
+        reconfigured = before is not None and before.configs != after.configs
+        all_open = True
+        for index, state in enumerate(after.partitions):
+            if self._node_id not in state.replicas:
+                continue
+            name = TopicPartition(after.name, PartitionIndex(index))
+            replica = self.by_partition.get(name)
+            if replica is not None and replica.topic_id != after.id:
+                self._delete(name)
+                replica = None
+            if replica is None:
+                try:
+                    replica = self._open(name, after.id, config)
+                except (KafkaError, DiskError) as error:
+                    logger.error("log cannot be opened", log=str(name), reason=str(error))
+                    all_open = False
+                    continue
+            elif reconfigured:
+                replica.log.reconfigure(config)
+            if state.leader == self._node_id:
+                replica.lead(state.leader_epoch, state.isr)
+                coordinator = self._coordinators.get(name.topic)
+                if coordinator is not None:
+                    coordinator.lead(replica)
+        if not all_open:
+            self._timer.after(REOPEN_MS, lambda: self._reopen(after))
+
+    def _reopen(self, topic: TopicImage) -> None:
+        if self._metadata.image.topics.get(topic.name) is topic:
+            self._apply_topic(topic, topic)
+
+    # Opening
+
+    def _open(self, name: TopicPartition, topic_id: TopicId, config: "LogConfig") -> Partition:
+        log = self._directory.logs.get(name)
+        if log is not None and log.topic_id == NO_TOPIC_ID:
+            self._identify(log, topic_id)
+        elif log is not None and log.topic_id != topic_id:
+            self._set_aside(name)
+            log = None
+        replica = Partition(
+            log or self._directory.create(name, topic_id, config),
+            name,
+            topic_id,
+            commits_on_flush=self._commits_on_flush,
+        )
+        self.by_partition[name] = replica
+        return replica
+
+    def _identify(self, log: "Log", topic_id: TopicId) -> None:
+        """Write the topic id of a log that has none; its records are served even if that fails."""
+        if log.is_closed:
+            return
+        try:
+            self._directory.identify_log(log, topic_id)
+        except DiskError as error:
+            logger.warning("partition.metadata not written", log=str(log.tp), reason=str(error))
+            self._timer.after(REOPEN_MS, lambda: self._identify(log, topic_id))
+
+    def _report_missing(self) -> None:
+        for name, recovery_point in self._directory.missing.items():
+            if name in self.by_partition:
+                logger.error(
+                    "log is missing and was created empty",
+                    log=str(name),
+                    recovery_point=recovery_point,
+                )
+
+    def _set_aside_strays(self) -> None:
+        """Rename the logs of partitions that the image does not assign to this broker. A log that
+        is assigned but cannot be opened now keeps its name."""
+        for name in [name for name in self._directory.logs if not self._is_assigned(name)]:
+            self._set_aside(name)
+
+    def _is_assigned(self, name: TopicPartition) -> bool:
+        state = self._metadata.image.partition(*name)
+        return state is not None and self._node_id in state.replicas
+
+    def _set_aside(self, name: TopicPartition) -> None:
+        directory = self._directory.set_aside(name)
+        logger.warning("stray log set aside", log=str(name), directory=directory)
+
+    # Closing
+
+    def _delete_topic(self, topic: TopicImage) -> None:
+        for index in range(len(topic.partitions)):
+            self._delete(TopicPartition(topic.name, PartitionIndex(index)))
+
+    def _delete(self, name: TopicPartition) -> None:
+        replica = self.by_partition.pop(name, None)
+        if replica is None:
+            return
+        coordinator = self._coordinators.get(name.topic)
+        if coordinator is not None:
+            coordinator.resign(name.partition)
+        replica.close(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        self._directory.delete(name)
+
+    def close(self) -> None:
+        """Close all logs cleanly. Closing flushes, so requests that wait for a commit succeed."""
+        self._directory.close_cleanly()
+        for replica in self.by_partition.values():
+            replica.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    # Retention
+
+    def _schedule_retention(self) -> None:
+        self._timer.after(self._retention_check_ms, self._apply_retention)
+
+    def _apply_retention(self) -> None:
+        now_ms = self._clock.now_ms()
+        for replica in tuple(self.by_partition.values()):
+            try:
+                replica.log.retain(now_ms, replica.high_watermark)
+            except (KafkaError, DiskError) as error:
+                logger.warning("retention failed", log=str(replica.name), reason=str(error))
+        self._schedule_retention()
