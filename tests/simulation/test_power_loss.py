@@ -1,4 +1,4 @@
-"""The broker loses power at every step of random workloads; what it promised survives."""
+"""Power loss and kill at every disk operation of random workloads: no promised record is lost."""
 
 import pytest
 
@@ -14,7 +14,7 @@ SOAK_SEEDS = range(8, 200)
 
 
 def operations_of(seed: int) -> int:
-    """How many steps the disk takes in an undisturbed run."""
+    """Count the disk operations of a run without faults."""
     machine = SimulatedMachine(seed)
     machine.boot()
     workload = Workload(machine, seed)
@@ -25,7 +25,7 @@ def operations_of(seed: int) -> int:
 
 
 def run_until(machine: SimulatedMachine, workload: Workload, stop_at: int) -> None:
-    """Runs the workload until the disk stops the process at that step, or to its clean end."""
+    """Run the workload until the disk stops the process at that operation, or to a clean stop."""
     machine.disk.stop_at = stop_at
     try:
         machine.boot()
@@ -54,7 +54,7 @@ def lose_power_at(seed: int, stop_at: int, *, forgets_syncs: bool = False) -> No
 
 
 @pytest.mark.parametrize("seed", FAST_SEEDS)
-def test_power_loss_at_any_step_loses_nothing_promised(seed: int) -> None:
+def test_power_loss_keeps_acknowledged_records(seed: int) -> None:
     for stop_at in range(1, operations_of(seed) + 1, 3):
         lose_power_at(seed, stop_at + seed % 3)
 
@@ -66,14 +66,13 @@ def test_power_loss_at_any_step_loses_nothing_promised(seed: int) -> None:
         *(pytest.param(seed, marks=pytest.mark.soak) for seed in SOAK_SEEDS),
     ],
 )
-def test_power_loss_at_every_step_of_many_workloads(seed: int) -> None:
+def test_power_loss_keeps_acknowledged_records_for_many_seeds(seed: int) -> None:
     for stop_at in range(1, operations_of(seed) + 1):
         lose_power_at(seed, stop_at)
 
 
 @pytest.mark.parametrize("seed", FAST_SEEDS)
-def test_power_loss_after_power_loss_loses_nothing_promised(seed: int) -> None:
-    """The second loss comes while the broker recovers from the first."""
+def test_power_loss_during_recovery_keeps_acknowledged_records(seed: int) -> None:
     for second in range(1, 40, 2):
         machine = SimulatedMachine(seed)
         workload = Workload(machine, seed)
@@ -91,8 +90,8 @@ def test_power_loss_after_power_loss_loses_nothing_promised(seed: int) -> None:
             workload.check()
 
 
-def test_a_disk_that_only_pretends_to_sync_is_caught() -> None:
-    """The proof that the tests above would notice a missing fdatasync."""
+def test_workload_detects_a_disk_that_does_not_sync() -> None:
+    """Proves that the tests above would notice a missing fdatasync."""
     caught = 0
     for stop_at in range(60, operations_of(0), 5):
         try:
@@ -103,7 +102,7 @@ def test_a_disk_that_only_pretends_to_sync_is_caught() -> None:
 
 
 @pytest.mark.parametrize("seed", FAST_SEEDS)
-def test_kill_at_any_step_loses_nothing_promised(seed: int) -> None:
+def test_kill_keeps_acknowledged_records(seed: int) -> None:
     for stop_at in range(1, operations_of(seed) + 1, 7):
         machine = SimulatedMachine(seed)
         workload = Workload(machine, seed)

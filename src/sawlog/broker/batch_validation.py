@@ -1,7 +1,7 @@
-"""The few cases in which a produced batch must be opened before it is appended.
+"""Validation and conversion of produced batches that need their records decoded.
 
-A compacted topic needs a key in every record; a topic with a codec of its own gets its batches in
-that codec. Everything else stays closed from the socket to the file.
+A compacted topic needs a key in every record; a topic with a `compression.type` other than
+`producer` stores its batches in that codec. All other batches are appended without being decoded.
 """
 
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -12,7 +12,7 @@ from sawlog.storage.log_config import LogConfig
 
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 MAX_RECORDS = 100_000
-"""What opens to more than this is refused: it would hold up every other client."""
+"""A larger batch is rejected: decoding it would block all other clients."""
 
 _CODECS = {
     "uncompressed": Codec.NONE,
@@ -24,7 +24,7 @@ _CODECS = {
 
 
 class InvalidRecords(KafkaError):
-    """Some records of a batch are refused, each with its place and a reason (KIP-467)."""
+    """Some records of a batch are invalid; each with its position and a reason (KIP-467)."""
 
     def __init__(self, message: str, records: list[tuple[int, str]]) -> None:
         super().__init__(ErrorCode.INVALID_RECORD, message)
@@ -34,12 +34,11 @@ class InvalidRecords(KafkaError):
 def prepare(
     batch: memoryview, header: BatchHeader, config: LogConfig
 ) -> tuple[memoryview, BatchHeader]:
-    """The batch as this topic stores it: keys checked, in the topic's codec."""
+    """Return the batch with its keys checked, in the topic's codec."""
     if header.count > MAX_RECORDS:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
-            f"This topic's batches are opened, and may hold {MAX_RECORDS} records, not "
-            f"{header.count}.",
+            f"A batch of this topic may have at most {MAX_RECORDS} records, not {header.count}.",
         )
     if "compact" in config.cleanup_policy:
         _check_keys(batch)
@@ -62,7 +61,7 @@ def prepare(
 def _check_keys(batch: memoryview) -> None:
     reason = "Compacted topic cannot accept message without key"
     records = iterate(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
-    keyless = [(place, reason) for place, record in enumerate(records) if record.key is None]
+    keyless = [(position, reason) for position, record in enumerate(records) if record.key is None]
     if keyless:
         raise InvalidRecords(
             f"One or more records have been rejected due to {len(keyless)} record errors in "

@@ -1,8 +1,8 @@
-"""Incremental fetch sessions (KIP-227): what a client need not say again, nor hear again.
+"""Incremental fetch sessions (KIP-227).
 
-A session remembers the partitions a client reads and what it was last told of each; an incremental
-fetch names only what changed, and its answer only what is new. Sessions live in a bounded cache:
-stale ones, then smaller ones, make room, as Kafka's cache has it.
+A session keeps the partitions of a client and the last response for each. An incremental fetch
+names only partitions that changed, and its response has only partitions with news. The cache of
+sessions is bounded and evicts as Kafka's does: stale sessions first, then smaller ones.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from sawlog.core.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from sawlog.core.ports import Clock, Random
-    from sawlog.protocol.messages.fetch_request import FetchRequest
+    from sawlog.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
     from sawlog.protocol.messages.fetch_response import PartitionData
 
 NO_SESSION = 0
@@ -20,7 +20,7 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 EVICTION_MS = 120_000
 MAX_PARTITIONS = 200_000
-"""In all sessions together: clients that want more go without one."""
+"""In all sessions together; beyond it, clients get no session."""
 
 _LARGEST_EPOCH = 2**31 - 1
 FIRST_VERSION_WITH_TOPIC_IDS = 13
@@ -33,7 +33,7 @@ def next_epoch(epoch: int) -> int:
 
 
 class FetchedPartition:
-    """One partition that a client fetches: what it asked last and what it was told last."""
+    """One partition of a client: its last fetch parameters and the state of the last response."""
 
     __slots__ = (
         "fetch_offset",
@@ -41,36 +41,37 @@ class FetchedPartition:
         "last_fetched_epoch",
         "leader_epoch",
         "max_bytes",
-        "told_log_start",
-        "told_watermark",
+        "sent_log_start",
+        "sent_watermark",
         "topic",
         "topic_id",
     )
 
-    def __init__(self, topic: str, topic_id: bytes, index: int) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.index = index
-        self.told_watermark = -1
-        self.told_log_start = -1
+    def __init__(self, topic: "FetchTopic", wanted: "FetchPartition") -> None:
+        self.topic = topic.topic
+        self.topic_id = topic.topic_id
+        self.index = wanted.partition
+        self.sent_watermark = -1
+        self.sent_log_start = -1
+        self.update(wanted)
 
-    def ask(self, leader_epoch: int, offset: int, last_epoch: int, max_bytes: int) -> None:
-        self.leader_epoch = leader_epoch
-        self.fetch_offset = offset
-        self.last_fetched_epoch = last_epoch
-        self.max_bytes = max_bytes
+    def update(self, wanted: "FetchPartition") -> None:
+        self.leader_epoch = wanted.current_leader_epoch
+        self.fetch_offset = wanted.fetch_offset
+        self.last_fetched_epoch = wanted.last_fetched_epoch
+        self.max_bytes = wanted.partition_max_bytes
 
-    def tell(self, data: "PartitionData", size: int) -> bool:
-        """Whether `data` is news to the client; from now on it counts as told."""
+    def send(self, data: "PartitionData", size: int) -> bool:
+        """Return whether `data` has news for the client, and remember it as sent."""
         news = size > 0
-        if self.told_watermark != data.high_watermark:
+        if self.sent_watermark != data.high_watermark:
             news = True
-            self.told_watermark = data.high_watermark
-        if self.told_log_start != data.log_start_offset:
+            self.sent_watermark = data.high_watermark
+        if self.sent_log_start != data.log_start_offset:
             news = True
-            self.told_log_start = data.log_start_offset
+            self.sent_log_start = data.log_start_offset
         if data.error_code:
-            self.told_watermark = -1  # so that the end of the error is news again
+            self.sent_watermark = -1  # so that the end of the error is news
             return True
         return news or data.diverging_epoch.epoch >= 0
 
@@ -79,6 +80,8 @@ Key = tuple[bytes | str, int]
 
 
 class FetchSession:
+    """Invariant: the client's next incremental fetch must carry `epoch`."""
+
     __slots__ = ("created_ms", "epoch", "id", "partitions", "used_ms", "uses_topic_ids")
 
     def __init__(
@@ -91,11 +94,16 @@ class FetchSession:
         self.used_ms = now_ms
         self.epoch = 1
 
+    def advance(self, now_ms: int) -> None:
+        """Take the next epoch for a fetch that was accepted."""
+        self.used_ms = now_ms
+        self.epoch = next_epoch(self.epoch)
+
 
 class FetchContext:
     """The partitions of one Fetch request and the session, if any, that it belongs to."""
 
-    __slots__ = ("_cache", "_expected_epoch", "_session", "partitions", "session_id")
+    __slots__ = ("_cache", "_expected_epoch", "_session", "partitions")
 
     def __init__(
         self,
@@ -109,7 +117,7 @@ class FetchContext:
         self._cache = cache
 
     def open_session(self, version: int) -> int:
-        """After the first answer of a full fetch: the id of the session made for it, or 0."""
+        """Return the session id; the first response of a full fetch creates one. 0 if none."""
         if self._session is not None:
             return self._session.id
         if self._cache is None:
@@ -119,18 +127,21 @@ class FetchContext:
     def select(
         self, results: list[tuple[FetchedPartition, "PartitionData", int]]
     ) -> list[tuple[FetchedPartition, "PartitionData", int]]:
-        """What of the results must be said; partitions with data go last in the next round."""
+        """Return the results with news.
+
+        Partitions with data move to the end of the session: the others are read first next time.
+        """
         session = self._session
         if session is None:
             for partition, data, size in results:
-                partition.tell(data, size)
+                partition.send(data, size)
             return results
         if session.epoch != self._expected_epoch:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         chosen = []
         for result in results:
             partition, data, size = result
-            if partition.tell(data, size):
+            if partition.send(data, size):
                 chosen.append(result)
                 key = (
                     partition.topic_id if session.uses_topic_ids else partition.topic,
@@ -142,13 +153,13 @@ class FetchContext:
 
 
 class FetchSessions:
-    """The cache of sessions."""
+    """The cache of sessions, the least recently used first."""
 
     def __init__(self, clock: "Clock", random: "Random", slots: int) -> None:
         self._clock = clock
         self._random = random
         self._slots = slots
-        self._sessions: dict[int, FetchSession] = {}  # the longest unused first
+        self._sessions: dict[int, FetchSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -158,11 +169,11 @@ class FetchSessions:
         return sum(len(session.partitions) for session in self._sessions.values())
 
     def open(self, message: "FetchRequest", version: int) -> FetchContext:
-        """The context of a request; KafkaError where its session is not as it thinks."""
+        """Return the context of a request; KafkaError if id or epoch of its session are wrong."""
         epoch = message.session_epoch
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(message.session_id, None)
-            partitions = _asked(message, {}, version).values()
+            partitions = _update_partitions(message, {}, version).values()
             if epoch == FINAL_EPOCH or self._slots == 0:
                 return FetchContext(partitions)
             return FetchContext(partitions, cache=self)
@@ -173,11 +184,13 @@ class FetchSessions:
             raise KafkaError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != (version >= FIRST_VERSION_WITH_TOPIC_IDS):
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        return self._go_on(session, message, version)
+        return self._continue(session, message, version)
 
-    def _go_on(self, session: FetchSession, message: "FetchRequest", version: int) -> FetchContext:
+    def _continue(
+        self, session: FetchSession, message: "FetchRequest", version: int
+    ) -> FetchContext:
         if message.topics:
-            _asked(message, session.partitions, version)
+            _update_partitions(message, session.partitions, version)
         for topic in message.forgotten_topics_data:
             key = topic.topic_id if session.uses_topic_ids else topic.topic
             for index in topic.partitions:
@@ -186,8 +199,7 @@ class FetchSessions:
         if not session.partitions:
             return FetchContext(())
         self._sessions[session.id] = session
-        session.used_ms = self._clock.monotonic_ms()
-        session.epoch = next_epoch(session.epoch)
+        session.advance(self._clock.monotonic_ms())
         return FetchContext(session.partitions.values(), session)
 
     def create(self, partitions: list[FetchedPartition], uses_ids: bool) -> int:
@@ -219,22 +231,18 @@ class FetchSessions:
         return True
 
 
-def _asked(
+def _update_partitions(
     message: "FetchRequest", partitions: dict[Key, FetchedPartition], version: int
 ) -> dict[Key, FetchedPartition]:
+    """Add the partitions of a request to `partitions`, or update them there; return the dict."""
     uses_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
     for topic in message.topics:
         name: bytes | str = topic.topic_id if uses_ids else topic.topic
-        for asked in topic.partitions:
-            key = (name, asked.partition)
+        for wanted in topic.partitions:
+            key = (name, wanted.partition)
             partition = partitions.get(key)
             if partition is None:
-                partition = FetchedPartition(topic.topic, topic.topic_id, asked.partition)
-                partitions[key] = partition
-            partition.ask(
-                asked.current_leader_epoch,
-                asked.fetch_offset,
-                asked.last_fetched_epoch,
-                asked.partition_max_bytes,
-            )
+                partitions[key] = FetchedPartition(topic, wanted)
+            else:
+                partition.update(wanted)
     return partitions

@@ -1,7 +1,7 @@
-"""Time and order in a simulated world: what happens next, decided by a seed.
+"""Simulated time: the Clock, the Timer and the event queue of a simulation, driven by a seed.
 
-It is the Clock and the Timer of everything in that world. Things that are due at the same moment
-happen in an order drawn from the seed, so that no test depends on a lucky one.
+Events that are due at the same time run in an order drawn from the seed, so that no test depends on
+one order.
 """
 
 import heapq
@@ -10,7 +10,7 @@ from random import Random as Generator
 
 
 class Handle:
-    """A thing that will happen unless it is cancelled."""
+    """A scheduled event; `action` is None once it is cancelled."""
 
     __slots__ = ("action",)
 
@@ -22,7 +22,7 @@ class Handle:
 
 
 class Schedule:
-    """Clock, Timer and the queue of all that is under way."""
+    """Invariant: time never goes back; every event runs at most once, at or after its due time."""
 
     def __init__(self, seed: int, *, start_ms: int = 1_700_000_000_000) -> None:
         self._generator = Generator(seed)
@@ -45,15 +45,15 @@ class Schedule:
         return handle
 
     def soon(self, action: Callable[[], None]) -> None:
-        """At this moment of simulated time, but not inside the call that asks for it."""
+        """Run `action` at the present simulated time, after the current event returns."""
         self.after(0, action)
 
     def clear(self) -> None:
-        """Nothing that was under way happens any more: the machine lost its power."""
+        """Drop all events, as a crash of the process does."""
         self._queue.clear()
 
     def step(self) -> bool:
-        """Lets the next thing happen; False where nothing is under way."""
+        """Run the next event; return False if the queue is empty."""
         while self._queue:
             due_ms, _, _, handle = heapq.heappop(self._queue)
             if handle.action is not None:
@@ -62,9 +62,9 @@ class Schedule:
                 return True
         return False
 
-    def run(self, until: Callable[[], bool], *, most: int = 100_000) -> bool:
-        """Steps until the condition holds; False where it never does within `most` steps."""
-        for _ in range(most):
+    def run(self, until: Callable[[], bool], *, max_steps: int = 100_000) -> bool:
+        """Run events until the condition holds; return False if it does not within `max_steps`."""
+        for _ in range(max_steps):
             if until():
                 return True
             if not self.step():
@@ -72,23 +72,23 @@ class Schedule:
         return until()
 
     def stall(self, duration_ms: int) -> None:
-        """The process does not get to run for so long; then all happens that was due meanwhile."""
+        """Let time pass as in a stalled process, then run all events that are due."""
         self._elapsed_ms += duration_ms
         self.run_for(0)
 
     def run_for(self, duration_ms: int) -> None:
-        """Lets everything happen that is due within `duration_ms` from now."""
+        """Run all events that are due within `duration_ms`, and end at that time."""
         end_ms = self._elapsed_ms + duration_ms
         while self._queue and self._queue[0][0] <= end_ms:
             if self._queue[0][3].action is None:
-                heapq.heappop(self._queue)  # cancelled: what comes behind it may be later
+                heapq.heappop(self._queue)  # cancelled: the next one may be due later
             else:
                 self.step()
         self._elapsed_ms = max(self._elapsed_ms, end_ms)
 
 
 class SeededRandom:
-    """The Random port from a seed."""
+    """The Random port, from a seed."""
 
     def __init__(self, seed: int) -> None:
         self._generator = Generator(seed)

@@ -1,8 +1,8 @@
-"""One broker on a simulated machine: boot it, talk to it, pull its plug.
+"""One broker on a simulated machine: boot it, send requests, crash it.
 
-The broker is the real one, with the real store and the real log below it; the disk, the clock and
-the client are made of a seed. Requests go through the same frames as on a socket, so that what a
-test sees is what a client would.
+The broker is the real one, with the real embedded store and logs; disk, clock and client are
+simulated from a seed. Requests are encoded and decoded as on a socket, so a test sees what a client
+would see.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ M = TypeVar("M", bound=Message)
 
 
 class SimulatedClient:
-    """The other end of a connection."""
+    """The client of a simulated connection."""
 
     def __init__(self) -> None:
         self.host = "client"
@@ -44,10 +44,9 @@ class SimulatedClient:
 
 
 class Call:
-    """One request under way; `answer` is its decoded response as soon as there is one.
+    """One request: the broker's Exchange, with the decoded response in `answered`.
 
-    It is also the broker's Exchange: bytes of slices are read when the answer is given, as a shell
-    that sends at once would.
+    File slices are read when the broker answers, as a server that sends at once does.
     """
 
     def __init__(self, client: SimulatedClient, api: ApiKey, version: int) -> None:
@@ -65,7 +64,7 @@ class Call:
             return
         frame = b"".join(p.read() if isinstance(p, FileSlice) else bytes(p) for p in parts)
         length = int.from_bytes(frame[:4], "big")
-        assert length == len(frame) - 4, "the frame's length is not its length"
+        assert length == len(frame) - 4, "the length prefix does not match the frame"
         view = memoryview(frame)[4:]
         header_version = response_header_version(self._api, self._version)
         _, position = read_response_header(view, header_version)
@@ -77,7 +76,7 @@ class Call:
 
 
 class SimulatedMachine:
-    """A disk that stays, and one broker process after the other on it."""
+    """A disk, and one broker process after the other on it."""
 
     def __init__(self, seed: int, **settings: str) -> None:
         self.schedule = Schedule(seed)
@@ -99,7 +98,7 @@ class SimulatedMachine:
         return self._broker
 
     def boot(self) -> None:
-        """Starts a broker on whatever the disk holds, up to the point where it takes requests."""
+        """Start a broker on the present disk, until it can serve requests."""
         schedule = self.schedule
         self._is_ready = False
         store = EmbeddedStore(self.disk, schedule)
@@ -110,7 +109,7 @@ class SimulatedMachine:
             self._image_applied,
         )
         self._broker.start()
-        assert schedule.run(lambda: self._is_ready, most=BOOT_STEPS), (
+        assert schedule.run(lambda: self._is_ready, max_steps=BOOT_STEPS), (
             f"the broker does not start: {self._failure!r}"
         )
 
@@ -121,17 +120,17 @@ class SimulatedMachine:
             self._failure = error
 
     def lose_power(self) -> None:
-        """Nothing under way happens any more, and the disk keeps only what it must."""
+        """Crash the process; the disk keeps what was synced, and perhaps more."""
         self.schedule.clear()
         self.disk.power_loss(self.random)
 
     def kill(self) -> None:
-        """kill -9: the process is gone, the page cache stays."""
+        """kill -9: the process is gone; the page cache survives."""
         self.schedule.clear()
         self.disk.kill()
 
     def stop(self) -> None:
-        """A clean stop."""
+        """Stop the broker cleanly."""
         stopped: list[bool] = []
         self.broker.stop(lambda: stopped.append(True))
         assert self.schedule.run(lambda: bool(stopped)), "the broker does not stop"
@@ -140,7 +139,7 @@ class SimulatedMachine:
     def send(
         self, message: Message, version: int | None = None, *, client_id: str = "simulation"
     ) -> Call:
-        """Hands a request to the broker; what comes of it is in the call."""
+        """Send a request without waiting for its response."""
         key = message.SCHEMA.api_key
         assert key is not None
         api = ApiKey(key)
@@ -155,7 +154,7 @@ class SimulatedMachine:
         return call
 
     def ask(self, message: Message, version: int | None = None) -> Any:
-        """Sends a request and lets time pass until it is answered."""
+        """Send a request, and run the schedule until its response."""
         call = self.send(message, version)
         assert self.schedule.run(lambda: call.is_done), f"no answer to {message}: {self._failure!r}"
         assert self._failure is None, f"an image could not be applied: {self._failure!r}"

@@ -1,8 +1,8 @@
-"""The Disk port on memory, with everything a real disk may do to us, on demand and from a seed.
+"""The Disk port in memory, with the faults of a real disk on demand and from a seed.
 
-It forgets what was not synced (`power_loss`), fills up, fails an fsync and then pretends the data
-were clean, and stops the process at the n-th step. `kill` is kill -9: the page cache survives.
-Blocking calls are answered through `defer`, one event each.
+It loses writes that were not synced (`power_loss`), gets full, fails an fsync and afterwards treats
+the pages as clean, and stops the process at the n-th operation. `kill` is kill -9: the page cache
+survives. Each asynchronous call completes in an event of its own, through `defer`.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,11 +15,11 @@ TEMPORARY_SUFFIX = ".tmp"
 
 
 class Stopped(BaseException):
-    """The process ends here: raised at the step that a test chose, past every handler."""
+    """Ends the process at the operation that a test chose; no handler catches it."""
 
 
 class SimulatedFile:
-    """A handle of one incarnation of the process."""
+    """A file handle of one process; it is invalid after a crash."""
 
     __slots__ = ("_disk", "_incarnation", "_node")
 
@@ -41,7 +41,7 @@ class SimulatedFile:
         data = b"".join(buffers)
         self._disk.step("append", node.path)
         position = len(node.content)
-        self._disk.take_room(node.path, len(data))
+        self._disk.reserve(node.path, len(data))
         node.do(Write(position, data))
         return position
 
@@ -53,7 +53,7 @@ class SimulatedFile:
     def truncate(self, size: int) -> None:
         node = self._present()
         self._disk.step("truncate", node.path)
-        self._disk.give_room(len(node.content) - size)
+        self._disk.release(len(node.content) - size)
         node.do(Cut(size))
 
     def sync(self) -> None:
@@ -67,13 +67,13 @@ class SimulatedFile:
             return
         last = node.pending[-1] if node.pending else None
 
-        def synchronise() -> None:
-            count = len(node.pending)  # less what came later; none, if another sync took it all
+        def sync() -> None:
+            count = len(node.pending)  # without later ones; 0 if another sync covered them
             while count and node.pending[count - 1] is not last:
                 count -= 1
             self._disk.sync(node, count)
 
-        self._disk.later(synchronise, done)
+        self._disk.later(sync, done)
 
     def close(self) -> None:
         self._disk.closed(self._node)
@@ -85,27 +85,29 @@ class SimulatedFile:
         return node
 
     def _alive(self) -> FileNode:
-        assert self._incarnation == self._disk.incarnation, "a handle from before the crash"
+        assert self._incarnation == self._disk.incarnation, (
+            "a handle from before the crash was used"
+        )
         return self._node
 
 
 class SimulatedDisk:
-    """One data directory that outlives its processes."""
+    """One data directory, which survives the processes that use it."""
 
     def __init__(self, defer: Callable[[Callable[[], None]], None]) -> None:
-        """`defer` calls something later, from outside of any call into this disk."""
+        """`defer` runs a callable later, outside of any call of this disk."""
         self.incarnation = 0
         self.operations = 0
-        """Steps so far that change something or sync it."""
+        """Operations so far that change or sync something."""
         self.stop_at: int | None = None
-        """The step that raises Stopped instead of being done."""
+        """The number of the operation that raises Stopped instead of being done."""
         self.fail_at: int | None = None
-        """The step that fails with a DiskError."""
+        """The number of the operation that fails with a DiskError."""
         self.fails_syncs = False
         self.forgets_syncs = False
-        """Says that it has synced, and has not: what a test of the syncs must notice."""
+        """Report syncs as done without doing them; a test of durability must notice."""
         self.free_bytes: int | None = None
-        """Room left; None is without limit."""
+        """Free space; None is unlimited."""
         self.reads: list[tuple[str, int, int]] = []
         self._defer = defer
         self._root = DirectoryNode(None, "")
@@ -116,14 +118,14 @@ class SimulatedDisk:
     # The process and the power
 
     def kill(self) -> None:
-        """kill -9: handles and calls under way are gone, the page cache is not."""
+        """kill -9: handles and pending calls are lost, the page cache is not."""
         self.incarnation += 1
         self.stop_at = None
         self._handles.clear()
         self._replacing.clear()
 
     def power_loss(self, random: Random) -> None:
-        """What was not synced is torn, dropped or kept, each write and each name on its own."""
+        """Tear, drop or keep each write and directory entry that was not synced, independently."""
         self.kill()
         self._root.lose_power(random)
 
@@ -141,7 +143,7 @@ class SimulatedDisk:
             if not create:
                 raise FileNotFoundError(path)
             self.step("create", path)
-            self.take_room(path, 0)
+            self.reserve(path, 0)
             node = FileNode(directory, name)
             directory.do(Entry(name, node))
         if isinstance(node, DirectoryNode):
@@ -186,9 +188,9 @@ class SimulatedDisk:
         node = directory.entries.get(name)
         if isinstance(node, FileNode):
             self.step("remove", path)
-            self.give_room(len(node.content))
+            self.release(len(node.content))
             self._handles.pop(id(node), None)
-            node.is_removed = True
+            node.unlink()
             directory.do(Entry(name, None))
 
     def rename(self, old: str, new: str) -> None:
@@ -203,7 +205,7 @@ class SimulatedDisk:
         else:
             new_directory.do(Entry(new_name, node))
             directory.do(Entry(name, None))
-        node.name, node.parent = new_name, new_directory
+        node.move(new_directory, new_name)
 
     # Directories
 
@@ -213,7 +215,7 @@ class SimulatedDisk:
             node = directory.entries.get(name)
             if node is None:
                 self.step("mkdir", path)
-                self.take_room(path, 0)
+                self.reserve(path, 0)
                 node = DirectoryNode(directory, name)
                 directory.do(Entry(name, node))
             if not isinstance(node, DirectoryNode):
@@ -248,36 +250,36 @@ class SimulatedDisk:
             return
         last = node.pending[-1] if node.pending else None
 
-        def synchronise() -> None:
+        def sync() -> None:
             count = len(node.pending)
             while count and node.pending[count - 1] is not last:
                 count -= 1
             self.sync(node, count)
 
-        self.later(synchronise, done)
+        self.later(sync, done)
 
     # Damage, for tests
 
     def overwrite(self, path: str, position: int, data: bytes) -> None:
-        """Rot: bytes of a file change behind everybody's back, on the disk too."""
+        """Corrupt bytes of a file, in the page cache and on the disk."""
         node = self._file(path)
         for content in (node.content, node.durable):
             content[position : position + len(data)] = data
 
     def cut(self, path: str, size: int) -> None:
-        """A file loses its end, on the disk too."""
+        """Truncate a file, in the page cache and on the disk."""
         node = self._file(path)
         del node.content[size:]
         del node.durable[size:]
 
-    # Steps, for this module
+    # Operations, for this module
 
     def step(self, what: str, path: str) -> None:
         self.operations += 1
         if self.stop_at is not None and self.operations >= self.stop_at:
             raise Stopped(f"step {self.operations}: {what} {path}")
         if self.operations == self.fail_at:
-            raise DiskError(path, f"{what} failed, as told")
+            raise DiskError(path, f"{what} failed on demand")
 
     def sync(self, node: FileNode | DirectoryNode, count: int) -> None:
         path = node.path if isinstance(node, FileNode) else node.path_of("")
@@ -285,17 +287,17 @@ class SimulatedDisk:
         if self.fails_syncs:
             if isinstance(node, FileNode):
                 node.forget(count)
-            raise DiskError(path, "fsync failed, as told")
+            raise DiskError(path, "fsync failed on demand")
         if not self.forgets_syncs:
             node.make_durable(count)
 
-    def take_room(self, path: str, size: int) -> None:
+    def reserve(self, path: str, size: int) -> None:
         if self.free_bytes is not None:
             if size > self.free_bytes or self.free_bytes <= 0:
                 raise DiskFull(path, "no space left on device")
             self.free_bytes -= size
 
-    def give_room(self, size: int) -> None:
+    def release(self, size: int) -> None:
         if self.free_bytes is not None:
             self.free_bytes += size
 
@@ -323,7 +325,7 @@ class SimulatedDisk:
         return self._tickets
 
     def _replace(self, path: str, data: bytes, ticket: int) -> None:
-        """In the steps of the real disk. A later call for the same path wins."""
+        """Write aside, sync and rename, as the real disk does. A later call for the path wins."""
         temporary = f"{path}.{ticket}{TEMPORARY_SUFFIX}"
         directory = path.rpartition("/")[0]
         try:
@@ -332,7 +334,7 @@ class SimulatedDisk:
             file.sync()
             file.close()
             if self._replacing.get(path) == ticket:
-                self._give_back(path)
+                self._release_replaced(path)
                 self.rename(temporary, path)
                 self.sync_directory(directory)
             else:
@@ -345,9 +347,9 @@ class SimulatedDisk:
             if self._replacing.get(path) == ticket:
                 del self._replacing[path]
 
-    def _give_back(self, path: str) -> None:
+    def _release_replaced(self, path: str) -> None:
         if self.exists(path):
-            self.give_room(len(self._file(path).content))
+            self.release(len(self._file(path).content))
 
     def missing(self, path: str) -> None:
         raise DiskError(path, "no such file or directory")

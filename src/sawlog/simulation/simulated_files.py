@@ -1,8 +1,7 @@
-"""Files and directories as a disk with a page cache has them: what processes see, what is durable.
+"""Files and directories on a disk with a page cache: visible content, durable content.
 
-A node keeps both, and between them the operations that no sync has covered yet. At a power loss
-each of those reaches the disk or does not, a write perhaps in part, whatever their order was: disks
-and file systems promise nothing else.
+Between the two, a node keeps the operations that no sync has covered. At a power loss each of them
+reaches the disk or does not, a write perhaps in part, in any order: file systems promise no more.
 """
 
 from typing import NamedTuple
@@ -23,8 +22,8 @@ class Cut(NamedTuple):
 
 
 class FileNode:
-    """One file. `content` is what is read; `durable` what was surely synced; `pending` leads from
-    one to the other."""
+    """One file. Invariant: `durable` with all `pending` operations applied is `content`, the bytes
+    that reads see, unless an fsync failed."""
 
     __slots__ = ("content", "durable", "is_removed", "name", "parent", "pending")
 
@@ -40,18 +39,26 @@ class FileNode:
     def path(self) -> str:
         return self.parent.path_of(self.name)
 
+    def move(self, parent: "DirectoryNode", name: str) -> None:
+        self.parent = parent
+        self.name = name
+
+    def unlink(self) -> None:
+        """Mark the file as removed: handles can read it, and no longer write."""
+        self.is_removed = True
+
     def do(self, operation: Write | Cut) -> None:
         _apply(self.content, operation)
         self.pending.append(operation)
 
     def make_durable(self, count: int) -> None:
-        """Syncs the oldest `count` pending operations."""
+        """Sync the oldest `count` pending operations."""
         for operation in self.pending[:count]:
             _apply(self.durable, operation)
         del self.pending[:count]
 
     def forget(self, count: int) -> None:
-        """A failed fsync: the cache calls these operations clean, the disk never gets them."""
+        """Fail an fsync: the cache treats these operations as clean, the disk never gets them."""
         del self.pending[:count]
 
     def lose_power(self, random: Random) -> None:
@@ -59,19 +66,19 @@ class FileNode:
             _apply_perhaps(self.durable, operation, random)
         self.pending.clear()
         self.content = bytearray(self.durable)
-        self.is_removed = False  # whoever finds it finds it by its name
+        self.is_removed = False  # if it is found by name after the crash, it exists
 
 
 class Entry(NamedTuple):
-    """A change of one name in a directory: what stands there now, nothing for None."""
+    """A change of one directory entry; `node` is None for a removal."""
 
     name: str
     node: "FileNode | DirectoryNode | None"
-    old_name: str | None = None  # of a rename within the directory: one change, all or nothing
+    old_name: str | None = None  # of a rename within the directory, which is atomic
 
 
 class DirectoryNode:
-    """One directory, with its names as they are seen and as they are durable."""
+    """One directory. Invariant: `durable` with all `pending` entries applied is `entries`."""
 
     __slots__ = ("durable", "entries", "name", "parent", "pending")
 
@@ -82,6 +89,10 @@ class DirectoryNode:
         self.durable: dict[str, FileNode | DirectoryNode] = {}
         self.pending: list[Entry] = []
 
+    def move(self, parent: "DirectoryNode", name: str) -> None:
+        self.parent = parent
+        self.name = name
+
     def path_of(self, name: str) -> str:
         directory = self
         names = [name]
@@ -91,26 +102,26 @@ class DirectoryNode:
         return "/".join(reversed(names))
 
     def do(self, entry: Entry) -> None:
-        _enter(self.entries, entry)
+        _apply_entry(self.entries, entry)
         self.pending.append(entry)
 
     def make_durable(self, count: int) -> None:
         for entry in self.pending[:count]:
-            _enter(self.durable, entry)
+            _apply_entry(self.durable, entry)
         del self.pending[:count]
 
     def lose_power(self, random: Random) -> None:
         for entry in self.pending:
             if random.below(2):
-                _enter(self.durable, entry)
+                _apply_entry(self.durable, entry)
         self.pending.clear()
         self.entries = dict(self.durable)
         for name, node in self.entries.items():
-            node.name, node.parent = name, self
+            node.move(self, name)
             node.lose_power(random)
 
 
-def _enter(entries: dict[str, FileNode | DirectoryNode], entry: Entry) -> None:
+def _apply_entry(entries: dict[str, FileNode | DirectoryNode], entry: Entry) -> None:
     if entry.old_name is not None:
         entries.pop(entry.old_name, None)
     if entry.node is None:
@@ -143,7 +154,9 @@ def _apply_perhaps(content: bytearray, operation: Write | Cut, random: Random) -
     elif fate == TORN_IN_TWO:
         _apply(content, Write(position, data[: random.below(len(data) + 1)]))
     elif fate == DROPPED:
-        if random.below(2) and position + len(data) > len(content):  # the size went, data did not
+        if random.below(2) and position + len(data) > len(
+            content
+        ):  # the new size is durable, the data is not
             _apply(content, Cut(position + len(data)))
     else:
         for start, piece in _sectors(position, data):
@@ -152,7 +165,7 @@ def _apply_perhaps(content: bytearray, operation: Write | Cut, random: Random) -
 
 
 def _sectors(position: int, data: bytes) -> list[tuple[int, bytes]]:
-    """A write cut at the disk's sector boundaries."""
+    """Split a write at sector boundaries."""
     pieces = []
     start = 0
     while start < len(data):

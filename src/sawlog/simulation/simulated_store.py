@@ -1,8 +1,8 @@
-"""The Store in a simulated world: one tree, many clients, and sessions that break on demand.
+"""The Store port in a simulation: one tree, many clients, and sessions that fail on demand.
 
-A call travels to the tree and its answer back, each taking a while drawn from the seed; both keep
-their order. `suspend` cuts a connection: calls under way end as ConnectionLost, and whether they
-happened is drawn too. `expire` ends a session: its ephemerals go, and a new session begins.
+Requests and responses take a delay drawn from the seed and keep their order. `suspend` cuts a
+connection: pending calls fail with ConnectionLost, and the seed decides whether they took effect.
+`expire` ends a session: its ephemerals are deleted, and the client starts a new session.
 """
 
 from collections import deque
@@ -31,7 +31,7 @@ MAX_DELAY_MS = 3
 
 
 class StoreService:
-    """The tree and the sessions that are alive; what a ZooKeeper ensemble is in the world."""
+    """The tree and its live sessions; stands for a ZooKeeper ensemble."""
 
     def __init__(self, schedule: Schedule, seed: int = 0) -> None:
         self.schedule = schedule
@@ -52,7 +52,7 @@ class StoreService:
         return self._last_session
 
     def end_session(self, session: int) -> None:
-        """Its ephemerals go, and everyone else's watches tell so."""
+        """Delete the ephemerals of a session; the watches of other sessions fire."""
         self._clients.pop(session, None)
         leftovers = self.tree.ephemerals(session)
         if leftovers:
@@ -63,24 +63,23 @@ class StoreService:
         if not applied.changes:
             self.tree.undo()
         for client in list(self._clients.values()):
-            client.tell(applied.changes)
+            client.fire_watches(applied.changes)
         return applied.results
 
 
 class _Call:
-    """One call under way: what it does at the tree, and who is answered."""
+    """One pending call: its action on the tree, and its callback."""
 
-    __slots__ = ("act", "answer", "done", "path")
+    __slots__ = ("act", "done", "path")
 
     def __init__(self, path: str, act: Callable[[], Any], done: Callable[[Any], None]) -> None:
         self.path = path
         self.act = act
         self.done = done
-        self.answer: Any = None
 
 
 class SimulatedStore:
-    """One client of the service. `crash` leaves its session behind, as a dead process does."""
+    """One client of the service. `crash` leaves its session open, as a dead process does."""
 
     def __init__(self, service: StoreService) -> None:
         self._service = service
@@ -131,7 +130,7 @@ class SimulatedStore:
         operations: Sequence[Operation],
         done: Done[list[Result]],
         *,
-        urgent: bool = False,  # noqa: ARG002 -- this one always has room
+        urgent: bool = False,  # noqa: ARG002 - this store never runs out of space
     ) -> None:
         path = operations[0].path if operations else ""
         asked = list(operations)
@@ -148,7 +147,7 @@ class SimulatedStore:
 
         self._send(_Call("", act, closed))
 
-    # To the tree and back
+    # Requests and responses
 
     def _send(self, call: _Call) -> None:
         self._unanswered[call] = None
@@ -160,7 +159,7 @@ class SimulatedStore:
         self._later(self._arrive)
 
     def _later(self, action: Callable[[], None]) -> None:
-        """After a while, unless the connection is another one by then."""
+        """Run `action` after a delay, unless the connection was cut by then."""
         connection = self._connection
 
         def due() -> None:
@@ -170,16 +169,17 @@ class SimulatedStore:
         self._service.schedule.after(self._service.delay_ms(), due)
 
     def _arrive(self) -> None:
-        """The oldest call on its way reaches the tree, however the delays fell."""
+        """The oldest call reaches the tree; calls keep their order, whatever their delays."""
         call = self._calls.popleft()
+        answer: Any
         try:
-            call.answer = call.act()
+            answer = call.act()
         except StoreError as error:
-            call.answer = error
-        self._reply(lambda: self._answer(call, call.answer))
+            answer = error
+        self._reply(partial(self._answer, call, answer))
 
-    def tell(self, changes: Sequence[Change]) -> None:
-        """The service has changed: watches that this sets off are on their way to the client."""
+    def fire_watches(self, changes: Sequence[Change]) -> None:
+        """Send the events of all watches that these changes trigger."""
         for watch, event in self._watches.triggered(changes):
             self._reply(partial(watch, event))
 
@@ -194,30 +194,30 @@ class SimulatedStore:
         if self._unanswered.pop(call, call) is None and not self._is_dead:
             call.done(answer)
 
-    # What goes wrong
+    # Faults
 
     def suspend(self) -> None:
-        """The connection breaks. Calls under way are answered; what they did is drawn."""
+        """Cut the connection. Pending calls fail; the seed decides which of them took effect."""
         assert self.state is SessionState.CONNECTED
         self._break_connection()
         self._change(SessionState.SUSPENDED)
 
     def resume(self) -> None:
-        """The connection is back within the session's time."""
+        """Restore the connection before the session times out."""
         assert self.state is SessionState.SUSPENDED
         self._change(SessionState.CONNECTED)
 
     def expire(self) -> None:
-        """The session is over; the client hears of it, and begins a new one."""
+        """End the session; the client is told, and starts a new one."""
         self._break_connection()
         self._service.end_session(self.session_id)
         if self._is_dead:
             return
         self._change(SessionState.LOST)
-        self._service.schedule.after(1 + self._service.delay_ms(), self._begin_again)
+        self._service.schedule.after(1 + self._service.delay_ms(), self._reconnect)
 
     def crash(self) -> None:
-        """The client's process dies: it hears nothing more; `expire` comes when its time is up."""
+        """End the client's process without closing its session; `expire` ends the session later."""
         self._is_dead = True
         self._watches.clear()
 
@@ -235,7 +235,7 @@ class SimulatedStore:
         for call in list(self._unanswered):
             self._service.schedule.soon(partial(self._answer, call, ConnectionLost(call.path)))
 
-    def _begin_again(self) -> None:
+    def _reconnect(self) -> None:
         if not self._is_dead:
             self.session_id = self._service.begin_session(self)
             self._change(SessionState.CONNECTED)

@@ -1,8 +1,8 @@
-"""A random workload against one simulated broker, and the account of what it was promised.
+"""A random workload against one simulated broker, and a checker of its promises.
 
-Producers write values that are never used twice, plain and idempotent, with acks=all; a reader
-remembers everything it was shown. After each crash `check` holds the broker to the account: what
-was acknowledged or shown is where it was, and nothing is there twice that must not be.
+Producers, plain and idempotent, write unique values with acks=all; a consumer records everything it
+reads. After each crash `check` compares the broker with that history: every record that was
+acknowledged or read is at its offset, and no value is there twice.
 """
 
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ from sawlog.simulation.simulated_broker import Call, SimulatedMachine
 
 TOPIC = "t"
 PARTITIONS = 2
-PRODUCE_VERSION = 12  # the last that names topics; the workload has no use for ids
+PRODUCE_VERSION = 12  # the last version that names topics
 FETCH_VERSION = 12
 ACKS_ALL = -1
 MAX_OPEN_CALLS = 4
@@ -37,27 +37,36 @@ _LIMIT_BYTES = 1 << 20
 
 @dataclass
 class Producer:
-    """One idempotent producer's place in one partition; `in_flight` is what it must send again."""
+    """An idempotent producer of one partition; it retries the values in flight after a crash."""
 
     producer_id: int
     next_sequence: int = 0
     in_flight: list[bytes] | None = None
 
+    def send(self, values: list[bytes]) -> None:
+        self.in_flight = values
 
-@dataclass
-class Account:
-    """What clients were told; each partition's values by offset."""
+    def acknowledge(self) -> None:
+        assert self.in_flight is not None
+        self.next_sequence += len(self.in_flight)
+        self.in_flight = None
+
+
+@dataclass(frozen=True)
+class History:
+    """Everything the broker promised to clients: values by offset, for each partition."""
 
     acknowledged: list[dict[int, bytes]] = field(
         default_factory=lambda: [{} for _ in range(PARTITIONS)]
     )
-    shown: list[dict[int, bytes]] = field(default_factory=lambda: [{} for _ in range(PARTITIONS)])
+    read: list[dict[int, bytes]] = field(default_factory=lambda: [{} for _ in range(PARTITIONS)])
     producer_ids: set[int] = field(default_factory=set)
-    topic_is_promised: bool = False
 
 
-@dataclass
+@dataclass(frozen=True)
 class Sent:
+    """A Produce request without a response yet."""
+
     call: Call
     partition: int
     values: list[bytes]
@@ -65,11 +74,12 @@ class Sent:
 
 
 class Workload:
-    """Random steps from a seed; `account` outlives the crashes."""
+    """Random steps from a seed; `history` survives crashes."""
 
     def __init__(self, machine: SimulatedMachine, seed: int) -> None:
         self.machine = machine
-        self.account = Account()
+        self.history = History()
+        self._topic_exists = False
         self._generator = Generator(seed)
         self._sent: list[Sent] = []
         self._producers: dict[int, Producer] = {}
@@ -78,7 +88,7 @@ class Workload:
     # Steps
 
     def prepare(self) -> None:
-        """The topic, with segments so small that the log rolls all the time."""
+        """Create the topic, with segments so small that the log rolls often."""
         configs = [
             CreatableTopicConfig("internal.segment.bytes", "600"),
             CreatableTopicConfig("index.interval.bytes", "100"),
@@ -87,7 +97,7 @@ class Workload:
         response = self.machine.ask(CreateTopicsRequest([topic], timeout_ms=60_000))
         code = response.topics[0].error_code
         assert code in (0, int(ErrorCode.TOPIC_ALREADY_EXISTS)), response
-        self.account.topic_is_promised = True
+        self._topic_exists = True
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
@@ -121,7 +131,7 @@ class Workload:
         else:
             values = [self._value() for _ in range(self._generator.randrange(1, 4))]
         if producer is not None:
-            producer.in_flight = values
+            producer.send(values)
         now_ms = self.machine.schedule.now_ms()
         batch = build_batch(
             [Record(place, now_ms, b"k", value, ()) for place, value in enumerate(values)],
@@ -141,8 +151,10 @@ class Workload:
         if producer is None or (producer.in_flight is None and self._generator.random() < 0.1):
             response = self.machine.ask(InitProducerIdRequest(None, 60_000))
             assert response.error_code == 0, response
-            assert response.producer_id not in self.account.producer_ids, "an id was given twice"
-            self.account.producer_ids.add(response.producer_id)
+            assert response.producer_id not in self.history.producer_ids, (
+                "a producer id was allocated twice"
+            )
+            self.history.producer_ids.add(response.producer_id)
             producer = self._producers[partition] = Producer(response.producer_id)
         if producer.in_flight is None:
             self._produce(producer, partition)
@@ -152,20 +164,19 @@ class Workload:
         return b"%d:" % self._count + bytes(self._generator.randrange(1, 120))
 
     def _settle(self) -> None:
-        """Writes answered requests into the account."""
+        """Add the answered requests to the history."""
         for sent in [sent for sent in self._sent if sent.call.is_done]:
             self._sent.remove(sent)
             assert sent.call.closed is None, sent.call.closed
             answer = sent.call.answered.responses[0].partition_responses[0]
             assert answer.error_code == 0, answer
             for place, value in enumerate(sent.values):
-                self.account.acknowledged[sent.partition][answer.base_offset + place] = value
+                self.history.acknowledged[sent.partition][answer.base_offset + place] = value
             if sent.producer is not None:
-                sent.producer.next_sequence += len(sent.values)
-                sent.producer.in_flight = None
+                sent.producer.acknowledge()
 
     def _fetch(self, partition: int) -> dict[int, bytes]:
-        """Everything a consumer is shown of a partition; from now on it must stay."""
+        """Read a partition from its start, as a consumer; a broker must not lose records read."""
         found: dict[int, bytes] = {}
         offset = 0
         while True:
@@ -184,35 +195,35 @@ class Workload:
                 end = position + header.size
                 batch = data.records[position:end]
                 for record in iterate(batch, max_decompressed_bytes=_LIMIT_BYTES):
-                    if record.offset >= offset:  # a gap holds only what nobody was promised
+                    if record.offset >= offset:  # a gap was never acknowledged or read
                         assert record.value is not None
                         found[record.offset] = record.value
                         offset = record.offset + 1
             if offset == before:
                 break
-        self.account.shown[partition].update(found)
+        self.history.read[partition].update(found)
         return found
 
     # After a crash
 
     def crashed(self) -> None:
-        """Requests under way are neither done nor failed; idempotent producers will repeat."""
+        """Forget pending requests; idempotent producers will retry theirs."""
         self._sent.clear()
 
     def check(self) -> None:
-        """Holds a broker that came back to everything that clients were told."""
-        if not self.account.topic_is_promised:
+        """Assert that a restarted broker has everything it promised to clients."""
+        if not self._topic_exists:
             return
         for producer_partition, producer in self._producers.items():
             if producer.in_flight is not None:
                 self._produce(producer, producer_partition)
         assert self.machine.schedule.run(lambda: all(sent.call.is_done for sent in self._sent))
         self._settle()
-        self.machine.schedule.run_for(1_000)  # what was recovered is flushed, and shown again
+        self.machine.schedule.run_for(1_000)  # recovered records are flushed and visible again
         for partition in range(PARTITIONS):
-            told = dict(self.account.shown[partition])
+            read = dict(self.history.read[partition])
             found = self._fetch(partition)
-            for offset, value in {**told, **self.account.acknowledged[partition]}.items():
+            for offset, value in {**read, **self.history.acknowledged[partition]}.items():
                 assert found.get(offset) == value, f"{TOPIC}-{partition} lost offset {offset}"
             values = list(found.values())
-            assert len(values) == len(set(values)), f"{TOPIC}-{partition} holds a value twice"
+            assert len(values) == len(set(values)), f"{TOPIC}-{partition} has a value twice"

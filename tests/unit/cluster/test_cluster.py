@@ -70,7 +70,7 @@ class Cluster:
         )
 
     def settle(self) -> bool:
-        return self.schedule.run(self.settled, most=20_000)
+        return self.schedule.run(self.settled, max_steps=20_000)
 
 
 def test_all_brokers_see_the_same_cluster() -> None:

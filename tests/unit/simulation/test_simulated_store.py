@@ -1,4 +1,4 @@
-"""The simulated store's own part: connections that break and sessions that end."""
+"""Faults of the simulated store: broken connections and expired sessions."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def world() -> Simulated:
 
 
 class Client(Session):
-    """A session with its states noted."""
+    """A session that records its states."""
 
     def __init__(self, world: Simulated) -> None:
         super().__init__(world)
@@ -29,7 +29,7 @@ class Client(Session):
         self.store.on_state(self.states.append)
 
 
-def test_expiry_takes_the_ephemerals_and_tells_the_others(world: Simulated) -> None:
+def test_expiry_deletes_ephemerals_and_fires_watches_of_other_sessions(world: Simulated) -> None:
     one, two = Client(world), Client(world)
     one.multi(Create("/e", ephemeral=True), Create("/stays"))
     events: list[WatchEvent] = []
@@ -42,7 +42,7 @@ def test_expiry_takes_the_ephemerals_and_tells_the_others(world: Simulated) -> N
     assert two.exists("/stays") is not None
 
 
-def test_an_expired_client_begins_a_new_session(world: Simulated) -> None:
+def test_expired_client_starts_a_new_session(world: Simulated) -> None:
     client = Client(world)
     old = client.store.session_id
     client.simulated.expire()
@@ -54,7 +54,7 @@ def test_an_expired_client_begins_a_new_session(world: Simulated) -> None:
     assert client.get("/") is not None
 
 
-def test_calls_under_way_at_a_break_are_answered_as_unknown(world: Simulated) -> None:
+def test_pending_calls_of_a_broken_connection_may_have_taken_effect(world: Simulated) -> None:
     outcomes = set()
     for number in range(30):
         client = Client(world)
@@ -64,10 +64,10 @@ def test_calls_under_way_at_a_break_are_answered_as_unknown(world: Simulated) ->
         assert world.drive(lambda: bool(answers))  # noqa: B023
         assert isinstance(answers[0], ConnectionLost)
         outcomes.add(world.service.tree.exists(f"/n{number}") is not None)
-    assert outcomes == {True, False}, "such a write may have happened, or not"
+    assert outcomes == {True, False}, "both outcomes must occur"
 
 
-def test_a_suspended_client_keeps_its_session_and_loses_its_watches(world: Simulated) -> None:
+def test_suspended_client_keeps_its_session_and_loses_its_watches(world: Simulated) -> None:
     one, two = Client(world), Client(world)
     one.multi(Create("/e", ephemeral=True))
     events: list[WatchEvent] = []
@@ -83,7 +83,7 @@ def test_a_suspended_client_keeps_its_session_and_loses_its_watches(world: Simul
     assert one.states == [SessionState.SUSPENDED, SessionState.CONNECTED]
 
 
-def test_a_crashed_client_hears_nothing_and_leaves_its_session(world: Simulated) -> None:
+def test_crashed_client_gets_no_answers_and_leaves_its_session_open(world: Simulated) -> None:
     one, two = Client(world), Client(world)
     one.multi(Create("/e", ephemeral=True))
     answers: list[object] = []

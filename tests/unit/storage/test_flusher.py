@@ -283,7 +283,7 @@ def test_a_full_disk_delays_the_checkpoints_of_many_logs_without_hurry(
         append(log, records(1))
         storage.flush(log)
     storage.disk.free_bytes = 0
-    assert storage.schedule.run(lambda: storage.schedule.monotonic_ms() >= 60_000, most=1_000)
+    assert storage.schedule.run(lambda: storage.schedule.monotonic_ms() >= 60_000, max_steps=1_000)
     assert 2 <= caplog.messages.count("checkpoint not written") <= 12
     storage.disk.free_bytes = None
     storage.schedule.run_for(5_001)

@@ -237,4 +237,4 @@ def test_nobody_is_waited_for_in_a_hurry() -> None:
         come_back(world, instance, rebalance_ms=0)
     world.leave(("", "a"))
     assert world.group().state_name == "PreparingRebalance"
-    assert world.schedule.run(lambda: world.group().state_name == "Empty", most=100)
+    assert world.schedule.run(lambda: world.group().state_name == "Empty", max_steps=100)
