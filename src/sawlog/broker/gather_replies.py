@@ -1,41 +1,42 @@
-"""One question to several groups or shards, and one answer when the last has told its part."""
+"""Collects the replies of several groups or coordinator partitions into one response."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from sawlog.core.ports import Timer
 
-Tell = Callable[[Any], None]
-Ask = Callable[[Tell], None]
-"""Asks one; whatever comes of it is told exactly once, now or later."""
+T = TypeVar("T")
+Reply = Callable[[T], None]
+Query = Callable[[Reply[T]], None]
+"""Starts one query and calls its argument exactly once with the result, now or later."""
 
-STEP = 100
-"""So many are asked at a time: an admin who deletes 10,000 groups keeps nobody else waiting."""
+QUERIES_PER_TURN = 100
+"""An admin client that deletes 10,000 groups must not block all other clients."""
 
 
-def gather(asks: Sequence[Ask], done: Callable[[list[Any]], None], timer: "Timer") -> None:
-    """Calls `done` with what all of them tell, in the order of `asks`. The first are asked now, the
-    others in steps that leave the loop free in between."""
-    answers: list[Any] = [None] * len(asks)
-    left = len(asks)
-    if left == 0:
-        done(answers)
+def gather(queries: Sequence[Query[T]], done: Reply[list[T]], timer: "Timer") -> None:
+    """Call `done` with all replies in the order of `queries`.
+
+    The first queries start now, the others in later turns of the loop.
+    """
+    replies: dict[int, T] = {}
+    count = len(queries)
+    if count == 0:
+        done([])
         return
 
-    def tell(place: int, answer: Any) -> None:
-        nonlocal left
-        answers[place] = answer
-        left -= 1
-        if left == 0:
-            done(answers)
+    def reply(place: int, result: T) -> None:
+        replies[place] = result
+        if len(replies) == count:
+            done([replies[index] for index in range(count)])
 
-    def go_on(start: int) -> None:
-        end = start + STEP
-        if end < len(asks):
-            timer.after(0, partial(go_on, end))
-        for place in range(start, min(end, len(asks))):
-            asks[place](partial(tell, place))
+    def start(first: int) -> None:
+        end = first + QUERIES_PER_TURN
+        if end < count:
+            timer.after(0, partial(start, end))
+        for place in range(first, min(end, count)):
+            queries[place](partial(reply, place))
 
-    go_on(0)
+    start(0)

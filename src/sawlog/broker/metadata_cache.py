@@ -19,7 +19,7 @@ class MetadataCache:
         return self.image.names.get(TopicId(topic_id))
 
     def current_leader(self, topic: str | None, index: int) -> tuple[int, int]:
-        """Return leader and leader epoch for a client that asked another broker; -1 if unknown."""
+        """Return leader and leader epoch, each -1 if unknown, for a client of another broker."""
         partition = None if topic is None else self.image.partition(topic, index)
         if partition is None:
             return NO_NODE, -1

@@ -62,7 +62,7 @@ class Replicas:
         clock: "Clock",
         timer: "Timer",
     ) -> None:
-        """`coordinators` are told which partitions of their internal topics are led here."""
+        """`coordinators` has the owner of each internal topic, to be notified of its leadership."""
         self._node_id = node_id
         self._commits_on_flush: bool = config["flush.policy"] == FLUSH_BEFORE_COMMIT
         self._retention_check_ms: int = config["log.retention.check.interval.ms"]

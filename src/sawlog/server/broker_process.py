@@ -1,9 +1,9 @@
-"""One broker as a process: puts the machine, the disk, the store and the listener together.
+"""One broker as a process: sockets, disk, store, broker and listener.
 
-The order of a start: take the ports, lock the directory, open the store, join the cluster, open the
-logs with the first image, accept. A port that is in use thus leaves nothing on the disk. The order
-of a stop: accept and read no more, answer what is under way, leave the cluster, close the logs,
-write the marker.
+Start: bind the sockets, lock the data directory, open the store, join the cluster, open the logs
+with the first image, accept connections. A port that is in use thus leaves nothing on the disk.
+Stop: stop reading, answer parked requests, leave the cluster, close the logs, write the
+clean-shutdown marker.
 """
 
 import asyncio
@@ -42,16 +42,15 @@ from sawlog.storage.log_files import META_PROPERTIES, parse_partition_directory
 logger = EventLogger(__name__)
 
 DRAIN_MS = 500
-"""How long a stop waits for answers that are on their way to clients."""
+"""How long a stop waits until responses are sent."""
 
 STOPPED = 0
 CANNOT_START = 1
-FAILED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerOptions:
-    """What the command line asks for."""
+    """The options of `sawlog broker`."""
 
     data: Path
     node_id: NodeId
@@ -65,45 +64,46 @@ class BrokerOptions:
 
 
 def run(options: BrokerOptions) -> int:
-    """Runs a broker until it is told to stop; the exit code of the process."""
+    """Run a broker until a stop signal; return the exit code of the process."""
     set_up_logging(as_json=options.log_as_json, level=options.log_level)
     for notice in (*options.config.notices, *options.notices):
         logger.warning(notice.words, setting=notice.setting)
 
     async def main(loop: asyncio.AbstractEventLoop) -> int:
         try:
-            running = BrokerProcess(options, loop)
-            await running.start()
+            broker = BrokerProcess(options, loop)
+            await broker.start()
         except DiskError as error:
             logger.error("cannot start", reason=str(error), directory=str(options.data))
             return CANNOT_START
         except OSError as error:
             logger.error("cannot start", reason=str(error))
             return CANNOT_START
-        running.announce()
-        return await running.until_stopped()
+        broker.announce()
+        return await broker.until_stopped()
 
     return process.run(main)
 
 
 def require_store(disk: RealDisk) -> None:
-    """Refuses a directory that holds logs and has lost the store that says whose they are: a new
-    store would take every one of them for a stray."""
+    """Raise DiskError for a directory with logs and without a store: with a new, empty store the
+    broker would treat every log as a stray."""
     names = disk.list("")
     if not any(map(is_store_file, names)) and any(
         name == META_PROPERTIES or parse_partition_directory(name) is not None for name in names
     ):
         raise DiskError(
             disk.root,
-            "there are logs, but the coordination store is missing "
-            f"({JOURNAL_PREFIX}*, {SNAPSHOT}): put it back, or name another data directory",
+            "the directory has logs, but its coordination store is missing "
+            f"({JOURNAL_PREFIX}*, {SNAPSHOT}): restore it, or use another data directory",
         )
 
 
 class BrokerProcess:
-    """Everything that one running broker is made of.
+    """One broker process with its resources.
 
-    The constructor takes the ports, and raises OSError where one is not to be had.
+    The constructor binds the sockets and opens data directory and store; OSError or DiskError if
+    one of them is not available.
     """
 
     def __init__(self, options: BrokerOptions, loop: asyncio.AbstractEventLoop) -> None:
@@ -114,12 +114,14 @@ class BrokerProcess:
         self._ready: asyncio.Future[None] = loop.create_future()
         self._stop: asyncio.Future[int] = loop.create_future()
         limits = limits_from(options.config)
-        with _named(f"cannot listen on {options.listen} (--listen, or the setting listeners)"):
+        with _error_context(
+            f"cannot listen on {options.listen} (--listen, or the setting listeners)"
+        ):
             sockets = listen(options.listen, limits.backlog, limits.receive_buffer_bytes)
         self._metrics: MetricsEndpoint | None = None
         if options.metrics is not None:
             self._metrics = MetricsEndpoint(self._registry, timer, options.metrics)
-            with _named(f"cannot serve metrics on {options.metrics} (--metrics)"):
+            with _error_context(f"cannot serve metrics on {options.metrics} (--metrics)"):
                 self._metrics.bind()
         self._disk = RealDisk(str(options.data), loop.call_soon_threadsafe, loop=loop)
         bound = bound_address(options.listen, sockets)
@@ -155,19 +157,18 @@ class BrokerProcess:
             process.declare_file_system_metrics(self._registry, self._disk.root)
             await self._metrics.open()
         self.listener.open()
-        process.on_stop_signal(self._loop, self._told_to_stop)
+        process.on_stop_signal(self._loop, self._stop_signalled)
         process.settle_memory()
 
     def announce(self) -> None:
-        """Write the one line on standard output that says that this broker is ready, and where.
+        """Write the ready line with the address to standard output.
 
-        It is a sentence, or a JSON object where the log is JSON. A closed standard output is no
-        reason to stop.
+        It is a sentence, or a JSON object if the log is JSON. A closed standard output is ignored.
         """
         if self.listener.address.host in EVERY_INTERFACE:
             logger.warning(
-                "every network reaches this broker, and there is no authentication: any client can"
-                " read, write and delete; listen on 127.0.0.1 to keep it to this machine",
+                "this broker listens on all interfaces without authentication: any client can read,"
+                " write and delete; listen on 127.0.0.1 to restrict it to this machine",
                 listen=str(self.listener.address),
                 advertised=str(self.advertised),
             )
@@ -206,7 +207,7 @@ class BrokerProcess:
         logger.info("stopped", seconds=round(time.perf_counter() - began, 3))
         return code
 
-    def _told_to_stop(self) -> None:
+    def _stop_signalled(self) -> None:
         if not self._stop.done():
             self._stop.set_result(STOPPED)
 
@@ -214,7 +215,7 @@ class BrokerProcess:
         if state is SessionState.LOST and not self._stop.done():
             logger.error(
                 "the coordination store failed: records are still served, but topics and settings "
-                "cannot be changed until the disk is mended and the broker started again"
+                "cannot be changed; repair the disk and restart the broker"
             )
 
     def _image_applied(self, error: Exception | None) -> None:
@@ -227,15 +228,15 @@ class BrokerProcess:
             self._ready.set_result(None)
 
 
-def _advertised(wanted: Address, port: int) -> Address:
-    """What clients are told to connect to: a host that is not every interface, and a port."""
-    host = socket.gethostname() if wanted.host in EVERY_INTERFACE else wanted.host
-    return Address(host, wanted.port or port)
+def _advertised(address: Address, bound_port: int) -> Address:
+    """Return the advertised address: a host name in place of a wildcard, and the bound port."""
+    host = socket.gethostname() if address.host in EVERY_INTERFACE else address.host
+    return Address(host, address.port or bound_port)
 
 
 @contextlib.contextmanager
-def _named(what: str) -> Iterator[None]:
-    """The system says why a socket cannot be had, not which."""
+def _error_context(what: str) -> Iterator[None]:
+    """Prefix an OSError with its subject, which the system's message lacks."""
     try:
         yield
     except OSError as error:

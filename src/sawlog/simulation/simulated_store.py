@@ -133,8 +133,8 @@ class SimulatedStore:
         urgent: bool = False,  # noqa: ARG002 - this store never runs out of space
     ) -> None:
         path = operations[0].path if operations else ""
-        asked = list(operations)
-        self._send(_Call(path, lambda: self._service.write(asked, self.session_id), done))
+        copied = list(operations)
+        self._send(_Call(path, lambda: self._service.write(copied, self.session_id), done))
 
     def close(self, done: Callable[[], None]) -> None:
         def act() -> None:
@@ -208,7 +208,7 @@ class SimulatedStore:
         self._change(SessionState.CONNECTED)
 
     def expire(self) -> None:
-        """End the session; the client is told, and starts a new one."""
+        """End the session; the client is notified and starts a new one."""
         self._break_connection()
         self._service.end_session(self.session_id)
         if self._is_dead:

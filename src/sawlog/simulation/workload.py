@@ -180,13 +180,15 @@ class Workload:
         found: dict[int, bytes] = {}
         offset = 0
         while True:
-            asked = FetchPartition(partition, fetch_offset=offset, partition_max_bytes=_LIMIT_BYTES)
+            wanted = FetchPartition(
+                partition, fetch_offset=offset, partition_max_bytes=_LIMIT_BYTES
+            )
             request = FetchRequest(
                 max_wait_ms=0,
                 min_bytes=1,
                 max_bytes=_LIMIT_BYTES,
                 session_epoch=-1,
-                topics=[FetchTopic(TOPIC, partitions=[asked])],
+                topics=[FetchTopic(TOPIC, partitions=[wanted])],
             )
             data = self.machine.ask(request, FETCH_VERSION).responses[0].partitions[0]
             assert data.error_code == 0, data

@@ -1,7 +1,7 @@
 """DescribeAcls, CreateAcls and DeleteAcls, versions 1 to 3 (KIP-140, 290), without an authorizer.
 
-Every entry is refused with SECURITY_DISABLED, as Kafka refuses it where `authorizer.class.name` is
-not set. Tools and Kafka Connect rely on that code: it tells them that there are no ACLs to manage.
+Every entry gets SECURITY_DISABLED, as in Kafka without `authorizer.class.name`. Tools and Kafka
+Connect rely on that code: it means that there are no ACLs to manage.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""ApiVersions, versions 0 to 4 (KIP-35, 511, 584): what this broker serves, and nothing else.
+"""ApiVersions, versions 0 to 4 (KIP-35, 511, 584): the APIs that this broker serves.
 
-The answer's header is always version 0, whatever was asked: the client may not know better yet. A
-request in a version from the future is answered in version 0 by the dispatcher.
+The response header is always version 0, because the client may not know more yet. The broker
+answers a request in an unknown version in version 0, with the versions of ApiVersions (KIP-511).
 """
 
 import re
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_SOFTWARE = 3
 FIRST_VERSION_WITH_OPTIONAL_FEATURES = 4
-"""Older clients cannot read a supported feature that begins at level 0 (KAFKA-17011)."""
+"""Older clients reject a supported feature that begins at level 0 (KAFKA-17011)."""
 
 FEATURES = {"group.version": 1}
-"""The features that are served, with their level; all of them begin at level 0. Clients act on
-what they find here: `transaction.version` is to be added with transactions, not before."""
+"""The supported features with their level; all begin at level 0. Clients act on them:
+`transaction.version` is to be added with transactions, not before."""
 
 FEATURES_EPOCH = 1
-"""To be raised with every change of `FEATURES`: clients keep the newest epoch that they saw."""
+"""To be raised with every change of `FEATURES`: clients keep the features of the highest epoch."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 

@@ -1,8 +1,8 @@
-"""Settings as DescribeConfigs tells them: value, source, synonyms, type.
+"""Settings as DescribeConfigs returns them: value, source, synonyms, type.
 
-A source says where the value in force comes from; the synonyms are all places it could come from,
-the strongest first (KIP-226). Kafka tells no synonyms where the first of several broker settings
-behind a topic setting has no value, and so do we.
+The source is the origin of the effective value; the synonyms are all its possible origins, the one
+with the highest precedence first (KIP-226). As in Kafka, a topic setting has no synonyms if the
+first of several broker settings behind it has no value.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ DYNAMIC_DEFAULT_BROKER_CONFIG = 3
 STATIC_BROKER_CONFIG = 4
 DEFAULT_CONFIG = 5
 CLUSTER_WIDE = "min.insync.replicas"
-"""Kafka 4.3 keeps this one for the whole cluster since elections look at it (KIP-966)."""
+"""Kafka 4.3 keeps this one for the whole cluster, because elections depend on it (KIP-966)."""
 _BROKER_CHAINS = {
     synonyms[0].name: tuple(synonym.name for synonym in synonyms)
     for synonyms in BROKER_SYNONYMS.values()
@@ -34,11 +34,11 @@ _BROKER_CHAINS = {
 
 
 Entries = tuple[DescribeConfigsResourceResult, ...]
-"""Shared by all who ask for the same: nobody changes them."""
+"""Cached and shared by responses; not to be changed."""
 
 
-class _Same:
-    """A broker's settings as the key of a cache; they never change."""
+class _ConfigKey:
+    """A broker configuration as a cache key, compared by identity; it never changes."""
 
     __slots__ = ("config",)
 
@@ -46,7 +46,7 @@ class _Same:
         self.config = config
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.config is self.config
+        return isinstance(other, _ConfigKey) and other.config is self.config
 
     def __hash__(self) -> int:
         return id(self.config)
@@ -59,13 +59,15 @@ def describe_topic(
     with_synonyms: bool,
     with_documentation: bool = False,
 ) -> Entries:
-    """Every setting of a topic with these settings of its own, in the order of names."""
-    return _describe_topic(_Same(broker), tuple(given.items()), with_synonyms, with_documentation)
+    """Return all settings of a topic with these overrides, in the order of names."""
+    return _describe_topic(
+        _ConfigKey(broker), tuple(given.items()), with_synonyms, with_documentation
+    )
 
 
-@lru_cache(maxsize=64)  # most topics have the same settings
+@lru_cache(maxsize=64)  # most topics have the same overrides
 def _describe_topic(
-    key: _Same,
+    key: _ConfigKey,
     own: tuple[tuple[str, str], ...],
     with_synonyms: bool,
     with_documentation: bool,
@@ -92,7 +94,8 @@ def _describe_topic(
 
 
 def creation_sources(broker: BrokerConfig, given: Mapping[str, str]) -> dict[str, int]:
-    """Sources as CreateTopics tells them: there, any of the broker settings behind counts."""
+    """Return the source of each setting as CreateTopics has it, where any broker setting behind a
+    topic setting counts."""
     sources: dict[str, int] = {}
     for name in TOPIC_SETTINGS:
         chain = BROKER_SYNONYMS.get(name, ())
@@ -108,7 +111,7 @@ def creation_sources(broker: BrokerConfig, given: Mapping[str, str]) -> dict[str
 
 
 def describe_cluster_wide(broker: BrokerConfig) -> Entries:
-    """What holds for all brokers, whoever is asked."""
+    """Return the cluster-wide settings."""
     setting = ALL_BROKER_SETTINGS[CLUSTER_WIDE]
     return (
         DescribeConfigsResourceResult(
@@ -124,16 +127,15 @@ def describe_cluster_wide(broker: BrokerConfig) -> Entries:
 def describe_broker(
     broker: BrokerConfig, *, with_synonyms: bool, with_documentation: bool
 ) -> Entries:
-    """Every setting of this broker, internal ones only where they are set.
+    """Return all settings of this broker, all read-only; internal ones only if they are set.
 
-    None of them can be changed while the broker runs. `flush.policy` is Sawlog's own; all others
-    are Kafka's.
+    `flush.policy` is Sawlog's own; all others are Kafka's.
     """
-    return _describe_broker(_Same(broker), with_synonyms, with_documentation)
+    return _describe_broker(_ConfigKey(broker), with_synonyms, with_documentation)
 
 
 @lru_cache(maxsize=4)
-def _describe_broker(key: _Same, with_synonyms: bool, with_documentation: bool) -> Entries:
+def _describe_broker(key: _ConfigKey, with_synonyms: bool, with_documentation: bool) -> Entries:
     broker = key.config
     return tuple(
         _entry(
@@ -193,7 +195,7 @@ def _topic_synonyms(
 def _broker_synonyms(
     broker: BrokerConfig, name: str, chain: tuple[str, ...]
 ) -> list[DescribeConfigsSynonym]:
-    """What was given, then the defaults; nothing before the first that has the name itself."""
+    """Return the values that were set, then the defaults, from the first with this name."""
     found: list[DescribeConfigsSynonym] = []
     if name == CLUSTER_WIDE:
         value = _text(broker[name])

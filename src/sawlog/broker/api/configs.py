@@ -1,7 +1,7 @@
 """DescribeConfigs 1 to 4, IncrementalAlterConfigs 0 to 1, AlterConfigs 0 to 2 (KIP-133, 226, 339).
 
-Topics' settings are changed; a broker's are told, and changed only by a restart. Each resource of a
-request succeeds or fails as a whole.
+The settings of topics can be changed; those of a broker only described: they change by a restart.
+Each resource of a request succeeds or fails as a whole.
 """
 
 from collections import Counter
@@ -58,14 +58,14 @@ if TYPE_CHECKING:
         topics: Topics
 
 
-Told = TypeVar("Told", AlterConfigsResourceResponse, WholeResourceResponse)
+ResponseT = TypeVar("ResponseT", AlterConfigsResourceResponse, WholeResourceResponse)
 
 TIMEOUT_MS = 30_000
-"""These requests carry none; Kafka takes `request.timeout.ms`, whose default this is."""
+"""These requests have no timeout; this is the default of Kafka's `request.timeout.ms`."""
 
 MAX_ENTRIES = 100_000
-"""In one response of DescribeConfigs: all settings of three thousand topics."""
-TOO_MANY_ENTRIES = "Too many settings for one response: ask for fewer resources at a time."
+"""Limit for one response of DescribeConfigs: all settings of 3,000 topics."""
+TOO_MANY_ENTRIES = "Too many settings for one response: describe fewer resources at a time."
 
 
 class ResourceType(IntEnum):
@@ -103,17 +103,17 @@ Configs = Mapping[str, str]
 def describe_configs(
     context: "ConfigsContext", _: "Request", message: "DescribeConfigsRequest"
 ) -> DescribeConfigsResponse:
-    """Each resource once, however often it is named: clients keep one answer for it."""
+    """Describe each resource once, however often it is named: clients keep one result for it."""
     known = {int(kind) for kind in ResourceType}
     has_unknown = any(resource.resource_type not in known for resource in message.resources)
     results: list[DescribeConfigsResult] = []
     left = MAX_ENTRIES
-    for (kind, name), keys in _keys_asked(message.resources).items():
+    for (kind, name), keys in _requested_keys(message.resources).items():
         result = DescribeConfigsResult(resource_type=kind, resource_name=name)
         results.append(result)
         try:
-            if has_unknown:  # one such resource fails the whole request
-                raise _bad(MALFORMED)
+            if has_unknown:  # one unknown type fails the whole request
+                raise _invalid(MALFORMED)
             entries = _described(context, kind, name, message)
             chosen = [e for e in entries if not keys or e.name in keys]
             if len(chosen) > left:
@@ -126,15 +126,17 @@ def describe_configs(
     return DescribeConfigsResponse(results=results)
 
 
-def _keys_asked(resources: "Sequence[DescribeConfigsResource]") -> dict[tuple[int, str], set[str]]:
-    """For every resource the settings that are asked for; empty: all."""
-    asked: dict[tuple[int, str], set[str]] = {}
+def _requested_keys(
+    resources: "Sequence[DescribeConfigsResource]",
+) -> dict[tuple[int, str], set[str]]:
+    """Return the requested settings of every resource; an empty set means all."""
+    requested: dict[tuple[int, str], set[str]] = {}
     for resource in resources:
         name = resource.resource_type, resource.resource_name
         keys = set(resource.configuration_keys or ())
-        before = asked.get(name, keys)
-        asked[name] = keys | before if keys and before else set()
-    return asked
+        before = requested.get(name, keys)
+        requested[name] = keys | before if keys and before else set()
+    return requested
 
 
 def _described(
@@ -162,39 +164,39 @@ def _described(
         )
     kind = ResourceType(resource_type)
     if not name:
-        raise _bad(_EMPTY_NAME[kind])
-    if kind is ResourceType.CLIENT_METRICS:  # subscriptions that nobody made
+        raise _invalid(_EMPTY_NAME[kind])
+    if kind is ResourceType.CLIENT_METRICS:  # there are no subscriptions
         return ()
-    raise _bad(f"Unsupported resource type: {kind.name}")
+    raise _invalid(f"Unsupported resource type: {kind.name}")
 
 
 def _check_broker_name(context: "ConfigsContext", name: str, what: str) -> None:
     try:
         node = int(name)
     except ValueError:
-        raise _bad(f"{what} id must be an integer, but it is: {name}") from None
-    if node != context.node_id or name != str(node):  # one name each, so that all is told once
+        raise _invalid(f"{what} id must be an integer, but it is: {name}") from None
+    if node != context.node_id or name != str(node):  # "01" is not a name of broker 1
         expected = f"{context.node_id} or empty string" if what == "Broker" else context.node_id
-        raise _bad(f"Unexpected broker id, expected {expected}, but received {name}")
+        raise _invalid(f"Unexpected broker id, expected {expected}, but received {name}")
 
 
 # Alteration
 
 
 class _Alteration(NamedTuple):
-    """One resource of a request, of either kind."""
+    """One resource of AlterConfigs or IncrementalAlterConfigs."""
 
     kind: int
     name: str
     keys: list[str]
-    nulls: list[str]  # keys that need a value and have none
+    nulls: list[str]  # keys without the value that they need
     change: Callable[[Configs], Configs]
 
 
 def incremental_alter_configs(
     context: "ConfigsContext", request: "Request", message: "IncrementalAlterConfigsRequest"
 ) -> IncrementalAlterConfigsResponse | None:
-    """Changes the settings that are named, and no others."""
+    """Change the named settings only."""
     alterations = [
         _Alteration(
             resource.resource_type,
@@ -210,18 +212,18 @@ def incremental_alter_configs(
         for resource in message.resources
     ]
 
-    def answer(errors: list[KafkaError | None]) -> None:
-        responses = _told(alterations, errors, AlterConfigsResourceResponse)
+    def reply(errors: list[KafkaError | None]) -> None:
+        responses = _responses(alterations, errors, AlterConfigsResourceResponse)
         request.reply(IncrementalAlterConfigsResponse(responses=responses))
 
-    _alter(context, alterations, answer, validate_only=message.validate_only)
+    _alter(context, alterations, reply, validate_only=message.validate_only)
     return None
 
 
 def alter_configs(
     context: "ConfigsContext", request: "Request", message: "AlterConfigsRequest"
 ) -> AlterConfigsResponse | None:
-    """The old way: what is not named goes back to its default."""
+    """Replace all settings of a topic; settings that are not named get their defaults."""
     alterations = [
         _Alteration(
             resource.resource_type,
@@ -233,17 +235,17 @@ def alter_configs(
         for resource in message.resources
     ]
 
-    def answer(errors: list[KafkaError | None]) -> None:
-        responses = _told(alterations, errors, WholeResourceResponse)
+    def reply(errors: list[KafkaError | None]) -> None:
+        responses = _responses(alterations, errors, WholeResourceResponse)
         request.reply(AlterConfigsResponse(responses=responses))
 
-    _alter(context, alterations, answer, validate_only=message.validate_only)
+    _alter(context, alterations, reply, validate_only=message.validate_only)
     return None
 
 
-def _told(
-    alterations: list[_Alteration], errors: list[KafkaError | None], kind: Callable[..., Told]
-) -> list[Told]:
+def _responses(
+    alterations: list[_Alteration], errors: list[KafkaError | None], kind: Callable[..., ResponseT]
+) -> list[ResponseT]:
     return [
         kind(
             error_code=0 if error is None else int(error.code),
@@ -262,12 +264,12 @@ def _alter(
     *,
     validate_only: bool,
 ) -> None:
-    """Calls `finished` with an error or None for each alteration, perhaps at once."""
+    """Call `finished` with an error or None for each alteration, now or later."""
     errors: list[KafkaError | None] = [None] * len(alterations)
     counts = Counter((alteration.kind, alteration.name) for alteration in alterations)
     left = 1
 
-    def answered(index: int, error: KafkaError | None) -> None:
+    def altered(index: int, error: KafkaError | None) -> None:
         nonlocal left
         errors[index] = error
         left -= 1
@@ -277,7 +279,7 @@ def _alter(
     for index, alteration in enumerate(alterations):
         try:
             if counts[alteration.kind, alteration.name] > 1:
-                raise _bad("Each resource must appear at most once.")
+                raise _invalid("Each resource must appear at most once.")
             topic = _checked(context, alteration)
         except KafkaError as error:
             errors[index] = error
@@ -288,38 +290,38 @@ def _alter(
                 topic,
                 partial(_new_configs, context, alteration),
                 TIMEOUT_MS,
-                partial(answered, index),
+                partial(altered, index),
             )
     left -= 1
     if left == 0:
         finished(errors)
 
 
-def _bad(words: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, words)
+def _invalid(text: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, text)
 
 
 def _checked(context: "ConfigsContext", alteration: _Alteration) -> TopicImage:
-    """All that can be wrong with a change, as far as the image tells, in Kafka's order."""
+    """Check an alteration against the image, in Kafka's order; return its topic."""
     if len(set(alteration.keys)) < len(alteration.keys):
-        raise _bad("Error due to duplicate config keys")
+        raise _invalid("Error due to duplicate config keys")
     if alteration.nulls:
-        raise _bad(f"Null value not supported for : {', '.join(alteration.nulls)}")
+        raise _invalid(f"Null value not supported for : {', '.join(alteration.nulls)}")
     if alteration.kind == ResourceType.BROKER:
         if alteration.name:
             _check_broker_name(context, alteration.name, "Node")
         keys = ", ".join(alteration.keys)
-        raise _bad(f"Cannot update these configs dynamically: [{keys}]")
+        raise _invalid(f"Cannot update these configs dynamically: [{keys}]")
     if alteration.kind != ResourceType.TOPIC:
-        raise _bad(f"Unknown resource type {alteration.kind}")
+        raise _invalid(f"Unknown resource type {alteration.kind}")
     if not alteration.name:
-        raise _bad("Default topic resources are not allowed.")
+        raise _invalid("Default topic resources are not allowed.")
     check_name(alteration.name)
     topic = context.metadata.image.topics.get(TopicName(alteration.name))
     _new_configs(context, alteration, topic.configs if topic is not None else {})
     if topic is None:
-        words = f"The topic '{alteration.name}' does not exist."
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words)
+        text = f"The topic '{alteration.name}' does not exist."
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     return topic
 
 
@@ -344,7 +346,7 @@ def _changed(changes: Sequence["AlterableConfig"], configs: Configs) -> Configs:
         elif change.config_operation in (Change.APPEND, Change.SUBTRACT):
             new[change.name] = _changed_list(change, new.get(change.name))
         else:
-            raise _bad(f"Unknown operations type {change.config_operation}")
+            raise _invalid(f"Unknown operations type {change.config_operation}")
     return new
 
 
@@ -352,8 +354,8 @@ def _changed_list(change: "AlterableConfig", old: str | None) -> str:
     setting = TOPIC_SETTINGS.get(change.name)
     if setting is None or setting.type is not ConfigType.LIST:
         verb = Change(change.config_operation).name
-        words = f"Can't {verb} to key {change.name} because its type is not LIST."
-        raise KafkaError(ErrorCode.INVALID_CONFIG, words)
+        problem = f"Can't {verb} to key {change.name} because its type is not LIST."
+        raise KafkaError(ErrorCode.INVALID_CONFIG, problem)
     text = setting.default if old is None else old
     items = [item for item in (text or "").split(",") if item]
     for item in (change.value or "").split(","):

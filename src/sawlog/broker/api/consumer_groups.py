@@ -1,5 +1,6 @@
-"""ConsumerGroupHeartbeat 0 and 1, ConsumerGroupDescribe 0 and 1: groups of the consumer protocol
-(KIP-848). From version 1 on members bring their id (KIP-1082) and may subscribe by pattern.
+"""ConsumerGroupHeartbeat 0 to 1, ConsumerGroupDescribe 0 to 1: the consumer protocol (KIP-848).
+
+From version 1 members choose their id (KIP-1082) and may subscribe with a regular expression.
 """
 
 from functools import partial
@@ -24,7 +25,7 @@ from sawlog.protocol.messages.consumer_group_heartbeat_response import (
 )
 
 if TYPE_CHECKING:
-    from sawlog.broker.gather_replies import Tell
+    from sawlog.broker.gather_replies import Reply
     from sawlog.broker.group_coordinator import GroupCoordinator
     from sawlog.broker.request import Request
     from sawlog.core.config import BrokerConfig
@@ -83,7 +84,7 @@ def consumer_group_heartbeat(
 def check_heartbeat(
     message: "ConsumerGroupHeartbeatRequest", api_version: int, config: "BrokerConfig"
 ) -> None:
-    """What can be told without the group; INVALID_REQUEST, most of the time."""
+    """Check everything that does not depend on the group, with Kafka's messages."""
     epoch = message.member_epoch
     needs_id = api_version >= FIRST_VERSION_WITH_MEMBER_IDS or epoch > 0 or epoch == LEAVING_EPOCH
     if needs_id and _is_blank(message.member_id):
@@ -122,7 +123,7 @@ def _check_join(message: "ConsumerGroupHeartbeatRequest") -> None:
 
 
 def _is_blank(text: str) -> bool:
-    """Empty as Java trims it."""
+    """Whether Java's String.trim() makes the text empty."""
     return all(character <= " " for character in text)
 
 
@@ -136,9 +137,9 @@ def _invalid(words: str) -> KafkaError:
 def consumer_group_describe(
     context: "ConsumerGroupContext", request: "Request", message: "ConsumerGroupDescribeRequest"
 ) -> None:
-    def ask(group_id: str, tell: "Tell") -> None:
+    def query(group_id: str, reply: "Reply[DescribedGroup]") -> None:
         def refuse(error: KafkaError) -> None:
-            tell(
+            reply(
                 DescribedGroup(
                     group_id=group_id,
                     error_code=int(error.code),
@@ -152,7 +153,7 @@ def consumer_group_describe(
             refuse(KafkaError(ErrorCode.INVALID_GROUP_ID))
         else:
             context.groups.ask(
-                group_id, lambda groups: groups.consumer.describe(group_id), tell, refuse
+                group_id, lambda groups: groups.consumer.describe(group_id), reply, refuse
             )
 
     def done(groups: list[DescribedGroup]) -> None:
@@ -160,4 +161,4 @@ def consumer_group_describe(
             allow_all(groups)
         request.reply(ConsumerGroupDescribeResponse(groups=groups))
 
-    gather([partial(ask, group_id) for group_id in message.group_ids], done, context.timer)
+    gather([partial(query, group_id) for group_id in message.group_ids], done, context.timer)

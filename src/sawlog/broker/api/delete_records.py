@@ -1,4 +1,8 @@
-"""DeleteRecords, versions 0 to 2 (KIP-107): moves the start of a log; -1 means the watermark."""
+"""DeleteRecords, versions 0 to 2 (KIP-107): moves the log start offset; -1 means the watermark.
+
+Waits for the flush of records written so far, so that they can be deleted, too. Internal topics and
+topics without the cleanup policy `delete` are refused.
+"""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -28,16 +32,16 @@ def delete_records(
     reply_after_commit(
         context,
         (
-            (topic.name, asked.partition_index)
+            (topic.name, partition.partition_index)
             for topic in message.topics
-            for asked in topic.partitions
+            for partition in topic.partitions
         ),
         request,
-        lambda: _answer(context, message),
+        lambda: _response(context, message),
     )
 
 
-def _answer(
+def _response(
     context: "DeleteRecordsContext", message: "DeleteRecordsRequest"
 ) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
@@ -45,8 +49,8 @@ def _answer(
             DeleteRecordsTopicResult(
                 topic.name,
                 [
-                    _delete(context, topic.name, asked.partition_index, asked.offset)
-                    for asked in topic.partitions
+                    _delete(context, topic.name, partition.partition_index, partition.offset)
+                    for partition in topic.partitions
                 ],
             )
             for topic in message.topics

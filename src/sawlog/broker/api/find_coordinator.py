@@ -1,7 +1,7 @@
-"""FindCoordinator, versions 0 to 6: who keeps a group; several at once from version 4 (KIP-699).
+"""FindCoordinator, versions 0 to 6: the coordinator of a group; of several from 4 (KIP-699).
 
-A key may be empty: Kafka tells the coordinator of the group without a name, too. Transactions and
-share groups are not kept here, and their keys get errors that no client retries.
+The group id may be empty, as in Kafka. Transactions and share groups are not supported; their keys
+get errors that no client retries.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -27,7 +27,7 @@ FIRST_VERSION_WITH_KEYS = 4
 GROUP = 0
 TRANSACTION = 1
 NO_ERROR = "NONE"
-"""What Kafka says before version 4 where all is well."""
+"""Kafka's error message for success before version 4."""
 
 
 def find_coordinator(
@@ -58,7 +58,7 @@ def _coordinator(context: "FindCoordinatorContext", kind: int, key: str) -> Coor
             )
         if kind != GROUP:
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"This broker keeps nothing for keys of type {kind}."
+                ErrorCode.INVALID_REQUEST, f"Coordinator keys of type {kind} are not supported."
             )
         node = context.metadata.image.brokers[context.groups.coordinator_of(key)]
     except KafkaError as error:

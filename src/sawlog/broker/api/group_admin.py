@@ -1,8 +1,8 @@
 """ListGroups 0 to 5 (states: KIP-518, types: KIP-848), DescribeGroups 0 to 6 and DeleteGroups 0 to
-2 (KIP-229): what an admin asks about groups.
+2 (KIP-229): the group APIs of admin clients.
 
-Groups live in many shards: each is asked by itself, and the answer goes out when all have told
-their part.
+Each group is queried in the coordinator partition that holds it; the response is sent when all have
+replied.
 """
 
 from functools import partial
@@ -23,7 +23,7 @@ from sawlog.protocol.messages.list_groups_response import ListedGroup, ListGroup
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sawlog.broker.gather_replies import Ask, Tell
+    from sawlog.broker.gather_replies import Reply
     from sawlog.broker.group_coordinator import GroupCoordinator
     from sawlog.broker.request import Request
     from sawlog.coordinator.runtime import CoordinatorRuntime
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 GROUP_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))
-"""Read, Delete, Describe, DescribeConfigs, AlterConfigs: all that a group allows."""
+"""All operations on a group: Read, Delete, Describe, DescribeConfigs, AlterConfigs."""
 
 
 # ListGroups
@@ -51,20 +51,22 @@ def list_groups(
     states = frozenset(state.lower().strip() for state in message.states_filter)
     types = frozenset(kind.lower() for kind in message.types_filter)
 
-    def ask(shard: "CoordinatorRuntime[GroupMachine]", tell: "Tell") -> None:
-        shard.run(lambda: shard.machine.admin.list(states, types), tell, tell)
+    def query(
+        shard: "CoordinatorRuntime[GroupMachine]", reply: "Reply[list[ListedGroup] | KafkaError]"
+    ) -> None:
+        shard.run(lambda: shard.machine.admin.list(states, types), reply, reply)
 
-    def done(answers: list[list[ListedGroup] | KafkaError]) -> None:
+    def done(replies: list[list[ListedGroup] | KafkaError]) -> None:
         groups: list[ListedGroup] = []
-        for answer in answers:
-            if not isinstance(answer, KafkaError):
-                groups += answer
-            elif answer.code is not ErrorCode.NOT_COORDINATOR:
-                request.reply(ListGroupsResponse(error_code=int(answer.code)))
+        for listed in replies:
+            if not isinstance(listed, KafkaError):
+                groups += listed
+            elif listed.code is not ErrorCode.NOT_COORDINATOR:
+                request.reply(ListGroupsResponse(error_code=int(listed.code)))
                 return
         request.reply(ListGroupsResponse(groups=groups))
 
-    gather([partial(ask, shard) for shard in context.groups.all()], done, context.timer)
+    gather([partial(query, shard) for shard in context.groups.all()], done, context.timer)
 
 
 # DescribeGroups
@@ -75,12 +77,12 @@ def describe_groups(
 ) -> None:
     version = request.api_version
 
-    def ask(group_id: str, tell: "Tell") -> None:
+    def query(group_id: str, reply: "Reply[DescribedGroup]") -> None:
         def refuse(error: KafkaError) -> None:
-            tell(DescribedGroup(group_id=group_id, error_code=int(error.code)))
+            reply(DescribedGroup(group_id=group_id, error_code=int(error.code)))
 
         context.groups.ask(
-            group_id, lambda groups: groups.admin.describe(group_id, version), tell, refuse
+            group_id, lambda groups: groups.admin.describe(group_id, version), reply, refuse
         )
 
     def done(groups: list[DescribedGroup]) -> None:
@@ -88,11 +90,11 @@ def describe_groups(
             allow_all(groups)
         request.reply(DescribeGroupsResponse(groups=groups))
 
-    gather(_one_by_one(ask, message.groups), done, context.timer)
+    gather([partial(query, group_id) for group_id in message.groups], done, context.timer)
 
 
 def allow_all(groups: "Iterable[Any]") -> None:
-    """Tells in the descriptions of groups what may be done to those that are there."""
+    """Set the authorized operations of all groups that exist; there are no ACLs yet."""
     for group in groups:
         if group.error_code == 0:
             group.authorized_operations = GROUP_OPERATIONS
@@ -104,17 +106,14 @@ def allow_all(groups: "Iterable[Any]") -> None:
 def delete_groups(
     context: "GroupAdminContext", request: "Request", message: "DeleteGroupsRequest"
 ) -> None:
-    def ask(group_id: str, tell: "Tell") -> None:
+    def query(group_id: str, reply: "Reply[DeletableGroupResult]") -> None:
         def refuse(error: KafkaError) -> None:
-            tell(DeletableGroupResult(group_id, int(error.code)))
+            reply(DeletableGroupResult(group_id, int(error.code)))
 
-        context.groups.ask(group_id, lambda groups: groups.admin.delete(group_id), tell, refuse)
+        context.groups.ask(group_id, lambda groups: groups.admin.delete(group_id), reply, refuse)
 
     def done(results: list[DeletableGroupResult]) -> None:
         request.reply(DeleteGroupsResponse(results=results))
 
-    gather(_one_by_one(ask, list(dict.fromkeys(message.groups_names))), done, context.timer)
-
-
-def _one_by_one(ask: Any, group_ids: list[str]) -> "list[Ask]":
-    return [partial(ask, group_id) for group_id in group_ids]
+    group_ids = dict.fromkeys(message.groups_names)
+    gather([partial(query, group_id) for group_id in group_ids], done, context.timer)

@@ -1,8 +1,8 @@
 """JoinGroup 0 to 9, SyncGroup 0 to 5, Heartbeat 0 to 4 and LeaveGroup 0 to 5: the classic protocol.
 
-JoinGroup asks for a second round with an id from version 4 (KIP-394) and knows static members from
-version 5 (KIP-345), SyncGroup and Heartbeat from version 3; JoinGroup 9 can skip the assignment
-(KIP-814); SyncGroup 5 names the protocol (KIP-559); LeaveGroup 3 takes several members, with
+JoinGroup requires a member id from version 4 (KIP-394) and has static members from version 5
+(KIP-345), SyncGroup and Heartbeat from version 3. JoinGroup 9 can skip the assignment (KIP-814).
+SyncGroup 5 names the protocol (KIP-559). LeaveGroup takes several members from version 3, with
 reasons from version 5 (KIP-800).
 """
 
@@ -55,13 +55,13 @@ def join_group(
         message.rebalance_timeout_ms = message.session_timeout_ms
     once = Once(reply)
     config = context.config
-    shortest, longest = (
+    min_ms, max_ms = (
         config["group.min.session.timeout.ms"],
         config["group.max.session.timeout.ms"],
     )
     if not message.group_id:
         once(join_error(ErrorCode.INVALID_GROUP_ID, message.member_id))
-    elif not shortest <= message.session_timeout_ms <= longest:
+    elif not min_ms <= message.session_timeout_ms <= max_ms:
         once(join_error(ErrorCode.INVALID_SESSION_TIMEOUT, message.member_id))
     else:
 
@@ -91,7 +91,7 @@ def sync_group(
         refuse(KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         return
     caller = caller_of(request)
-    _ask_named(
+    _ask_named_group(
         context,
         message.group_id,
         lambda groups: groups.classic.sync(caller, message, once),
@@ -104,12 +104,12 @@ def heartbeat(
     context: "MembershipContext", request: "Request", message: "HeartbeatRequest"
 ) -> None:
     def refuse(error: KafkaError) -> None:
-        """While groups are loaded no heartbeat can be late."""
+        """As in Kafka, a heartbeat succeeds while the coordinator loads."""
         code = 0 if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else int(error.code)
         request.reply(HeartbeatResponse(error_code=code))
 
     caller = caller_of(request)
-    _ask_named(
+    _ask_named_group(
         context,
         message.group_id,
         lambda groups: groups.classic.heartbeat(caller, message),
@@ -121,25 +121,25 @@ def heartbeat(
 def leave_group(
     context: "MembershipContext", request: "Request", message: "LeaveGroupRequest"
 ) -> None:
-    is_for_one = request.api_version < FIRST_LEAVE_OF_SEVERAL
-    if is_for_one:
+    has_one_member = request.api_version < FIRST_LEAVE_OF_SEVERAL
+    if has_one_member:
         message.members = [MemberIdentity(message.member_id)]
 
     def reply(response: LeaveGroupResponse) -> None:
-        if is_for_one and response.members:
+        if has_one_member and response.members:
             response = LeaveGroupResponse(error_code=response.members[0].error_code)
         request.reply(response)
 
     def refuse(error: KafkaError) -> None:
-        """Where there is no such group, there are no such members."""
+        """An unknown group is answered as unknown members."""
         if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
-            answers = [left(identity, error.code) for identity in message.members]
-            reply(LeaveGroupResponse(members=answers))
+            members = [left(identity, error.code) for identity in message.members]
+            reply(LeaveGroupResponse(members=members))
         else:
             request.reply(LeaveGroupResponse(error_code=int(error.code)))
 
     caller = caller_of(request)
-    _ask_named(
+    _ask_named_group(
         context,
         message.group_id,
         lambda groups: groups.classic.leave(caller, message),
@@ -148,7 +148,7 @@ def leave_group(
     )
 
 
-def _ask_named(
+def _ask_named_group(
     context: "MembershipContext",
     group_id: str,
     operation: "Callable[[GroupMachine], Plan]",
@@ -162,13 +162,13 @@ def _ask_named(
 
 
 def caller_of(request: "Request") -> Caller:
-    """Who asks; the host in Java's words, with a slash in front."""
+    """Return client id, host and version of a request; the host as Java prints an InetAddress."""
     host = _in_java(request.client.host)
     return Caller(request.client_id or "", f"/{host}", request.api_version)
 
 
 def _in_java(host: str) -> str:
-    """Java writes all eight groups of an IPv6 address, and IPv4 wherever it is meant."""
+    """Format a host as Java does: all eight groups of an IPv6 address, mapped IPv4 as IPv4."""
     if ":" not in host:
         return host
     number, percent, zone = host.partition("%")

@@ -1,8 +1,8 @@
-"""OffsetCommit 2 to 10, OffsetFetch 1 to 10, OffsetDelete 0: how far groups are.
+"""OffsetCommit 2 to 10, OffsetFetch 1 to 10, OffsetDelete 0: the committed offsets of groups.
 
-Topics are named up to version 9 and told by id from version 10 on (KIP-516); OffsetFetch takes
-several groups from version 8 (KIP-709) and checks members of consumer groups from version 9
-(KIP-848). Here is what the broker knows: which topics there are. The rest is the group's.
+Topics have names up to version 9 and ids from version 10 (KIP-516). OffsetFetch takes several
+groups from version 8 (KIP-709) and checks members of consumer groups from version 9 (KIP-848). The
+handlers check which topics exist; everything else is decided by the group.
 """
 
 from functools import partial
@@ -40,7 +40,7 @@ from sawlog.protocol.messages.offset_fetch_response import (
 )
 
 if TYPE_CHECKING:
-    from sawlog.broker.gather_replies import Tell
+    from sawlog.broker.gather_replies import Reply
     from sawlog.broker.group_coordinator import GroupCoordinator
     from sawlog.broker.metadata_cache import MetadataCache
     from sawlog.broker.request import Request
@@ -68,40 +68,40 @@ _UNKNOWN_ID = int(ErrorCode.UNKNOWN_TOPIC_ID)
 def offset_commit(
     context: "GroupOffsetsContext", request: "Request", message: "OffsetCommitRequest"
 ) -> OffsetCommitResponse | None:
-    """What is known is committed, what is not is told so; a request about unknown topics alone
-    does not get as far as its group."""
+    """Commit the offsets of existing partitions; the others get an error. A request with no
+    existing partition does not reach its group, as in Kafka."""
     refused: list[OffsetCommitResponseTopic] = []
-    message.topics = _known(context, request.api_version, message.topics, refused)
+    message.topics = _existing(context, request.api_version, message.topics, refused)
     if not message.topics:
         return OffsetCommitResponse(0, refused)
 
-    def answer(response: OffsetCommitResponse) -> None:
+    def reply(response: OffsetCommitResponse) -> None:
         response.topics = _merged(refused, response.topics)
         request.reply(response)
 
     def refuse(error: KafkaError) -> None:
         code = int(error.code)
-        answer(OffsetCommitResponse(0, [_uncommitted(topic, code) for topic in message.topics]))
+        reply(OffsetCommitResponse(0, [_uncommitted(topic, code) for topic in message.topics]))
 
     context.groups.ask(
         message.group_id,
         lambda groups: groups.offset_requests.commit(message, request.api_version),
-        answer if refused else request.reply,
+        reply if refused else request.reply,
         refuse,
     )
     return None
 
 
-def _known(
+def _existing(
     context: "GroupOffsetsContext",
     version: int,
     topics: list[OffsetCommitRequestTopic],
     refused: list[OffsetCommitResponseTopic],
 ) -> list[OffsetCommitRequestTopic]:
-    """The topics and partitions that there are, with name and id; answers for all others go into
-    `refused`."""
+    """Return the topics and partitions that exist, with name and id; append a response for each
+    other one to `refused`."""
     image = context.metadata.image
-    known = []
+    existing = []
     for topic in topics:
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
             found = image.topic_by_id(topic.topic_id)
@@ -119,20 +119,20 @@ def _known(
                 topic = _without_unknown(topic, count, refused)  # noqa: PLW2901
                 break
         if topic.partitions:
-            known.append(topic)
-    return known
+            existing.append(topic)
+    return existing
 
 
 def _without_unknown(
     topic: OffsetCommitRequestTopic, count: int, refused: list[OffsetCommitResponseTopic]
 ) -> OffsetCommitRequestTopic:
-    known = OffsetCommitRequestTopic(topic.name, topic.topic_id)
+    existing = OffsetCommitRequestTopic(topic.name, topic.topic_id)
     unknown = OffsetCommitRequestTopic(topic.name, topic.topic_id)
     for partition in topic.partitions:
-        there = 0 <= partition.partition_index < count
-        (known if there else unknown).partitions.append(partition)
+        exists = 0 <= partition.partition_index < count
+        (existing if exists else unknown).partitions.append(partition)
     refused.append(_uncommitted(unknown, _UNKNOWN_PARTITION))
-    return known
+    return existing
 
 
 def _uncommitted(topic: OffsetCommitRequestTopic, code: int) -> OffsetCommitResponseTopic:
@@ -146,14 +146,14 @@ def _uncommitted(topic: OffsetCommitRequestTopic, code: int) -> OffsetCommitResp
 def _merged(
     first: list[OffsetCommitResponseTopic], then: list[OffsetCommitResponseTopic]
 ) -> list[OffsetCommitResponseTopic]:
-    """One answer for each topic, with the partitions of both."""
+    """Return one response for each topic, with the partitions of both lists."""
     if not first:
         return then
     by_topic: dict[tuple[str, bytes], OffsetCommitResponseTopic] = {}
     for topic in (*first, *then):
-        known = by_topic.setdefault((topic.name, topic.topic_id), topic)
-        if known is not topic:
-            known.partitions += topic.partitions
+        merged = by_topic.setdefault((topic.name, topic.topic_id), topic)
+        if merged is not topic:
+            merged.partitions += topic.partitions
     return list(by_topic.values())
 
 
@@ -163,8 +163,7 @@ def _merged(
 def offset_fetch(
     context: "GroupOffsetsContext", request: "Request", message: "OffsetFetchRequest"
 ) -> OffsetFetchResponse | None:
-    """Nothing is told that could still be lost, so that `require_stable` asks for no more than
-    everybody gets as long as there are no transactions."""
+    """Return only committed offsets; without transactions `require_stable` needs no more."""
     version = request.api_version
     if version >= FIRST_FETCH_VERSION_WITH_GROUPS:
         gather(
@@ -179,12 +178,12 @@ def offset_fetch(
             OffsetFetchRequestTopics(topic.name, partition_indexes=topic.partition_indexes)
             for topic in message.topics
         ]
-    _fetch_group(context, version, group, lambda answer: request.reply(_single(answer)))
+    _fetch_group(context, version, group, lambda fetched: request.reply(_single(fetched)))
     return None
 
 
 def _single(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
-    """The answer about one group, as it looked before there were several."""
+    """Return the response for one group, as versions before 8 have it."""
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponseTopic(
@@ -207,36 +206,39 @@ def _single(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
 
 
 def _fetch_group(
-    context: "GroupOffsetsContext", version: int, group: OffsetFetchRequestGroup, tell: "Tell"
+    context: "GroupOffsetsContext",
+    version: int,
+    group: OffsetFetchRequestGroup,
+    reply: "Reply[OffsetFetchResponseGroup]",
 ) -> None:
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-    asked = group.topics
+    requested = group.topics
     unknown: list[OffsetFetchRequestTopics] = []
-    if by_id and asked is not None:
-        for topic in asked:
+    if by_id and requested is not None:
+        for topic in requested:
             topic.name = context.metadata.topic_name(topic.topic_id) or ""
-        unknown = [topic for topic in asked if not topic.name]
-        group.topics = [topic for topic in asked if topic.name]
+        unknown = [topic for topic in requested if not topic.name]
+        group.topics = [topic for topic in requested if topic.name]
 
-    def answer(found: OffsetFetchResponseGroup) -> None:
-        if by_id and asked is None:  # a topic without an id cannot be told
+    def add_unknown(found: OffsetFetchResponseGroup) -> None:
+        if by_id and requested is None:  # the response cannot name a topic without an id
             found.topics = [topic for topic in found.topics if any(topic.topic_id)]
         found.topics += [_unfetched(topic, _UNKNOWN_ID) for topic in unknown]
-        tell(found)
+        reply(found)
 
     def refuse(error: KafkaError) -> None:
         code = int(error.code)
         if error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-            code = int(ErrorCode.NOT_COORDINATOR)  # old consumers know no other that is retried
-        told = OffsetFetchResponseGroup(group.group_id)
+            code = int(ErrorCode.NOT_COORDINATOR)  # the only one that old consumers retry
+        refused = OffsetFetchResponseGroup(group.group_id)
         if version >= FIRST_FETCH_VERSION_WITH_TOP_LEVEL_ERROR:
-            told.error_code = code
+            refused.error_code = code
         else:
-            told.topics = [_unfetched(topic, code) for topic in asked or ()]
-        tell(told)
+            refused.topics = [_unfetched(topic, code) for topic in requested or ()]
+        reply(refused)
 
     context.groups.ask(
-        group.group_id, lambda groups: groups.offset_requests.fetch(group), answer, refuse
+        group.group_id, lambda groups: groups.offset_requests.fetch(group), add_unknown, refuse
     )
 
 
@@ -257,25 +259,25 @@ def _unfetched(topic: OffsetFetchRequestTopics, code: int) -> OffsetFetchRespons
 def offset_delete(
     context: "GroupOffsetsContext", request: "Request", message: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | None:
-    """Unlike a commit it always asks the group, whose error comes before those of topics."""
+    """Unlike a commit it always reaches the group, whose error precedes those of topics."""
     if not message.group_id:
         return OffsetDeleteResponse(int(ErrorCode.INVALID_GROUP_ID))
     refused: list[OffsetDeleteResponseTopic] = []
-    known = []
+    existing = []
     for topic in message.topics:
         found = context.metadata.image.topics.get(TopicName(topic.name))
         count = 0 if found is None else len(found.partitions)
-        there = OffsetDeleteRequestTopic(topic.name)
+        known = OffsetDeleteRequestTopic(topic.name)
         missing = OffsetDeleteRequestTopic(topic.name)
         for partition in topic.partitions:
-            is_there = 0 <= partition.partition_index < count
-            (there if is_there else missing).partitions.append(partition)
-        if there.partitions:
-            known.append(there)
+            exists = 0 <= partition.partition_index < count
+            (known if exists else missing).partitions.append(partition)
+        if known.partitions:
+            existing.append(known)
         if missing.partitions or found is None:
             refused.append(deletion_answer(missing, _UNKNOWN_PARTITION))
 
-    def answer(response: OffsetDeleteResponse) -> None:
+    def reply(response: OffsetDeleteResponse) -> None:
         by_name = {topic.name: topic for topic in refused}
         for topic in response.topics:
             if topic.name in by_name:
@@ -288,8 +290,8 @@ def offset_delete(
     def refuse(error: KafkaError) -> None:
         request.reply(OffsetDeleteResponse(int(error.code)))
 
-    wanted = OffsetDeleteRequest(message.group_id, known)
+    deletion = OffsetDeleteRequest(message.group_id, existing)
     context.groups.ask(
-        message.group_id, lambda groups: groups.offset_requests.delete(wanted), answer, refuse
+        message.group_id, lambda groups: groups.offset_requests.delete(deletion), reply, refuse
     )
     return None

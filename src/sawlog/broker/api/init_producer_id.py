@@ -1,7 +1,7 @@
 """InitProducerId, versions 0 to 6, for idempotent producers (KIP-98, 360).
 
-An id comes from a block that is durable in the store before its first id is handed out. Until
-transactions exist, a transactional id is refused for good.
+An id comes from a block that is durable in the store before its first id is used. Transactional ids
+are refused with INVALID_REQUEST, which no client retries.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -22,13 +22,13 @@ def init_producer_id(
     context: "ProducerIdContext", request: "Request", message: "InitProducerIdRequest"
 ) -> InitProducerIdResponse | None:
     if message.transactional_id is not None:
-        return _refusal(ErrorCode.INVALID_REQUEST)
+        return _error(ErrorCode.INVALID_REQUEST)
     if (message.producer_id == -1) != (message.producer_epoch == -1):
-        return _refusal(ErrorCode.INVALID_REQUEST)
+        return _error(ErrorCode.INVALID_REQUEST)
 
     def allocated(result: int | KafkaError) -> None:
         if isinstance(result, KafkaError):
-            request.reply(_refusal(result.code))
+            request.reply(_error(result.code))
         else:
             request.reply(InitProducerIdResponse(producer_id=result, producer_epoch=0))
 
@@ -36,5 +36,5 @@ def init_producer_id(
     return None
 
 
-def _refusal(code: ErrorCode) -> InitProducerIdResponse:
+def _error(code: ErrorCode) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=int(code), producer_id=-1, producer_epoch=-1)

@@ -1,8 +1,9 @@
-"""Metadata, versions 0 to 13, and DescribeTopicPartitions, version 0 (KIP-966).
+"""Metadata 0 to 13, DescribeTopicPartitions 0 (KIP-966), DescribeCluster 0 to 2 (KIP-700, 919).
 
-All topics: a null array, in version 0 an empty one. Ids are taken from version 12 on (KIP-516); one
-id in the request and names in it are not looked at. A topic that is made because somebody asked for
-it is told as unknown this time, as Kafka does, and the client asks again.
+Metadata returns all topics for a null array, in version 0 for an empty one. It takes topic ids from
+version 12 (KIP-516); a request with an id has its names ignored. A topic that is created
+automatically is unknown in this response, as in Kafka, and the client retries. The image has only
+live brokers, so DescribeCluster never shows a fenced one (KIP-1073).
 """
 
 from collections.abc import Iterable
@@ -48,8 +49,8 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_TOPIC_IDS = 12
 TOPIC_OPERATIONS = 0b1101_1111_1000
-"""Everything that can be done to a topic: read, write, create, delete, alter, describe, and
-describe and alter configs; the bit numbers are those of Kafka's AclOperation."""
+"""All operations on a topic: read, write, create, delete, alter, describe, describe and alter
+configs; the bit numbers are those of Kafka's AclOperation."""
 BROKER_ENDPOINT = 1
 CONTROLLER_ENDPOINT = 2
 CLUSTER_OPERATIONS = 0b1_1111_1010_0000
@@ -59,8 +60,8 @@ CLUSTER_OPERATIONS = 0b1_1111_1010_0000
 def metadata(
     context: "MetadataContext", request: "Request", message: "MetadataRequest"
 ) -> MetadataResponse:
-    asked = message.topics
-    is_all = asked is None or (not asked and request.api_version == 0)
+    requested = message.topics
+    is_all = requested is None or (not requested and request.api_version == 0)
     if not is_all and _is_malformed(request, message):
         return _malformed(message)
     if is_all:
@@ -68,12 +69,12 @@ def metadata(
             _topic(context, request, topic) for topic in context.metadata.image.topics.values()
         ]
     else:
-        assert asked is not None
-        ids = dict.fromkeys(t.topic_id for t in asked if t.topic_id != NO_TOPIC_ID)
+        assert requested is not None
+        ids = dict.fromkeys(t.topic_id for t in requested if t.topic_id != NO_TOPIC_ID)
         if ids:
             topics = [_topic_by_id(context, request, topic_id) for topic_id in ids]
         else:
-            names = dict.fromkeys(t.name or "" for t in asked)
+            names = dict.fromkeys(t.name or "" for t in requested)
             may_create = message.allow_auto_topic_creation
             topics = _topics_by_name(context, request, names, may_create=may_create)
     if message.include_topic_authorized_operations:
@@ -95,7 +96,7 @@ def metadata(
 
 
 def _is_malformed(request: "Request", message: "MetadataRequest") -> bool:
-    """A topic without a name, or with an id before there were ids, or with neither."""
+    """Whether a topic has no name and no id, or an id in a version without ids."""
     if request.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
         return any(t.name is None or t.topic_id != NO_TOPIC_ID for t in message.topics or ())
     return any(t.name is None and t.topic_id == NO_TOPIC_ID for t in message.topics or ())
@@ -113,7 +114,7 @@ def _malformed(message: "MetadataRequest") -> MetadataResponse:
 def _topic(
     context: "MetadataContext", request: "Request", topic: TopicImage
 ) -> MetadataResponseTopic:
-    # Version 0 leaves out brokers that are not there, and says that something is missing.
+    # Version 0 leaves out dead brokers and sets REPLICA_NOT_AVAILABLE.
     only_live = request.api_version == 0
     return MetadataResponseTopic(
         name=topic.name,
@@ -161,7 +162,7 @@ def _topic_by_id(
 def _topics_by_name(
     context: "MetadataContext", request: "Request", names: Iterable[str], *, may_create: bool
 ) -> list[MetadataResponseTopic]:
-    """Those that are there come first, as in Kafka."""
+    """Return existing topics first, as Kafka does."""
     found: list[MetadataResponseTopic] = []
     missing: list[MetadataResponseTopic] = []
     for name in names:
@@ -189,7 +190,7 @@ def _missing_code(name: str) -> ErrorCode:
 def describe_topic_partitions(
     context: "MetadataContext", _: "Request", message: "DescribeTopicPartitionsRequest"
 ) -> DescribeTopicPartitionsResponse:
-    """Topics in the order of their names from the cursor on, up to a number of partitions."""
+    """Return topics in the order of their names from the cursor, up to the partition limit."""
     cursor = message.cursor
     first_topic = cursor.topic_name if cursor is not None else ""
     is_all = not message.topics

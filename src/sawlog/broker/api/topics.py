@@ -1,7 +1,7 @@
 """CreateTopics 2 to 7, DeleteTopics 1 to 6 and CreatePartitions 0 to 3 (KIP-4, 195, 464, 525, 516).
 
-Each topic of a request succeeds or fails for itself. The response goes out when this broker's image
-shows all that was done, so that the client's next request finds it.
+Each topic of a request succeeds or fails on its own. The response is sent when this broker's image
+has all changes, so that the client's next request sees them.
 """
 
 from collections import Counter
@@ -50,21 +50,22 @@ DUPLICATE_NAME = "Duplicate topic name."
 UNKNOWN_TOPIC = "This server does not host this topic-partition."
 UNKNOWN_ID = "This server does not host this topic ID."
 DELETION_DISABLED = "Topic deletion is disabled."
-Work = Callable[[Answered], None]
+Change = Callable[[Answered], None]
+"""Starts a change of one topic and calls its argument when the image has it."""
 
 
-def _when_all(work: Sequence[Work], finished: Callable[[], None]) -> None:
-    """Begins everything, and tells when the last is answered; the answers are the work's own."""
-    left = len(work)
+def _run_all(changes: Sequence[Change], finished: Callable[[], None]) -> None:
+    """Start all changes, and call `finished` after the last; each sets its own result."""
+    left = len(changes)
 
-    def one(_: KafkaError | None) -> None:
+    def one_done(_: KafkaError | None) -> None:
         nonlocal left
         left -= 1
         if left == 0:
             finished()
 
-    for begin in work:
-        begin(one)
+    for start in changes:
+        start(one_done)
 
 
 # CreateTopics
@@ -75,8 +76,8 @@ def create_topics(
 ) -> CreateTopicsResponse | None:
     counts = Counter(topic.name for topic in message.topics)
     results: list[CreatableTopicResult] = []
-    work: list[Work] = []
-    if _partitions_asked(context, message.topics) > MAX_PARTITIONS:
+    changes: list[Change] = []
+    if _partition_count(context, message.topics) > MAX_PARTITIONS:
         excessive = KafkaError(
             ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
         )
@@ -91,18 +92,18 @@ def create_topics(
             continue
         results.append(_created(context, planned))
         if not message.validate_only:
-            work.append(_creation(context, planned, results[-1], message.timeout_ms))
+            changes.append(_creation(context, planned, results[-1], message.timeout_ms))
     duplicate = KafkaError(ErrorCode.INVALID_REQUEST, DUPLICATE_NAME)
     results += [_refused(name, duplicate) for name, count in counts.items() if count > 1]
     response = CreateTopicsResponse(topics=results)
-    if not work:
+    if not changes:
         return response
-    _when_all(work, lambda: request.reply(response))
+    _run_all(changes, lambda: request.reply(response))
     return None
 
 
-def _partitions_asked(context: "TopicsContext", topics: "list[CreatableTopic]") -> int:
-    """A count below -1 is refused later, and takes nothing off the others' sum."""
+def _partition_count(context: "TopicsContext", topics: "list[CreatableTopic]") -> int:
+    """Count the partitions of a request; an invalid negative count, refused later, counts as 0."""
     default: int = context.config["num.partitions"]
     return sum(
         len(topic.assignments)
@@ -123,8 +124,8 @@ def _new_topic(topic: "CreatableTopic") -> NewTopic:
 
 def _creation(
     context: "TopicsContext", planned: PlannedTopic, result: CreatableTopicResult, timeout_ms: int
-) -> Work:
-    def begin(one: Answered) -> None:
+) -> Change:
+    def start(finished: Answered) -> None:
         def done(error: KafkaError | None) -> None:
             if error is not None:
                 refused = _refused(planned.name, error)
@@ -133,11 +134,11 @@ def _creation(
                 result.topic_id = NO_TOPIC_ID
                 result.num_partitions = result.replication_factor = -1
                 result.configs = []
-            one(error)
+            finished(error)
 
         context.topics.create(planned, timeout_ms, done)
 
-    return begin
+    return start
 
 
 def _created(context: "TopicsContext", planned: PlannedTopic) -> CreatableTopicResult:
@@ -170,50 +171,53 @@ def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
 def delete_topics(
     context: "TopicsContext", request: "Request", message: "DeleteTopicsRequest"
 ) -> DeleteTopicsResponse | None:
-    asked: list[tuple[str | None, bytes]] = [(name, NO_TOPIC_ID) for name in message.topic_names]
-    asked += [(topic.name, topic.topic_id) for topic in message.topics]
+    requested: list[tuple[str | None, bytes]] = [
+        (name, NO_TOPIC_ID) for name in message.topic_names
+    ]
+    requested += [(topic.name, topic.topic_id) for topic in message.topics]
     if not context.config["delete.topic.enable"]:
-        return _deletion_disabled(request, asked)
+        return _deletion_disabled(request, requested)
     results: list[DeletableTopicResult] = []
-    chosen = _topics_to_delete(context, asked, results)
-    work = [_deletion(context, topic, results, message.timeout_ms) for topic in chosen]
+    chosen = _topics_to_delete(context, requested, results)
+    changes = [_deletion(context, topic, results, message.timeout_ms) for topic in chosen]
     response = DeleteTopicsResponse(responses=results)
-    if not work:
+    if not changes:
         return response
-    _when_all(work, lambda: request.reply(response))
+    _run_all(changes, lambda: request.reply(response))
     return None
 
 
 def _deletion_disabled(
-    request: "Request", asked: list[tuple[str | None, bytes]]
+    request: "Request", requested: list[tuple[str | None, bytes]]
 ) -> DeleteTopicsResponse:
-    code, words = ErrorCode.TOPIC_DELETION_DISABLED, DELETION_DISABLED
+    code, text = ErrorCode.TOPIC_DELETION_DISABLED, DELETION_DISABLED
     if request.api_version < 3:
         code = ErrorCode.INVALID_REQUEST
     return DeleteTopicsResponse(
-        responses=[_not_deleted(name, topic_id, code, words) for name, topic_id in asked]
+        responses=[_not_deleted(name, topic_id, code, text) for name, topic_id in requested]
     )
 
 
 def _topics_to_delete(
     context: "TopicsContext",
-    asked: list[tuple[str | None, bytes]],
+    requested: list[tuple[str | None, bytes]],
     results: list[DeletableTopicResult],
 ) -> list[TopicImage]:
-    """The topics that are named once and exist; for all others a refusal goes into `results`."""
+    """Return the topics that exist and are named once; append an error for each other one to
+    `results`."""
     bad = ErrorCode.INVALID_REQUEST
     chosen: dict[bytes, TopicImage] = {}
     names = Counter(
-        name for name, topic_id in asked if name is not None and topic_id == NO_TOPIC_ID
+        name for name, topic_id in requested if name is not None and topic_id == NO_TOPIC_ID
     )
-    ids = Counter(topic_id for name, topic_id in asked if name is None)
-    for name, topic_id in asked:
+    ids = Counter(topic_id for name, topic_id in requested if name is None)
+    for name, topic_id in requested:
         if name is None and topic_id == NO_TOPIC_ID:
-            words = "Neither topic name nor id were specified."
-            results.append(_not_deleted(None, topic_id, bad, words))
+            text = "Neither topic name nor id were specified."
+            results.append(_not_deleted(None, topic_id, bad, text))
         elif name is not None and topic_id != NO_TOPIC_ID:
-            words = "You may not specify both topic name and topic id."
-            results.append(_not_deleted(name, topic_id, bad, words))
+            text = "You may not specify both topic name and topic id."
+            results.append(_not_deleted(name, topic_id, bad, text))
     results += [_not_deleted(n, NO_TOPIC_ID, bad, DUPLICATE_NAME) for n in names if names[n] > 1]
     for topic_id, count in ids.items():
         topic = context.metadata.image.topic_by_id(topic_id)
@@ -235,18 +239,18 @@ def _topics_to_delete(
             results.append(_not_deleted(name, NO_TOPIC_ID, code, UNKNOWN_TOPIC))
         elif topic.id in ids:
             chosen.pop(topic.id, None)
-            words = "The provided topic name maps to an ID that was already supplied."
-            results.append(_not_deleted(name, topic.id, bad, words))
+            text = "The provided topic name maps to an ID that was already supplied."
+            results.append(_not_deleted(name, topic.id, bad, text))
         else:
             chosen[topic.id] = topic
     return list(chosen.values())
 
 
 def _not_deleted(
-    name: str | None, topic_id: bytes, code: ErrorCode, words: str
+    name: str | None, topic_id: bytes, code: ErrorCode, text: str
 ) -> DeletableTopicResult:
     return DeletableTopicResult(
-        name=name, topic_id=topic_id, error_code=int(code), error_message=words
+        name=name, topic_id=topic_id, error_code=int(code), error_message=text
     )
 
 
@@ -255,20 +259,20 @@ def _deletion(
     topic: TopicImage,
     results: list[DeletableTopicResult],
     timeout_ms: int,
-) -> Work:
+) -> Change:
     result = DeletableTopicResult(name=topic.name, topic_id=topic.id)
     results.append(result)
 
-    def begin(one: Answered) -> None:
+    def start(finished: Answered) -> None:
         def done(error: KafkaError | None) -> None:
             if error is not None:
                 result.error_code = int(error.code)
                 result.error_message = error.message or None
-            one(error)
+            finished(error)
 
         context.topics.delete(topic, timeout_ms, done)
 
-    return begin
+    return start
 
 
 # CreatePartitions
@@ -285,34 +289,36 @@ def create_partitions(
         for name, count in counts.items()
         if count > 1
     ]
-    work: list[Work] = []
+    changes: list[Change] = []
     for topic in message.topics:
         if counts[topic.name] == 1:
             result = CreatePartitionsTopicResult(name=topic.name)
             results.append(result)
-            _plan_partitions(context, topic, result, message, work)
+            _plan_partitions(context, topic, result, message, changes)
     response = CreatePartitionsResponse(results=results)
-    if not work:
+    if not changes:
         return response
-    _when_all(work, lambda: request.reply(response))
+    _run_all(changes, lambda: request.reply(response))
     return None
 
 
 def _plan_partitions(
     context: "TopicsContext",
-    asked: "CreatePartitionsTopic",
+    requested: "CreatePartitionsTopic",
     result: CreatePartitionsTopicResult,
     message: "CreatePartitionsRequest",
-    work: list[Work],
+    changes: list[Change],
 ) -> None:
     def refuse(error: KafkaError) -> None:
         result.error_code = int(error.code)
         result.error_message = error.message or None
 
-    topic = context.metadata.image.topics.get(TopicName(asked.name))
-    chosen = None if asked.assignments is None else [a.broker_ids for a in asked.assignments]
+    topic = context.metadata.image.topics.get(TopicName(requested.name))
+    chosen = (
+        None if requested.assignments is None else [a.broker_ids for a in requested.assignments]
+    )
     try:
-        replicas = context.topics.plan_partitions(topic, asked.count, chosen)
+        replicas = context.topics.plan_partitions(topic, requested.count, chosen)
     except KafkaError as error:
         refuse(error)
         return
@@ -320,12 +326,12 @@ def _plan_partitions(
         return
     assert topic is not None
 
-    def begin(one: Answered) -> None:
+    def start(finished: Answered) -> None:
         def done(error: KafkaError | None) -> None:
             if error is not None:
                 refuse(error)
-            one(error)
+            finished(error)
 
         context.topics.add_partitions(topic, replicas, message.timeout_ms, done)
 
-    work.append(begin)
+    changes.append(start)
