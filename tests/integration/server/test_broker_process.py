@@ -106,7 +106,9 @@ def test_listening_on_every_interface_warns_and_says_what_is_advertised(
     tmp_path: Path, host: str, warns: bool
 ) -> None:
     process = started(tmp_path, "--listen", f"{host}:0")
-    warnings = [line for line in process.lines if "listens on all interfaces without authentication" in line]
+    warnings = [
+        line for line in process.lines if "listens on all interfaces without authentication" in line
+    ]
     assert bool(warnings) == warns
     if warns:
         assert f"advertised={socket.gethostname()}:" in warnings[0]

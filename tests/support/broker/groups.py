@@ -1,4 +1,4 @@
-"""A simulated machine that keeps groups, and what is asked about their offsets there."""
+"""A simulated machine with a group coordinator, and builders of offset requests."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +26,7 @@ FIRST_VERSION_WITH_GROUPS = 8
 
 
 def machine_with_groups(**settings: str) -> SimulatedMachine:
-    """With a topic `t` of three partitions, and a coordinator that is ready."""
+    """Return a machine with a topic `t` of three partitions and a loaded coordinator."""
     machine = machine_with_topic(3, offsets_topic_num_partitions=str(SHARDS), **settings)
     machine.ask(FindCoordinatorRequest(coordinator_keys=["g"]))
     assert machine.schedule.run(lambda: is_ready(machine))
@@ -41,7 +41,7 @@ def is_ready(machine: SimulatedMachine) -> bool:
 
 
 def reboot(machine: SimulatedMachine) -> None:
-    """kill -9, a new process, and the time until it has loaded."""
+    """Kill the broker, boot a new one, and wait until its coordinator is loaded."""
     machine.kill()
     machine.boot()
     assert machine.schedule.run(lambda: is_ready(machine))
@@ -57,7 +57,7 @@ def commit_request(
     metadata: str = "",
     **fields: Any,
 ) -> OffsetCommitRequest:
-    """Topics by their names or, in bytes, by their ids."""
+    """Build a commit; a topic is a name, or an id as bytes."""
     topics: dict[str | bytes, OffsetCommitRequestTopic] = {}
     for (topic, partition), offset in offsets.items():
         if topic not in topics:
@@ -70,7 +70,7 @@ def commit_request(
 
 
 def committed(response: Any) -> dict[tuple[str | bytes, int], int]:
-    """The error codes, by topic and partition."""
+    """Return the error codes by topic and partition."""
     return {
         (topic.name or getattr(topic, "topic_id", ""), partition.partition_index): (
             partition.error_code
@@ -114,7 +114,7 @@ def fetch_group(
 
 
 def fetched(group: Any) -> dict[tuple[str | bytes, int], tuple[int, str, int]]:
-    """Offset, metadata and error code, by topic and partition."""
+    """Return offset, metadata and error code by topic and partition."""
     return {
         (topic.name or topic.topic_id, partition.partition_index): (
             partition.committed_offset,

@@ -1,4 +1,4 @@
-"""Small builders of data-path requests, for tests that talk to a simulated machine."""
+"""Builders of Produce and Fetch requests for a simulated machine."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from sawlog.simulation.simulated_broker import SimulatedMachine
 
 TOPIC = "t"
 NAMED = 12
-"""The last version of Produce and Fetch that names topics instead of their ids."""
+"""The last version of Produce and Fetch with topic names instead of ids."""
 
 
 def machine_with_topic(
@@ -50,13 +50,13 @@ def batch_of(
 def produce(
     *batches: bytes | None, acks: int = -1, timeout_ms: int = 30_000, topic: str = TOPIC
 ) -> ProduceRequest:
-    """One batch for each partition, from 0 on."""
+    """Build a request with one batch for each partition, from 0."""
     data = [PartitionProduceData(index, batch) for index, batch in enumerate(batches)]
     return ProduceRequest(None, acks, timeout_ms, [TopicProduceData(topic, partition_data=data)])
 
 
 def answers(response: Any) -> list[tuple[int, int]]:
-    """Error code and base offset of every partition."""
+    """Return error code and base offset of every partition."""
     return [
         (answer.error_code, answer.base_offset)
         for topic in response.responses
@@ -65,7 +65,7 @@ def answers(response: Any) -> list[tuple[int, int]]:
 
 
 def fetch(*offsets: int, topic: str = TOPIC, **fields: Any) -> FetchRequest:
-    """From these offsets, one for each partition from 0 on; sessionless unless told otherwise."""
+    """Build a fetch with one offset for each partition, from 0; by default without a session."""
     limit = fields.pop("partition_max_bytes", 1 << 20)
     partitions = [
         FetchPartition(index, fetch_offset=offset, partition_max_bytes=limit)
@@ -76,7 +76,7 @@ def fetch(*offsets: int, topic: str = TOPIC, **fields: Any) -> FetchRequest:
 
 
 def values(response: Any) -> list[list[bytes | None]]:
-    """The values of every partition in the response, of whole batches only."""
+    """Return the record values of every partition, of whole batches only."""
     found = []
     for topic in response.responses:
         for data in topic.partitions:

@@ -65,20 +65,20 @@ def values(machine: SimulatedMachine, *keys: str) -> list[str | None]:
 # DescribeConfigs
 
 
-def test_a_topic_tells_value_source_and_type(machine: SimulatedMachine) -> None:
+def test_topic_settings_have_value_source_and_type(machine: SimulatedMachine) -> None:
     result = describe(machine, TOPIC, "t")
-    told = {c.name: (c.value, c.config_source, c.config_type) for c in result.configs}
-    assert told["retention.ms"] == ("5000", OWN, 5)
-    assert told["segment.bytes"] == ("2000000", STATIC, 3)
-    assert told["cleanup.policy"] == ("delete", DEFAULT, 7)
-    assert told["min.insync.replicas"] == ("1", CLUSTER_WIDE, 3)
-    assert told["preallocate"] == ("false", DEFAULT, 1)
-    assert len(told) == 33
+    settings = {c.name: (c.value, c.config_source, c.config_type) for c in result.configs}
+    assert settings["retention.ms"] == ("5000", OWN, 5)
+    assert settings["segment.bytes"] == ("2000000", STATIC, 3)
+    assert settings["cleanup.policy"] == ("delete", DEFAULT, 7)
+    assert settings["min.insync.replicas"] == ("1", CLUSTER_WIDE, 3)
+    assert settings["preallocate"] == ("false", DEFAULT, 1)
+    assert len(settings) == 33
     assert not any(c.read_only or c.is_sensitive or c.synonyms for c in result.configs)
     assert all(c.documentation is None for c in result.configs)
 
 
-def test_synonyms_and_documentation_are_told_when_asked_for(machine: SimulatedMachine) -> None:
+def test_synonyms_and_documentation_are_returned_on_request(machine: SimulatedMachine) -> None:
     result = describe(
         machine,
         TOPIC,
@@ -100,12 +100,14 @@ def test_synonyms_and_documentation_are_told_when_asked_for(machine: SimulatedMa
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_keys_choose_and_unknown_ones_are_left_out(machine: SimulatedMachine, version: int) -> None:
+def test_only_requested_keys_are_returned_and_unknown_keys_ignored(
+    machine: SimulatedMachine, version: int
+) -> None:
     result = describe(machine, TOPIC, "t", ["flush.ms", "nope"], version=version)
     assert [c.name for c in result.configs] == ["flush.ms"]
 
 
-def test_no_keys_are_all_keys(machine: SimulatedMachine) -> None:
+def test_empty_key_list_means_all_keys(machine: SimulatedMachine) -> None:
     assert len(describe(machine, TOPIC, "t", []).configs) == 33
 
 
@@ -122,8 +124,8 @@ def described(
     return [(r.resource_type, r.resource_name, r.error_code, len(r.configs)) for r in results]
 
 
-def test_a_resource_that_is_named_often_is_told_once(machine: SimulatedMachine) -> None:
-    """Else a request of some kilobytes has an answer of many megabytes."""
+def test_resource_named_twice_is_described_once(machine: SimulatedMachine) -> None:
+    """Otherwise a request of some kilobytes would have a response of many megabytes."""
     ((*_, code, count),) = described(machine, *[(BROKER, str(NODE), None)] * 1_000)
     assert code == 0
     assert count > 100
@@ -137,11 +139,11 @@ def test_a_resource_that_is_named_often_is_told_once(machine: SimulatedMachine) 
 
 
 @pytest.mark.parametrize("name", ["01", "+1", " 1", "1_"])
-def test_a_broker_has_one_name(machine: SimulatedMachine, name: str) -> None:
+def test_broker_id_with_leading_zero_is_rejected(machine: SimulatedMachine, name: str) -> None:
     assert described(machine, (BROKER, name, None)) == [(BROKER, name, 42, 0)]
 
 
-def test_one_response_tells_only_so_many_settings(
+def test_response_has_a_limit_of_settings(
     machine: SimulatedMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(configs, "MAX_ENTRIES", 40)
@@ -153,11 +155,11 @@ def test_one_response_tells_only_so_many_settings(
     assert answers == [(TOPIC, "t", 0, 33), (TOPIC, "u", 44, 0), (BROKER, "", 0, 1)]
 
 
-def test_a_broker_tells_its_settings(machine: SimulatedMachine) -> None:
+def test_broker_settings_are_described(machine: SimulatedMachine) -> None:
     keys = ["log.retention.hours", "log.retention.ms", "flush.policy", "ssl.key.password"]
     result = describe(machine, BROKER, str(NODE), keys, include_synonyms=True)
-    told = {c.name: (c.value, c.config_source, c.is_sensitive) for c in result.configs}
-    assert told == {
+    settings = {c.name: (c.value, c.config_source, c.is_sensitive) for c in result.configs}
+    assert settings == {
         "log.retention.hours": ("100", STATIC, False),
         "log.retention.ms": (None, DEFAULT, False),
         "flush.policy": ("commit", DEFAULT, False),
@@ -166,7 +168,7 @@ def test_a_broker_tells_its_settings(machine: SimulatedMachine) -> None:
     assert all(c.read_only for c in result.configs)
 
 
-def test_a_broker_describes_the_settings_that_kafka_describes_and_one_of_its_own() -> None:
+def test_broker_has_all_settings_of_kafka_and_flush_policy() -> None:
     machine = SimulatedMachine(1)
     machine.boot()
     names = {entry.name for entry in describe(machine, BROKER, str(NODE)).configs}
@@ -175,19 +177,19 @@ def test_a_broker_describes_the_settings_that_kafka_describes_and_one_of_its_own
     assert len(names) == 341, "340 of Apache Kafka 4.3.0 and flush.policy"
 
 
-def test_an_internal_setting_is_described_where_it_is_set() -> None:
+def test_internal_setting_is_described_only_if_set() -> None:
     machine = SimulatedMachine(1, server_max_startup_time_ms="5000")
     machine.boot()
     (entry,) = describe(machine, BROKER, str(NODE), ["server.max.startup.time.ms"]).configs
     assert (entry.value, entry.config_source) == ("5000", STATIC)
 
 
-def test_what_holds_for_all_brokers_is_told_without_a_name(machine: SimulatedMachine) -> None:
+def test_empty_broker_name_describes_cluster_wide_settings(machine: SimulatedMachine) -> None:
     assert [c.name for c in describe(machine, BROKER, "").configs] == ["min.insync.replicas"]
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "code", "words"),
+    ("kind", "name", "code", "text"),
     [
         (TOPIC, "nope", 3, ""),
         (TOPIC, "bad name", 17, "Topic name is invalid"),
@@ -200,12 +202,12 @@ def test_what_holds_for_all_brokers_is_told_without_a_name(machine: SimulatedMac
         (3, "x", 42, "This most likely occurs because of a request being malformed"),
     ],
 )
-def test_what_cannot_be_described_is_refused(
-    machine: SimulatedMachine, kind: int, name: str, code: int, words: str
+def test_invalid_resource_is_rejected(
+    machine: SimulatedMachine, kind: int, name: str, code: int, text: str
 ) -> None:
     result = describe(machine, kind, name)
     assert result.error_code == code
-    assert (result.error_message or "").startswith(words)
+    assert (result.error_message or "").startswith(text)
     assert (result.resource_type, result.resource_name, result.configs) == (kind, name, [])
 
 
@@ -234,7 +236,9 @@ def alter(
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_setting_is_set_and_others_stay(machine: SimulatedMachine, version: int) -> None:
+def test_set_changes_one_setting_and_keeps_the_others(
+    machine: SimulatedMachine, version: int
+) -> None:
     assert alter(machine, ("flush.ms", SET, "7"), version=version) == (0, None)
     assert values(machine, "flush.ms", "retention.ms") == ["7", "5000"]
     machine.kill()
@@ -242,12 +246,12 @@ def test_a_setting_is_set_and_others_stay(machine: SimulatedMachine, version: in
     assert values(machine, "flush.ms", "retention.ms") == ["7", "5000"]
 
 
-def test_a_deleted_setting_goes_back_to_its_default(machine: SimulatedMachine) -> None:
+def test_deleted_setting_gets_its_default(machine: SimulatedMachine) -> None:
     assert alter(machine, ("retention.ms", DELETE, None)) == (0, None)
     assert values(machine, "retention.ms") == ["360000000"]
 
 
-def test_lists_grow_and_shrink(machine: SimulatedMachine) -> None:
+def test_append_and_subtract_change_list_settings(machine: SimulatedMachine) -> None:
     assert alter(machine, ("cleanup.policy", APPEND, "compact")) == (0, None)
     assert values(machine, "cleanup.policy") == ["delete,compact"]
     assert alter(machine, ("cleanup.policy", APPEND, "compact")) == (0, None)
@@ -256,7 +260,7 @@ def test_lists_grow_and_shrink(machine: SimulatedMachine) -> None:
     assert values(machine, "cleanup.policy") == ["compact"]
 
 
-def test_a_change_reaches_the_open_log(machine: SimulatedMachine) -> None:
+def test_change_reaches_the_open_log(machine: SimulatedMachine) -> None:
     alter(machine, ("max.message.bytes", SET, "12345"))
     assert machine.broker.replicas.by_partition["t", 0].log.config.max_message_bytes == 12345
 
@@ -269,7 +273,7 @@ def test_validation_changes_nothing(machine: SimulatedMachine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "where", "code", "words"),
+    ("change", "where", "code", "text"),
     [
         (("retention.ms", SET, "abc"), {}, 40, "Invalid value abc for configuration retention.ms"),
         (("foo", SET, "1"), {}, 40, "Unknown topic config name: foo"),
@@ -296,35 +300,35 @@ def test_validation_changes_nothing(machine: SimulatedMachine) -> None:
         ),
     ],
 )
-def test_a_change_that_cannot_be_is_refused(
+def test_invalid_change_is_rejected(
     machine: SimulatedMachine,
     change: tuple[str, int, str | None],
     where: dict[str, Any],
     code: int,
-    words: str,
+    text: str,
 ) -> None:
     answer = alter(machine, change, **where)
     assert answer[0] == code
-    assert (answer[1] or "").startswith(words)
+    assert (answer[1] or "").startswith(text)
     assert values(machine, "retention.ms") == ["5000"]
 
 
-def test_a_resource_changes_as_a_whole_or_not_at_all(machine: SimulatedMachine) -> None:
+def test_resource_with_one_invalid_change_stays_as_it_was(machine: SimulatedMachine) -> None:
     assert alter(machine, ("flush.ms", SET, "7"), ("segment.bytes", SET, "1"))[0] == 40
     assert values(machine, "flush.ms") == ["9223372036854775807"]
 
 
-def test_keys_and_resources_come_once(machine: SimulatedMachine) -> None:
-    words = "Error due to duplicate config keys"
-    assert alter(machine, ("flush.ms", SET, "1"), ("flush.ms", SET, "2")) == (42, words)
+def test_duplicate_keys_and_resources_are_rejected(machine: SimulatedMachine) -> None:
+    text = "Error due to duplicate config keys"
+    assert alter(machine, ("flush.ms", SET, "1"), ("flush.ms", SET, "2")) == (42, text)
     resource = incremental.AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[])
     request = incremental.IncrementalAlterConfigsRequest(resources=[resource, resource])
-    words = "Each resource must appear at most once."
+    text = "Each resource must appear at most once."
     responses = machine.ask(request).responses
-    assert [(r.error_code, r.error_message) for r in responses] == [(42, words)] * 2
+    assert [(r.error_code, r.error_message) for r in responses] == [(42, text)] * 2
 
 
-def test_each_resource_is_answered_for_itself(machine: SimulatedMachine) -> None:
+def test_each_resource_succeeds_or_fails_on_its_own(machine: SimulatedMachine) -> None:
     resources = [
         incremental.AlterConfigsResource(
             resource_type=TOPIC,
@@ -353,7 +357,7 @@ def replace(machine: SimulatedMachine, *configs: tuple[str, str | None], **where
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_the_old_way_replaces_all_settings(machine: SimulatedMachine, version: int) -> None:
+def test_alter_configs_replaces_all_settings(machine: SimulatedMachine, version: int) -> None:
     assert replace(machine, ("flush.ms", "7"), version=version) == (0, None)
     assert values(machine, "flush.ms", "retention.ms") == ["7", "360000000"]
 
@@ -367,7 +371,7 @@ def test_the_old_way_replaces_all_settings(machine: SimulatedMachine, version: i
         (("node.id", "1"), {"kind": BROKER, "name": "1"}, 42),
     ],
 )
-def test_the_old_way_refuses_the_same(
+def test_alter_configs_rejects_invalid_changes(
     machine: SimulatedMachine, config: tuple[str, str | None], where: dict[str, Any], code: int
 ) -> None:
     assert replace(machine, config, **where)[0] == code

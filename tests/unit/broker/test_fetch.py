@@ -1,4 +1,4 @@
-"""Fetch: how long it waits, what it shows, and what it refuses."""
+"""Fetch: waiting, visibility of records, size limits and errors."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def filled(machine: SimulatedMachine, *batches: bytes) -> None:
         machine.ask(produce(batch_of(machine, value)), NAMED)
 
 
-def test_records_are_shown_only_when_they_are_flushed() -> None:
+def test_unflushed_records_are_not_visible() -> None:
     machine = machine_with_topic()
     machine.send(produce(batch_of(machine, b"a"), acks=1), NAMED)
     response = machine.ask(fetch(0), NAMED)
@@ -33,7 +33,7 @@ def test_records_are_shown_only_when_they_are_flushed() -> None:
     assert response.responses[0].partitions[0].high_watermark == 0
 
 
-def test_a_fetch_at_the_end_waits_for_records() -> None:
+def test_fetch_at_the_log_end_waits_for_records() -> None:
     machine = machine_with_topic()
     call = machine.send(fetch(0, max_wait_ms=5_000), NAMED)
     machine.schedule.run_for(100)
@@ -44,7 +44,7 @@ def test_a_fetch_at_the_end_waits_for_records() -> None:
     assert values(call.answered) == [[b"a"]]
 
 
-def test_a_fetch_that_waited_in_vain_is_answered_empty() -> None:
+def test_expired_fetch_has_an_empty_response() -> None:
     machine = machine_with_topic(partitions=2)
     call = machine.send(fetch(0, 0, max_wait_ms=500), NAMED)
     machine.schedule.run_for(499)
@@ -53,7 +53,7 @@ def test_a_fetch_that_waited_in_vain_is_answered_empty() -> None:
     assert values(call.answered) == [[], []]
 
 
-def test_a_fetch_waits_for_its_least_bytes_over_all_partitions() -> None:
+def test_min_bytes_counts_all_partitions() -> None:
     machine = machine_with_topic(partitions=2)
     size = len(batch_of(machine, b"x" * 100))
     call = machine.send(fetch(0, 0, max_wait_ms=60_000, min_bytes=2 * size), NAMED)
@@ -65,7 +65,7 @@ def test_a_fetch_waits_for_its_least_bytes_over_all_partitions() -> None:
     assert values(call.answered) == [[b"x" * 100], [b"y" * 100]]
 
 
-def test_a_fetch_waits_for_no_more_than_its_answer_can_hold() -> None:
+def test_min_bytes_beyond_max_bytes_does_not_delay() -> None:
     machine = machine_with_topic()
     filled(machine, b"a" * 1_000, b"b" * 1_000)
     limits = {"min_bytes": 1_500, "max_bytes": 1_400}
@@ -75,10 +75,10 @@ def test_a_fetch_waits_for_no_more_than_its_answer_can_hold() -> None:
 
 
 @pytest.mark.parametrize(("partition_max_bytes", "waits"), [(1 << 20, False), (10, True)])
-def test_a_batch_that_has_no_room_in_the_answer_is_not_waited_for(
+def test_batch_that_does_not_fit_the_response_counts_as_available(
     partition_max_bytes: int, waits: bool
 ) -> None:
-    """Of each partition, what it may give counts."""
+    """Up to the limit of its partition."""
     machine = machine_with_topic(partitions=2)
     machine.ask(produce(*[batch_of(machine, b"x" * 1_000)] * 2), NAMED)
     limits = {"min_bytes": 1_500, "max_bytes": 1_500, "partition_max_bytes": partition_max_bytes}
@@ -88,7 +88,7 @@ def test_a_batch_that_has_no_room_in_the_answer_is_not_waited_for(
     assert values(call.answered) == [[b"x" * 1_000], []]
 
 
-def test_a_reader_behind_the_last_segment_does_not_wait() -> None:
+def test_fetch_behind_the_active_segment_does_not_wait() -> None:
     machine = machine_with_topic(configs={"segment.bytes": str(1 << 20)})
     filled(machine, *[b"x" * 400_000] * 3)
     bases = machine.broker.replicas.by_partition[TOPIC, 0].log.segments.base_offsets
@@ -100,7 +100,7 @@ def test_a_reader_behind_the_last_segment_does_not_wait() -> None:
     assert not machine.send(fetch(2, **waiting), NAMED).is_done
 
 
-def test_a_waiting_reader_is_answered_when_the_log_rolls() -> None:
+def test_parked_fetch_is_answered_when_the_log_rolls() -> None:
     machine = machine_with_topic(configs={"segment.bytes": str(1 << 20)})
     filled(machine, b"x" * 400_000)
     waiting = {"max_wait_ms": 60_000, "min_bytes": 4_000_000, "max_bytes": 4_000_000}
@@ -113,14 +113,14 @@ def test_a_waiting_reader_is_answered_when_the_log_rolls() -> None:
     assert call.is_done
 
 
-def test_the_first_batch_is_whole_however_large() -> None:
+def test_first_batch_is_whole_whatever_its_size() -> None:
     machine = machine_with_topic()
     filled(machine, b"a" * 1_000, b"b")
     response = machine.ask(fetch(0, max_bytes=10, partition_max_bytes=10), NAMED)
     assert values(response) == [[b"a" * 1_000]]
 
 
-def test_the_whole_answer_is_bounded() -> None:
+def test_response_is_bounded_by_max_bytes() -> None:
     machine = machine_with_topic(partitions=3)
     for index in range(3):
         batches = [None] * index + [batch_of(machine, b"x" * 1_000)]
@@ -130,7 +130,7 @@ def test_the_whole_answer_is_bounded() -> None:
     assert [len(found) for found in values(response)] == [1, 0, 0]
 
 
-def test_a_fetch_begins_with_the_batch_that_holds_its_offset() -> None:
+def test_response_begins_with_the_batch_of_the_fetch_offset() -> None:
     machine = machine_with_topic()
     machine.ask(produce(batch_of(machine, b"a", b"b", b"c")), NAMED)
     machine.ask(produce(batch_of(machine, b"d")), NAMED)
@@ -139,7 +139,7 @@ def test_a_fetch_begins_with_the_batch_that_holds_its_offset() -> None:
 
 
 @pytest.mark.parametrize("offset", [-1, 2, 99])
-def test_an_offset_out_of_range_is_refused_at_once(offset: int) -> None:
+def test_offset_out_of_range_is_rejected_at_once(offset: int) -> None:
     machine = machine_with_topic()
     filled(machine, b"a")
     call = machine.send(fetch(offset, max_wait_ms=60_000), NAMED)
@@ -147,7 +147,7 @@ def test_an_offset_out_of_range_is_refused_at_once(offset: int) -> None:
     assert codes(call.answered) == [int(ErrorCode.OFFSET_OUT_OF_RANGE)]
 
 
-def test_unknown_topics_and_partitions_are_refused_for_themselves() -> None:
+def test_unknown_topics_and_partitions_are_rejected_one_by_one() -> None:
     machine = machine_with_topic()
     response = machine.ask(fetch(0, 0), NAMED)
     assert codes(response) == [0, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
@@ -155,7 +155,7 @@ def test_unknown_topics_and_partitions_are_refused_for_themselves() -> None:
     assert codes(response) == [int(ErrorCode.UNKNOWN_TOPIC_ID)]
 
 
-def test_a_parked_fetch_is_answered_when_its_topic_is_deleted() -> None:
+def test_parked_fetch_is_answered_when_its_topic_is_deleted() -> None:
     machine = machine_with_topic()
     call = machine.send(fetch(0, max_wait_ms=60_000), NAMED)
     state = DeleteTopicState(TOPIC)
@@ -165,7 +165,7 @@ def test_a_parked_fetch_is_answered_when_its_topic_is_deleted() -> None:
     assert codes(call.answered) == [int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
-def test_a_session_is_told_only_what_is_new() -> None:
+def test_session_response_has_only_news() -> None:
     machine = machine_with_topic(partitions=2)
     filled(machine, b"a")
     full = machine.ask(fetch(0, 0, session_epoch=0), NAMED)
@@ -179,7 +179,7 @@ def test_a_session_is_told_only_what_is_new() -> None:
     assert values(machine.ask(nothing_said, NAMED)) == [[b"b"]]
 
 
-def test_a_leader_epoch_that_is_not_ours_is_refused() -> None:
+def test_wrong_leader_epoch_is_rejected() -> None:
     machine = machine_with_topic()
     request = fetch(0)
     epoch = machine.broker.replicas.by_partition[TOPIC, 0].leader_epoch
@@ -187,7 +187,7 @@ def test_a_leader_epoch_that_is_not_ours_is_refused() -> None:
     assert codes(machine.ask(request, NAMED)) == [int(ErrorCode.UNKNOWN_LEADER_EPOCH)]
 
 
-def test_a_client_that_is_ahead_of_an_epoch_is_told_where_it_ended() -> None:
+def test_diverging_epoch_is_returned_to_a_client_ahead_of_the_epoch() -> None:
     machine = machine_with_topic()
     filled(machine, b"a", b"b")
     machine.stop()

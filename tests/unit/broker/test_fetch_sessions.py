@@ -1,4 +1,4 @@
-"""Fetch sessions: who may go on with one, what is said again, and who makes room for whom."""
+"""Fetch sessions: continuation, incremental responses, eviction."""
 
 import pytest
 
@@ -34,52 +34,54 @@ def request(*partitions: int, session: int = 0, epoch: int = 0, offset: int = 0)
     )
 
 
-def told(index: int, watermark: int, error: int = 0) -> PartitionData:
+def data_of(index: int, watermark: int, error: int = 0) -> PartitionData:
     return PartitionData(partition_index=index, high_watermark=watermark, error_code=error)
 
 
 def open_session(cache: FetchSessions, *partitions: int, watermark: int = 5) -> int:
     context = cache.open(request(*partitions), VERSION)
-    context.select([(p, told(p.index, watermark), 0) for p in context.partitions])
+    context.select([(p, data_of(p.index, watermark), 0) for p in context.partitions])
     return context.open_session(VERSION)
 
 
-def test_a_full_fetch_opens_a_session_that_the_next_fetch_goes_on_with() -> None:
+def test_full_fetch_opens_a_session_for_the_next_fetch() -> None:
     cache, _ = sessions()
     session = open_session(cache, 0, 1)
     context = cache.open(request(session=session, epoch=1), VERSION)
     assert [p.index for p in context.partitions] == [0, 1]
 
 
-def test_an_incremental_answer_holds_only_news() -> None:
+def test_incremental_response_has_only_news() -> None:
     cache, _ = sessions()
     session = open_session(cache, 0, 1, 2)
     context = cache.open(request(session=session, epoch=1), VERSION)
     zero, one, two = context.partitions
-    chosen = context.select([(zero, told(0, 5), 0), (one, told(1, 6), 0), (two, told(2, 5), 70)])
+    chosen = context.select(
+        [(zero, data_of(0, 5), 0), (one, data_of(1, 6), 0), (two, data_of(2, 5), 70)]
+    )
     assert [partition.index for partition, _, _ in chosen] == [1, 2]
 
 
-def test_a_partition_with_data_goes_last_in_the_next_round() -> None:
+def test_partition_with_data_is_last_in_the_next_fetch() -> None:
     cache, _ = sessions()
     session = open_session(cache, 0, 1)
     context = cache.open(request(session=session, epoch=1), VERSION)
     zero, one = context.partitions
-    context.select([(zero, told(0, 9), 100), (one, told(1, 5), 0)])
+    context.select([(zero, data_of(0, 9), 100), (one, data_of(1, 5), 0)])
     again = cache.open(request(session=session, epoch=2), VERSION)
     assert [p.index for p in again.partitions] == [1, 0]
 
 
-def test_the_end_of_an_error_is_news() -> None:
+def test_end_of_an_error_is_news() -> None:
     cache, _ = sessions()
     session = open_session(cache, 0)
     broken = cache.open(request(session=session, epoch=1), VERSION)
-    assert broken.select([(broken.partitions[0], told(0, -1, error=6), 0)])
+    assert broken.select([(broken.partitions[0], data_of(0, -1, error=6), 0)])
     healed = cache.open(request(session=session, epoch=2), VERSION)
-    assert healed.select([(healed.partitions[0], told(0, 5), 0)])
+    assert healed.select([(healed.partitions[0], data_of(0, 5), 0)])
 
 
-def test_added_changed_and_forgotten_partitions_are_remembered() -> None:
+def test_session_follows_added_changed_and_forgotten_partitions() -> None:
     cache, _ = sessions()
     session = open_session(cache, 0, 1)
     change = request(0, 7, session=session, epoch=1, offset=42)
@@ -88,7 +90,7 @@ def test_added_changed_and_forgotten_partitions_are_remembered() -> None:
     assert [(p.index, p.fetch_offset) for p in context.partitions] == [(0, 42), (7, 42)]
 
 
-def test_a_session_without_partitions_is_closed() -> None:
+def test_session_without_partitions_is_closed() -> None:
     cache, _ = sessions()
     session = open_session(cache, 0)
     last = request(session=session, epoch=1)
@@ -97,7 +99,7 @@ def test_a_session_without_partitions_is_closed() -> None:
     assert len(cache) == 0
 
 
-def test_the_final_epoch_closes_the_session_and_opens_none() -> None:
+def test_final_epoch_closes_the_session_and_opens_none() -> None:
     cache, _ = sessions()
     session = open_session(cache, 0)
     context = cache.open(request(0, session=session, epoch=-1), VERSION)
@@ -113,7 +115,7 @@ def test_the_final_epoch_closes_the_session_and_opens_none() -> None:
         (0, 1, 13, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
     ],
 )
-def test_a_session_that_is_not_as_the_client_thinks_is_refused(
+def test_wrong_session_id_or_epoch_is_rejected(
     session_offset: int, epoch: int, version: int, code: ErrorCode
 ) -> None:
     cache, _ = sessions()
@@ -123,23 +125,23 @@ def test_a_session_that_is_not_as_the_client_thinks_is_refused(
     assert refused.value.code is code
 
 
-def test_two_fetches_of_one_epoch_cannot_both_be_answered() -> None:
+def test_second_fetch_of_an_epoch_is_rejected() -> None:
     cache, _ = sessions()
     session = open_session(cache, 0)
     slow = cache.open(request(session=session, epoch=1), VERSION)
     cache.open(request(session=session, epoch=2), VERSION)
     with pytest.raises(KafkaError) as refused:
-        slow.select([(slow.partitions[0], told(0, 8), 10)])
+        slow.select([(slow.partitions[0], data_of(0, 8), 10)])
     assert refused.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_a_full_cache_gives_no_session_to_a_smaller_or_equally_young_one() -> None:
+def test_full_cache_evicts_no_recent_session() -> None:
     cache, _ = sessions(slots=1)
     assert open_session(cache, 0, 1) != 0
     assert open_session(cache, 0) == 0
 
 
-def test_a_stale_session_makes_room() -> None:
+def test_stale_session_is_evicted() -> None:
     cache, schedule = sessions(slots=1)
     stale = open_session(cache, 0, 1)
     schedule.run_for(EVICTION_MS + 1)
@@ -148,7 +150,7 @@ def test_a_stale_session_makes_room() -> None:
     assert len(cache) == 1
 
 
-def test_a_session_in_use_makes_room_for_a_larger_one_only_when_it_is_old() -> None:
+def test_old_session_in_use_is_evicted_for_a_larger_one() -> None:
     cache, schedule = sessions(slots=1)
     small = open_session(cache, 0)
     schedule.run_for(EVICTION_MS)
@@ -158,7 +160,7 @@ def test_a_session_in_use_makes_room_for_a_larger_one_only_when_it_is_old() -> N
     assert open_session(cache, 0, 1) != 0
 
 
-def test_epochs_go_round_without_the_initial_one() -> None:
+def test_epochs_wrap_around_to_one() -> None:
     assert next_epoch(0) == 1
     assert next_epoch(2**31 - 1) == 1
     assert next_epoch(-1) == -1

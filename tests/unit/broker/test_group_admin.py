@@ -1,4 +1,4 @@
-"""ListGroups, DescribeGroups and DeleteGroups, as an admin sees them."""
+"""ListGroups, DescribeGroups and DeleteGroups, as an admin client sees them."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from support.broker.requests import machine_with_topic
 
 T0 = ("t", 0)
 NAMES = [f"group-{number}" for number in range(10)]
-"""Enough to live in all shards."""
+"""Enough for every coordinator partition to have some."""
 
 GROUP_OPERATIONS = 3400
 NOT_ASKED = -(1 << 31)
@@ -27,7 +27,7 @@ LOADING, NOT_COORDINATOR = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT
 
 @pytest.fixture(scope="module")
 def machine() -> SimulatedMachine:
-    """Groups that have offsets, and one that has a member."""
+    """With groups that have offsets only, and one that has a member."""
     machine = machine_with_groups(group_initial_rebalance_delay_ms="0")
     for name in NAMES:
         commit(machine, name, {T0: 1})
@@ -51,11 +51,11 @@ def listed(machine: SimulatedMachine, version: int = 5, **filters: list[str]) ->
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_all_groups_of_all_shards_are_listed(machine: SimulatedMachine, version: int) -> None:
+def test_groups_of_all_partitions_are_listed(machine: SimulatedMachine, version: int) -> None:
     assert listed(machine, version) == [*NAMES, "inhabited"]
 
 
-def test_states_and_types_are_told_where_there_is_room_for_them(machine: SimulatedMachine) -> None:
+def test_states_and_types_are_listed_in_versions_that_have_them(machine: SimulatedMachine) -> None:
     for version, expected in ((3, ("", "")), (4, ("Empty", "")), (5, ("Empty", "classic"))):
         groups = machine.ask(ListGroupsRequest(), version).groups
         [group] = [group for group in groups if group.group_id == NAMES[0]]
@@ -75,13 +75,13 @@ def test_states_and_types_are_told_where_there_is_room_for_them(machine: Simulat
         ({"types_filter": ["classic"], "states_filter": ["completingrebalance"]}, ["inhabited"]),
     ],
 )
-def test_groups_are_chosen_by_state_and_type(
+def test_filters_select_groups_by_state_and_type(
     machine: SimulatedMachine, filters: dict[str, list[str]], expected: list[str]
 ) -> None:
     assert listed(machine, **filters) == expected
 
 
-def test_no_list_is_given_while_a_shard_loads() -> None:
+def test_list_fails_while_a_partition_loads() -> None:
     machine = machine_with_groups()
     commit(machine, "g", {T0: 1})
     machine.kill()
@@ -92,7 +92,7 @@ def test_no_list_is_given_while_a_shard_loads() -> None:
     assert listed(machine) == ["g"]
 
 
-def test_without_a_coordinator_there_are_no_groups() -> None:
+def test_broker_that_coordinates_nothing_lists_no_groups() -> None:
     assert listed(machine_with_topic(1)) == []
 
 
@@ -100,23 +100,23 @@ def test_without_a_coordinator_there_are_no_groups() -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_groups_are_described_in_the_order_asked_for(
+def test_groups_are_described_in_the_order_of_the_request(
     machine: SimulatedMachine, version: int
 ) -> None:
-    names = [*reversed(NAMES), "nobody", "inhabited"]
+    names = [*reversed(NAMES), "missing", "inhabited"]
     response = machine.ask(DescribeGroupsRequest(names), version)
     assert [group.group_id for group in response.groups] == names
-    *simple, nobody, inhabited = response.groups
+    *simple, missing, inhabited = response.groups
     assert {(group.error_code, group.group_state) for group in simple} == {(0, "Empty")}
-    assert nobody.group_state == "Dead"
-    assert nobody.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else 0)
+    assert missing.group_state == "Dead"
+    assert missing.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else 0)
     assert (inhabited.group_state, inhabited.protocol_type) == ("CompletingRebalance", "consumer")
     assert [member.client_id for member in inhabited.members] == ["simulation"]
     assert {group.authorized_operations for group in response.groups} == {NOT_ASKED}
 
 
-def test_operations_are_told_when_asked_for(machine: SimulatedMachine) -> None:
-    request = DescribeGroupsRequest([NAMES[0], "nobody"], include_authorized_operations=True)
+def test_authorized_operations_are_returned_on_request(machine: SimulatedMachine) -> None:
+    request = DescribeGroupsRequest([NAMES[0], "missing"], include_authorized_operations=True)
     known, unknown = machine.ask(request, 6).groups
     assert (known.authorized_operations, unknown.authorized_operations) == (
         GROUP_OPERATIONS,
@@ -128,7 +128,7 @@ def test_operations_are_told_when_asked_for(machine: SimulatedMachine) -> None:
     ]
 
 
-def test_a_group_that_loads_is_not_described() -> None:
+def test_loading_group_is_not_described() -> None:
     machine = machine_with_groups()
     commit(machine, "g", {T0: 1})
     machine.kill()
@@ -139,7 +139,7 @@ def test_a_group_that_loads_is_not_described() -> None:
     assert (result.group_id, result.error_code) == ("g", LOADING)
 
 
-def test_a_group_that_lives_elsewhere_is_not_described() -> None:
+def test_group_of_another_coordinator_is_not_described() -> None:
     machine = machine_with_topic(1)
     [group] = machine.ask(DescribeGroupsRequest(["g"])).groups
     assert group.error_code == NOT_COORDINATOR
@@ -147,7 +147,7 @@ def test_a_group_that_lives_elsewhere_is_not_described() -> None:
     assert result.error_code == NOT_COORDINATOR
 
 
-def test_nothing_asked_is_nothing_answered(machine: SimulatedMachine) -> None:
+def test_empty_requests_have_empty_responses(machine: SimulatedMachine) -> None:
     assert machine.ask(DescribeGroupsRequest([])).groups == []
     assert machine.ask(DeleteGroupsRequest([])).results == []
 
@@ -161,11 +161,11 @@ def test_groups_are_deleted_with_their_offsets(version: int) -> None:
     for name in NAMES:
         commit(machine, name, {T0: 1})
     join(machine, "inhabited")
-    names = [*NAMES[:5], "nobody", "inhabited", NAMES[0]]
+    names = [*NAMES[:5], "missing", "inhabited", NAMES[0]]
     response = machine.ask(DeleteGroupsRequest(names), version)
     assert {result.group_id: result.error_code for result in response.results} == {
         **dict.fromkeys(NAMES[:5], 0),
-        "nobody": ErrorCode.GROUP_ID_NOT_FOUND,
+        "missing": ErrorCode.GROUP_ID_NOT_FOUND,
         "inhabited": ErrorCode.NON_EMPTY_GROUP,
     }
     assert len(response.results) == len(set(names))
@@ -175,7 +175,9 @@ def test_groups_are_deleted_with_their_offsets(version: int) -> None:
     assert fetch(machine, NAMES[5]) == {T0: (1, "", 0)}
 
 
-def test_a_group_with_the_longest_name_is_described_as_missing(machine: SimulatedMachine) -> None:
+def test_unknown_group_with_the_longest_name_is_described_as_dead(
+    machine: SimulatedMachine,
+) -> None:
     name = "g" * 0x7FFF
     answer = machine.ask(DescribeGroupsRequest([name])).groups[0]
     assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -183,12 +185,11 @@ def test_a_group_with_the_longest_name_is_described_as_missing(machine: Simulate
     assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_many_groups_are_dealt_with_in_steps(machine: SimulatedMachine) -> None:
-    """Others are served in between."""
+def test_large_requests_let_other_requests_in_between(machine: SimulatedMachine) -> None:
     names = [f"one of many {number}" for number in range(250)]
     deletion = machine.send(DeleteGroupsRequest(names))
     fetching = machine.send(fetch_of(*names))
-    other = machine.send(DeleteGroupsRequest(["nobody"]))
+    other = machine.send(DeleteGroupsRequest(["missing"]))
     assert machine.schedule.run(lambda: other.is_done)
     assert not deletion.is_done
     assert not fetching.is_done

@@ -62,7 +62,7 @@ def joined(machine: SimulatedMachine, version: int = 9) -> Any:
 
 
 @pytest.mark.parametrize("version", range(10))
-def test_every_version_of_join_group_ends_in_membership(version: int) -> None:
+def test_join_group_adds_a_member_in_every_version(version: int) -> None:
     machine = started()
     first = machine.ask(join(), version)
     if version >= 4:
@@ -83,7 +83,7 @@ def test_every_version_of_join_group_ends_in_membership(version: int) -> None:
     assert (member.client_id, member.client_host) == ("simulation", "/client")
 
 
-def test_in_version_0_a_rebalance_may_take_a_session() -> None:
+def test_join_group_0_uses_the_session_timeout_for_rebalances() -> None:
     machine = started()
     joined(machine, 0)
     group = machine.broker.groups.shard_of(GROUP).machine.groups[GROUP]
@@ -91,7 +91,7 @@ def test_in_version_0_a_rebalance_may_take_a_session() -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_every_version_of_sync_group_gives_the_assignment(version: int) -> None:
+def test_sync_group_returns_the_assignment_in_every_version(version: int) -> None:
     machine = started()
     member = joined(machine)
     given = [SyncGroupRequestAssignment(member.member_id, b"mine")]
@@ -108,7 +108,7 @@ def test_every_version_of_sync_group_gives_the_assignment(version: int) -> None:
     ("protocol_type", "protocol_name"),
     [(None, None), (None, "range"), ("consumer", None), ("consumer", "other"), ("x", "range")],
 )
-def test_from_version_5_on_a_sync_names_the_right_protocol(
+def test_sync_group_5_with_another_protocol_is_rejected(
     protocol_type: str | None, protocol_name: str | None
 ) -> None:
     machine = started()
@@ -118,7 +118,7 @@ def test_from_version_5_on_a_sync_names_the_right_protocol(
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_version_of_heartbeat(version: int) -> None:
+def test_heartbeat_in_every_version(version: int) -> None:
     machine = started()
     member = joined(machine)
     assert machine.ask(HeartbeatRequest(GROUP, 1, member.member_id), version).error_code == 0
@@ -127,7 +127,7 @@ def test_every_version_of_heartbeat(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_before_version_3_one_member_leaves(version: int) -> None:
+def test_leave_group_before_version_3_removes_one_member(version: int) -> None:
     machine = started()
     member_id = joined(machine).member_id
     assert machine.ask(LeaveGroupRequest(GROUP, member_id), version).error_code == 0
@@ -138,23 +138,23 @@ def test_before_version_3_one_member_leaves(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_from_version_3_on_several_leave_each_with_its_answer(version: int) -> None:
+def test_leave_group_from_version_3_answers_each_member(version: int) -> None:
     machine = started()
     member_id = joined(machine).member_id
     reason = "done" if version >= 5 else None
-    leaving = [MemberIdentity(member_id, None, reason), MemberIdentity("nobody", "i")]
+    leaving = [MemberIdentity(member_id, None, reason), MemberIdentity("missing", "i")]
     answer = machine.ask(LeaveGroupRequest(GROUP, members=leaving), version)
     assert answer.error_code == 0
     assert [(one.member_id, one.group_instance_id, one.error_code) for one in answer.members] == [
         (member_id, None, 0),
-        ("nobody", "i", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("missing", "i", ErrorCode.UNKNOWN_MEMBER_ID),
     ]
     nowhere = machine.ask(LeaveGroupRequest("other", members=leaving), version)
     assert nowhere.error_code == 0
     assert {one.error_code for one in nowhere.members} == {ErrorCode.UNKNOWN_MEMBER_ID}
 
 
-def test_a_group_has_a_name() -> None:
+def test_empty_group_id_is_rejected() -> None:
     machine = started()
     refused = machine.ask(join("me", group_id=""))
     assert (refused.error_code, refused.member_id) == (ErrorCode.INVALID_GROUP_ID, "me")
@@ -175,13 +175,15 @@ def test_a_group_has_a_name() -> None:
         (1_800_001, ErrorCode.INVALID_SESSION_TIMEOUT),
     ],
 )
-def test_a_session_has_its_limits(session_ms: int, code: ErrorCode) -> None:
+def test_session_timeout_outside_of_the_limits_is_rejected(
+    session_ms: int, code: ErrorCode
+) -> None:
     machine = started()
     assert machine.ask(join(session_timeout_ms=session_ms)).error_code == code
 
 
 @pytest.mark.parametrize("version", [0, 6, 9])
-def test_who_asks_the_wrong_broker_is_told(version: int) -> None:
+def test_other_broker_answers_not_coordinator(version: int) -> None:
     machine = SimulatedMachine(1)
     machine.boot()
     refused = machine.ask(join(), version)
@@ -195,7 +197,7 @@ def test_who_asks_the_wrong_broker_is_told(version: int) -> None:
         assert machine.ask(request).error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_while_groups_are_loaded_a_heartbeat_is_well_and_all_else_comes_again() -> None:
+def test_loading_coordinator_accepts_heartbeats_only() -> None:
     machine = started()
     member = joined(machine)
     machine.kill()
@@ -204,7 +206,7 @@ def test_while_groups_are_loaded_a_heartbeat_is_well_and_all_else_comes_again() 
     assert machine.send(join()).answered.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def test_whoever_waits_when_the_broker_stops_is_answered() -> None:
+def test_stopping_broker_answers_a_waiting_join() -> None:
     machine = started()
     first = joined(machine)
     newcomer = machine.send(join(), 3)
@@ -223,7 +225,7 @@ def test_whoever_waits_when_the_broker_stops_is_answered() -> None:
         ("fe80::a%eth0", "/fe80:0:0:0:0:0:0:a%eth0"),
     ],
 )
-def test_a_host_is_written_as_java_does(host: str, written: str) -> None:
+def test_host_is_formatted_as_in_java(host: str, written: str) -> None:
     client = SimulatedClient()
     client.host = host
     api = Api(ApiKey.HEARTBEAT, LOADERS[ApiKey.HEARTBEAT])

@@ -50,7 +50,7 @@ NOTHING = (-1, "", 0)
 
 @pytest.fixture(scope="module")
 def shared() -> SimulatedMachine:
-    """For tests that use a group of their own."""
+    """A machine for tests that each use their own group."""
     return machine_with_groups()
 
 
@@ -58,24 +58,24 @@ def shared() -> SimulatedMachine:
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_a_commit_in_any_version_is_found_in_any_other(
+def test_commit_in_any_version_is_fetched_in_any_other(
     shared: SimulatedMachine, version: int
 ) -> None:
     group = f"v{version}"
     topic_id = id_of(shared, "t")
     topic: str | bytes = topic_id if version >= 10 else "t"
-    answer = commit(shared, group, {(topic, 0): 5}, version, metadata="words")
+    answer = commit(shared, group, {(topic, 0): 5}, version, metadata="metadata")
     assert answer == {(topic, 0): 0}
     for other in range(1, 11):
         wanted: str | bytes = topic_id if other >= 10 else "t"
         found = fetch(shared, group, {wanted: [0, 1]}, other)
-        assert found == {(wanted, 0): (5, "words", 0), (wanted, 1): NOTHING}
+        assert found == {(wanted, 0): (5, "metadata", 0), (wanted, 1): NOTHING}
     for other in range(2, 11):
         wanted = topic_id if other >= 10 else "t"
-        assert fetch(shared, group, None, other) == {(wanted, 0): (5, "words", 0)}
+        assert fetch(shared, group, None, other) == {(wanted, 0): (5, "metadata", 0)}
 
 
-def test_a_commit_is_answered_when_it_is_committed() -> None:
+def test_commit_is_answered_after_its_flush() -> None:
     machine = machine_with_groups()
     call = machine.send(commit_request("g", {T0: 5}), 9)
     read = machine.send(fetch_request("g", None, 9), 9)
@@ -86,7 +86,7 @@ def test_a_commit_is_answered_when_it_is_committed() -> None:
     assert fetched(read.answered.groups[0]) == {T0: (5, "", 0)}
 
 
-def test_what_was_answered_survives_a_loss_of_power() -> None:
+def test_answered_commit_survives_power_loss() -> None:
     machine = machine_with_groups()
     commit(machine, "g", {T0: 5, T1: 6})
     commit(machine, "g", {T0: 7})
@@ -99,7 +99,7 @@ def test_what_was_answered_survives_a_loss_of_power() -> None:
 
 @pytest.fixture
 def machine_out_of_files(monkeypatch: pytest.MonkeyPatch) -> SimulatedMachine:
-    """Nothing can be synced until the patch is undone."""
+    """Return a machine on which every sync fails until the patch is undone."""
     machine = machine_with_groups()
 
     def refuse(file: SimulatedFile, done: Callable[[DiskError], None]) -> None:
@@ -109,7 +109,7 @@ def machine_out_of_files(monkeypatch: pytest.MonkeyPatch) -> SimulatedMachine:
     return machine
 
 
-def test_groups_are_served_again_after_a_commit_failed_for_lack_of_files(
+def test_group_recovers_after_a_commit_failed_without_descriptors(
     machine_out_of_files: SimulatedMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = machine_out_of_files
@@ -122,7 +122,7 @@ def test_groups_are_served_again_after_a_commit_failed_for_lack_of_files(
     assert fetch(machine, "g") == {T0: (5, "", 0), T1: (7, "", 0)}
 
 
-def test_a_coordinator_that_failed_stays_closed_once_the_broker_stops(
+def test_failed_coordinator_stays_closed_after_the_broker_stops(
     machine_out_of_files: SimulatedMachine,
 ) -> None:
     machine = machine_out_of_files
@@ -132,7 +132,7 @@ def test_a_coordinator_that_failed_stays_closed_once_the_broker_stops(
     assert machine.broker.groups.by_index == {}
 
 
-def test_unknown_partitions_are_refused_and_the_others_committed(
+def test_unknown_partitions_are_rejected_and_the_others_committed(
     shared: SimulatedMachine,
 ) -> None:
     wanted = {T0: 1, ("t", 3): 2, ("t", -1): 3, ("nowhere", 0): 4}
@@ -145,13 +145,13 @@ def test_unknown_partitions_are_refused_and_the_others_committed(
     assert fetch(shared, "mixed") == {T0: (1, "", 0)}
 
 
-def test_every_topic_is_answered_once(shared: SimulatedMachine) -> None:
+def test_response_has_every_topic_once(shared: SimulatedMachine) -> None:
     response = shared.ask(commit_request("once", {T0: 1, ("t", 7): 2}), 9)
     [topic] = response.topics
     assert sorted(p.partition_index for p in topic.partitions) == [0, 7]
 
 
-def test_unknown_ids_are_told_by_their_id(shared: SimulatedMachine) -> None:
+def test_unknown_topic_ids_are_in_the_response(shared: SimulatedMachine) -> None:
     topic_id, stranger = id_of(shared, "t"), bytes(range(16))
     wanted = {(stranger, 0): 1, (topic_id, 0): 2, (topic_id, 9): 3}
     assert commit(shared, "ids", wanted, 10) == {
@@ -161,41 +161,41 @@ def test_unknown_ids_are_told_by_their_id(shared: SimulatedMachine) -> None:
     }
 
 
-def test_a_request_about_unknown_topics_does_not_ask_the_group(shared: SimulatedMachine) -> None:
+def test_commit_of_unknown_topics_only_does_not_reach_the_group(shared: SimulatedMachine) -> None:
     answer = commit(
-        shared, "nobody", {("nowhere", 0): 1}, member_id="m", generation_id_or_member_epoch=3
+        shared, "missing", {("nowhere", 0): 1}, member_id="m", generation_id_or_member_epoch=3
     )
     assert answer == {("nowhere", 0): UNKNOWN_PARTITION}
-    assert commit(shared, "nobody", {}) == {}
+    assert commit(shared, "missing", {}) == {}
 
 
 @pytest.mark.parametrize(
     ("version", "code"),
     [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)],
 )
-def test_an_error_of_the_group_is_told_for_every_partition_that_is_known(
+def test_error_of_the_group_is_set_for_every_known_partition(
     shared: SimulatedMachine, version: int, code: ErrorCode
 ) -> None:
     wanted = {T0: 1, T1: 1, ("t", 9): 1}
     answer = commit(
-        shared, "nobody", wanted, version, member_id="m", generation_id_or_member_epoch=3
+        shared, "missing", wanted, version, member_id="m", generation_id_or_member_epoch=3
     )
     assert answer == {T0: code, T1: code, ("t", 9): UNKNOWN_PARTITION}
 
 
-def test_the_group_without_a_name_is_a_group(shared: SimulatedMachine) -> None:
+def test_empty_group_id_can_commit(shared: SimulatedMachine) -> None:
     assert commit(shared, "", {T0: 4}) == {T0: 0}
     assert fetch(shared, "") == {T0: (4, "", 0)}
 
 
-def test_more_than_a_batch_may_hold_is_refused_whole() -> None:
+def test_commit_larger_than_a_batch_is_rejected() -> None:
     machine = machine_with_groups(message_max_bytes="2000", offset_metadata_max_bytes=str(100_000))
     answer = commit(machine, "g", {T0: 1, T1: 1}, metadata="x" * 1_000)
     assert set(answer.values()) == {ErrorCode.UNKNOWN_SERVER_ERROR}
     assert fetch(machine, "g") == {}
 
 
-def test_without_a_coordinator_nothing_is_committed() -> None:
+def test_commit_without_a_coordinator_is_rejected() -> None:
     machine = machine_with_topic(1)
     assert commit(machine, "g", {T0: 1}) == {T0: NOT_COORDINATOR}
     response = machine.ask(fetch_request("g", None, 9), 9)
@@ -205,7 +205,7 @@ def test_without_a_coordinator_nothing_is_committed() -> None:
 # OffsetFetch
 
 
-def test_several_groups_are_told_at_once(shared: SimulatedMachine) -> None:
+def test_several_groups_are_fetched_at_once(shared: SimulatedMachine) -> None:
     for place in range(8):
         commit(shared, f"several-{place}", {T0: place})
     groups = [fetch_group(f"several-{place}", {"t": [0, 2]}) for place in range(9)]
@@ -217,7 +217,7 @@ def test_several_groups_are_told_at_once(shared: SimulatedMachine) -> None:
     assert shared.ask(OffsetFetchRequest(groups=[]), 9).groups == []
 
 
-def test_unknown_topics_have_no_offsets_by_name_and_an_error_by_id(
+def test_unknown_topics_have_no_offset_by_name_and_an_error_by_id(
     shared: SimulatedMachine,
 ) -> None:
     commit(shared, "known", {T0: 3})
@@ -233,14 +233,14 @@ def test_unknown_topics_have_no_offsets_by_name_and_an_error_by_id(
     }
 
 
-def test_no_topics_are_not_all_topics(shared: SimulatedMachine) -> None:
+def test_empty_topic_list_is_not_all_topics(shared: SimulatedMachine) -> None:
     commit(shared, "none", {T0: 3})
     assert fetch(shared, "none", {}, 9) == {}
     assert fetch(shared, "none", {}, 7) == {}
 
 
 @pytest.mark.parametrize("require_stable", [False, True])
-def test_stable_offsets_are_the_committed_ones(
+def test_require_stable_returns_committed_offsets(
     shared: SimulatedMachine, require_stable: bool
 ) -> None:
     commit(shared, "stable", {T0: 3})
@@ -250,7 +250,7 @@ def test_stable_offsets_are_the_committed_ones(
     assert fetched(shared.ask(request, 9).groups[0]) == {T0: (3, "", 0)}
 
 
-def test_a_group_that_loads_is_asked_again_later() -> None:
+def test_fetch_from_a_loading_group_is_retriable() -> None:
     machine = machine_with_groups()
     commit(machine, "g", {T0: 5})
     machine.kill()
@@ -273,7 +273,7 @@ def test_a_group_that_loads_is_asked_again_later() -> None:
 
 
 def delete(machine: SimulatedMachine, group: str, *wanted: tuple[str, int]) -> object:
-    """The codes of the partitions, or that of the whole."""
+    """Return the codes of the partitions, or the code of the whole request."""
     topics = [
         OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(index)])
         for name, index in wanted
@@ -285,7 +285,7 @@ def delete(machine: SimulatedMachine, group: str, *wanted: tuple[str, int]) -> o
     return committed(response)
 
 
-def test_offsets_are_deleted_one_by_one(shared: SimulatedMachine) -> None:
+def test_offsets_are_deleted_by_partition(shared: SimulatedMachine) -> None:
     commit(shared, "delete", {T0: 1, T1: 2})
     assert delete(shared, "delete", T0, ("t", 9), ("nowhere", 0)) == {
         T0: 0,
@@ -295,16 +295,16 @@ def test_offsets_are_deleted_one_by_one(shared: SimulatedMachine) -> None:
     assert fetch(shared, "delete") == {T1: (2, "", 0)}
 
 
-def test_a_group_must_be_there_to_lose_offsets(shared: SimulatedMachine) -> None:
-    assert delete(shared, "nobody", T0, ("nowhere", 0)) is ErrorCode.GROUP_ID_NOT_FOUND
-    assert delete(shared, "nobody", ("nowhere", 0)) is ErrorCode.GROUP_ID_NOT_FOUND
+def test_delete_of_an_unknown_group_is_rejected(shared: SimulatedMachine) -> None:
+    assert delete(shared, "missing", T0, ("nowhere", 0)) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert delete(shared, "missing", ("nowhere", 0)) is ErrorCode.GROUP_ID_NOT_FOUND
     assert delete(shared, "", T0) is ErrorCode.INVALID_GROUP_ID
 
 
-# Topics that go
+# Deleted topics and expiration
 
 
-def test_a_deleted_topic_takes_its_offsets_along() -> None:
+def test_deleted_topic_loses_its_offsets() -> None:
     machine = machine_with_groups()
     commit(machine, "g", {T0: 5})
     response = machine.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=10_000), 5)
@@ -315,7 +315,7 @@ def test_a_deleted_topic_takes_its_offsets_along() -> None:
     assert fetch(machine, "g") == {}
 
 
-def test_offsets_expire_by_themselves() -> None:
+def test_offsets_expire() -> None:
     machine = machine_with_groups(offsets_retention_minutes="2")
     commit(machine, "g", {T0: 5})
     machine.schedule.run_for(119_000)
@@ -324,17 +324,15 @@ def test_offsets_expire_by_themselves() -> None:
     assert fetch(machine, "g") == {}
 
 
-def test_an_offset_may_be_kept_for_ever(shared: SimulatedMachine) -> None:
-    """As clients before version 5 may wish."""
+def test_explicit_retention_of_old_versions_prevents_expiration(shared: SimulatedMachine) -> None:
     answer = commit(shared, "for ever", {T0: 1}, version=4, retention_time_ms=2**63 - 1)
     assert answer == {T0: 0}
     assert fetch(shared, "for ever") == {T0: (1, "", 0)}
 
 
-def test_the_topic_of_groups_keeps_its_partitions_and_its_records(
+def test_offsets_topic_rejects_new_partitions_and_deleted_records(
     shared: SimulatedMachine,
 ) -> None:
-    """Groups are found by the number of its partitions, and are what its records say."""
     growth = CreatePartitionsTopic(GROUP_TOPIC, SHARDS + 1, None)
     answer = shared.ask(CreatePartitionsRequest([growth], timeout_ms=1_000))
     assert answer.results[0].error_code == ErrorCode.INVALID_PARTITIONS

@@ -1,10 +1,11 @@
-"""Metadata and DescribeTopicPartitions, as a client sees them."""
+"""Metadata, DescribeTopicPartitions and DescribeCluster, as a client sees them."""
 
 from itertools import pairwise
 
 import pytest
 
 from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from sawlog.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from sawlog.protocol.messages.describe_topic_partitions_request import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -56,7 +57,7 @@ def codes(response: MetadataResponse) -> dict[str | None, int]:
     return {topic.name: topic.error_code for topic in response.topics}
 
 
-def test_brokers_and_the_cluster_are_told(machine: SimulatedMachine) -> None:
+def test_response_has_brokers_and_cluster_id(machine: SimulatedMachine) -> None:
     response = ask(machine)
     (broker,) = response.brokers
     assert (broker.node_id, broker.host, broker.port) == (NODE, "simulated", 9092)
@@ -66,7 +67,7 @@ def test_brokers_and_the_cluster_are_told(machine: SimulatedMachine) -> None:
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_a_topic_is_described_in_every_version(machine: SimulatedMachine, version: int) -> None:
+def test_topic_is_described_in_every_version(machine: SimulatedMachine, version: int) -> None:
     (topic,) = ask(machine, "a", version=version).topics
     assert topic.name == "a"
     assert (topic.topic_id != NO_ID) is (version >= 10)
@@ -78,7 +79,7 @@ def test_a_topic_is_described_in_every_version(machine: SimulatedMachine, versio
         assert partition.offline_replicas == []
 
 
-def test_null_means_all_topics_and_in_version_0_an_empty_list_does(
+def test_null_or_in_version_0_empty_list_means_all_topics(
     machine: SimulatedMachine,
 ) -> None:
     assert codes(machine.ask(MetadataRequest(topics=None), 12)) == {"a": 0, "b": 0}
@@ -86,7 +87,7 @@ def test_null_means_all_topics_and_in_version_0_an_empty_list_does(
     assert codes(ask(machine, version=1)) == {}
 
 
-def test_what_is_not_there_is_told(machine: SimulatedMachine) -> None:
+def test_unknown_and_invalid_names_get_errors(machine: SimulatedMachine) -> None:
     response = ask(machine, "nope", "a", "bad name", "")
     assert codes(response) == {
         "a": 0,
@@ -98,7 +99,7 @@ def test_what_is_not_there_is_told(machine: SimulatedMachine) -> None:
     assert "nope" not in machine.broker.metadata.image.topics
 
 
-def test_topics_are_found_by_id(machine: SimulatedMachine) -> None:
+def test_topics_are_described_by_id(machine: SimulatedMachine) -> None:
     topic_id = machine.broker.metadata.image.topics["a"].id  # type: ignore[index]
     unknown = b"?" * 16
     response = ask(machine, ids=(topic_id, unknown))
@@ -106,36 +107,36 @@ def test_topics_are_found_by_id(machine: SimulatedMachine) -> None:
     assert [t.topic_id for t in response.topics if t.name is None] == [unknown]
 
 
-def test_with_an_id_in_the_request_names_are_not_looked_at(machine: SimulatedMachine) -> None:
+def test_names_are_ignored_in_a_request_with_an_id(machine: SimulatedMachine) -> None:
     assert codes(ask(machine, "a", ids=(b"?" * 16,))) == {None: UNKNOWN_ID}
 
 
 @pytest.mark.parametrize("version", [10, 11, 12])
-def test_a_topic_without_name_and_id_is_refused(machine: SimulatedMachine, version: int) -> None:
+def test_topic_without_name_and_id_is_rejected(machine: SimulatedMachine, version: int) -> None:
     (topic,) = ask(machine, None, version=version).topics
     assert topic.error_code == INVALID_REQUEST
 
 
-def test_a_name_asked_twice_is_told_once(machine: SimulatedMachine) -> None:
+def test_duplicate_name_is_described_once(machine: SimulatedMachine) -> None:
     assert len(ask(machine, "a", "a").topics) == 1
 
 
-def test_operations_are_told_only_when_asked_for(machine: SimulatedMachine) -> None:
+def test_authorized_operations_are_returned_on_request(machine: SimulatedMachine) -> None:
     silent = ask(machine, "a", version=9)
     assert silent.cluster_authorized_operations == NOT_ASKED
     assert silent.topics[0].topic_authorized_operations == NOT_ASKED
-    asked = ask(
+    response = ask(
         machine,
         "a",
         version=9,
         include_cluster_authorized_operations=True,
         include_topic_authorized_operations=True,
     )
-    assert asked.cluster_authorized_operations == 8096
-    assert asked.topics[0].topic_authorized_operations == 3576
+    assert response.cluster_authorized_operations == 8096
+    assert response.topics[0].topic_authorized_operations == 3576
 
 
-def test_asking_for_a_topic_makes_it() -> None:
+def test_metadata_request_creates_an_unknown_topic() -> None:
     machine = booted(num_partitions="4")
     assert codes(ask(machine, "new", "bad name", allow_auto_topic_creation=True)) == {
         "new": UNKNOWN_TOPIC,
@@ -147,21 +148,21 @@ def test_asking_for_a_topic_makes_it() -> None:
     assert (topic.error_code, len(topic.partitions)) == (0, 4)
 
 
-def test_asking_for_a_topic_does_not_make_it_where_that_is_off() -> None:
+def test_automatic_creation_can_be_disabled() -> None:
     machine = booted(auto_create_topics_enable="false")
     ask(machine, "new", allow_auto_topic_creation=True)
     machine.schedule.run_for(1_000)
     assert codes(ask(machine, "new")) == {"new": UNKNOWN_TOPIC}
 
 
-def test_asking_does_not_make_the_topic_that_nobody_may_make() -> None:
+def test_cluster_metadata_topic_is_never_created() -> None:
     machine = booted()
     ask(machine, "__cluster_metadata", allow_auto_topic_creation=True)
     machine.schedule.run_for(1_000)
     assert "__cluster_metadata" not in machine.broker.metadata.image.topics
 
 
-def test_topics_named_as_files_of_the_store_do_not_keep_the_broker_from_starting() -> None:
+def test_broker_starts_with_topics_named_like_files_of_the_store() -> None:
     machine = booted()
     names = ("store.snapshot.foo", "store.journal.1", "store.snapshot.1.tmp")
     ask(machine, *names, allow_auto_topic_creation=True)
@@ -171,20 +172,20 @@ def test_topics_named_as_files_of_the_store_do_not_keep_the_broker_from_starting
     assert codes(ask(machine, *names)) == dict.fromkeys(names, 0)
 
 
-def test_asking_for_many_topics_makes_some_and_the_next_request_the_others() -> None:
+def test_automatic_creation_is_limited_per_turn_and_goes_on_with_retries() -> None:
     machine = booted()
     names = [f"t{number}" for number in range(250)]
     made = [len(machine.broker.metadata.image.topics)]
     for _ in range(3):
         answer = codes(ask(machine, *names, allow_auto_topic_creation=True))
         assert set(answer.values()) <= {0, UNKNOWN_TOPIC}
-        ask(machine, *names, allow_auto_topic_creation=True)  # what is under way still counts
+        ask(machine, *names, allow_auto_topic_creation=True)  # topics in creation count
         machine.schedule.run_for(1_000)
         made.append(len(machine.broker.metadata.image.topics))
     assert [after - before for before, after in pairwise(made)] == [100, 100, 50]
 
 
-def test_topics_that_cannot_be_made_are_logged_once_a_second(
+def test_failed_automatic_creations_are_logged_once_a_second(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     machine = booted(default_replication_factor="3")
@@ -193,8 +194,8 @@ def test_topics_that_cannot_be_made_are_logged_once_a_second(
         ask(machine, *names, allow_auto_topic_creation=True)
         ask(machine, *names, allow_auto_topic_creation=True)
         machine.schedule.run_for(1_500)
-    told = [r for r in caplog.records if r.message == "topic not made on demand"]
-    assert [vars(record)["fields"]["others"] for record in told] == [0, 99]
+    logged = [r for r in caplog.records if r.message == "topic not made on demand"]
+    assert [vars(record)["fields"]["others"] for record in logged] == [0, 99]
 
 
 # DescribeTopicPartitions
@@ -226,13 +227,13 @@ def shape(
     )
 
 
-def test_topics_come_in_the_order_of_names(machine: SimulatedMachine) -> None:
+def test_topics_are_in_the_order_of_names(machine: SimulatedMachine) -> None:
     assert shape(describe(machine, "b", "a")) == ([("a", [0, 1, 2]), ("b", [0, 1])], None)
     assert shape(describe(machine)) == ([("a", [0, 1, 2]), ("b", [0, 1])], None)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6])
-def test_pages_put_together_are_everything(machine: SimulatedMachine, limit: int) -> None:
+def test_pages_have_all_partitions_together(machine: SimulatedMachine, limit: int) -> None:
     seen: list[tuple[str | None, int]] = []
     cursor: tuple[str, int] | None = None
     for _ in range(10):
@@ -245,16 +246,16 @@ def test_pages_put_together_are_everything(machine: SimulatedMachine, limit: int
     assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
 
 
-def test_a_page_that_ends_with_a_topic_points_at_the_next(machine: SimulatedMachine) -> None:
+def test_page_that_ends_with_a_topic_points_to_the_next(machine: SimulatedMachine) -> None:
     assert shape(describe(machine, "a", "b", limit=3)) == ([("a", [0, 1, 2])], ("b", 0))
 
 
-def test_the_brokers_own_limit_counts_too() -> None:
+def test_broker_limits_the_page_size() -> None:
     machine = booted(max_request_partition_size_limit="2")
     assert shape(describe(machine))[1] == ("a", 2)
 
 
-def test_unknown_topics_are_told_where_they_were_named(machine: SimulatedMachine) -> None:
+def test_unknown_topics_get_errors_if_they_are_named(machine: SimulatedMachine) -> None:
     response = describe(machine, "nope", "bad name")
     assert [(t.name, t.error_code) for t in response.topics] == [
         ("bad name", INVALID_TOPIC),
@@ -263,8 +264,46 @@ def test_unknown_topics_are_told_where_they_were_named(machine: SimulatedMachine
 
 
 @pytest.mark.parametrize("cursor", [("zz", 0), ("a", -1)])
-def test_a_cursor_that_cannot_be_is_refused(
-    machine: SimulatedMachine, cursor: tuple[str, int]
-) -> None:
+def test_invalid_cursor_is_rejected(machine: SimulatedMachine, cursor: tuple[str, int]) -> None:
     response = describe(machine, "a", cursor=cursor)
     assert [t.error_code for t in response.topics] == [INVALID_REQUEST]
+
+
+# DescribeCluster
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_describe_cluster_has_brokers_and_controller(
+    machine: SimulatedMachine, version: int
+) -> None:
+    response = machine.ask(DescribeClusterRequest(), version)
+    assert response.error_code == 0
+    assert [(b.broker_id, b.host, b.is_fenced) for b in response.brokers] == [
+        (NODE, "simulated", False)
+    ]
+    assert response.controller_id == NODE
+    assert response.cluster_id == machine.broker.metadata.image.cluster_id
+    assert response.cluster_authorized_operations == -(1 << 31)
+
+
+def test_describe_cluster_returns_authorized_operations_on_request(
+    machine: SimulatedMachine,
+) -> None:
+    request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+    assert machine.ask(request).cluster_authorized_operations == 8096
+
+
+@pytest.mark.parametrize(
+    ("endpoint_type", "code", "text"),
+    [
+        (2, 114, "The request was sent to an endpoint of type BROKER, but we wanted an endpoint"),
+        (7, 115, "Unsupported endpoint type 7"),
+    ],
+)
+def test_describe_cluster_rejects_other_endpoint_types(
+    machine: SimulatedMachine, endpoint_type: int, code: int, text: str
+) -> None:
+    response = machine.ask(DescribeClusterRequest(endpoint_type=endpoint_type), 1)
+    assert response.error_code == code
+    assert response.error_message.startswith(text)
+    assert response.brokers == []

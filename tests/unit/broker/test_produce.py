@@ -1,4 +1,4 @@
-"""Produce: what is answered when, and what is refused with which code."""
+"""Produce: acks, error codes, conversion of batches."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from support.broker.requests import (
 )
 
 
-def test_acks_all_is_answered_when_the_records_are_flushed() -> None:
+def test_acks_all_is_answered_after_the_flush() -> None:
     machine = machine_with_topic()
     call = machine.send(produce(batch_of(machine, b"a", b"b")), NAMED)
     assert not call.is_done
@@ -27,7 +27,7 @@ def test_acks_all_is_answered_when_the_records_are_flushed() -> None:
     assert machine.broker.replicas.by_partition[TOPIC, 0].log.flushed_offset == 2
 
 
-def test_acks_one_is_answered_when_the_records_are_written() -> None:
+def test_acks_one_is_answered_after_the_write() -> None:
     machine = machine_with_topic()
     call = machine.send(produce(batch_of(machine, b"a"), acks=1), NAMED)
     assert call.is_done
@@ -44,23 +44,23 @@ def test_acks_zero_is_not_answered() -> None:
     assert machine.broker.replicas.by_partition[TOPIC, 0].log.end_offset == 1
 
 
-def test_acks_zero_that_fails_closes_the_connection() -> None:
+def test_failed_acks_zero_closes_the_connection() -> None:
     machine = machine_with_topic()
     call = machine.send(produce(batch_of(machine, b"a"), acks=0, topic="nowhere"), NAMED)
     assert call.closed is not None
 
 
-def test_no_time_to_wait_is_still_time_for_a_flush() -> None:
+def test_zero_timeout_still_covers_a_flush() -> None:
     machine = machine_with_topic()
     response = machine.ask(produce(batch_of(machine, b"a"), timeout_ms=0), NAMED)
     assert answers(response) == [(0, 0)]
 
 
-def test_a_request_whose_flush_takes_too_long_times_out_and_is_answered_once() -> None:
+def test_slow_flush_times_out_and_is_answered_once() -> None:
     machine = machine_with_topic()
     machine.disk.fails_syncs = False
     held = []
-    machine.disk._defer = held.append  # the disk takes for ever
+    machine.disk._defer = held.append  # syncs do not complete
     call = machine.send(produce(batch_of(machine, b"a"), timeout_ms=100), NAMED)
     assert machine.schedule.run(lambda: call.is_done)
     assert answers(call.answered) == [(int(ErrorCode.REQUEST_TIMED_OUT), -1)]
@@ -69,7 +69,7 @@ def test_a_request_whose_flush_takes_too_long_times_out_and_is_answered_once() -
     machine.schedule.run_for(1_000)
 
 
-def test_every_partition_is_answered_for_itself() -> None:
+def test_each_partition_succeeds_or_fails_on_its_own() -> None:
     machine = machine_with_topic(partitions=2)
     good = batch_of(machine, b"a")
     bad = good[:-1] + b"!"
@@ -82,14 +82,14 @@ def test_every_partition_is_answered_for_itself() -> None:
 
 
 @pytest.mark.parametrize("acks", [2, -2, 7])
-def test_other_acks_are_refused(acks: int) -> None:
+def test_invalid_acks_are_rejected(acks: int) -> None:
     machine = machine_with_topic()
     response = machine.ask(produce(batch_of(machine, b"a"), acks=acks), NAMED)
     assert answers(response) == [(int(ErrorCode.INVALID_REQUIRED_ACKS), -1)]
     assert machine.broker.replicas.by_partition[TOPIC, 0].log.end_offset == 0
 
 
-def test_too_few_in_sync_replicas_refuse_acks_all_only() -> None:
+def test_too_few_in_sync_replicas_reject_acks_all_only() -> None:
     machine = machine_with_topic(configs={"min.insync.replicas": "2"})
     response = machine.ask(produce(batch_of(machine, b"a")), NAMED)
     assert answers(response) == [(int(ErrorCode.NOT_ENOUGH_REPLICAS), -1)]
@@ -97,13 +97,13 @@ def test_too_few_in_sync_replicas_refuse_acks_all_only() -> None:
     assert answers(response) == [(0, 0)]
 
 
-def test_a_batch_larger_than_the_topic_allows_is_refused() -> None:
+def test_batch_larger_than_max_message_bytes_is_rejected() -> None:
     machine = machine_with_topic(configs={"max.message.bytes": "100"})
     response = machine.ask(produce(batch_of(machine, bytes(100))), NAMED)
     assert answers(response) == [(int(ErrorCode.MESSAGE_TOO_LARGE), -1)]
 
 
-def test_transactional_batches_and_ids_are_refused_for_good() -> None:
+def test_transactional_batches_and_ids_are_rejected() -> None:
     machine = machine_with_topic()
     fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
     response = machine.ask(produce(batch_of(machine, b"a", **fields)), NAMED)
@@ -116,7 +116,7 @@ def test_transactional_batches_and_ids_are_refused_for_good() -> None:
     assert machine.broker.replicas.by_partition[TOPIC, 0].log.end_offset == 0
 
 
-def test_zstd_needs_a_client_that_knows_it() -> None:
+def test_zstd_needs_version_7() -> None:
     machine = machine_with_topic()
     batch = batch_of(machine, b"a" * 100, codec=Codec.ZSTD)
     old = machine.ask(produce(batch), 6)
@@ -124,7 +124,7 @@ def test_zstd_needs_a_client_that_knows_it() -> None:
     assert answers(machine.ask(produce(batch), 7)) == [(0, 0)]
 
 
-def test_an_idempotent_batch_sent_again_gets_its_old_offset() -> None:
+def test_duplicate_idempotent_batch_gets_its_old_offset() -> None:
     machine = machine_with_topic()
     fields = {"producer_id": 7, "producer_epoch": 0}
     first = batch_of(machine, b"a", b"b", base_sequence=0, **fields)
@@ -139,7 +139,7 @@ def test_an_idempotent_batch_sent_again_gets_its_old_offset() -> None:
     assert machine.broker.replicas.by_partition[TOPIC, 0].log.end_offset == 3
 
 
-def test_a_compacted_topic_refuses_records_without_a_key_by_their_places() -> None:
+def test_compacted_topic_rejects_records_without_key() -> None:
     machine = machine_with_topic(configs={"cleanup.policy": "compact"})
     response = machine.ask(produce(batch_of(machine, b"a", b"b", key=None)), NAMED)
     (answer,) = response.responses[0].partition_responses
@@ -148,7 +148,7 @@ def test_a_compacted_topic_refuses_records_without_a_key_by_their_places() -> No
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd", "uncompressed"])
-def test_a_topic_with_a_codec_of_its_own_stores_batches_in_it(codec: str) -> None:
+def test_topic_compression_type_converts_batches(codec: str) -> None:
     machine = machine_with_topic(configs={"compression.type": codec})
     sent = batch_of(machine, b"a" * 500, b"b" * 500, codec=Codec.GZIP)
     assert answers(machine.ask(produce(sent), NAMED)) == [(0, 0)]
@@ -159,7 +159,7 @@ def test_a_topic_with_a_codec_of_its_own_stores_batches_in_it(codec: str) -> Non
     assert stored[22] & 7 == expected
 
 
-def test_a_full_disk_refuses_appends_serves_reads_and_takes_appends_again() -> None:
+def test_full_disk_rejects_appends_until_there_is_space() -> None:
     machine = machine_with_topic()
     machine.ask(produce(batch_of(machine, b"a")), NAMED)
     machine.disk.free_bytes = 10

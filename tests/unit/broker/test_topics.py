@@ -72,14 +72,14 @@ def names(machine: SimulatedMachine) -> list[str]:
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_a_topic_is_open_when_its_creation_is_answered(
+def test_created_topic_has_its_replicas_when_the_response_is_sent(
     machine: SimulatedMachine, version: int
 ) -> None:
     assert create(machine, new("t", 3), version=version) == {"t": (0, None)}
     assert sorted(machine.broker.replicas.by_partition) == [("t", 0), ("t", 1), ("t", 2)]
 
 
-def test_the_answer_tells_what_was_made(machine: SimulatedMachine) -> None:
+def test_response_describes_the_created_topic(machine: SimulatedMachine) -> None:
     request = CreateTopicsRequest(
         topics=[new("t", 3, configs={"retention.ms": "5000"})], timeout_ms=1_000
     )
@@ -93,13 +93,13 @@ def test_the_answer_tells_what_was_made(machine: SimulatedMachine) -> None:
     assert [c.name for c in topic.configs] == sorted(configs)
 
 
-def test_minus_one_asks_for_the_brokers_defaults() -> None:
+def test_minus_one_means_the_defaults_of_the_broker() -> None:
     machine = booted(num_partitions="4")
     create(machine, new("t", -1, -1))
     assert len(machine.broker.metadata.image.topics["t"].partitions) == 4  # type: ignore[index]
 
 
-def test_each_topic_fails_for_itself(machine: SimulatedMachine) -> None:
+def test_each_creation_succeeds_or_fails_on_its_own(machine: SimulatedMachine) -> None:
     create(machine, new("old"), new("dot.ted"))
     answers = create(
         machine,
@@ -132,29 +132,29 @@ def test_each_topic_fails_for_itself(machine: SimulatedMachine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("configs", "words"),
+    ("configs", "text"),
     [
         ({"foo": "1"}, "Unknown topic config name: foo"),
         ({"retention.ms": None}, "Null value not supported for topic configs: retention.ms"),
         ({"segment.bytes": "1"}, "Invalid value 1 for configuration segment.bytes: Value must be"),
     ],
 )
-def test_wrong_configs_are_refused(
-    machine: SimulatedMachine, configs: dict[str, str | None], words: str
+def test_invalid_configs_are_rejected(
+    machine: SimulatedMachine, configs: dict[str, str | None], text: str
 ) -> None:
     code, message = create(machine, new("t", configs=configs))["t"]
     assert code == 40
-    assert (message or "").startswith(words)
+    assert (message or "").startswith(text)
     assert names(machine) == []
 
 
-def test_partitions_may_be_assigned_by_hand(machine: SimulatedMachine) -> None:
+def test_manual_assignment_is_used(machine: SimulatedMachine) -> None:
     assert create(machine, new("t", on=[(1, [NODE]), (0, [NODE])])) == {"t": (0, None)}
     assert len(machine.broker.metadata.image.topics["t"].partitions) == 2  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
-    ("on", "words"),
+    ("on", "text"),
     [
         ([(0, [])], "The manual partition assignment includes an empty replica list."),
         ([(0, [99])], "The manual partition assignment includes broker 99, but no such broker"),
@@ -163,15 +163,15 @@ def test_partitions_may_be_assigned_by_hand(machine: SimulatedMachine) -> None:
         ([(1, [1])], "partitions should be a consecutive 0-based integer sequence"),
     ],
 )
-def test_assignments_that_cannot_be_are_refused(
-    machine: SimulatedMachine, on: list[tuple[int, list[int]]], words: str
+def test_invalid_assignments_are_rejected(
+    machine: SimulatedMachine, on: list[tuple[int, list[int]]], text: str
 ) -> None:
     code, message = create(machine, new("t", on=on))["t"]
     assert code == 39
-    assert (message or "").startswith(words)
+    assert (message or "").startswith(text)
 
 
-def test_an_assignment_leaves_no_room_for_counts(machine: SimulatedMachine) -> None:
+def test_manual_assignment_excludes_counts(machine: SimulatedMachine) -> None:
     both = new("t", on=[(0, [NODE])])
     both.num_partitions = 1
     assert create(machine, both)["t"] == (
@@ -180,27 +180,27 @@ def test_an_assignment_leaves_no_room_for_counts(machine: SimulatedMachine) -> N
     )
 
 
-def test_validation_makes_nothing(machine: SimulatedMachine) -> None:
+def test_validate_only_creates_nothing(machine: SimulatedMachine) -> None:
     answers = create(machine, new("good", 2), new("bad", 1, 3), validate_only=True)
     assert [answers["good"][0], answers["bad"][0]] == [0, 38]
     machine.schedule.run_for(1_000)
     assert names(machine) == []
 
 
-def test_too_many_partitions_refuse_the_whole_request(machine: SimulatedMachine) -> None:
-    words = "Excessively large number of partitions per request."
+def test_too_many_partitions_reject_the_whole_request(machine: SimulatedMachine) -> None:
+    text = "Excessively large number of partitions per request."
     assert create(machine, new("big", 10_001), new("small")) == {
-        "big": (44, words),
-        "small": (44, words),
+        "big": (44, text),
+        "small": (44, text),
     }
 
 
-def test_a_negative_count_does_not_make_room_for_others(machine: SimulatedMachine) -> None:
+def test_negative_partition_count_does_not_reduce_the_sum(machine: SimulatedMachine) -> None:
     answers = create(machine, new("big", 6_000), new("more", 6_000), new("trick", -5_000))
     assert {code for code, _ in answers.values()} == {44}
 
 
-def test_a_creation_that_does_not_show_in_time_is_told(machine: SimulatedMachine) -> None:
+def test_creation_that_takes_too_long_times_out(machine: SimulatedMachine) -> None:
     request = CreateTopicsRequest(topics=[new("t")], timeout_ms=0)
     (topic,) = machine.ask(request).topics
     assert topic.error_code in (0, 7)
@@ -253,7 +253,7 @@ def test_topics_are_deleted_by_id(machine: SimulatedMachine) -> None:
     assert names(machine) == []
 
 
-def test_each_deletion_fails_for_itself(machine: SimulatedMachine) -> None:
+def test_each_deletion_succeeds_or_fails_on_its_own(machine: SimulatedMachine) -> None:
     create(machine, new("a"), new("b"), new("c"))
     c = machine.broker.metadata.image.topics["c"].id  # type: ignore[index]
     answers = delete(
@@ -281,14 +281,14 @@ def test_each_deletion_fails_for_itself(machine: SimulatedMachine) -> None:
 
 
 @pytest.mark.parametrize(("version", "code"), [(2, 42), (3, 73), (6, 73)])
-def test_deletion_may_be_switched_off(version: int, code: int) -> None:
+def test_deletion_can_be_disabled(version: int, code: int) -> None:
     machine = booted(delete_topic_enable="false")
     create(machine, new("a"))
     assert [answer[:2] for answer in delete(machine, "a", version=version)] == [("a", code)]
     assert names(machine) == ["a"]
 
 
-def test_a_topic_may_be_made_again_at_once(machine: SimulatedMachine) -> None:
+def test_deleted_topic_can_be_created_again_at_once(machine: SimulatedMachine) -> None:
     for _ in range(3):
         assert create(machine, new("t", 2)) == {"t": (0, None)}
         assert delete(machine, "t") == [("t", 0, None)]
@@ -323,7 +323,7 @@ def grow(
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_partitions_are_open_when_their_creation_is_answered(
+def test_new_partitions_have_replicas_when_the_response_is_sent(
     machine: SimulatedMachine, version: int
 ) -> None:
     create(machine, new("t", 2))
@@ -331,7 +331,7 @@ def test_partitions_are_open_when_their_creation_is_answered(
     assert len(machine.broker.replicas) == 5
 
 
-def test_each_growth_fails_for_itself(machine: SimulatedMachine) -> None:
+def test_each_growth_succeeds_or_fails_on_its_own(machine: SimulatedMachine) -> None:
     create(machine, *(new(name, 2) for name in "abcdef"))
     assert grow(
         machine,
@@ -360,7 +360,7 @@ def test_each_growth_fails_for_itself(machine: SimulatedMachine) -> None:
     }
 
 
-def test_a_validated_growth_changes_nothing(machine: SimulatedMachine) -> None:
+def test_validate_only_adds_no_partitions(machine: SimulatedMachine) -> None:
     create(machine, new("t", 2))
     assert grow(machine, ("t", 5, None), validate_only=True) == {"t": (0, None)}
     machine.schedule.run_for(1_000)

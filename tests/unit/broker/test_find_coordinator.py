@@ -1,4 +1,4 @@
-"""FindCoordinator, and the topic that groups live in, as a client sees them."""
+"""FindCoordinator, and access to `__consumer_offsets`, as a client sees them."""
 
 import pytest
 
@@ -26,7 +26,9 @@ def machine() -> SimulatedMachine:
 
 @pytest.mark.parametrize("version", range(4))
 @pytest.mark.parametrize("group", ["g", ""])
-def test_one_group_is_found(machine: SimulatedMachine, version: int, group: str) -> None:
+def test_coordinator_of_one_group_is_found(
+    machine: SimulatedMachine, version: int, group: str
+) -> None:
     response = machine.ask(FindCoordinatorRequest(group), version)
     assert (response.error_code, response.node_id) == (0, NODE)
     assert (response.host, response.port) == ("simulated", 9092)
@@ -34,7 +36,7 @@ def test_one_group_is_found(machine: SimulatedMachine, version: int, group: str)
 
 
 @pytest.mark.parametrize("version", [4, 5, 6])
-def test_several_groups_are_found(machine: SimulatedMachine, version: int) -> None:
+def test_coordinators_of_several_groups_are_found(machine: SimulatedMachine, version: int) -> None:
     request = FindCoordinatorRequest(coordinator_keys=["g", "", "h", "g"])
     found = machine.ask(request, version).coordinators
     assert [coordinator.key for coordinator in found] == ["g", "", "h", "g"]
@@ -53,7 +55,7 @@ def test_several_groups_are_found(machine: SimulatedMachine, version: int) -> No
         (-1, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_is_not_kept_here_is_refused_for_good(
+def test_unsupported_key_types_get_errors_that_are_not_retried(
     machine: SimulatedMachine, kind: int, code: ErrorCode
 ) -> None:
     old = machine.ask(FindCoordinatorRequest("k", kind), 3)
@@ -64,7 +66,7 @@ def test_what_is_not_kept_here_is_refused_for_good(
     assert (new.key, new.error_code, new.node_id, new.host, new.port) == ("k", code, -1, "", -1)
 
 
-def test_the_topic_is_made_when_somebody_asks_for_a_group() -> None:
+def test_first_find_coordinator_creates_the_offsets_topic() -> None:
     machine = machine_with_topic(1)
     request = FindCoordinatorRequest("g")
     assert machine.ask(request, 3).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -75,7 +77,7 @@ def test_the_topic_is_made_when_somebody_asks_for_a_group() -> None:
     assert topic.configs["cleanup.policy"] == "compact"
 
 
-def test_nobody_else_makes_the_topic() -> None:
+def test_metadata_request_does_not_create_the_offsets_topic() -> None:
     machine = machine_with_topic(1)
     machine.ask(ListGroupsRequest())
     commit(machine, "g", {T0: 1})
@@ -86,14 +88,14 @@ def test_nobody_else_makes_the_topic() -> None:
 # The topic
 
 
-def test_clients_see_that_the_topic_is_internal(machine: SimulatedMachine) -> None:
+def test_offsets_topic_is_internal_in_metadata(machine: SimulatedMachine) -> None:
     request = MetadataRequest([MetadataRequestTopic(name=OFFSETS), MetadataRequestTopic(name="t")])
     topics = machine.ask(request, 12).topics
     assert {topic.name: topic.is_internal for topic in topics} == {OFFSETS: True, "t": False}
 
 
 @pytest.mark.parametrize("version", [3, 12, 13])
-def test_clients_do_not_write_to_the_topic(machine: SimulatedMachine, version: int) -> None:
+def test_produce_to_the_offsets_topic_is_rejected(machine: SimulatedMachine, version: int) -> None:
     request = produce(batch_of(machine, b"x"), topic=OFFSETS)
     request.topic_data[0].topic_id = machine.broker.metadata.image.topics[OFFSETS].id
     before = machine.broker.replicas.by_partition[OFFSETS, 0].log.end_offset
@@ -103,7 +105,7 @@ def test_clients_do_not_write_to_the_topic(machine: SimulatedMachine, version: i
     assert machine.broker.replicas.by_partition[OFFSETS, 0].log.end_offset == before
 
 
-def test_a_repair_tool_that_says_so_writes_to_the_topic() -> None:
+def test_admin_client_id_may_produce_to_the_offsets_topic() -> None:
     machine = machine_with_groups()
     request = produce(batch_of(machine, b"x"), topic=OFFSETS)
     call = machine.send(request, 12, client_id="__admin_client")
@@ -111,14 +113,14 @@ def test_a_repair_tool_that_says_so_writes_to_the_topic() -> None:
     assert answers(call.answered) == [(0, 0)]
 
 
-def test_a_write_without_acks_to_the_topic_closes_the_connection(
+def test_produce_without_acks_to_the_offsets_topic_closes_the_connection(
     machine: SimulatedMachine,
 ) -> None:
     call = machine.send(produce(batch_of(machine, b"x"), acks=0, topic=OFFSETS), 12)
     assert call.closed is not None
 
 
-def test_the_topic_can_be_deleted_and_groups_begin_anew() -> None:
+def test_deleting_the_offsets_topic_deletes_all_groups() -> None:
     machine = machine_with_groups()
     commit(machine, "g", {T0: 1})
     request = DeleteTopicsRequest(topic_names=[OFFSETS], timeout_ms=10_000)

@@ -33,8 +33,8 @@ START_MS = 1_700_000_000_000
 
 
 def offsets_at(*timestamps: int, topic: str = TOPIC) -> ListOffsetsRequest:
-    asked = [ListOffsetsPartition(0, timestamp=timestamp) for timestamp in timestamps]
-    return ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, asked)])
+    partitions = [ListOffsetsPartition(0, timestamp=timestamp) for timestamp in timestamps]
+    return ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, partitions)])
 
 
 def found(response: Any) -> tuple[int, int, int, int]:
@@ -50,7 +50,7 @@ def with_records(*timestamps: int) -> SimulatedMachine:
     return machine
 
 
-def test_latest_waits_for_the_flush_of_what_is_written() -> None:
+def test_latest_waits_for_the_flush_of_written_records() -> None:
     machine = machine_with_topic()
     machine.send(produce(batch_of(machine, b"a", b"b"), acks=1), NAMED)
     call = machine.send(offsets_at(-1))
@@ -79,27 +79,27 @@ def test_offsets_by_time(timestamp: int, expected: tuple[int, int, int, int]) ->
 
 
 @pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-6, 10)])
-def test_special_times_need_a_client_that_knows_them(timestamp: int, version: int) -> None:
+def test_special_timestamps_need_their_first_version(timestamp: int, version: int) -> None:
     machine = with_records(100)
     code, *_ = found(machine.ask(offsets_at(timestamp), version))
     assert code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_partition_asked_for_twice_is_refused_both_times() -> None:
+def test_duplicate_partition_is_rejected() -> None:
     machine = with_records(100)
     response = machine.ask(offsets_at(-1, -2))
     codes = [answer.error_code for answer in response.topics[0].partitions]
     assert codes == [int(ErrorCode.INVALID_REQUEST)] * 2
 
 
-def test_unknown_topics_have_no_offsets() -> None:
+def test_unknown_topic_is_rejected() -> None:
     machine = machine_with_topic()
     code, *_ = found(machine.ask(offsets_at(-1, topic="nowhere")))
     assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def odd_batch(elapsed: int, distance: int) -> bytes:
-    """Of one record, so much later and so many offsets further than its batch says."""
+    """Return a batch of one record whose timestamp and offset deltas exceed the batch header."""
     record = b"\x00" + encode_varint(elapsed) + encode_varint(distance) + b"\x01\x00\x00"
     body = encode_varint(len(record)) + record
     return bytes(raw_batch(body, base_timestamp=START_MS, max_timestamp=START_MS))
@@ -113,7 +113,7 @@ def odd_batch(elapsed: int, distance: int) -> bytes:
         (0, 1, ErrorCode.CORRUPT_MESSAGE),
     ],
 )
-def test_a_record_beyond_its_batch_does_not_keep_a_client_from_its_answer(
+def test_record_with_invalid_deltas_does_not_break_list_offsets(
     elapsed: int, distance: int, code: int
 ) -> None:
     machine = machine_with_topic()
@@ -130,10 +130,9 @@ def test_a_record_beyond_its_batch_does_not_keep_a_client_from_its_answer(
     ],
     ids=["ListOffsets", "DeleteRecords"],
 )
-def test_a_request_that_fails_is_not_left_without_an_answer(
+def test_failing_handler_is_answered_with_an_error(
     monkeypatch: pytest.MonkeyPatch, request_: Message, waits: bool
 ) -> None:
-    """With a flush to wait for as without."""
 
     def break_down(*_: object) -> None:
         raise ZeroDivisionError
@@ -149,14 +148,14 @@ def test_a_request_that_fails_is_not_left_without_an_answer(
     assert call.closed is not None
 
 
-def test_the_end_of_an_epoch_is_where_the_next_began() -> None:
+def test_end_of_an_epoch_is_the_start_of_the_next() -> None:
     machine = with_records(1, 2)
     machine.stop()
     machine.boot()
     machine.ask(produce(batch_of(machine, b"c")), NAMED)
     for epoch, expected in [(0, (0, 2)), (1, (1, 3)), (9, (-1, -1))]:
-        asked = OffsetForLeaderPartition(0, leader_epoch=epoch)
-        request = OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(TOPIC, [asked])])
+        partition = OffsetForLeaderPartition(0, leader_epoch=epoch)
+        request = OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(TOPIC, [partition])])
         answer = machine.ask(request).topics[0].partitions[0]
         assert (answer.leader_epoch, answer.end_offset) == expected
 
@@ -165,7 +164,7 @@ def test_the_end_of_an_epoch_is_where_the_next_began() -> None:
     ("offset", "code", "low"),
     [(2, 0, 2), (-1, 0, 3), (4, int(ErrorCode.OFFSET_OUT_OF_RANGE), -1)],
 )
-def test_deleted_records_are_gone(offset: int, code: int, low: int) -> None:
+def test_delete_records_moves_the_log_start(offset: int, code: int, low: int) -> None:
     machine = with_records(1, 2, 3)
     topic = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, offset)])
     answer = machine.ask(DeleteRecordsRequest([topic], timeout_ms=1_000)).topics[0].partitions[0]
@@ -173,7 +172,7 @@ def test_deleted_records_are_gone(offset: int, code: int, low: int) -> None:
     assert found(machine.ask(offsets_at(-2)))[1] == max(low, 0)
 
 
-def test_delete_records_waits_for_the_flush_of_what_is_written() -> None:
+def test_delete_records_waits_for_the_flush_of_written_records() -> None:
     machine = machine_with_topic()
     machine.ask(produce(batch_of(machine, b"a", b"b"), acks=1), NAMED)
     topic = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 2)])
@@ -181,7 +180,7 @@ def test_delete_records_waits_for_the_flush_of_what_is_written() -> None:
     assert (answer.error_code, answer.low_watermark) == (0, 2)
 
 
-def test_deleted_records_stay_gone_after_a_restart() -> None:
+def test_log_start_survives_a_restart() -> None:
     machine = with_records(1, 2, 3)
     topic = DeleteRecordsTopic(TOPIC, [DeleteRecordsPartition(0, 2)])
     machine.ask(DeleteRecordsRequest([topic], timeout_ms=1_000))
@@ -190,7 +189,7 @@ def test_deleted_records_stay_gone_after_a_restart() -> None:
     assert found(machine.ask(offsets_at(-2)))[1] == 2
 
 
-def test_producer_ids_are_never_given_twice() -> None:
+def test_producer_ids_are_unique() -> None:
     machine = machine_with_topic()
     given = []
     for _ in range(3):
@@ -203,7 +202,7 @@ def test_producer_ids_are_never_given_twice() -> None:
     assert len(set(given)) == len(given)
 
 
-def test_transactional_ids_are_refused_for_good() -> None:
+def test_transactional_id_is_rejected() -> None:
     machine = machine_with_topic()
     answer = machine.ask(InitProducerIdRequest("tx", 60_000))
     assert answer.error_code != 0
