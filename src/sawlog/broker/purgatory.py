@@ -6,7 +6,6 @@ every move of a watermark until its timeout.
 """
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -23,19 +22,18 @@ if TYPE_CHECKING:
 
 
 class DelayedRequest(Protocol):
-    """A parked request. It calls `Purgatory.complete` before it replies; each of these methods is
-    called only while it is parked."""
+    """A parked request. It replies only if `Purgatory.complete` returns True, so once at most."""
 
     def expire(self) -> None:
-        """Reply after the timeout, with the results so far; no longer parked."""
+        """Reply with the results so far, because the timeout is over."""
         ...
 
     def abandon(self) -> None:
-        """Stop waiting, because the client disconnected; no longer parked."""
+        """Stop waiting, because the client disconnected; the request is no longer parked."""
         ...
 
     def shut_down(self) -> None:
-        """Reply now if closing the logs would make that impossible; still parked."""
+        """Reply now if that is not possible after the logs are closed."""
         ...
 
 
@@ -56,7 +54,7 @@ class Purgatory:
         """Hold a request; without a timeout it waits until it is completed."""
         timeout = None
         if timeout_ms is not None:
-            timeout = self._timer.after(timeout_ms, partial(self._expire, client, request))
+            timeout = self._timer.after(timeout_ms, request.expire)
         requests = self._by_client.get(client)
         if requests is None:
             self._by_client[client] = {request: timeout}
@@ -74,10 +72,6 @@ class Purgatory:
         if timeout is not None:
             timeout.cancel()
         return True
-
-    def _expire(self, client: "Client", request: DelayedRequest) -> None:
-        if self.complete(client, request):
-            request.expire()
 
     def abandon(self, client: "Client") -> None:
         """Drop the requests of a client that disconnected."""

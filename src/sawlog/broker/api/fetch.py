@@ -203,9 +203,8 @@ class _Fetch:
             self._request.reply(self.response())
 
     def expire(self) -> None:
-        self.abandon()
         self.read()
-        self._request.reply(self.response())
+        self._complete()
 
     def abandon(self) -> None:
         if self._next_read is not None:
@@ -215,8 +214,7 @@ class _Fetch:
 
     def shut_down(self) -> None:
         """Reply while the logs are open."""
-        self.read()
-        self._complete()
+        self.expire()
 
     # Response
 

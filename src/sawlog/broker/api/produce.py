@@ -59,7 +59,7 @@ def produce(
 ) -> ProduceResponse | None:
     version = request.api_version
     acks = message.acks
-    uncommitted: list[Uncommitted] = []
+    uncommitted: list[Uncommitted | None] = []
     topics = []
     failed = False
     for topic in message.topic_data:
@@ -176,45 +176,45 @@ class _DelayedProduce:
     Invariant: `_uncommitted` has None for each partition that is settled; `_left` counts the rest.
     """
 
-    __slots__ = ("_left", "_purgatory", "_request", "_response", "_uncommitted")
+    __slots__ = ("_client", "_left", "_purgatory", "_request", "_response", "_uncommitted")
 
     def __init__(
         self,
         purgatory: "Purgatory",
         request: "Request",
         response: ProduceResponse,
-        uncommitted: "list[Uncommitted]",
+        uncommitted: "list[Uncommitted | None]",
     ) -> None:
         self._purgatory = purgatory
         self._request = request
+        self._client = request.client
         self._response = response
-        self._uncommitted: list[Uncommitted | None] = [*uncommitted]
+        self._uncommitted = uncommitted
         self._left = len(uncommitted)
 
     def park(self, timeout_ms: int) -> None:
-        self._purgatory.park(self._request.client, self, max(timeout_ms, MIN_COMMIT_WAIT_MS))
+        self._purgatory.park(self._client, self, max(timeout_ms, MIN_COMMIT_WAIT_MS))
         for place, partition in enumerate(self._uncommitted):
             assert partition is not None
             replica, required, _ = partition
             replica.when_committed(required, partial(self._settle, place))
 
     def _settle(self, place: int, error: KafkaError | None) -> None:
-        partition = self._uncommitted[place]
-        if partition is None:
-            return
         if error is not None:
+            partition = self._uncommitted[place]
+            assert partition is not None
             _set_error(partition[2], error.code, error.message)
         self._uncommitted[place] = None
         self._left -= 1
-        if self._left == 0 and self._purgatory.complete(self._request.client, self):
+        if self._left == 0 and self._purgatory.complete(self._client, self):
             self._request.reply(self._response)
 
     def expire(self) -> None:
-        for place, partition in enumerate(self._uncommitted):
-            if partition is not None:
-                _set_error(partition[2], ErrorCode.REQUEST_TIMED_OUT, "")
-                self._uncommitted[place] = None
-        self._request.reply(self._response)
+        if self._purgatory.complete(self._client, self):
+            for partition in self._uncommitted:
+                if partition is not None:
+                    _set_error(partition[2], ErrorCode.REQUEST_TIMED_OUT, "")
+            self._request.reply(self._response)
 
     def abandon(self) -> None:
         """`_settle` finds the request gone."""
