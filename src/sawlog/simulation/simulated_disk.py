@@ -110,6 +110,7 @@ class SimulatedDisk:
         """Free space; None is unlimited."""
         self.reads: list[tuple[str, int, int]] = []
         self._defer = defer
+        self._held: list[Callable[[], None]] | None = None
         self._root = DirectoryNode(None, "")
         self._handles: dict[int, SimulatedFile] = {}
         self._replacing: dict[str, int] = {}
@@ -123,6 +124,17 @@ class SimulatedDisk:
         self.stop_at = None
         self._handles.clear()
         self._replacing.clear()
+        self._held = None
+
+    def hold(self) -> None:
+        """Let no asynchronous call complete until `resume`, as a very slow disk does."""
+        self._held = []
+
+    def resume(self) -> None:
+        """Let the calls complete that were held, and all later ones."""
+        held, self._held = self._held or [], None
+        for run in held:
+            self._defer(run)
 
     def power_loss(self, random: Random) -> None:
         """Tear, drop or keep each write and directory entry that was not synced, independently."""
@@ -314,7 +326,10 @@ class SimulatedDisk:
                 error = failure
             done(error)
 
-        self._defer(run)
+        if self._held is not None:
+            self._held.append(run)
+        else:
+            self._defer(run)
 
     def closed(self, node: FileNode) -> None:
         self._handles.pop(id(node), None)

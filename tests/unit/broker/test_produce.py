@@ -56,19 +56,6 @@ def test_zero_timeout_still_covers_a_flush() -> None:
     assert answers(response) == [(0, 0)]
 
 
-def test_slow_flush_times_out_and_is_answered_once() -> None:
-    machine = machine_with_topic()
-    machine.disk.fails_syncs = False
-    held = []
-    machine.disk._defer = held.append  # syncs do not complete
-    call = machine.send(produce(batch_of(machine, b"a"), timeout_ms=100), NAMED)
-    assert machine.schedule.run(lambda: call.is_done)
-    assert answers(call.answered) == [(int(ErrorCode.REQUEST_TIMED_OUT), -1)]
-    for finish in held:
-        finish()
-    machine.schedule.run_for(1_000)
-
-
 def test_each_partition_succeeds_or_fails_on_its_own() -> None:
     machine = machine_with_topic(partitions=2)
     good = batch_of(machine, b"a")
@@ -184,12 +171,9 @@ def test_os_policy_flushes_records_written_during_a_flush_in_time() -> None:
     log = machine.broker.replicas.by_partition[TOPIC, 0].log
     machine.ask(produce(batch_of(machine, b"a")), NAMED)
     machine.schedule.run_for(499)
-    held = []
-    machine.disk._defer = held.append
+    machine.disk.hold()
     machine.schedule.run_for(2)
     machine.ask(produce(batch_of(machine, b"b")), NAMED)
-    machine.disk._defer = machine.schedule.soon
-    for finish in held:
-        finish()
+    machine.disk.resume()
     machine.schedule.run_for(1_000)
     assert log.flushed_offset == 2

@@ -140,15 +140,12 @@ def test_committed_produce_leaves_the_purgatory() -> None:
 
 def test_expired_produce_is_answered_once_with_a_timeout() -> None:
     machine = machine_with_topic()
-    held = []
-    machine.disk._defer = held.append
+    machine.disk.hold()
     call = machine.send(produce(batch_of(machine, b"a"), timeout_ms=5_000), NAMED)
     machine.schedule.run_for(5_000)
     assert answers(call.answered) == [(int(ErrorCode.REQUEST_TIMED_OUT), -1)]
     assert len(machine.broker.purgatory) == 0
-    machine.disk._defer = machine.schedule.soon
-    for finish in held:
-        finish()
+    machine.disk.resume()
     machine.schedule.run_for(1_000)  # the commit comes too late; a second answer would fail
 
 
