@@ -6,7 +6,7 @@ would see.
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from sawlog.broker.assembly import Ports, assemble
 from sawlog.broker.broker import Broker
@@ -30,8 +30,6 @@ from sawlog.simulation.simulated_disk import SimulatedDisk
 
 NODE = NodeId(1)
 BOOT_STEPS = 20_000
-
-M = TypeVar("M", bound=Message)
 
 
 class SimulatedClient:

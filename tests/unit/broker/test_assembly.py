@@ -1,0 +1,67 @@
+"""Assembly of a broker from its ports and its configuration."""
+
+import dataclasses
+
+from sawlog.broker.assembly import Ports, assemble
+from sawlog.broker.broker import Broker
+from sawlog.cluster.cluster_member import Registration
+from sawlog.cluster.embedded_store import EmbeddedStore
+from sawlog.core.config import BrokerConfig
+from sawlog.core.ids import NodeId
+from sawlog.simulation.simulated_broker import SimulatedMachine
+from sawlog.storage.log_directory import WrongOwner
+from support.broker.groups import commit, machine_with_groups
+from support.broker.requests import NAMED, batch_of, fetch, produce
+
+
+def assembled(machine: SimulatedMachine, node_id: int, applied: list[Exception | None]) -> Broker:
+    ports = Ports(
+        machine.schedule,
+        machine.schedule,
+        machine.random,
+        machine.disk,
+        EmbeddedStore(machine.disk, machine.schedule),
+    )
+    registration = Registration(NodeId(node_id), "host", 9092)
+    return assemble(ports, BrokerConfig({}), registration, applied.append)
+
+
+def attributes(broker: Broker) -> dict[str, set[str]]:
+    """Return the names of all attributes that are set in a broker and its components."""
+    fields = dataclasses.fields(broker.components)
+    parts = {field.name: getattr(broker.components, field.name) for field in fields}
+    return {
+        name: {attribute for attribute in dir(part) if not attribute.startswith("__")}
+        for name, part in {"broker": broker, **parts}.items()
+    }
+
+
+def test_no_attribute_appears_after_construction() -> None:
+    new = attributes(assembled(SimulatedMachine(1), 1, []))
+    machine = machine_with_groups()
+    machine.ask(produce(batch_of(machine, b"a")), NAMED)
+    machine.ask(fetch(0), NAMED)
+    commit(machine, "g", {("t", 0): 1})
+    used = machine.broker
+    machine.stop()
+    assert attributes(used) == new
+
+
+def test_first_image_reports_that_the_broker_can_serve() -> None:
+    machine = SimulatedMachine(1)
+    applied: list[Exception | None] = []
+    broker = assembled(machine, 1, applied)
+    assert applied == []
+    broker.start()
+    assert machine.schedule.run(lambda: bool(applied))
+    assert applied == [None]
+
+
+def test_first_image_reports_a_directory_of_another_broker() -> None:
+    machine = SimulatedMachine(1)
+    machine.boot()
+    machine.stop()
+    applied: list[Exception | None] = []
+    assembled(machine, 2, applied).start()
+    assert machine.schedule.run(lambda: bool(applied))
+    assert isinstance(applied[0], WrongOwner)
