@@ -38,8 +38,8 @@ class DelayedRequest(Protocol):
 
 
 class Purgatory:
-    """Invariant: holds every request from `park` until it is completed, expires or is abandoned,
-    with its timeout."""
+    """Invariant: holds every request from `park` until it is completed or abandoned, with its
+    timeout."""
 
     __slots__ = ("_by_client", "_timer")
 
