@@ -1,10 +1,11 @@
-"""The group coordinator as the broker has it: one shard for each partition of the groups' topic
+"""The group coordinator of this broker: one runtime for each partition of `__consumer_offsets`
 that this broker leads."""
 
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sawlog.broker.coordinator_partition import CoordinatorPartition
 from sawlog.cluster.metadata_image import GROUP_TOPIC, NO_NODE
 from sawlog.coordinator.partition_for import partition_for
 from sawlog.coordinator.runtime import CoordinatorRuntime, State
@@ -13,7 +14,7 @@ from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import TopicName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from sawlog.broker.metadata_cache import MetadataCache
     from sawlog.cluster.metadata_image import MetadataImage
@@ -31,7 +32,8 @@ logger = EventLogger(__name__)
 
 
 class GroupCoordinator:
-    """Invariant: `by_index` holds exactly the partitions of the groups' topic that are led here."""
+    """Invariant: `runtimes` has exactly the partitions of the groups' topic that are led here, by
+    partition index."""
 
     def __init__(
         self,
@@ -51,12 +53,15 @@ class GroupCoordinator:
         self._clock = clock
         self._timer = timer
         self._random = random
-        self.by_index: dict[int, CoordinatorRuntime[GroupMachine]] = {}
+        self.runtimes: dict[int, CoordinatorRuntime[GroupMachine]] = {}
 
-    # Where a group lives
+    # Look-ups
 
     def coordinator_of(self, group_id: str) -> "NodeId":
-        """The node to ask about this group; the topic is made where there is none yet."""
+        """Return the node that coordinates this group; create the groups' topic if it is missing.
+
+        COORDINATOR_NOT_AVAILABLE until the partition has a leader.
+        """
         image = self._metadata.image
         topic = image.topics.get(TopicName(GROUP_TOPIC))
         if topic is None:
@@ -67,14 +72,14 @@ class GroupCoordinator:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return leader
 
-    def shard_of(self, group_id: str) -> "CoordinatorRuntime[GroupMachine]":
-        """The shard of a group, which may still be loading; NOT_COORDINATOR where it is led
-        elsewhere or nowhere."""
+    def runtime_of(self, group_id: str) -> "CoordinatorRuntime[GroupMachine]":
+        """Return the runtime of a group, which may still be loading; NOT_COORDINATOR if this broker
+        does not lead the group's partition."""
         topic = self._metadata.image.topics.get(TopicName(GROUP_TOPIC))
         if topic is not None:
-            shard = self.by_index.get(partition_for(group_id, len(topic.partitions)))
-            if shard is not None:
-                return shard
+            runtime = self.runtimes.get(partition_for(group_id, len(topic.partitions)))
+            if runtime is not None:
+                return runtime
         raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
     def ask(
@@ -84,45 +89,43 @@ class GroupCoordinator:
         answer: "Answer",
         refuse: "Refuse",
     ) -> None:
-        """Runs an operation where the group lives; `refuse` hears, too, that this is not here."""
+        """Run an operation on the machine of the group; `refuse` also gets NOT_COORDINATOR."""
         try:
-            shard = self.shard_of(group_id)
+            runtime = self.runtime_of(group_id)
         except KafkaError as error:
             refuse(error)
             return
-        shard.run(partial(operation, shard.machine), answer, refuse)
-
-    def all(self) -> "Iterable[CoordinatorRuntime[GroupMachine]]":
-        return self.by_index.values()
+        runtime.run(partial(operation, runtime.machine), answer, refuse)
 
     def count(self) -> Counter[tuple[str, str]]:
-        """Groups by type and state."""
+        """Count the groups by type and state."""
         return Counter(
             (str(group.type), group.state_name)
-            for shard in self.by_index.values()
-            for group in shard.machine.groups.values()
+            for runtime in self.runtimes.values()
+            for group in runtime.machine.groups.values()
         )
 
-    # Coming and going
+    # Leadership
 
     def lead(self, partition: "Partition") -> None:
-        """This broker leads the partition; loads it, unless it is here already."""
+        """Load a partition that this broker leads, unless it is loaded already."""
         index = partition.name.partition
-        known = self.by_index.get(index)
-        if known is not None and known.partition is partition:
+        if index in self.runtimes:
             return
         from sawlog.groups.group_records import GROUP_RECORDS  # not before there are groups
 
-        shard = CoordinatorRuntime(
-            partition,
+        access = CoordinatorPartition(partition)
+        runtime = CoordinatorRuntime(
+            access,
+            access,
             GROUP_RECORDS,
             self._machine,
             clock=self._clock,
             timer=self._timer,
-            broken=partial(self._lead_again, partition),
+            on_failure=partial(self._reload, partition),
         )
-        self.by_index[index] = shard
-        shard.load()
+        self.runtimes[index] = runtime
+        runtime.load()
 
     def _machine(self, timers: "Timers") -> "GroupMachine":
         from sawlog.groups.context import GroupContext
@@ -134,36 +137,34 @@ class GroupCoordinator:
             )
         )
 
-    def _lead_again(self, partition: "Partition") -> None:
-        """The machine was given up: another one is made of what the log says, if it is still led
-        here and can be written at all."""
+    def _reload(self, partition: "Partition", failed: "CoordinatorRuntime[GroupMachine]") -> None:
+        """Replace a runtime that closed itself, if the partition is still led here and the log
+        directory is online."""
         index = partition.name.partition
-        given_up = self.by_index.get(index)
-        if given_up is None or given_up.partition is not partition:
-            return
-        if self._directory.offline is None:
-            del self.by_index[index]
+        if self.runtimes.get(index) is failed and self._directory.offline is None:
+            del self.runtimes[index]
             self.lead(partition)
 
     def resign(self, index: int) -> None:
-        shard = self.by_index.pop(index, None)
-        if shard is not None:
-            shard.close(KafkaError(ErrorCode.NOT_COORDINATOR))
+        """Unload a partition that this broker no longer leads."""
+        runtime = self.runtimes.pop(index, None)
+        if runtime is not None:
+            runtime.close(KafkaError(ErrorCode.NOT_COORDINATOR))
 
     def close(self) -> None:
-        for index in list(self.by_index):
+        for index in list(self.runtimes):
             self.resign(index)
 
     def image_changed(self, old: "MetadataImage", new: "MetadataImage") -> None:
-        """Topics came, grew or went: groups that read them, and offsets in them, hear of it."""
-        for shard in self.by_index.values():
-            if shard.state is State.ACTIVE:
-                shard.run(partial(shard.machine.image_changed, old, new), _ignore, _report)
+        """Tell all groups about topics that were created, extended or deleted."""
+        for runtime in self.runtimes.values():
+            if runtime.state is State.ACTIVE:
+                runtime.run(partial(runtime.machine.image_changed, old, new), _ignore, _report)
 
 
 def _ignore(_: object) -> None:
-    """Nobody waits for it."""
+    """The operation has no caller that waits for a reply."""
 
 
 def _report(error: KafkaError) -> None:
-    logger.warning("groups did not hear of a change of topics", reason=str(error))
+    logger.warning("groups not updated after a change of topics", reason=str(error))

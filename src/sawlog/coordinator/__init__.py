@@ -1,1 +1,1 @@
-"""The event-sourced runtime of the coordinators: plan records, append, replay, answer."""
+"""The event-sourced runtime of coordinators: plan records, append them, replay, reply."""

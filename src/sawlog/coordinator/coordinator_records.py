@@ -1,8 +1,7 @@
-"""The records of a coordinator's topic, in Kafka's own form.
+"""The records of a coordinator's topic, in Kafka's format.
 
 A key is the number of its kind (two bytes) and a key message in version 0; a value is its version
-(two bytes) and a value message in that version. A record without a value says that what the key
-names is gone.
+(two bytes) and a value message in that version. A record without a value is a tombstone.
 """
 
 import struct
@@ -26,37 +25,37 @@ class Entry(NamedTuple):
     version: int = 0
 
 
-Pair = tuple[bytes, bytes | None]
+EncodedRecord = tuple[bytes, bytes | None]
 """Key and value of a record as they are written."""
 
-QuickEncode = Callable[[Any, Any, int], Pair | None]
-"""Key, value and version of an entry whose kind is written by the thousand, as the general way
-would write them; None where that has to do it."""
+FastEncoder = Callable[[Any, Any, int], EncodedRecord | None]
+"""Encodes (key, value, version) of a frequent kind to the same bytes as the generic encoder; None
+if the generic encoder has to do it."""
 
 
 class UnknownRecord(Exception):
-    """A kind or version that this coordinator does not know, written by somebody newer."""
+    """A record kind or version that this coordinator does not know, from a newer one."""
 
 
 class RecordFormat:
-    """The kinds of records of one topic: which value belongs to which key."""
+    """The kinds of records of one topic: the value message of each key message."""
 
     def __init__(
         self,
         *kinds: tuple[type[Message], type[Message]],
-        quick: Mapping[type[Message], QuickEncode] | None = None,
+        fast_encoders: Mapping[type[Message], FastEncoder] | None = None,
     ) -> None:
         self._kinds = {key.SCHEMA.api_key: (key, value) for key, value in kinds}
-        self._quick = dict(quick or {})
+        self._fast_encoders = dict(fast_encoders or {})
 
-    def encode(self, entry: Entry) -> Pair:
-        """UNKNOWN_SERVER_ERROR where a text is longer than records can hold."""
+    def encode(self, entry: Entry) -> EncodedRecord:
+        """Encode a record; UNKNOWN_SERVER_ERROR if a string is longer than a record can hold."""
         key, value, version = entry
         cls = type(key)
-        quick = self._quick.get(cls)
+        encode = self._fast_encoders.get(cls)
         try:
-            if quick is not None and (pair := quick(key, value, version)) is not None:
-                return pair
+            if encode is not None and (encoded := encode(key, value, version)) is not None:
+                return encoded
             encoded_key = _SHORT.pack(cls.SCHEMA.api_key) + encoder(cls, _KEY_VERSION)(key)
             if value is None:
                 return encoded_key, None
@@ -65,9 +64,10 @@ class RecordFormat:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
 
     def decode(self, key: bytes | None, value: bytes | None) -> Entry:
-        """UnknownRecord where it is of no known kind; MalformedFrame where it is damaged."""
+        """Decode a record; UnknownRecord if its kind or version is unknown, MalformedFrame if it is
+        damaged."""
         if key is None or len(key) < _SHORT.size:
-            raise MalformedFrame("a coordinator's record without a key")
+            raise MalformedFrame("a coordinator record has no key")
         (kind,) = _SHORT.unpack_from(key)
         classes = self._kinds.get(kind)
         if classes is None:
@@ -77,7 +77,7 @@ class RecordFormat:
         if value is None:
             return Entry(message, None)
         if len(value) < _SHORT.size:
-            raise MalformedFrame(f"a {value_class.__name__} without a version")
+            raise MalformedFrame(f"a {value_class.__name__} has no version")
         (version,) = _SHORT.unpack_from(value)
         try:
             decode = decoder(value_class, version)

@@ -1,7 +1,7 @@
-"""Reading a coordinator's log at its start: the last value of each key, out of many small batches.
+"""Finds the last value of each key in a coordinator's log, which consists of many small batches.
 
-Most batches hold one record and are not compressed; such are taken apart right here, as this is
-what a restart waits for. Whatever looks different, or wrong, is given to the general reader.
+A restart waits for this. Most batches hold one uncompressed record, and these are parsed here;
+every other batch, and every damaged one, goes to the generic reader in `protocol/records.py`.
 """
 
 import struct
@@ -15,13 +15,13 @@ _UNCOUNTED_BYTES = 12  # base offset and length, which the length field does not
 _SMALLEST_LENGTH = HEADER_SIZE - _UNCOUNTED_BYTES
 MAX_BATCH_BYTES = 256 * 1024 * 1024
 
-Last = dict[bytes, bytes | None]
-"""The last value of each key, and the keys in the order in which they were written last."""
+LastValues = dict[bytes, bytes | None]
+"""The last value of each key; the keys are in the order of their last records."""
 
 
-def keep_last(data: bytes, from_offset: int, last: Last) -> int:
-    """Puts the records of the whole batches that `data` begins with into `last`, as far as they are
-    not before `from_offset`; returns the offset behind them. KafkaError where one is damaged."""
+def keep_last(data: bytes, from_offset: int, last: LastValues) -> int:
+    """Put the records of the complete batches at the start of `data` into `last`, without those
+    before `from_offset`; return the offset after them. KafkaError if a batch is damaged."""
     end_offset = from_offset
     position = 0
     size = len(data)
@@ -31,29 +31,29 @@ def keep_last(data: bytes, from_offset: int, last: Last) -> int:
         if end > size:
             break
         if length < _SMALLEST_LENGTH:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {length} bytes")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch has only {length} bytes")
         if not attributes & CONTROL and not (
             magic == MAGIC
             and not attributes & CODEC_MASK
             and base_offset >= from_offset
             and _keep_plain(data, position + HEADER_SIZE, end, count, last)
         ):
-            _keep_any(data[position:end], from_offset, last)
+            _keep_generic(data[position:end], from_offset, last)
         end_offset = base_offset + delta + 1
         position = end
     return end_offset
 
 
-def _keep_any(batch: bytes, from_offset: int, last: Last) -> None:
+def _keep_generic(batch: bytes, from_offset: int, last: LastValues) -> None:
     for record in iterate(batch, max_decompressed_bytes=MAX_BATCH_BYTES):
         if record.key is not None and record.offset >= from_offset:
             last.pop(record.key, None)
             last[record.key] = record.value
 
 
-def _keep_plain(data: bytes, position: int, end: int, count: int, last: Last) -> bool:
-    """The records between `position` and `end`; False where they do not look as usual: a key and
-    maybe a value, no headers, nothing longer than 8 KB. Some may have been kept by then."""
+def _keep_plain(data: bytes, position: int, end: int, count: int, last: LastValues) -> bool:
+    """Keep the records between `position` and `end`; False if one of them is not of the usual form:
+    a key, at most a value, no headers, nothing longer than 8 KB. Some may be kept already."""
     try:
         for _ in range(count):
             number = data[position]
@@ -64,11 +64,11 @@ def _keep_plain(data: bytes, position: int, end: int, count: int, last: Last) ->
                 number = number & 0x7F | data[position] << 7
                 position += 1
             record_end = position + (number >> 1)
-            position += 1  # no attributes
-            while data[position] >= 0x80:  # the time
+            position += 1  # attributes
+            while data[position] >= 0x80:  # timestamp delta
                 position += 1
             position += 1
-            while data[position] >= 0x80:  # the offset
+            while data[position] >= 0x80:  # offset delta
                 position += 1
             position += 1
 

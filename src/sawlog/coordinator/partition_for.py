@@ -1,20 +1,20 @@
-"""Which partition of a coordinator's topic keeps what belongs to an id."""
+"""The partition of a coordinator's topic that a group id or transactional id belongs to."""
 
 from functools import lru_cache
 
 from sawlog.core.java_hash import string_hash
 
-MAX_KNOWN_IDS = 10_000
-"""So many ids are hashed once, and not for each of their requests."""
+MAX_CACHED_IDS = 10_000
+"""Hashes of this many ids are cached, because every request needs one."""
 
-LONGEST_KNOWN_ID = 300
-"""Anybody can ask for ids that are not there, of 32 KB."""
+MAX_CACHED_ID_LENGTH = 300
+"""Longer ids are not cached: a client may send ids of 32 KB."""
 
 
 def partition_for(name: str, partitions: int) -> int:
-    """As Kafka has it: Java's hash of the id, its sign taken off, modulo the partitions."""
-    if len(name) <= LONGEST_KNOWN_ID:
-        return _known_partition_for(name, partitions)
+    """Compute the partition as Kafka does: Utils.abs of the id's Java hash, modulo `partitions`."""
+    if len(name) <= MAX_CACHED_ID_LENGTH:
+        return _cached_partition_for(name, partitions)
     return _partition_for(name, partitions)
 
 
@@ -25,4 +25,4 @@ def _partition_for(name: str, partitions: int) -> int:
     return (value & 0x7FFFFFFF) % partitions
 
 
-_known_partition_for = lru_cache(MAX_KNOWN_IDS)(_partition_for)
+_cached_partition_for = lru_cache(MAX_CACHED_IDS)(_partition_for)

@@ -1,9 +1,9 @@
-"""What a coordinator's machine is asked and what it says: operations and plans.
+"""The contract between the coordinator runtime and its machine: operations return plans.
 
-An operation looks at the machine's state and returns a plan; it changes nothing that a restart
-would bring back. The records of a plan are appended as one batch, all or none; then, and only then,
-the state changes; and when they are committed the reply goes out. So a reply tells nothing that can
-be lost, and a failed append leaves everything as it was.
+An operation reads the machine's state and returns a plan; it changes nothing that a reload would
+restore. The runtime appends the plan's records as one batch, all or none; only then the state
+changes, and the reply leaves when the records are committed. So a crash cannot take back what a
+reply said, and a failed append leaves the state as it was.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,56 +14,59 @@ from sawlog.core.errors import KafkaError
 
 
 class Plan(NamedTuple):
-    """`reply` None: whoever asked is answered later, by the machine.
+    """The result of an operation: the reply, and the records to append before it is sent.
 
-    `apply` makes the change that the entries tell, for a machine that holds more than its records
-    do; without it the entries are replayed. `settled` hears how it ended, once: None when all is
-    committed, else the error that callers are told. `again`: the operation is run once more when
-    those that came with it have been, and only that answers.
+    reply: None if the machine itself answers the request later.
+    entries: the records, written as one batch.
+    apply: makes the change that the entries describe, for a machine whose state is more than its
+        records; without it the entries are replayed.
+    on_committed: called once, with None when all is committed, else with the client's error.
+    run_again: once the entries are appended, and after the requests that arrived meanwhile, the
+        operation runs again; only that run replies.
     """
 
     reply: Any = None
     entries: Sequence[Entry] = ()
     apply: Callable[[], None] | None = None
-    settled: Callable[[KafkaError | None], None] | None = None
-    again: bool = False
+    on_committed: Callable[[KafkaError | None], None] | None = None
+    run_again: bool = False
 
 
 Operation = Callable[[], Plan]
-"""May raise KafkaError: then whoever asked is told so, and nothing has changed."""
+"""May raise KafkaError: the caller gets the error, and nothing has changed."""
 
 
 class Machine(Protocol):
     """The state of one partition of a coordinator's topic."""
 
     def replay(self, entry: Entry) -> None:
-        """One record, at load or after its append. Never raises, never sets a timer.
+        """Apply one record, during the load or after its append. Never raises or sets a timer.
 
-        At load only the last record of each key comes, in the order of the log, and no tombstones;
-        so a record's effect may not lean on one of another key that came before it.
+        The load replays only the last record of each key, in log order, and no tombstones. The
+        effect of a record must therefore not depend on an earlier record of another key.
         """
         ...
 
     def replay_encoded(self, key: bytes, value: bytes) -> bool:
-        """At load, asked first: takes a record as it is written, where it is of a kind that comes
-        by the hundred thousand. False: it is taken apart, and replayed."""
+        """Replay a record from its bytes during the load, for kinds that come by the hundred
+        thousand. False: the loader decodes the record and calls `replay`."""
         ...
 
     def activate(self) -> None:
-        """All is loaded: from now on there are operations. Sets the timers that the state needs."""
+        """The load is complete and operations follow: set the timers that the state needs."""
         ...
 
     def deactivate(self, error: KafkaError) -> None:
-        """It is over here: whoever still waits for the machine's answer is told `error`."""
+        """The partition is unloaded: answer all parked requests with `error`."""
         ...
 
 
 class Timers(Protocol):
-    """A machine's clockwork: one timer for each key, which runs an operation."""
+    """The timers of a machine: at most one for each key; each runs an operation."""
 
     def set(self, key: object, delay_ms: int, operation: Operation) -> None:
-        """Instead of any timer that has this key. An operation that cannot be written is tried
-        again a little later."""
+        """Set the timer, in place of one that has this key. An operation whose records cannot be
+        written is retried a little later."""
         ...
 
     def cancel(self, key: object) -> None: ...

@@ -58,5 +58,5 @@ GROUP_RECORDS = RecordFormat(
     (ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
     (ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
     (ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
-    quick={OffsetCommitKey: encode_commit},
+    fast_encoders={OffsetCommitKey: encode_commit},
 )

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sawlog.coordinator.coordinator_records import Entry
-from sawlog.coordinator.last_values import Last, keep_last
+from sawlog.coordinator.last_values import LastValues, keep_last
 from sawlog.groups.classic.classic_group import ClassicGroup
 from sawlog.groups.classic.classic_states import EMPTY, STABLE
 from sawlog.groups.classic.group_metadata_record import entry_of
@@ -115,7 +115,7 @@ def all_rows(data: bytes) -> Rows:
 
 
 def last_rows(data: bytes) -> Rows:
-    last: Last = {}
+    last: LastValues = {}
     keep_last(data, 0, last)
     return [(key, value) for key, value in last.items() if value is not None]
 

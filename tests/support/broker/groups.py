@@ -34,10 +34,8 @@ def machine_with_groups(**settings: str) -> SimulatedMachine:
 
 
 def is_ready(machine: SimulatedMachine) -> bool:
-    shards = machine.broker.groups
-    return len(shards.by_index) == SHARDS and all(
-        shard.state is State.ACTIVE for shard in shards.all()
-    )
+    runtimes = machine.broker.groups.runtimes.values()
+    return len(runtimes) == SHARDS and all(runtime.state is State.ACTIVE for runtime in runtimes)
 
 
 def reboot(machine: SimulatedMachine) -> None:

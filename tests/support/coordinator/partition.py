@@ -1,4 +1,4 @@
-"""A partition on a simulated disk, for coordinators to live in."""
+"""A partition on a simulated disk, for tests of coordinators."""
 
 from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from sawlog.replication.partition import Partition
@@ -6,7 +6,7 @@ from sawlog.simulation.simulated_broker import SimulatedMachine
 
 
 class PartitionWorld:
-    """One partition of one topic, led by a broker that can be started anew."""
+    """One partition of one topic, led by a broker that can be restarted."""
 
     def __init__(self, seed: int = 1) -> None:
         self._machine = SimulatedMachine(seed)
@@ -22,7 +22,7 @@ class PartitionWorld:
         return self._machine.broker.replicas.by_partition["t", 0]
 
     def reopened(self) -> Partition:
-        """After the process was killed and started again."""
+        """Return the partition after a kill -9 and a restart."""
         self._machine.kill()
         self._machine.boot()
         return self.partition

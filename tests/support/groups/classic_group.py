@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sawlog.broker.coordinator_partition import CoordinatorPartition
 from sawlog.cluster.metadata_image import EMPTY_IMAGE
 from sawlog.coordinator.plan import Plan
 from sawlog.coordinator.runtime import CoordinatorRuntime, State
@@ -97,8 +98,10 @@ class ClassicWorld:
 
     def _open(self) -> None:
         self.partition = self._disk.partition
+        access = CoordinatorPartition(self.partition)
         self.shard = CoordinatorRuntime(
-            self.partition,
+            access,
+            access,
             GROUP_RECORDS,
             self._machine,
             clock=self.schedule,

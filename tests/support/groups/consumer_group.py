@@ -105,8 +105,8 @@ class Groups:
 
     @property
     def shard(self) -> GroupMachine:
-        groups = self.machine.broker.groups
-        return groups.by_index[partition_for("g", len(groups.by_index))].machine
+        runtimes = self.machine.broker.groups.runtimes
+        return runtimes[partition_for("g", len(runtimes))].machine
 
     def group(self, group_id: str = "g") -> ConsumerGroup:
         group = self.shard.groups[group_id]

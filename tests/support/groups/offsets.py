@@ -107,8 +107,8 @@ class OffsetsWorld:
         except KafkaError as error:
             return error
         if plan.entries and self.fails is not None:
-            if plan.settled is not None:
-                plan.settled(self.fails)
+            if plan.on_committed is not None:
+                plan.on_committed(self.fails)
             return self.fails
         if plan.entries:
             self.written += written
@@ -117,8 +117,8 @@ class OffsetsWorld:
                 plan.apply()
             else:
                 self.replay(*plan.entries)
-        if plan.settled is not None:
-            plan.settled(None)
+        if plan.on_committed is not None:
+            plan.on_committed(None)
         return plan.reply
 
     def replay(self, *entries: Entry) -> None:

@@ -78,7 +78,7 @@ def test_join_group_adds_a_member_in_every_version(version: int) -> None:
     assert [(one.member_id, one.metadata) for one in first.members] == [
         (first.member_id, b"topics")
     ]
-    shard = machine.broker.groups.shard_of(GROUP)
+    shard = machine.broker.groups.runtime_of(GROUP)
     member = shard.machine.groups[GROUP].describe().members[0]  # type: ignore[union-attr]
     assert (member.client_id, member.client_host) == ("simulation", "/client")
 
@@ -86,7 +86,7 @@ def test_join_group_adds_a_member_in_every_version(version: int) -> None:
 def test_join_group_0_uses_the_session_timeout_for_rebalances() -> None:
     machine = started()
     joined(machine, 0)
-    group = machine.broker.groups.shard_of(GROUP).machine.groups[GROUP]
+    group = machine.broker.groups.runtime_of(GROUP).machine.groups[GROUP]
     assert [one.rebalance_timeout_ms for one in group.members.values()] == [10_000]  # type: ignore[attr-defined]
 
 

@@ -129,7 +129,7 @@ def test_failed_coordinator_stays_closed_after_the_broker_stops(
     commit(machine, "g", {T0: 5})
     machine.broker.groups.close()
     machine.schedule.run_for(2 * RELOAD_MS)
-    assert machine.broker.groups.by_index == {}
+    assert machine.broker.groups.runtimes == {}
 
 
 def test_unknown_partitions_are_rejected_and_the_others_committed(

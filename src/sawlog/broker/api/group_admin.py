@@ -52,9 +52,10 @@ def list_groups(
     types = frozenset(kind.lower() for kind in message.types_filter)
 
     def query(
-        shard: "CoordinatorRuntime[GroupMachine]", reply: "Reply[list[ListedGroup] | KafkaError]"
+        runtime: "CoordinatorRuntime[GroupMachine]",
+        reply: "Reply[list[ListedGroup] | KafkaError]",
     ) -> None:
-        shard.run(lambda: shard.machine.admin.list(states, types), reply, reply)
+        runtime.run(lambda: runtime.machine.admin.list(states, types), reply, reply)
 
     def done(replies: list[list[ListedGroup] | KafkaError]) -> None:
         groups: list[ListedGroup] = []
@@ -66,7 +67,8 @@ def list_groups(
                 return
         request.reply(ListGroupsResponse(groups=groups))
 
-    gather([partial(query, shard) for shard in context.groups.all()], done, context.timer)
+    runtimes = context.groups.runtimes.values()
+    gather([partial(query, runtime) for runtime in runtimes], done, context.timer)
 
 
 # DescribeGroups

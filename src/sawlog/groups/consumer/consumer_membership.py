@@ -120,7 +120,7 @@ class ConsumerMembership:
         round_ = HeartbeatPlan(self.rules, group, before, member, planned)
         if heartbeat_checks.is_new(group, message):
             round_.subscribe()
-            return Plan(entries=planned, again=True)
+            return Plan(entries=planned, run_again=True)
         has_moved = round_.run(owned)
         member = round_.member
         if has_moved:

@@ -12,7 +12,7 @@ from sawlog.groups.offsets.committed_offset import NO_TIME, Committed
 from sawlog.protocol.schema import NO_UUID
 
 if TYPE_CHECKING:
-    from sawlog.coordinator.coordinator_records import Pair
+    from sawlog.coordinator.coordinator_records import EncodedRecord
     from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
     from sawlog.protocol.messages.offset_commit_value import OffsetCommitValue
 
@@ -35,7 +35,7 @@ _new = tuple.__new__
 
 def encode_commit(
     key: "OffsetCommitKey", value: "OffsetCommitValue | None", version: int
-) -> "Pair | None":
+) -> "EncodedRecord | None":
     """As `RecordFormat.encode`; None for a form that is not known here."""
     if value is None or version != VERSION or value.topic_id == NO_UUID:
         return None

@@ -77,7 +77,7 @@ class Retention:
             if not is_checked:
                 break
             self._unchecked.pop()
-        return Plan(entries=entries, settled=self._go_on_checking)
+        return Plan(entries=entries, on_committed=self._go_on_checking)
 
     def _checked(self, group_id: str, now_ms: int, most: int) -> "tuple[list[Entry], bool]":
         """Tombstones for what expires now, and whether they are all."""
@@ -147,7 +147,7 @@ class Retention:
             if offsets.get(group_id, topic, partition) is committed:
                 entries.append(tombstone(group_id, topic, partition))
                 left -= _tombstone_bytes(group_id)
-        return Plan(entries=entries, settled=self._go_on_forgetting)
+        return Plan(entries=entries, on_committed=self._go_on_forgetting)
 
     def _go_on_forgetting(self, error: "KafkaError | None") -> None:
         if error is None and self._unforgotten:

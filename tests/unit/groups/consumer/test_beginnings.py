@@ -86,7 +86,7 @@ def test_what_older_brokers_wrote_about_partitions_is_removed() -> None:
     a = Consumer(groups, "a", "t")
     a.join()
     old = Entry(ConsumerGroupPartitionMetadataKey("g"), ConsumerGroupPartitionMetadataValue())
-    index = next(iter(groups.machine.broker.groups.by_index.values()))
+    index = next(iter(groups.machine.broker.groups.runtimes.values()))
     index.run(lambda: Plan(entries=[old]), lambda _: None, lambda _: None)
     groups.restart()
     assert groups.group().has_partition_metadata

@@ -1,11 +1,11 @@
-"""Reading a coordinator's log quickly gives what reading it plainly does."""
+"""The fast scan of a coordinator's log finds the same records as the generic reader."""
 
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sawlog.coordinator.last_values import Last, keep_last
+from sawlog.coordinator.last_values import LastValues, keep_last
 from sawlog.core.errors import KafkaError
 from sawlog.protocol.compression import Codec
 from sawlog.protocol.record_batch import batches_in
@@ -30,8 +30,8 @@ def log_of(batches: list[Any]) -> bytes:
     return bytes(log)
 
 
-def plainly(log: bytes, from_offset: int) -> tuple[list[Any], int]:
-    last: Last = {}
+def read_generically(log: bytes, from_offset: int) -> tuple[list[Any], int]:
+    last: LastValues = {}
     end = from_offset
     for position, header in batches_in(log):
         end = header.next_offset
@@ -52,22 +52,22 @@ def test_the_last_value_of_each_key_is_kept_in_the_order_of_the_log(
 ) -> None:
     log = log_of(batches)
     log = log[: len(log) - cut]
-    last: Last = {}
+    last: LastValues = {}
     end = keep_last(log, 5 + skipped, last)
-    assert (list(last.items()), end) == plainly(log, 5 + skipped)
+    assert (list(last.items()), end) == read_generically(log, 5 + skipped)
 
 
 @settings(deadline=None)
 @given(BATCHES, st.data())
-def test_damage_is_found_or_does_not_matter(batches: list[Any], data: st.DataObject) -> None:
+def test_damage_is_detected_or_has_no_effect(batches: list[Any], data: st.DataObject) -> None:
     log = bytearray(log_of(batches))
     if log:
         place = data.draw(st.integers(0, len(log) - 1))
         log[place] ^= data.draw(st.integers(1, 255))
-    last: Last = {}
+    last: LastValues = {}
     try:
         end = keep_last(bytes(log), 5, last)
-        expected = plainly(bytes(log), 5)
+        expected = read_generically(bytes(log), 5)
     except KafkaError:
         return
     assert (list(last.items()), end) == expected

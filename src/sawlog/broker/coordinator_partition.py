@@ -1,0 +1,58 @@
+"""A replica as a coordinator sees it: the adapter between `replication/` and `coordinator/`."""
+
+from typing import TYPE_CHECKING
+
+from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ports import DiskError
+from sawlog.protocol.record_batch import read_header
+
+if TYPE_CHECKING:
+    from sawlog.coordinator.partition_access import OnCommitted
+    from sawlog.core.ids import TopicPartition
+    from sawlog.replication.partition import Partition
+
+
+class CoordinatorPartition:
+    """The PartitionWriter and PartitionReader of one replica that this broker leads."""
+
+    __slots__ = ("_partition",)
+
+    def __init__(self, partition: "Partition") -> None:
+        self._partition = partition
+
+    @property
+    def name(self) -> "TopicPartition":
+        return self._partition.name
+
+    # PartitionWriter
+
+    @property
+    def max_batch_bytes(self) -> int:
+        return self._partition.log.config.max_message_bytes
+
+    def append(self, batch: memoryview, *, is_awaited: bool) -> int:
+        header = read_header(batch)
+        appended = self._partition.append(batch, header, is_awaited=is_awaited)
+        return appended.base_offset + header.last_offset_delta + 1
+
+    def when_committed(self, offset: int, action: "OnCommitted") -> None:
+        self._partition.when_committed(offset, action)
+
+    # PartitionReader
+
+    @property
+    def start_offset(self) -> int:
+        return self._partition.log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._partition.log.end_offset
+
+    def read(self, offset: int, max_bytes: int, *, limit_offset: int) -> bytes | None:
+        try:
+            found = self._partition.log.read(
+                offset, max_bytes, limit_offset=limit_offset, whole_first_batch=True
+            )
+            return None if found is None else found.read()
+        except DiskError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
