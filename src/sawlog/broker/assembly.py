@@ -1,6 +1,6 @@
 """Builds a broker from its ports and its configuration, for the server and for the simulator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sawlog.broker.broker import Broker
@@ -11,9 +11,10 @@ from sawlog.broker.log_configs import LogConfigs
 from sawlog.broker.metadata_cache import MetadataCache
 from sawlog.broker.metrics import BrokerMetrics
 from sawlog.broker.purgatory import Purgatory
-from sawlog.broker.replicas import FLUSH_BEFORE_COMMIT, Replicas
+from sawlog.broker.replicas import FLUSH_BEFORE_COMMIT, LeadershipListener, Replicas
 from sawlog.cluster.cluster_member import ClusterMember, Registration
-from sawlog.cluster.metadata_image import GROUP_TOPIC, MetadataImage
+from sawlog.cluster.internal_topics import INTERNAL_TOPICS, CoordinatorType
+from sawlog.cluster.metadata_image import MetadataImage
 from sawlog.cluster.producer_ids import ProducerIds
 from sawlog.cluster.topics import Topics
 from sawlog.core.config import BrokerConfig
@@ -71,7 +72,7 @@ def assemble(
         metadata,
         directory,
         log_configs,
-        {GROUP_TOPIC: groups},
+        _by_topic({CoordinatorType.GROUP: groups}),
         clock=clock,
         timer=timer,
     )
@@ -95,3 +96,10 @@ def assemble(
         )
     )
     return broker
+
+
+def _by_topic(
+    coordinators: Mapping[CoordinatorType, LeadershipListener],
+) -> dict[str, LeadershipListener]:
+    """The coordinator of each internal topic."""
+    return {topic.name: coordinators[topic.coordinator] for topic in INTERNAL_TOPICS.values()}

@@ -6,12 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sawlog.broker.coordinator_partition import CoordinatorPartition
-from sawlog.cluster.metadata_image import GROUP_TOPIC, NO_NODE
+from sawlog.cluster.internal_topics import CONSUMER_OFFSETS
+from sawlog.cluster.metadata_image import NO_NODE
 from sawlog.coordinator.partition_for import partition_for
 from sawlog.coordinator.runtime import CoordinatorRuntime, State
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
-from sawlog.core.ids import TopicName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,9 +63,9 @@ class GroupCoordinator:
         COORDINATOR_NOT_AVAILABLE until the partition has a leader.
         """
         image = self._metadata.image
-        topic = image.topics.get(TopicName(GROUP_TOPIC))
+        topic = image.topics.get(CONSUMER_OFFSETS.name)
         if topic is None:
-            self._topics.on_demand.make(GROUP_TOPIC)
+            self._topics.on_demand.make(CONSUMER_OFFSETS.name)
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         leader = topic.partitions[partition_for(group_id, len(topic.partitions))].leader
         if leader == NO_NODE or leader not in image.brokers:
@@ -75,7 +75,7 @@ class GroupCoordinator:
     def runtime_of(self, group_id: str) -> "CoordinatorRuntime[GroupMachine]":
         """Return the runtime of a group, which may still be loading; NOT_COORDINATOR if this broker
         does not lead the group's partition."""
-        topic = self._metadata.image.topics.get(TopicName(GROUP_TOPIC))
+        topic = self._metadata.image.topics.get(CONSUMER_OFFSETS.name)
         if topic is not None:
             runtime = self.runtimes.get(partition_for(group_id, len(topic.partitions)))
             if runtime is not None:

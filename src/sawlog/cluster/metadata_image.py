@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from sawlog.cluster.internal_topics import is_internal
 from sawlog.core.ids import LeaderEpoch, NodeId, PartitionIndex, TopicId, TopicName, TopicPartition
 
 NO_NODE = NodeId(-1)
@@ -54,11 +55,7 @@ class TopicImage:
 
     @property
     def is_internal(self) -> bool:
-        return self.name in INTERNAL_TOPICS
-
-
-GROUP_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({GROUP_TOPIC, "__transaction_state", "__share_group_state"})
+        return is_internal(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,7 @@
-"""What somebody asks for when a topic is made: a client, or the broker for its groups."""
+"""The description of a topic to create, from a client or from the broker itself."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-
-from sawlog.cluster.metadata_image import GROUP_TOPIC
-from sawlog.core.config import BrokerConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,19 +13,3 @@ class NewTopic:
     replication_factor: int = -1
     assignments: Sequence[tuple[int, Sequence[int]]] = ()
     configs: Mapping[str, str | None] = field(default_factory=dict)
-
-
-def groups_topic(config: BrokerConfig, brokers: int) -> NewTopic:
-    """The topic that the groups live in. A broker whose store is embedded is alone for ever: asking
-    there for more replicas than there are brokers would only keep groups from working."""
-    factor: int = config["offsets.topic.replication.factor"]
-    return NewTopic(
-        GROUP_TOPIC,
-        config["offsets.topic.num.partitions"],
-        min(factor, brokers),
-        configs={
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(config["offsets.topic.segment.bytes"]),
-        },
-    )

@@ -6,9 +6,9 @@ whoever writes names that version. `image` makes the immutable picture for every
 
 from collections.abc import Mapping
 
+from sawlog.cluster.internal_topics import INTERNAL_TOPICS
 from sawlog.cluster.metadata_image import (
     EMPTY_IMAGE,
-    GROUP_TOPIC,
     NO_NODE,
     BrokerImage,
     MetadataImage,
@@ -126,12 +126,12 @@ class View:
         """How many partitions show: all once all have states, until then those that did before.
 
         The first image cannot know which did. It shows those up to the first one without a state,
-        so that the logs of a topic that had no room to grow have their place. The groups' topic
-        does not grow: where it is not whole, none of it ever showed.
+        so that the logs of a topic that had no room to grow have their place. An internal topic
+        does not grow: if it is incomplete, none of its partitions ever showed.
         """
         wanted, states = len(view.assignment.replicas), view.states
         stated = next((index for index in range(wanted) if index not in states), wanted)
-        if stated == wanted or (is_first and view.name != GROUP_TOPIC):
+        if stated == wanted or (is_first and view.name not in INTERNAL_TOPICS):
             return stated
         if before is None or before.id != view.assignment.topic_id:
             return 0

@@ -11,8 +11,9 @@ from functools import partial
 from sawlog.cluster import znodes
 from sawlog.cluster.auto_create import AutoCreate
 from sawlog.cluster.cluster_member import ClusterMember, Condition
-from sawlog.cluster.metadata_image import GROUP_TOPIC, MetadataImage, TopicImage
-from sawlog.cluster.new_topic import NewTopic, groups_topic
+from sawlog.cluster.internal_topics import INTERNAL_TOPICS
+from sawlog.cluster.metadata_image import MetadataImage, TopicImage
+from sawlog.cluster.new_topic import NewTopic
 from sawlog.cluster.replica_placement import place
 from sawlog.cluster.topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name
 from sawlog.core.config import BrokerConfig, check_topic_configs
@@ -173,9 +174,11 @@ class Topics:
         )
 
     def _make(self, name: str, done: Answered) -> int:
-        new = NewTopic(name)
-        if name == GROUP_TOPIC:
-            new = groups_topic(self._config, len(self._image.brokers))
+        internal = INTERNAL_TOPICS.get(name)
+        if internal is None:
+            new = NewTopic(name)
+        else:
+            new = internal.new_topic(self._config, len(self._image.brokers))
         planned = self.plan(new)
         self.create(planned, ON_DEMAND_TIMEOUT_MS, done)
         return len(planned.replicas)
@@ -220,11 +223,11 @@ class Topics:
         """The replicas of all partitions, old and new."""
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if topic.name == GROUP_TOPIC:
+        if topic.name in INTERNAL_TOPICS:
             raise KafkaError(
                 ErrorCode.INVALID_PARTITIONS,
-                f"{GROUP_TOPIC} cannot grow: groups would be looked for in other partitions than "
-                "those that hold their offsets.",
+                f"The number of partitions of {topic.name} is fixed: its coordinators could not "
+                "find the state that is there already.",
             )
         old = tuple(partition.replicas for partition in topic.partitions)
         if count == len(old):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sawlog.cluster.metadata_image import GROUP_TOPIC
+from sawlog.cluster.internal_topics import CONSUMER_OFFSETS
 from sawlog.coordinator.runtime import RELOAD_MS
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ports import DiskError, TooManyOpenFiles
@@ -333,9 +333,9 @@ def test_explicit_retention_of_old_versions_prevents_expiration(shared: Simulate
 def test_offsets_topic_rejects_new_partitions_and_deleted_records(
     shared: SimulatedMachine,
 ) -> None:
-    growth = CreatePartitionsTopic(GROUP_TOPIC, SHARDS + 1, None)
+    growth = CreatePartitionsTopic(CONSUMER_OFFSETS.name, SHARDS + 1, None)
     answer = shared.ask(CreatePartitionsRequest([growth], timeout_ms=1_000))
     assert answer.results[0].error_code == ErrorCode.INVALID_PARTITIONS
-    start = DeleteRecordsTopic(GROUP_TOPIC, [DeleteRecordsPartition(0, -1)])
+    start = DeleteRecordsTopic(CONSUMER_OFFSETS.name, [DeleteRecordsPartition(0, -1)])
     answer = shared.ask(DeleteRecordsRequest([start], timeout_ms=1_000))
     assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION

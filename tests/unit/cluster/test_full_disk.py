@@ -7,7 +7,8 @@ import pytest
 
 from sawlog.cluster.disk_reserve import REMAKE_MS, RESERVE, RESERVE_BYTES
 from sawlog.cluster.embedded_store import HELD_MS
-from sawlog.cluster.metadata_image import EMPTY_IMAGE, GROUP_TOPIC
+from sawlog.cluster.internal_topics import CONSUMER_OFFSETS
+from sawlog.cluster.metadata_image import EMPTY_IMAGE
 from sawlog.cluster.new_topic import NewTopic
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import TopicName
@@ -128,10 +129,10 @@ def test_a_topic_without_room_to_grow_keeps_its_records(machine: SimulatedMachin
 def test_a_group_topic_of_which_a_part_was_made_does_not_show() -> None:
     """Groups would be looked for in other partitions than later."""
     broker = SoleBroker()
-    broker.create(GROUP_TOPIC, 3)
+    broker.create(CONSUMER_OFFSETS.name, 3)
     broker.create("t", 3)
     view = broker.member._view
-    for name in (GROUP_TOPIC, "t"):
+    for name in (CONSUMER_OFFSETS.name, "t"):
         del view.topics[TopicName(name)].states[2]
         view.touch(TopicName(name))
     image = view.image(EMPTY_IMAGE)

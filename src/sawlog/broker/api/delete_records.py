@@ -7,7 +7,7 @@ topics without the cleanup policy `delete` are refused.
 from typing import TYPE_CHECKING, Protocol
 
 from sawlog.broker.purgatory import reply_after_commit
-from sawlog.cluster.metadata_image import INTERNAL_TOPICS
+from sawlog.cluster.internal_topics import is_internal
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.messages.delete_records_response import (
     DeleteRecordsPartitionResult,
@@ -63,7 +63,7 @@ def _delete(
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(index, low_watermark=-1)
     try:
-        if topic in INTERNAL_TOPICS:
+        if is_internal(topic):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         replica = context.replicas.leader(topic, index)
         if "delete" not in replica.log.config.cleanup_policy:

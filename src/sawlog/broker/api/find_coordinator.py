@@ -6,6 +6,7 @@ get errors that no client retries.
 
 from typing import TYPE_CHECKING, Protocol
 
+from sawlog.cluster.internal_topics import CoordinatorType
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.messages.find_coordinator_response import (
     Coordinator,
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 
 FIRST_VERSION_WITH_KEYS = 4
-GROUP = 0
-TRANSACTION = 1
 NO_ERROR = "NONE"
 """Kafka's error message for success before version 4."""
 
@@ -51,12 +50,12 @@ def find_coordinator(
 
 def _coordinator(context: "FindCoordinatorContext", kind: int, key: str) -> Coordinator:
     try:
-        if kind == TRANSACTION:
+        if kind == CoordinatorType.TRANSACTION:
             raise KafkaError(
                 ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 "This broker has no transactions yet.",
             )
-        if kind != GROUP:
+        if kind != CoordinatorType.GROUP:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Coordinator keys of type {kind} are not supported."
             )

@@ -9,7 +9,8 @@ live brokers, so DescribeCluster never shows a fenced one (KIP-1073).
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from sawlog.cluster.metadata_image import INTERNAL_TOPICS, NO_NODE, PartitionImage, TopicImage
+from sawlog.cluster.internal_topics import is_internal
+from sawlog.cluster.metadata_image import NO_NODE, PartitionImage, TopicImage
 from sawlog.cluster.topic_names import name_problem
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import NO_TOPIC_ID, TopicName
@@ -171,9 +172,8 @@ def _topics_by_name(
             found.append(_topic(context, request, topic))
             continue
         code = _missing_code(name)
-        is_internal = name in INTERNAL_TOPICS
         missing.append(
-            MetadataResponseTopic(error_code=int(code), name=name, is_internal=is_internal)
+            MetadataResponseTopic(error_code=int(code), name=name, is_internal=is_internal(name))
         )
         is_valid = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if may_create and is_valid and context.config["auto.create.topics.enable"]:
@@ -237,7 +237,7 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=int(_missing_code(name)),
         name=name,
-        is_internal=name in INTERNAL_TOPICS,
+        is_internal=is_internal(name),
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from sawlog.broker.batch_validation import InvalidRecords, prepare
-from sawlog.cluster.metadata_image import INTERNAL_TOPICS
+from sawlog.cluster.internal_topics import is_internal
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.messages.produce_response import (
     BatchIndexAndErrorMessage,
@@ -67,7 +67,7 @@ def produce(
         name: str | None = topic.name
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
             name = context.metadata.topic_name(topic.topic_id)
-        is_read_only = name in INTERNAL_TOPICS and request.client_id != ADMIN_CLIENT_ID
+        is_read_only = is_internal(name) and request.client_id != ADMIN_CLIENT_ID
         for data in topic.partition_data:
             try:
                 if name is None:

@@ -1,0 +1,69 @@
+"""The internal topics: one row for each topic in which coordinators keep their state.
+
+Clients may not produce to an internal topic (`__admin_client` may, as in Kafka) or delete records
+from it; they may read it and delete it as a whole.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from sawlog.cluster.new_topic import NewTopic
+from sawlog.core.config import BrokerConfig
+from sawlog.core.ids import TopicName
+
+
+class CoordinatorType(IntEnum):
+    """The kinds of coordinators; the numbers are the key types of FindCoordinator."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """A topic whose partitions are each led by a coordinator.
+
+    Its number of partitions is fixed: a coordinator finds the partition of an id by the id's hash.
+    `partitions_key` and `replication_factor_key` are broker settings. `configs` are set on the
+    topic when it is created; `config_keys` names the broker setting for each further one.
+    """
+
+    name: TopicName
+    coordinator: CoordinatorType
+    partitions_key: str
+    replication_factor_key: str
+    configs: Mapping[str, str]
+    config_keys: Mapping[str, str]
+
+    def new_topic(self, config: BrokerConfig, brokers: int) -> NewTopic:
+        """Describe the topic for its creation. The replication factor is at most the number of
+        brokers: a single broker could otherwise never create it."""
+        return NewTopic(
+            self.name,
+            config[self.partitions_key],
+            min(config[self.replication_factor_key], brokers),
+            configs={
+                **self.configs,
+                **{name: str(config[key]) for name, key in self.config_keys.items()},
+            },
+        )
+
+
+CONSUMER_OFFSETS = InternalTopic(
+    TopicName("__consumer_offsets"),
+    CoordinatorType.GROUP,
+    partitions_key="offsets.topic.num.partitions",
+    replication_factor_key="offsets.topic.replication.factor",
+    configs={"cleanup.policy": "compact", "compression.type": "producer"},
+    config_keys={"segment.bytes": "offsets.topic.segment.bytes"},
+)
+
+INTERNAL_TOPICS: Mapping[str, InternalTopic] = {topic.name: topic for topic in (CONSUMER_OFFSETS,)}
+
+_RESERVED = frozenset({"__transaction_state", "__share_group_state"})
+"""Internal topics of Kafka whose coordinators this broker does not have yet."""
+
+
+def is_internal(name: str | None) -> bool:
+    return name in INTERNAL_TOPICS or name in _RESERVED
