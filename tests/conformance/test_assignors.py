@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from sawlog.core.ids import TopicId
-from sawlog.groups.consumer.server_assignors import ASSIGNORS, Assignment, MemberSpec
+from sawlog.groups.consumer.assignor import Assignment, MemberSpec
+from sawlog.groups.consumer.server_assignors import ASSIGNORS
 from support.kafka.recordings import ask_java, check_recording, digest, recorded
 
 RECORDING = "assignors"

@@ -10,7 +10,8 @@ from sawlog.protocol.messages.describe_groups_response import DescribedGroup
 from sawlog.protocol.messages.list_groups_response import ListedGroup
 
 if TYPE_CHECKING:
-    from sawlog.groups.group_machine import GroupMachine
+    from sawlog.groups.group import Group
+    from sawlog.groups.offsets.offset_table import Offsets
 
 DEAD = "Dead"
 """The state of a group that is not there."""
@@ -19,8 +20,9 @@ FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
 
 
 class Admin:
-    def __init__(self, shard: "GroupMachine") -> None:
-        self._shard = shard
+    def __init__(self, groups: "dict[str, Group]", offsets: "Offsets") -> None:
+        self._groups = groups
+        self._offsets = offsets
 
     def list(self, states: Collection[str], types: Collection[str]) -> Plan:
         """The groups in any of these states and of any of these types, both in lower case; without
@@ -28,7 +30,7 @@ class Admin:
         return Plan(
             [
                 ListedGroup(group.id, group.protocol_type, group.state_name, kind)
-                for group in self._shard.groups.values()
+                for group in self._groups.values()
                 if ((kind := group.type.lower()) in types or not types)
                 and (not states or group.state_name.lower() in states)
             ]
@@ -36,7 +38,7 @@ class Admin:
 
     def describe(self, group_id: str, api_version: int) -> Plan:
         """Of a classic group. One that is not there is dead, and before version 6 no error."""
-        group = self._shard.groups.get(group_id)
+        group = self._groups.get(group_id)
         described = None if group is None else group.describe()
         if described is None:
             described = DescribedGroup(group_id=group_id, group_state=DEAD)
@@ -49,9 +51,9 @@ class Admin:
 
     def delete(self, group_id: str) -> Plan:
         """With all its offsets."""
-        group = self._shard.groups.get(group_id)
+        group = self._groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
         group.check_delete()
-        entries = [*self._shard.offsets.tombstones(group_id), *group.tombstones()]
+        entries = [*self._offsets.tombstones(group_id), *group.tombstones()]
         return Plan(DeletableGroupResult(group_id), entries)

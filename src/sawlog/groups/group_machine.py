@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sawlog.coordinator.plan import Plan
 from sawlog.groups.classic.classic_membership import ClassicMembership
+from sawlog.groups.classic.rebalance import Rebalancing
 from sawlog.groups.consumer.consumer_membership import ConsumerMembership
 from sawlog.groups.group_admin import Admin
+from sawlog.groups.migration.classic_members import ClassicMembers
 from sawlog.groups.offsets.offset_expiration import Retention
 from sawlog.groups.offsets.offset_requests import OffsetRequests
 from sawlog.groups.offsets.offset_table import Offsets
@@ -32,15 +34,16 @@ class GroupMachine:
     """Invariant: `groups` and `offsets` are what the records of the log say, besides what is never
     written: who waits for an answer, and who is about to join."""
 
-    def __init__(self, world: "GroupContext") -> None:
-        self.world = world
+    def __init__(self, context: "GroupContext") -> None:
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
-        self.offset_requests = OffsetRequests(self)
-        self.retention = Retention(self)
-        self.classic = ClassicMembership(self)
-        self.consumer = ConsumerMembership(self)
-        self.admin = Admin(self)
+        rebalancing = Rebalancing(context, self.groups)
+        self.consumer = ConsumerMembership(context, self.groups, rebalancing)
+        classic_members = ClassicMembers(context, self.consumer, self.consumer.switch)
+        self.classic = ClassicMembership(context, self.groups, rebalancing, classic_members)
+        self.offset_requests = OffsetRequests(context, self.groups, self.offsets, rebalancing)
+        self.retention = Retention(context, self.groups, self.offsets)
+        self.admin = Admin(self.groups, self.offsets)
         self._replayers: dict[type[Message], Callable[[Any, Any], None]] = {
             LegacyOffsetCommitKey: self.offsets.replay,
             OffsetCommitKey: self.offsets.replay,

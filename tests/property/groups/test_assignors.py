@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sawlog.core.ids import TopicId
-from sawlog.groups.consumer.server_assignors import ASSIGNORS, Assignment, MemberSpec
+from sawlog.groups.consumer.assignor import Assignment, MemberSpec
+from sawlog.groups.consumer.server_assignors import ASSIGNORS
 
 TOPICS = [TopicId(bytes([number]) * 16) for number in (1, 7, 42, 200)]
 COUNTS = st.fixed_dictionaries({topic: st.integers(0, 12) for topic in TOPICS})

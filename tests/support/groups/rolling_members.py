@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from sawlog.core.errors import ErrorCode
-from sawlog.groups.consumer.server_assignors import ASSIGNORS, MemberSpec
+from sawlog.groups.consumer.assignor import MemberSpec
+from sawlog.groups.consumer.server_assignors import ASSIGNORS
 from sawlog.groups.migration.subscription_codec import (
     by_topic_id,
     read_assignment,

@@ -16,15 +16,15 @@ from sawlog.groups.classic.group_change import (
 from sawlog.groups.classic.group_metadata_record import group_of
 from sawlog.groups.classic.join_group import Joining
 from sawlog.groups.classic.leave_group import Leaving
-from sawlog.groups.classic.rebalance import Rebalancing
 from sawlog.groups.classic.sync_group import Syncing
 from sawlog.groups.consumer.consumer_group import ConsumerGroup
 
 if TYPE_CHECKING:
     from sawlog.coordinator.plan import Plan
     from sawlog.groups.classic.classic_group import Respond
-    from sawlog.groups.context import Caller
-    from sawlog.groups.group_machine import GroupMachine
+    from sawlog.groups.classic.rebalance import Rebalancing
+    from sawlog.groups.context import Caller, GroupContext
+    from sawlog.groups.group import Group
     from sawlog.groups.migration.classic_members import ClassicMembers
     from sawlog.protocol.messages.group_metadata_key import GroupMetadataKey
     from sawlog.protocol.messages.group_metadata_value import GroupMetadataValue
@@ -38,60 +38,58 @@ class ClassicMembership:
     """A parked request is answered by its `respond`, once; what cannot be parked is refused by a
     KafkaError or answered by the plan's reply."""
 
-    def __init__(self, shard: "GroupMachine") -> None:
-        self._shard = shard
-        self.rebalancing = Rebalancing(shard)
-        self._joining = Joining(shard, self.rebalancing)
-        self._syncing = Syncing(shard.world, self.rebalancing)
-        self._leaving = Leaving(self.rebalancing)
+    def __init__(
+        self,
+        context: "GroupContext",
+        groups: "dict[str, Group]",
+        rebalancing: "Rebalancing",
+        classic_members: "ClassicMembers",
+    ) -> None:
+        """`classic_members` serves groups of the consumer protocol that have classic members."""
+        self._context = context
+        self._groups = groups
+        self._rebalancing = rebalancing
+        self._classic_members = classic_members
+        self._joining = Joining(context, groups, rebalancing)
+        self._syncing = Syncing(context, rebalancing)
+        self._leaving = Leaving(rebalancing)
 
     # Requests
 
     def join(self, caller: "Caller", message: "JoinGroupRequest", respond: "Respond") -> "Plan":
-        group = self._shard.groups.get(message.group_id)
+        group = self._groups.get(message.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
-            return self._guests.join(caller, group, message, respond)
+            return self._classic_members.join(caller, group, message, respond)
         return self._joining.join(caller, message, respond)
 
     def sync(self, _: "Caller", message: "SyncGroupRequest", respond: "Respond") -> "Plan":
         group = self._group(message.group_id)
         if isinstance(group, ConsumerGroup):
-            return self._guests.sync(group, message)
+            return self._classic_members.sync(group, message)
         return self._syncing.sync(group, message, respond)
 
     def heartbeat(self, _: "Caller", message: "HeartbeatRequest") -> "Plan":
         group = self._group(message.group_id)
         if isinstance(group, ConsumerGroup):
-            return self._guests.heartbeat(group, message)
+            return self._classic_members.heartbeat(group, message)
         return self._syncing.heartbeat(group, message)
 
     def leave(self, _: "Caller", message: "LeaveGroupRequest") -> "Plan":
         group = self._group(message.group_id)
         if isinstance(group, ConsumerGroup):
-            return self._guests.leave(group, message)
+            return self._classic_members.leave(group, message)
         return self._leaving.leave(group, message)
 
-    def heard_of(self, group: ClassicGroup, member_id: str) -> None:
-        """A commit that was taken is a sign of life."""
-        member = group.members.get(member_id)
-        if member is not None:
-            self.rebalancing.heard_of(group, member)
-
     def _group(self, group_id: str) -> ClassicGroup | ConsumerGroup:
-        group = self._shard.groups.get(group_id)
+        group = self._groups.get(group_id)
         if isinstance(group, ClassicGroup | ConsumerGroup):
             return group
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
-    @property
-    def _guests(self) -> "ClassicMembers":
-        """Classic members of consumer groups, on their way from one protocol to the other."""
-        return self._shard.consumer.guests
-
     # What the log says
 
     def replay(self, key: "GroupMetadataKey", value: "GroupMetadataValue | None") -> None:
-        groups = self._shard.groups
+        groups = self._groups
         known = groups.get(key.group)
         if value is not None:
             groups[key.group] = group_of(key.group, value)
@@ -102,26 +100,26 @@ class ClassicMembership:
     def activate(self) -> None:
         """Sessions begin anew: members go on as if nothing had been. A group with more of them than
         are allowed now rebalances, so that they can commit before some have to go."""
-        limit: int = self._shard.world.config["group.max.size"]
-        for group in tuple(self._shard.groups.values()):
+        limit: int = self._context.config["group.max.size"]
+        for group in tuple(self._groups.values()):
             if isinstance(group, ClassicGroup) and group.members:
-                change = self.rebalancing.change(group)
+                change = self._rebalancing.change(group)
                 for member in group.members.values():
-                    self.rebalancing.renew(change, member)
+                    self._rebalancing.renew(change, member)
                 if len(group.members) > limit:
-                    self.rebalancing.begin(change, f"only {limit} members are allowed now")
+                    self._rebalancing.begin(change, f"only {limit} members are allowed now")
                 change.plan()
 
     def deactivate(self, error: KafkaError) -> None:
-        now_ms = self._shard.world.clock.now_ms()
-        for group in self._shard.groups.values():
+        now_ms = self._context.clock.now_ms()
+        for group in self._groups.values():
             if isinstance(group, ClassicGroup):
                 self._release(group, int(error.code))
                 group.move(Event.ENDED, now_ms)
 
     def _release(self, group: ClassicGroup, code: int) -> None:
         """Nothing is expected of the members any more, and nobody waits."""
-        timers = self._shard.world.timers
+        timers = self._context.timers
         timers.cancel(join_key(group.id))
         timers.cancel(sync_key(group.id))
         for member_id in (*group.members, *group.pending):

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from sawlog.groups.classic.classic_group import Respond
     from sawlog.groups.classic.group_change import Change
     from sawlog.groups.classic.rebalance import Rebalancing
-    from sawlog.groups.context import Caller
-    from sawlog.groups.group_machine import GroupMachine
+    from sawlog.groups.context import Caller, GroupContext
+    from sawlog.groups.group import Group
     from sawlog.protocol.messages.join_group_request import JoinGroupRequest
 
 FIRST_VERSION_WITH_REQUIRED_ID = 4
@@ -60,20 +60,22 @@ class Join:
 
 
 class Joining:
-    def __init__(self, shard: "GroupMachine", rebalancing: "Rebalancing") -> None:
-        self._shard = shard
-        self._world = shard.world
+    def __init__(
+        self, context: "GroupContext", groups: "dict[str, Group]", rebalancing: "Rebalancing"
+    ) -> None:
+        self._context = context
+        self._groups = groups
         self._rebalancing = rebalancing
 
     def join(self, caller: "Caller", message: "JoinGroupRequest", respond: "Respond") -> Plan:
         """To a classic group, to none, or to one of another type that nobody is in."""
-        known = self._shard.groups.get(message.group_id)
+        known = self._groups.get(message.group_id)
         if isinstance(known, ClassicGroup):
             change = self._rebalancing.change(known)
         elif message.member_id != NO_MEMBER:
             return Plan(join_error(ErrorCode.UNKNOWN_MEMBER_ID, message.member_id))
         else:
-            group = ClassicGroup(message.group_id, self._world.clock.now_ms())
+            group = ClassicGroup(message.group_id, self._context.clock.now_ms())
             change = self._rebalancing.change(group)
             if known is not None:
                 change.entries += known.tombstones()
@@ -90,7 +92,7 @@ class Joining:
         lowered, the last to come again are those who have to go."""
         if group.state in (EMPTY, DEAD):
             return True
-        limit: int = self._world.config["group.max.size"]
+        limit: int = self._context.config["group.max.size"]
         if group.state is PREPARING:
             return member_id in group.waiting_joins or len(group.waiting_joins) < limit
         return member_id in group.members or len(group.members) < limit
@@ -111,7 +113,7 @@ class Joining:
             return join.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         instance_id = message.group_instance_id
         prefix = join.caller.client_id if instance_id is None else instance_id
-        member_id = f"{prefix[:MAX_ID_PREFIX]}-{self._world.new_uuid()}"
+        member_id = f"{prefix[:MAX_ID_PREFIX]}-{self._context.new_uuid()}"
         if instance_id is not None:
             old_id = group.statics.get(instance_id)
             if old_id is not None:

@@ -24,7 +24,8 @@ from sawlog.groups.classic.group_change import (
 
 if TYPE_CHECKING:
     from sawlog.groups.classic.classic_member import Member
-    from sawlog.groups.group_machine import GroupMachine
+    from sawlog.groups.context import GroupContext
+    from sawlog.groups.group import Group
 
 logger = EventLogger(__name__)
 
@@ -40,16 +41,16 @@ LEAST_PATIENCE_MS = 1_000
 class Rebalancing:
     """Steps take a change that is under way; what time does is an operation of its own."""
 
-    def __init__(self, shard: "GroupMachine") -> None:
-        self._shard = shard
-        self._world = shard.world
+    def __init__(self, context: "GroupContext", groups: "dict[str, Group]") -> None:
+        self._context = context
+        self._groups = groups
 
     def find(self, group_id: str) -> ClassicGroup | None:
-        group = self._shard.groups.get(group_id)
+        group = self._groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def change(self, group: ClassicGroup) -> Change:
-        return Change(self._shard.groups, self._world.timers, group)
+        return Change(self._groups, self._context.timers, group)
 
     # Steps
 
@@ -62,9 +63,9 @@ class Rebalancing:
         self.answer_syncs(change, REBALANCE_IN_PROGRESS)
         group.unsynced.clear()
         change.cancel_timer(sync_key(group.id))
-        group.move(Event.REBALANCE, self._world.clock.now_ms())
+        group.move(Event.REBALANCE, self._context.clock.now_ms())
         if group.is_first_rebalance:
-            delay_ms: int = self._world.config["group.initial.rebalance.delay.ms"]
+            delay_ms: int = self._context.config["group.initial.rebalance.delay.ms"]
             group.has_late_newcomer = False
             self._wait_for_more(change, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
         elif group.has_all_joined:
@@ -98,7 +99,7 @@ class Rebalancing:
             logger.warning("nobody joined again", group=group.id, members=len(group.members))
             self._wait_for_joins(change, LEAST_PATIENCE_MS)
             return
-        group.begin_generation(self._world.clock.now_ms())
+        group.begin_generation(self._context.clock.now_ms())
         logger.info(
             "generation begins",
             group=group.id,
@@ -119,7 +120,7 @@ class Rebalancing:
 
     def heard_of(self, group: ClassicGroup, member: "Member") -> None:
         """A sign of life, and nothing else: the session begins anew."""
-        self._world.timers.set(
+        self._context.timers.set(
             session_key(group.id, member.id),
             member.session_timeout_ms,
             partial(self.session_over, group.id, member.id),
@@ -203,7 +204,7 @@ class Rebalancing:
         change = self.change(group)
         if group.has_late_newcomer and remaining_ms:
             change.group.has_late_newcomer = False
-            longest_ms: int = self._world.config["group.initial.rebalance.delay.ms"]
+            longest_ms: int = self._context.config["group.initial.rebalance.delay.ms"]
             self._wait_for_more(
                 change, min(longest_ms, remaining_ms), max(remaining_ms - delay_ms, 0)
             )

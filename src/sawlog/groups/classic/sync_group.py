@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 class Syncing:
-    def __init__(self, world: "GroupContext", rebalancing: "Rebalancing") -> None:
-        self._world = world
+    def __init__(self, context: "GroupContext", rebalancing: "Rebalancing") -> None:
+        self._context = context
         self._rebalancing = rebalancing
 
     def sync(self, group: "ClassicGroup", message: "SyncGroupRequest", respond: "Respond") -> Plan:
@@ -57,7 +57,7 @@ class Syncing:
         for member in tuple(group.members.values()):
             assignment = given.get(member.id, NO_ASSIGNMENT)
             group.members[member.id] = member._replace(assignment=assignment)
-        group.move(Event.ASSIGNED, self._world.clock.now_ms())
+        group.move(Event.ASSIGNED, self._context.clock.now_ms())
         change.write()
         self._rebalancing.renew(change, leader)
         return change.plan(

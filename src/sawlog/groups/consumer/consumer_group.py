@@ -5,12 +5,18 @@ target's says for which group epoch it was computed; a member's says up to which
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicId
 from sawlog.groups.consumer import consumer_records
-from sawlog.groups.consumer.consumer_member import STABLE, Assignment, Holding, Member
+from sawlog.groups.consumer.consumer_member import (
+    STABLE,
+    Assignment,
+    Holding,
+    Member,
+    ResolvedRegex,
+)
 from sawlog.groups.group import Group, GroupType
 
 if TYPE_CHECKING:
@@ -23,14 +29,6 @@ FIRST_EPOCH = 1
 NO_TARGET: Assignment = {}
 NOBODYS: Mapping[int, str] = {}
 FIRST_COMMIT_VERSION_WITH_EPOCHS = 9
-
-
-class Resolved(NamedTuple):
-    """The topics that a pattern matched, in which version of the topics, and when."""
-
-    topics: frozenset[str]
-    version: int
-    at_ms: int
 
 
 class ConsumerGroup(Group):
@@ -47,7 +45,7 @@ class ConsumerGroup(Group):
         self.target_ms = 0
         self.members: dict[str, Member] = {}
         self.targets: dict[str, Assignment] = {}
-        self.resolved: dict[str, Resolved] = {}
+        self.resolved: dict[str, ResolvedRegex] = {}
         self.has_partition_metadata = False
         # Indexes of the above
         self.static_ids: dict[str, str] = {}
@@ -231,7 +229,7 @@ class ConsumerGroup(Group):
 
     # Patterns
 
-    def resolve(self, pattern: str, resolved: Resolved) -> None:
+    def resolve(self, pattern: str, resolved: ResolvedRegex) -> None:
         self.forget(pattern)
         self.resolved[pattern] = resolved
         count(self.subscribed, resolved.topics)

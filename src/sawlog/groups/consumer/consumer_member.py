@@ -25,6 +25,14 @@ NOTHING: Holding = {}
 NO_TOPICS: frozenset[str] = frozenset()
 
 
+class ResolvedRegex(NamedTuple):
+    """The topics that a regular expression matched, the version of the topics, and the time."""
+
+    topics: frozenset[str]
+    version: int
+    at_ms: int
+
+
 class MemberState(IntEnum):
     """The numbers are those of the current-assignment record; `reconciliation.py` has the table."""
 

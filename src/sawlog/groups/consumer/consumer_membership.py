@@ -31,7 +31,6 @@ from sawlog.groups.consumer.regex_subscriptions import Patterns
 from sawlog.groups.consumer.replay import Replay
 from sawlog.groups.consumer.server_assignors import ASSIGNORS
 from sawlog.groups.consumer.timeouts import MemberClocks
-from sawlog.groups.migration.classic_members import ClassicMembers
 from sawlog.groups.migration.protocol_switch import ProtocolSwitch
 from sawlog.protocol.messages.consumer_group_heartbeat_response import (
     Assignment,
@@ -42,9 +41,10 @@ from sawlog.protocol.messages.consumer_group_heartbeat_response import (
 if TYPE_CHECKING:
     from sawlog.cluster.metadata_image import MetadataImage
     from sawlog.coordinator.coordinator_records import Entry
+    from sawlog.groups.classic.rebalance import Rebalancing
     from sawlog.groups.consumer.reconciliation import Owned
-    from sawlog.groups.context import Caller
-    from sawlog.groups.group_machine import GroupMachine
+    from sawlog.groups.context import Caller, GroupContext
+    from sawlog.groups.group import Group
     from sawlog.protocol.messages.consumer_group_heartbeat_request import (
         ConsumerGroupHeartbeatRequest,
     )
@@ -53,15 +53,17 @@ logger = EventLogger(__name__)
 
 
 class ConsumerMembership:
-    def __init__(self, shard: "GroupMachine") -> None:
-        self._shard = shard
-        world = self._world = shard.world
-        config = world.config
+    def __init__(
+        self, context: "GroupContext", groups: "dict[str, Group]", rebalancing: "Rebalancing"
+    ) -> None:
+        self._context = context
+        self._groups = groups
+        config = context.config
         offered = [name for name in config["group.consumer.assignors"] if name in ASSIGNORS]
         self._hashes = MetadataHashes()
-        self._patterns = Patterns(world, shard.groups, self._hashes)
+        self._patterns = Patterns(context, groups, self._hashes)
         self.rules = Rules(
-            world,
+            context,
             self._hashes,
             self._patterns,
             assignors=ASSIGNORS,
@@ -69,18 +71,17 @@ class ConsumerMembership:
             interval_ms=config["group.consumer.assignment.interval.ms"],
         )
         self.clocks = MemberClocks(
-            world.timers, config["group.consumer.session.timeout.ms"], self._expire
+            context.timers, config["group.consumer.session.timeout.ms"], self._expire
         )
         self._heartbeat_ms: int = config["group.consumer.heartbeat.interval.ms"]
         self._most_members: int = config["group.consumer.max.size"]
-        self.replayers = Replay(shard.groups).replayers
-        self._crossing = ProtocolSwitch(shard, self._hashes, self.clocks)
-        self.guests = ClassicMembers(world, self, self._crossing)
+        self.replayers = Replay(groups).replayers
+        self.switch = ProtocolSwitch(context, rebalancing, self._hashes, self.clocks)
 
     def activate(self) -> None:
         """Everybody's session begins when the log is loaded."""
         self._patterns.activate()
-        for group in self._shard.groups.values():
+        for group in self._groups.values():
             if isinstance(group, ConsumerGroup):
                 for member in group.members.values():
                     self.clocks.hear(group.id, member.id)
@@ -92,7 +93,7 @@ class ConsumerMembership:
         be what a pattern means."""
         if old.topics is new.topics:
             return
-        for group in self._shard.groups.values():
+        for group in self._groups.values():
             if isinstance(group, ConsumerGroup):
                 group.checked_topics = None  # which would keep the old image alive
         if any(before is None for before, _ in changed_topics(old, new)):
@@ -153,7 +154,7 @@ class ConsumerMembership:
 
     def _group(self, group_id: str, *, is_joining: bool) -> "tuple[ConsumerGroup, list[Entry]]":
         """The group, which may be yet to be made; and the records that make room for it."""
-        group = self._shard.groups.get(group_id)
+        group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group, []
         if not is_joining:
@@ -164,7 +165,7 @@ class ConsumerMembership:
             raise _not_found(group_id)
         if group.is_empty:
             return ConsumerGroup(group_id), group.tombstones()
-        return self._crossing.upgraded(group)
+        return self.switch.upgraded(group)
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
         if len(group.members) >= self._most_members and member_id not in group.members:
@@ -175,7 +176,7 @@ class ConsumerMembership:
 
     def new_member_id(self) -> str:
         """As Kafka makes it for members that have no id of their own (version 0)."""
-        return random_id_text(self._world.random.bytes)
+        return random_id_text(self._context.random.bytes)
 
     # Leaving
 
@@ -206,8 +207,8 @@ class ConsumerMembership:
         """Puts members out; the group goes on in a new epoch without them, or as a classic one."""
         if not members:
             return Plan(reply)
-        if self._crossing.is_due(group, members):
-            return self._crossing.downgrade(group, members, reply)
+        if self.switch.is_due(group, members):
+            return self.switch.downgrade(group, members, reply)
         planned: list[Entry] = []
         subscribed, regexes = dict(group.subscribed), dict(group.regexes)
         for member in members:
@@ -218,20 +219,20 @@ class ConsumerMembership:
             planned.append(consumer_records.no_regex(group.id, pattern))
             resolved = group.resolved.get(pattern)
             discount(subscribed, () if resolved is None else resolved.topics)
-        metadata_hash = self._hashes.of(subscribed, self._world.image)
+        metadata_hash = self._hashes.of(subscribed, self._context.image)
         planned.append(consumer_records.group_epoch(group.id, group.epoch + 1, metadata_hash))
         gone = [member.id for member in members]
         return Plan(reply, planned, apply=partial(self._apply_fence, group.id, gone, planned))
 
     def _apply_fence(self, group_id: str, gone: list[str], planned: "list[Entry]") -> None:
         for entry in planned:
-            self._shard.replay(entry)
+            self.replayers[type(entry.key)](entry.key, entry.value)
         for member_id in gone:
             self.clocks.stop(group_id, member_id)
 
     def _expire(self, group_id: str, member_id: str, epoch: int | None) -> Plan:
         """A member's time is over: its session's, or in `epoch` that for giving partitions up."""
-        group = self._shard.groups.get(group_id)
+        group = self._groups.get(group_id)
         member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
         if member is None or not isinstance(group, ConsumerGroup):
             return Plan()
@@ -246,14 +247,16 @@ class ConsumerMembership:
     # Looking
 
     def known(self, group_id: str) -> ConsumerGroup:
-        group = self._shard.groups.get(group_id)
+        group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             raise _not_found(group_id)
         return group
 
     def describe(self, group_id: str) -> Plan:
         """Replies a DescribedGroup."""
-        return Plan(describe(self.known(group_id), self.rules.default_assignor, self._world.image))
+        return Plan(
+            describe(self.known(group_id), self.rules.default_assignor, self._context.image)
+        )
 
 
 def _assignment(member: Member) -> Assignment:

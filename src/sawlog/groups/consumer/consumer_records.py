@@ -42,8 +42,12 @@ from sawlog.protocol.messages.consumer_group_target_assignment_metadata_value im
 )
 
 if TYPE_CHECKING:
-    from sawlog.groups.consumer.consumer_group import Resolved
-    from sawlog.groups.consumer.consumer_member import Assignment, Holding, Member
+    from sawlog.groups.consumer.consumer_member import (
+        Assignment,
+        Holding,
+        Member,
+        ResolvedRegex,
+    )
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Entry:
@@ -137,7 +141,7 @@ def no_member(group_id: str, member_id: str) -> list[Entry]:
     ]
 
 
-def regex(group_id: str, pattern: str, resolved: "Resolved") -> Entry:
+def regex(group_id: str, pattern: str, resolved: "ResolvedRegex") -> Entry:
     value = ConsumerGroupRegularExpressionValue(
         sorted(resolved.topics), resolved.version, resolved.at_ms
     )

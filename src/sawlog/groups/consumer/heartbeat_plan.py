@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from sawlog.coordinator.coordinator_records import Entry
     from sawlog.core.ids import TopicId
+    from sawlog.groups.consumer.assignor import Assignor
     from sawlog.groups.consumer.consumer_member import Assignment, Member
     from sawlog.groups.consumer.metadata_hash import MetadataHashes
     from sawlog.groups.consumer.regex_subscriptions import Patterns
-    from sawlog.groups.consumer.server_assignors import Assignor
     from sawlog.groups.context import GroupContext
 
 logger = EventLogger(__name__)
@@ -32,7 +32,7 @@ logger = EventLogger(__name__)
 class Rules(NamedTuple):
     """What the rounds of all groups have in common."""
 
-    world: "GroupContext"
+    context: "GroupContext"
     hashes: "MetadataHashes"
     patterns: "Patterns"
     assignors: "Mapping[str, Assignor]"
@@ -43,7 +43,7 @@ class Rules(NamedTuple):
         """Targets keep a distance in time (KIP-1263), but for the first."""
         if group.target_ms == 0 or self.interval_ms == 0:
             return True
-        return self.world.clock.now_ms() >= group.target_ms + self.interval_ms
+        return self.context.clock.now_ms() >= group.target_ms + self.interval_ms
 
 
 class HeartbeatPlan:
@@ -61,7 +61,7 @@ class HeartbeatPlan:
     ) -> None:
         self._rules = rules
         self._group = group
-        self._image = rules.world.image
+        self._image = rules.context.image
         self._before = before
         self.member = member
         self.planned = planned
@@ -126,7 +126,7 @@ class HeartbeatPlan:
         logger.info(
             "target begins", group=group.id, epoch=epoch, members=len(computed), assignor=name
         )
-        now_ms = rules.world.clock.now_ms()
+        now_ms = rules.context.clock.now_ms()
         self.planned.append(consumer_records.target_epoch(group.id, epoch, now_ms))
         return computed.get(member.id, NO_TARGET)
 

@@ -13,7 +13,8 @@ import re2
 from sawlog.coordinator.plan import Plan
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.groups.consumer import consumer_records
-from sawlog.groups.consumer.consumer_group import ConsumerGroup, Resolved, count, discount
+from sawlog.groups.consumer.consumer_group import ConsumerGroup, count, discount
+from sawlog.groups.consumer.consumer_member import ResolvedRegex
 
 if TYPE_CHECKING:
     from sawlog.coordinator.coordinator_records import Entry
@@ -63,12 +64,12 @@ class Patterns:
     again when it was last matched in an older version."""
 
     def __init__(
-        self, world: "GroupContext", groups: "dict[str, Group]", hashes: "MetadataHashes"
+        self, context: "GroupContext", groups: "dict[str, Group]", hashes: "MetadataHashes"
     ) -> None:
-        self._world = world
+        self._context = context
         self._groups = groups
         self._hashes = hashes
-        self._most_interval_ms: int = world.config["group.consumer.regex.refresh.interval.ms"]
+        self._most_interval_ms: int = context.config["group.consumer.regex.refresh.interval.ms"]
         self.topics_version = 0
 
     def activate(self) -> None:
@@ -105,10 +106,10 @@ class Patterns:
         self, group: ConsumerGroup, old: "Member", new: "Member", *, is_new: bool
     ) -> None:
         key = ("patterns", group.id)
-        if self._world.timers.is_set(key):
+        if self._context.timers.is_set(key):
             return
         last = next(iter(group.resolved.values()), None)
-        age_ms = None if last is None else self._world.clock.now_ms() - last.at_ms
+        age_ms = None if last is None else self._context.clock.now_ms() - last.at_ms
         if age_ms is not None and age_ms <= LEAST_INTERVAL_MS:
             return
         wanted = dict(group.regexes)
@@ -121,14 +122,14 @@ class Patterns:
             or (age_ms is not None and age_ms > self._most_interval_ms)
         )
         if is_due and wanted:
-            self._world.timers.set(key, 0, lambda: self._resolve(group.id, sorted(wanted)))
+            self._context.timers.set(key, 0, lambda: self._resolve(group.id, sorted(wanted)))
 
     def _resolve(self, group_id: str, wanted: list[str]) -> Plan:
         """Matches the patterns that are still wanted; a change makes a new epoch of the group."""
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             return Plan()
-        image, now_ms = self._world.image, self._world.clock.now_ms()
+        image, now_ms = self._context.image, self._context.clock.now_ms()
         names = list(image.topics)
         subscribed = dict(group.subscribed)
         planned: list[Entry] = []
@@ -142,7 +143,7 @@ class Patterns:
                 bump = True
                 discount(subscribed, () if old is None else old.topics)
                 count(subscribed, topics)
-            resolved = Resolved(topics, self.topics_version, now_ms)
+            resolved = ResolvedRegex(topics, self.topics_version, now_ms)
             planned.append(consumer_records.regex(group_id, pattern, resolved))
         metadata_hash = self._hashes.of(subscribed, image)
         if bump or metadata_hash != group.metadata_hash:

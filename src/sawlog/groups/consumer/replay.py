@@ -7,13 +7,14 @@ matter; one that says that something is gone says nothing of what never was.
 from typing import TYPE_CHECKING, Any
 
 from sawlog.core.ids import TopicId
-from sawlog.groups.consumer.consumer_group import ConsumerGroup, Resolved
+from sawlog.groups.consumer.consumer_group import ConsumerGroup
 from sawlog.groups.consumer.consumer_member import (
     LEAVING_EPOCH,
     NOTHING,
     Holding,
     Member,
     MemberState,
+    ResolvedRegex,
 )
 from sawlog.protocol.messages.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -198,7 +199,7 @@ class Replay:
         if value is not None:
             self._made(key.group_id).resolve(
                 key.regular_expression,
-                Resolved(frozenset(value.topics), value.version, value.timestamp),
+                ResolvedRegex(frozenset(value.topics), value.version, value.timestamp),
             )
             return
         known = self._known(key.group_id)

@@ -3,22 +3,21 @@
 from typing import TYPE_CHECKING
 
 from sawlog.core.ids import TopicId, TopicName
+from sawlog.groups.consumer.assignor import MemberSpec
 from sawlog.groups.consumer.consumer_group import NO_TARGET, ConsumerGroup
-from sawlog.groups.consumer.server_assignors import MemberSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sawlog.cluster.metadata_image import MetadataImage
-    from sawlog.groups.consumer.consumer_group import Resolved
-    from sawlog.groups.consumer.consumer_member import Assignment, Member
-    from sawlog.groups.consumer.server_assignors import Assignor
+    from sawlog.groups.consumer.assignor import Assignor
+    from sawlog.groups.consumer.consumer_member import Assignment, Member, ResolvedRegex
 
 
 _new = tuple.__new__
 
 
-def names_of(member: "Member", resolved: "Mapping[str, Resolved]") -> frozenset[str]:
+def names_of(member: "Member", resolved: "Mapping[str, ResolvedRegex]") -> frozenset[str]:
     """The topics that a member asks for, by name or by pattern; an unmatched pattern means none."""
     matched = resolved.get(member.regex) if member.regex else None
     return member.topics if matched is None else member.topics | matched.topics

@@ -1,8 +1,8 @@
-"""The uniform assignor: equal shares first, then as few partitions on the move as possible.
+"""The uniform assignor: balanced first, then as sticky as possible.
 
-`spread` is for members that all subscribe to the same topics, where shares can be counted before
-anything is moved. `spread_unlike` is for members that do not: it hands out what is free and then
-evens out topic by topic.
+With a homogeneous subscription (all members subscribe to the same topics) the share of each member
+is known before a partition moves. With a heterogeneous one the unassigned partitions are assigned
+first, and then partitions move between members topic by topic.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,42 +11,56 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 from sawlog.core.java_hash import string_hash, table_order, uuid_hash, uuid_order
+from sawlog.groups.consumer.assignor import check_topics
 
 if TYPE_CHECKING:
     from sawlog.core.ids import TopicId
-    from sawlog.groups.consumer.server_assignors import Assignment, MemberSpec
+    from sawlog.groups.consumer.assignor import Assignment, MemberSpecs
 
-ROUNDS = 16
-"""How often `spread_unlike` goes over all topics; each round halves what is uneven, or better."""
+MAX_ROUNDS = 16
+"""How often the heterogeneous case goes over all topics; each round at least halves the imbalance.
+"""
 
+MAX_CACHED_IDS = 10_000
+"""Hashes of this many member ids are cached: every assignment needs all of them."""
 
-MAX_KNOWN_MEMBERS = 10_000
-"""So many ids are hashed once, and not for each that joins after them."""
+MAX_CACHED_ID_LENGTH = 300
+"""Longer ids are not cached: a client may choose any id."""
 
-LONGEST_KNOWN_ID = 300
-"""An id is what a client likes it to be."""
-
-_known_hash = lru_cache(MAX_KNOWN_MEMBERS)(string_hash)
+_cached_hash = lru_cache(MAX_CACHED_IDS)(string_hash)
 
 
 def _member_hash(member: str) -> int:
-    return _known_hash(member) if len(member) <= LONGEST_KNOWN_ID else string_hash(member)
+    return _cached_hash(member) if len(member) <= MAX_CACHED_ID_LENGTH else string_hash(member)
 
 
-def in_table_order(members: Mapping[str, "MemberSpec"]) -> list[str]:
+def _in_table_order(members: "MemberSpecs") -> list[str]:
     return table_order(sorted(members), _member_hash)
 
 
-# All members subscribe to the same topics
+def uniform(members: "MemberSpecs", partitions: Mapping["TopicId", int]) -> dict[str, "Assignment"]:
+    """Assign to all members the same number of partitions, give or take one; each member keeps what
+    it had as far as possible.
+
+    With a heterogeneous subscription no partition could move to a subscriber that has at least two
+    partitions fewer than its owner.
+    """
+    check_topics(members, partitions)
+    if len({spec.topics for spec in members.values()}) > 1:
+        return _Heterogeneous(members, partitions).assign()
+    return _homogeneous(members, partitions)
 
 
-def spread(
-    members: Mapping[str, "MemberSpec"], partitions: Mapping["TopicId", int]
+# Homogeneous subscriptions
+
+
+def _homogeneous(
+    members: "MemberSpecs", partitions: Mapping["TopicId", int]
 ) -> dict[str, "Assignment"]:
     topics = next((spec.topics for spec in members.values()), frozenset())
     if not topics:
         return {member: {} for member in members}
-    held, taken = kept_claims(members, partitions)
+    held, taken = _kept_claims(members, partitions)
     free: list[tuple[TopicId, int]] = []
     for topic in table_order(sorted(topics), uuid_hash, copied=True):
         not_free = taken.get(topic, ())
@@ -54,28 +68,28 @@ def spread(
             free += [(topic, index) for index in range(partitions[topic]) if index not in not_free]
     share, extras = divmod(sum(partitions[topic] for topic in topics), len(members))
     wanting: list[tuple[str, int]] = []
-    for position, member in enumerate(in_table_order(members)):
+    for position, member in enumerate(_in_table_order(members)):
         limit = share + 1 if extras else share
         room = limit - sum(map(len, held[member].values()))
         if room < 0:
-            trim(held[member], limit, free)
+            _trim(held[member], limit, free)
             room = 0
         if extras:
             if room and len(members) - position > extras:
-                room -= 1  # somebody after this one may have the extra partition already
+                room -= 1  # a later member may have the extra partition already
             else:
                 extras -= 1
         if room:
             wanting.append((member, room))
     start = 0
     for member, room in wanting:
-        add(held[member], free[start : start + room])
+        _add(held[member], free[start : start + room])
         start += room
     return held
 
 
-def trim(held: "Assignment", limit: int, free: list[tuple["TopicId", int]]) -> None:
-    """Moves what a member holds beyond the limit to `free`."""
+def _trim(held: "Assignment", limit: int, free: list[tuple["TopicId", int]]) -> None:
+    """Move the partitions of a member beyond the limit to `free`."""
     room = limit
     for topic in table_order(sorted(held), uuid_hash):
         claims = held[topic]
@@ -91,7 +105,7 @@ def trim(held: "Assignment", limit: int, free: list[tuple["TopicId", int]]) -> N
         room = 0
 
 
-def add(held: "Assignment", more: Sequence[tuple["TopicId", int]]) -> None:
+def _add(held: "Assignment", more: Sequence[tuple["TopicId", int]]) -> None:
     by_topic: dict[TopicId, list[int]] = {}
     for topic, index in more:
         by_topic.setdefault(topic, []).append(index)
@@ -99,14 +113,13 @@ def add(held: "Assignment", more: Sequence[tuple["TopicId", int]]) -> None:
         held[topic] = held[topic].union(indexes) if topic in held else frozenset(indexes)
 
 
-def kept_claims(
-    members: Mapping[str, "MemberSpec"], partitions: Mapping["TopicId", int]
+def _kept_claims(
+    members: "MemberSpecs", partitions: Mapping["TopicId", int]
 ) -> tuple[dict[str, "Assignment"], "Assignment"]:
-    """What each member had and still subscribes to, and all of that together.
+    """Return the current partitions of each member that it still subscribes to, and their union.
 
-    Of two that claim a partition the first by name keeps it, and nobody keeps one that the topic
-    does not have: an assignment that clients worked out themselves, before the group came to this
-    protocol, may hold such.
+    An assignment that a classic client computed, before the group was upgraded, may assign a
+    partition twice or name one that does not exist: the first member by id keeps it, or none.
     """
     kept: dict[str, Assignment] = {}
     by_topic: dict[TopicId, list[frozenset[int]]] = {}
@@ -129,13 +142,15 @@ def kept_claims(
             or max(everything) >= size
             or min(everything) < 0
         ):
-            everything = _settle_claims(topic, [kept[member] for member in sorted(kept)], size)
+            everything = _resolve_claims(topic, [kept[member] for member in sorted(kept)], size)
         taken[topic] = everything
     return kept, taken
 
 
-def _settle_claims(topic: "TopicId", assignments: "list[Assignment]", count: int) -> frozenset[int]:
-    """Returns what is taken then."""
+def _resolve_claims(
+    topic: "TopicId", assignments: "list[Assignment]", count: int
+) -> frozenset[int]:
+    """Remove double and unknown partitions of a topic; return those that are still assigned."""
     free = everything = frozenset(range(count))
     for held in assignments:
         if topic in held:
@@ -146,26 +161,18 @@ def _settle_claims(topic: "TopicId", assignments: "list[Assignment]", count: int
     return everything - free
 
 
-# Members subscribe to different topics
+# Heterogeneous subscriptions
 
 
-def spread_unlike(
-    members: Mapping[str, "MemberSpec"], partitions: Mapping["TopicId", int]
-) -> dict[str, "Assignment"]:
-    return _Unlike(members, partitions).assign()
+class _Heterogeneous:
+    """Assigns partitions; a member is represented by its position in hash table order.
 
-
-class _Unlike:
-    """Members are numbers here, their places in the order of the table.
-
-    Invariant: `load[member]` counts the partitions of all topics whose `owners` name the member.
+    Invariant: `_load[member]` is the number of partitions whose entry in `_owners` is the member.
     """
 
-    def __init__(
-        self, members: Mapping[str, "MemberSpec"], partitions: Mapping["TopicId", int]
-    ) -> None:
+    def __init__(self, members: "MemberSpecs", partitions: Mapping["TopicId", int]) -> None:
         self._specs = members
-        self._ids = in_table_order(members)
+        self._ids = _in_table_order(members)
         self._subscribers: dict[TopicId, list[int]] = {}
         for member, member_id in enumerate(self._ids):
             for topic in members[member_id].topics:
@@ -175,12 +182,12 @@ class _Unlike:
             topic: [None] * partitions[topic] for topic in self._topics
         }
         self._load = [0] * len(self._ids)
-        self._kept, _ = kept_claims(members, partitions)
+        self._kept, _ = _kept_claims(members, partitions)
 
     def _urgency(
         self, topic: "TopicId", partitions: Mapping["TopicId", int]
     ) -> tuple[float, int, tuple[int, int]]:
-        """First the topics that burden their subscribers most, then those that fewest can read."""
+        """Sort by most partitions for each subscriber, then by fewest subscribers."""
         subscribers = len(self._subscribers[topic])
         return -(partitions[topic] / subscribers), subscribers, uuid_order(topic)
 
@@ -192,43 +199,43 @@ class _Unlike:
                     owners[index] = member
                 self._load[member] += len(claims)
         for topic in self._topics:
-            self._hand_out(topic)
-        self._even_out()
+            self._assign_free(topic)
+        self._balance()
         return self._result()
 
-    def _hand_out(self, topic: "TopicId") -> None:
-        """The partitions that nobody has, each to the subscriber with the least load."""
+    def _assign_free(self, topic: "TopicId") -> None:
+        """Assign each partition without an owner to the subscriber with the least load."""
         owners = self._owners[topic]
         free = [index for index, owner in enumerate(owners) if owner is None]
-        takers = from_the_bottom(self._by_load(topic), self._load)
+        takers = _least_loaded(self._by_load(topic), self._load)
         for index, (_, taker) in zip(free, takers, strict=False):
             owners[index] = taker
             self._load[taker] += 1
 
-    def _even_out(self) -> None:
-        """Topic after topic, until no topic can do better or the rounds are over."""
+    def _balance(self) -> None:
+        """Balance topic after topic until no topic improves or MAX_ROUNDS is reached."""
         topics = [topic for topic in self._topics if len(self._subscribers[topic]) > 1]
-        settled = 0
-        for topic in islice(cycle(topics), ROUNDS * len(topics)):
-            settled = 1 if self._level(topic) else settled + 1
-            if settled == len(topics):
+        balanced = 0
+        for topic in islice(cycle(topics), MAX_ROUNDS * len(topics)):
+            balanced = 1 if self._balance_topic(topic) else balanced + 1
+            if balanced == len(topics):
                 break
 
-    def _level(self, topic: "TopicId") -> int:
-        """Moves partitions of one topic from the most to the least loaded of its subscribers;
-        returns how many."""
+    def _balance_topic(self, topic: "TopicId") -> int:
+        """Move partitions of one topic from the most to the least loaded of its subscribers; return
+        how many moved."""
         order = self._by_load(topic)
         if self._load[order[-1]] - self._load[order[0]] <= 1:
             return 0
         owners = self._owners[topic]
         held: dict[int, list[int]] = {}
         for index, owner in enumerate(owners):
-            assert owner is not None  # all was handed out
+            assert owner is not None  # all are assigned by now
             held.setdefault(owner, []).append(index)
-        givers = from_the_top(list(order), self._load, held)
+        givers = _most_loaded(list(order), self._load, held)
         moved = 0
         for (high, giver), (low, taker) in zip(
-            givers, from_the_bottom(order, self._load), strict=False
+            givers, _least_loaded(order, self._load), strict=False
         ):
             if high - low <= 1:
                 break
@@ -254,11 +261,11 @@ class _Unlike:
         return result
 
 
-def from_the_bottom(order: Sequence[int], load: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Load and member, the least loaded first, for ever; whoever is named gets one more.
+def _least_loaded(order: Sequence[int], load: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield (load, member) without end, the least loaded first; each one yielded gets one more.
 
-    `order` is sorted by load. For example, loads 1, 1, 3 name members 0, 1 (at one), 0, 1 (at two),
-    then 0, 1, 2 (at three), and so on.
+    `order` is sorted by load. For example, loads 1, 1, 3 yield members 0, 1 (at load 1), 0, 1 (at
+    load 2), then 0, 1, 2 (at load 3), and so on.
     """
     level = load[order[0]] - 1
     end = 0
@@ -270,13 +277,13 @@ def from_the_bottom(order: Sequence[int], load: Sequence[int]) -> Iterator[tuple
             yield level, order[position]
 
 
-def from_the_top(
+def _most_loaded(
     order: list[int], load: Sequence[int], held: Mapping[int, Sequence[int]]
 ) -> Iterator[tuple[int, int]]:
-    """Load and member, the most loaded first; whoever is named gives one of what it `held`.
+    """Yield (load, member), the most loaded first; each one yielded gives up one that it `held`.
 
-    Who has nothing to give is passed over and trades places with the last of its level, so that
-    the others of the level follow each other without gaps.
+    A member without partitions to give is skipped and swapped with the last member of its load, so
+    that the other members of that load stay contiguous.
     """
     start = end = len(order)
     level = 0

@@ -58,11 +58,11 @@ _COME_AGAIN = HeartbeatResponse(error_code=int(ErrorCode.REBALANCE_IN_PROGRESS))
 
 class ClassicMembers:
     def __init__(
-        self, world: "GroupContext", consumer: "ConsumerMembership", crossing: "ProtocolSwitch"
+        self, context: "GroupContext", consumer: "ConsumerMembership", switch: "ProtocolSwitch"
     ) -> None:
-        self._world = world
+        self._context = context
         self._consumer = consumer
-        self._crossing = crossing
+        self._switch = switch
 
     # JoinGroup
 
@@ -85,8 +85,8 @@ class ClassicMembers:
         before = _sender(group, member_id, instance_id, planned, is_new=is_new)
         member = _asked(before, caller, message, subscription)
         replaced = None if instance_id is None else group.static_member(instance_id)
-        if replaced is not None and self._crossing.is_due_for(group, replaced):
-            return self._crossing.downgrade_for(group, replaced, member, respond)
+        if replaced is not None and self._switch.is_due_for(group, replaced):
+            return self._switch.downgrade_for(group, replaced, member, respond)
         if member_id not in group.members:
             logger.info(
                 "member joins",
@@ -113,7 +113,7 @@ class ClassicMembers:
     def _owned_in(self, subscription: "ConsumerProtocolSubscription") -> "Owned":
         """Who does not say what it has, has nothing: an eager member gave all up before it came."""
         partitions = ((topic.topic, topic.partitions) for topic in subscription.owned_partitions)
-        owned = by_topic_id(partitions, self._world.image)
+        owned = by_topic_id(partitions, self._context.image)
         return [(topic_id, sorted(indexes)) for topic_id, indexes in owned.items()]
 
     # SyncGroup
@@ -137,7 +137,7 @@ class ClassicMembers:
         reply = SyncGroupResponse(
             protocol_type=message.protocol_type,
             protocol_name=message.protocol_name,
-            assignment=write_assignment(member.assigned, version, self._world.image),
+            assignment=write_assignment(member.assigned, version, self._context.image),
         )
         return Plan(reply)
 

@@ -25,21 +25,26 @@ if TYPE_CHECKING:
     from sawlog.coordinator.plan import Plan
     from sawlog.groups.classic.classic_group import Respond
     from sawlog.groups.classic.group_change import Change
+    from sawlog.groups.classic.rebalance import Rebalancing
     from sawlog.groups.consumer.consumer_group import ConsumerGroup
     from sawlog.groups.consumer.consumer_member import Member
     from sawlog.groups.consumer.metadata_hash import MetadataHashes
     from sawlog.groups.consumer.timeouts import MemberClocks
-    from sawlog.groups.group_machine import GroupMachine
+    from sawlog.groups.context import GroupContext
 
 logger = EventLogger(__name__)
 
 
 class ProtocolSwitch:
     def __init__(
-        self, shard: "GroupMachine", hashes: "MetadataHashes", clocks: "MemberClocks"
+        self,
+        context: "GroupContext",
+        rebalancing: "Rebalancing",
+        hashes: "MetadataHashes",
+        clocks: "MemberClocks",
     ) -> None:
-        self._shard = shard
-        self._world = shard.world
+        self._context = context
+        self._rebalancing = rebalancing
         self._hashes = hashes
         self._clocks = clocks
 
@@ -48,9 +53,9 @@ class ProtocolSwitch:
     def upgraded(self, group: ClassicGroup) -> "tuple[ConsumerGroup, list[Entry]]":
         """The group that takes the place of a classic one with members, and the records of that;
         GROUP_ID_NOT_FOUND where it may not."""
-        image = self._world.image
+        image = self._context.image
         try:
-            check_upgrade(group, self._world.config)
+            check_upgrade(group, self._context.config)
             upgraded = consumer_group_of(group, image)
         except KafkaError as error:
             logger.info("classic group stays one", group=group.id, reason=error.message)
@@ -69,7 +74,7 @@ class ProtocolSwitch:
 
     def is_due(self, group: "ConsumerGroup", leaving: "Sequence[Member]") -> bool:
         """Does the group go back to the classic protocol when these leave?"""
-        return may_downgrade(group, leaving, self._world.config)
+        return may_downgrade(group, leaving, self._context.config)
 
     def downgrade(self, group: "ConsumerGroup", leaving: "Sequence[Member]", reply: Any) -> "Plan":
         """These leave; those who stay share among themselves what is free now."""
@@ -79,7 +84,7 @@ class ProtocolSwitch:
 
     def is_due_for(self, group: "ConsumerGroup", replaced: "Member") -> bool:
         """Does the group go back when a classic member takes the place of this static one?"""
-        return may_downgrade_by_replacement(group, replaced, self._world.config)
+        return may_downgrade_by_replacement(group, replaced, self._context.config)
 
     def downgrade_for(
         self, group: "ConsumerGroup", replaced: "Member", joining: "Member", respond: "Respond"
@@ -107,8 +112,9 @@ class ProtocolSwitch:
         leaving: "Sequence[Member]",
         joining: "Member | None" = None,
     ) -> "Change":
-        world, rebalancing = self._world, self._shard.classic.rebalancing
-        classic = classic_group_of(group, leaving, world.image, world.clock.now_ms(), joining)
+        context, rebalancing = self._context, self._rebalancing
+        now_ms = context.clock.now_ms()
+        classic = classic_group_of(group, leaving, context.image, now_ms, joining)
         change = rebalancing.change(classic)
         change.entries += group.tombstones()
         for member in classic.members.values():
@@ -122,7 +128,7 @@ class ProtocolSwitch:
         change.group.generation += 1
         change.write()
         change.group.generation -= 1
-        self._shard.classic.rebalancing.begin(change, reason)
+        self._rebalancing.begin(change, reason)
 
     def _plan(self, group: "ConsumerGroup", change: "Change", reply: Any) -> "Plan":
         plan = change.plan(reply)

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from sawlog.cluster.metadata_image import MetadataImage
     from sawlog.coordinator.coordinator_records import Entry
     from sawlog.core.errors import KafkaError
+    from sawlog.groups.context import GroupContext
     from sawlog.groups.group import Group
-    from sawlog.groups.group_machine import GroupMachine
+    from sawlog.groups.offsets.offset_table import Offsets
 
 CHECK = "offsets retention"
 FORGET = "offsets of deleted topics"
@@ -38,9 +39,13 @@ Gone = tuple[str, str, int, Committed]
 class Retention:
     """Invariant: while the shard is active, the timer of the next check is set."""
 
-    def __init__(self, shard: "GroupMachine") -> None:
-        config = shard.world.config
-        self._shard = shard
+    def __init__(
+        self, context: "GroupContext", groups: "dict[str, Group]", offsets: "Offsets"
+    ) -> None:
+        config = context.config
+        self._context = context
+        self._groups = groups
+        self._offsets = offsets
         self._retention_ms: int = config["offsets.retention.minutes"] * MS_PER_MINUTE
         self._interval_ms: int = config["offsets.retention.check.interval.ms"]
         self._unchecked: list[str] = []
@@ -52,16 +57,16 @@ class Retention:
     # Expiry
 
     def _check_later(self) -> None:
-        self._shard.world.timers.set(CHECK, self._interval_ms, self._check_all)
+        self._context.timers.set(CHECK, self._interval_ms, self._check_all)
 
     def _check_all(self) -> Plan:
-        self._unchecked = list(reversed(self._shard.groups))
+        self._unchecked = list(reversed(self._groups))
         return self._check_some()
 
     def _check_some(self) -> Plan:
         """The next groups, up to a batch of tombstones."""
         self._check_later()
-        now_ms = self._shard.world.clock.now_ms()
+        now_ms = self._context.clock.now_ms()
         entries: list[Entry] = []
         left = STEP_BYTES
         for _ in range(STEP_GROUPS):
@@ -81,12 +86,12 @@ class Retention:
 
     def _checked(self, group_id: str, now_ms: int, most: int) -> "tuple[list[Entry], bool]":
         """Tombstones for what expires now, and whether they are all."""
-        group = self._shard.groups.get(group_id)
+        group = self._groups.get(group_id)
         if group is None:
             return [], True
         entries: list[Entry] = []
         stays = False
-        for topic, partitions in self._shard.offsets.by_group.get(group_id, {}).items():
+        for topic, partitions in self._offsets.by_group.get(group_id, {}).items():
             if group.is_subscribed_to(topic):
                 stays = True
                 continue
@@ -103,7 +108,7 @@ class Retention:
 
     def _go_on_checking(self, error: "KafkaError | None") -> None:
         if error is None and self._unchecked:
-            self._shard.world.timers.set(CHECK, 0, self._check_some)
+            self._context.timers.set(CHECK, 0, self._check_some)
 
     def _is_expired(self, group: "Group", committed: Committed, now_ms: int) -> bool:
         unused_since_ms = group.offsets_unused_since(committed.commit_ms)
@@ -125,7 +130,7 @@ class Retention:
         }
         gone: list[Gone] = []
         if deleted:
-            for group_id, topics in self._shard.offsets.by_group.items():
+            for group_id, topics in self._offsets.by_group.items():
                 for name in deleted.keys() & topics.keys():
                     gone += [
                         (group_id, name, partition, committed)
@@ -139,7 +144,7 @@ class Retention:
 
     def _forget_some(self) -> Plan:
         """The next ones, but for those that have been committed anew since."""
-        offsets = self._shard.offsets
+        offsets = self._offsets
         entries: list[Entry] = []
         left = STEP_BYTES
         while self._unforgotten and left > 0:
@@ -151,7 +156,7 @@ class Retention:
 
     def _go_on_forgetting(self, error: "KafkaError | None") -> None:
         if error is None and self._unforgotten:
-            self._shard.world.timers.set(FORGET, 0, self._forget_some)
+            self._context.timers.set(FORGET, 0, self._forget_some)
 
 
 def _tombstone_bytes(group_id: str) -> int:

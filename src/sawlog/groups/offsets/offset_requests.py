@@ -35,8 +35,10 @@ from sawlog.protocol.messages.offset_fetch_response import (
 from sawlog.protocol.schema import NO_UUID
 
 if TYPE_CHECKING:
-    from sawlog.groups.group import PartitionCheck
-    from sawlog.groups.group_machine import GroupMachine
+    from sawlog.groups.classic.rebalance import Rebalancing
+    from sawlog.groups.context import GroupContext
+    from sawlog.groups.group import Group, PartitionCheck
+    from sawlog.groups.offsets.offset_table import Offsets
     from sawlog.protocol.messages.offset_commit_request import OffsetCommitRequest
     from sawlog.protocol.messages.offset_delete_request import (
         OffsetDeleteRequest,
@@ -58,10 +60,18 @@ _SUBSCRIBED = int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
 class OffsetRequests:
     """Each operation is about one group of this shard."""
 
-    def __init__(self, shard: "GroupMachine") -> None:
-        self._shard = shard
-        self._offsets = shard.offsets
-        self._max_metadata: int = shard.world.config["offset.metadata.max.bytes"]
+    def __init__(
+        self,
+        context: "GroupContext",
+        groups: "dict[str, Group]",
+        offsets: "Offsets",
+        rebalancing: "Rebalancing",
+    ) -> None:
+        self._context = context
+        self._groups = groups
+        self._offsets = offsets
+        self._rebalancing = rebalancing
+        self._max_metadata: int = context.config["offset.metadata.max.bytes"]
 
     # OffsetCommit
 
@@ -70,7 +80,7 @@ class OffsetRequests:
         the metadata of a partition is too long."""
         group_id = message.group_id
         check = self._check_committer(message, api_version)
-        now_ms = self._shard.world.clock.now_ms()
+        now_ms = self._context.clock.now_ms()
         expire_ms, version = NO_TIME, VALUE_VERSION
         if message.retention_time_ms != NO_TIME:
             expire_ms = min(now_ms + message.retention_time_ms, FOR_EVER)
@@ -115,12 +125,12 @@ class OffsetRequests:
         self, message: "OffsetCommitRequest", api_version: int
     ) -> "PartitionCheck | None":
         epoch = message.generation_id_or_member_epoch
-        group = self._shard.groups.get(message.group_id)
+        group = self._groups.get(message.group_id)
         if group is not None:
             member_id = message.member_id
             check = group.check_commit(member_id, message.group_instance_id, epoch, api_version)
-            if isinstance(group, ClassicGroup):
-                self._shard.classic.heard_of(group, member_id)
+            if isinstance(group, ClassicGroup) and (member := group.members.get(member_id)):
+                self._rebalancing.heard_of(group, member)
             return check
         if epoch < 0:
             return None
@@ -131,20 +141,20 @@ class OffsetRequests:
     def _take(self, group_id: str, taken: list[tuple[str, int, Committed]]) -> None:
         for topic, index, committed in taken:
             self._offsets.made(group_id, topic)[index] = committed
-        if taken and group_id not in self._shard.groups:
+        if taken and group_id not in self._groups:
             self._make_simple(group_id)
 
     def activate(self) -> None:
         """Groups of which the log holds nothing but offsets."""
         self._offsets.loaded()
-        groups = self._shard.groups
+        groups = self._groups
         for group_id in self._offsets.by_group:
             if group_id not in groups:
                 self._make_simple(group_id)
 
     def _make_simple(self, group_id: str) -> None:
         """A group that has offsets and never had members."""
-        self._shard.groups[group_id] = ClassicGroup(group_id)
+        self._groups[group_id] = ClassicGroup(group_id)
 
     # OffsetFetch
 
@@ -155,7 +165,7 @@ class OffsetRequests:
         this on the topic id in the request (version 10); here an older request is taken to mean the
         topic that has the name now.
         """
-        group = self._shard.groups.get(asked.group_id)
+        group = self._groups.get(asked.group_id)
         is_known = group is not None
         if group is not None:
             try:
@@ -206,14 +216,14 @@ class OffsetRequests:
         return topics
 
     def _id_now(self, name: str) -> bytes:
-        topic = self._shard.world.image.topics.get(TopicName(name))
+        topic = self._context.image.topics.get(TopicName(name))
         return NO_UUID if topic is None else topic.id
 
     # OffsetDelete
 
     def delete(self, message: "OffsetDeleteRequest") -> Plan:
         group_id = message.group_id
-        group = self._shard.groups.get(group_id)
+        group = self._groups.get(group_id)
         if group is None:
             raise _not_found(group_id)
         group.check_offset_delete()

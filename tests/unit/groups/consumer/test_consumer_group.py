@@ -9,8 +9,8 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicId
 from sawlog.groups.classic.classic_group import ClassicGroup
 from sawlog.groups.consumer import consumer_records
-from sawlog.groups.consumer.consumer_group import ConsumerGroup, Resolved
-from sawlog.groups.consumer.consumer_member import UNKNOWN, UNREVOKED, Member
+from sawlog.groups.consumer.consumer_group import ConsumerGroup
+from sawlog.groups.consumer.consumer_member import UNKNOWN, UNREVOKED, Member, ResolvedRegex
 from sawlog.groups.consumer.replay import Replay
 from sawlog.groups.group import Group
 from sawlog.groups.group_records import GROUP_RECORDS
@@ -126,7 +126,7 @@ def test_states_tell_how_far_the_group_is() -> None:
 
 def test_a_topic_is_read_as_long_as_a_name_or_a_pattern_says_so() -> None:
     readers = group(member(topics=frozenset({"t", "u"})), member("n"))
-    readers.resolve("t.*", Resolved(frozenset({"t", "tt"}), 0, 0))
+    readers.resolve("t.*", ResolvedRegex(frozenset({"t", "tt"}), 0, 0))
     assert [readers.is_subscribed_to(name) for name in ("t", "u", "tt", "x")] == [
         True,
         True,
@@ -137,7 +137,7 @@ def test_a_topic_is_read_as_long_as_a_name_or_a_pattern_says_so() -> None:
     assert not readers.is_subscribed_to("u")
     readers.drop("n")
     assert readers.is_subscribed_to("t")
-    readers.resolve("t.*", Resolved(frozenset({"tt"}), 0, 0))
+    readers.resolve("t.*", ResolvedRegex(frozenset({"tt"}), 0, 0))
     assert not readers.is_subscribed_to("t")
     readers.forget("t.*")
     assert readers.subscribed == {}
@@ -177,7 +177,7 @@ def whole_group() -> ConsumerGroup:
     made = group(first, member("n", classic=CLASSIC, topics=frozenset(), regex=None))
     made.epoch, made.metadata_hash, made.target_epoch, made.target_ms = 7, -9, 6, 99
     made.targets = {"m": {T: frozenset({1})}, "n": {}}
-    made.resolve("t.*", Resolved(frozenset({"t", "tt"}), 3, 42))
+    made.resolve("t.*", ResolvedRegex(frozenset({"t", "tt"}), 3, 42))
     return made
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicId
-from sawlog.groups.consumer.server_assignors import ASSIGNORS, Assignment, MemberSpec
+from sawlog.groups.consumer.assignor import Assignment, MemberSpec
+from sawlog.groups.consumer.server_assignors import ASSIGNORS
 
 Shares = dict[str, dict[str, set[int]]]
 
