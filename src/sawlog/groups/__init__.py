@@ -1,1 +1,1 @@
-"""The group coordinator: who reads what, and how far they are. Pure state machines."""
+"""The group coordinator: group membership, assignments and committed offsets. Pure logic."""

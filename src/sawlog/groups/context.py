@@ -1,4 +1,4 @@
-"""What the group machines know of the world around them."""
+"""The environment of the group machine: clock, random numbers, timers, config, metadata image."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,7 +25,7 @@ class GroupContext:
         return self.read_image()
 
     def new_uuid(self) -> str:
-        """A random one (version 4), as Java prints it."""
+        """A random UUID (version 4) in Java's text format."""
         data = bytearray(self.random.bytes(16))
         data[6] = data[6] & 0x0F | 0x40
         data[8] = data[8] & 0x3F | 0x80
@@ -34,8 +34,8 @@ class GroupContext:
 
 
 class Caller(NamedTuple):
-    """Who sends a request: as the header, the connection and the version tell."""
+    """The sender of a request, from its header and its connection."""
 
     client_id: str
-    host: str  # as Kafka prints it, with a slash in front
+    host: str  # with a leading slash, as Kafka prints it
     api_version: int

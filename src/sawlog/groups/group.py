@@ -1,4 +1,4 @@
-"""What all groups have in common, whichever protocol their members speak."""
+"""The interface of all groups, whatever their protocol."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.describe_groups_response import DescribedGroup
 
 PartitionCheck = Callable[[bytes, int], None]
-"""(topic id, partition) of a commit; raises KafkaError where the commit must be refused."""
+"""Checks (topic id, partition) of a commit; raises KafkaError if the commit must be refused."""
 
 
 class GroupType(StrEnum):
-    """As tools print them; on the wire they are in lower case."""
+    """The names that tools print; on the wire they are in lower case."""
 
     CLASSIC = "Classic"
     CONSUMER = "Consumer"
 
 
 class Group(ABC):
-    """A group as the offsets and the admin requests see it. Checks raise KafkaError."""
+    """A group as the offset and admin requests see it. The checks raise KafkaError."""
 
     type: GroupType
     id: str
@@ -29,31 +29,31 @@ class Group(ABC):
     @property
     @abstractmethod
     def state_name(self) -> str:
-        """As ListGroups and the describe requests spell it."""
+        """The state as in ListGroups and the describe requests."""
 
     @property
     @abstractmethod
     def protocol_type(self) -> str:
-        """What the members use the group for: `consumer`, most of the time."""
+        """The kind of the members: `consumer` for groups of consumers."""
 
     @property
     @abstractmethod
     def is_empty(self) -> bool:
-        """No member is left; offsets may be."""
+        """Whether the group has no members; it may have offsets."""
 
     @abstractmethod
     def check_commit(
         self, member_id: str, instance_id: str | None, epoch: int, api_version: int
     ) -> PartitionCheck | None:
-        """May this member commit offsets in this generation (classic) or member epoch now?
+        """Check that this member may commit in this generation (classic) or member epoch.
 
-        A check that comes back is made for each partition: a consumer group takes commits in an
-        older epoch for partitions that the member has had since then (KIP-1251).
+        The returned check, if any, applies to each partition: a consumer group accepts commits with
+        an older epoch for partitions that the member has owned since then (KIP-1251).
         """
 
     @abstractmethod
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """May this member read the group's offsets? (OffsetFetch v9+; None and -1: an admin.)"""
+        """Check that this member may fetch offsets (OffsetFetch v9+); None and -1: an admin."""
 
     @abstractmethod
     def check_offset_delete(self) -> None: ...
@@ -62,18 +62,18 @@ class Group(ABC):
     def check_delete(self) -> None: ...
 
     def describe(self) -> "DescribedGroup | None":
-        """As DescribeGroups tells it; None where the group is no classic one."""
+        """Describe the group for DescribeGroups; None if it is not a classic group."""
         return None
 
     @abstractmethod
     def is_subscribed_to(self, topic: str) -> bool:
-        """As far as one can know; a topic that somebody reads keeps its offsets."""
+        """Whether a member subscribes to the topic, as far as known; its offsets do not expire."""
 
     @abstractmethod
     def tombstones(self) -> "list[Entry]":
-        """The records that end the group; its offsets have their own."""
+        """The records that delete the group, without its offsets."""
 
     @abstractmethod
     def offsets_unused_since(self, commit_ms: int) -> int | None:
-        """From when on the retention of an offset counts, committed at `commit_ms` for a topic that
-        nobody of the group is subscribed to; None: no offset of the group expires now."""
+        """The start of the retention of an offset that was committed at `commit_ms` for a topic
+        without subscribers in the group; None: no offset of the group expires now."""

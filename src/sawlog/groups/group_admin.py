@@ -1,4 +1,4 @@
-"""ListGroups, DescribeGroups and DeleteGroups, as far as they concern one shard or one group."""
+"""ListGroups, DescribeGroups and DeleteGroups for the groups of one partition."""
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING
@@ -11,22 +11,22 @@ from sawlog.protocol.messages.list_groups_response import ListedGroup
 
 if TYPE_CHECKING:
     from sawlog.groups.group import Group
-    from sawlog.groups.offsets.offset_table import Offsets
+    from sawlog.groups.offsets.offset_table import OffsetTable
 
 DEAD = "Dead"
-"""The state of a group that is not there."""
+"""The state of a group that does not exist."""
 
 FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND = 6
 
 
-class Admin:
-    def __init__(self, groups: "dict[str, Group]", offsets: "Offsets") -> None:
+class GroupAdmin:
+    def __init__(self, groups: "dict[str, Group]", offsets: "OffsetTable") -> None:
         self._groups = groups
         self._offsets = offsets
 
     def list(self, states: Collection[str], types: Collection[str]) -> Plan:
-        """The groups in any of these states and of any of these types, both in lower case; without
-        states in any state, without types of any type."""
+        """List the groups in one of these states and of one of these types, both in lower case; an
+        empty collection means all."""
         return Plan(
             [
                 ListedGroup(group.id, group.protocol_type, group.state_name, kind)
@@ -37,20 +37,20 @@ class Admin:
         )
 
     def describe(self, group_id: str, api_version: int) -> Plan:
-        """Of a classic group. One that is not there is dead, and before version 6 no error."""
+        """Describe a classic group; a missing one is dead, and an error from version 6 on."""
         group = self._groups.get(group_id)
         described = None if group is None else group.describe()
         if described is None:
             described = DescribedGroup(group_id=group_id, group_state=DEAD)
             if api_version >= FIRST_DESCRIBE_VERSION_WITH_NOT_FOUND:
-                what = "not found" if group is None else "is not a classic group"
-                error = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}.")
+                reason = "not found" if group is None else "is not a classic group"
+                error = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {reason}.")
                 described.error_code = int(error.code)
                 described.error_message = error.message
         return Plan(described)
 
     def delete(self, group_id: str) -> Plan:
-        """With all its offsets."""
+        """Delete an empty group with all its offsets."""
         group = self._groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)

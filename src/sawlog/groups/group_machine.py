@@ -1,20 +1,20 @@
-"""The groups of one partition of `__consumer_offsets`: the machine behind the group coordinator.
+"""The machine of the group coordinator: the groups of one partition of `__consumer_offsets`.
 
-It holds all groups and their offsets, and gives every record to whom it belongs. What requests do
-is in `classic/`, `consumer/`, `offsets/` and `admin.py`: each of them plans, none of them writes.
+It owns all groups and their offsets and routes each record to its replay. The requests are in
+`classic/`, `consumer/`, `offsets/` and `group_admin.py`; they plan records and write nothing.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from sawlog.coordinator.plan import Plan
 from sawlog.groups.classic.classic_membership import ClassicMembership
-from sawlog.groups.classic.rebalance import Rebalancing
+from sawlog.groups.classic.rebalance import Rebalancer
 from sawlog.groups.consumer.consumer_membership import ConsumerMembership
-from sawlog.groups.group_admin import Admin
+from sawlog.groups.group_admin import GroupAdmin
 from sawlog.groups.migration.classic_members import ClassicMembers
-from sawlog.groups.offsets.offset_expiration import Retention
+from sawlog.groups.offsets.offset_expiration import OffsetExpiration
 from sawlog.groups.offsets.offset_requests import OffsetRequests
-from sawlog.groups.offsets.offset_table import Offsets
+from sawlog.groups.offsets.offset_table import OffsetTable
 from sawlog.protocol.messages.group_metadata_key import GroupMetadataKey
 from sawlog.protocol.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 
 class GroupMachine:
-    """Invariant: `groups` and `offsets` are what the records of the log say, besides what is never
-    written: who waits for an answer, and who is about to join."""
+    """Invariant: `groups` and `offsets` are the state that the log's records describe, plus parked
+    requests and joins in progress, which are not written."""
 
     def __init__(self, context: "GroupContext") -> None:
         self.groups: dict[str, Group] = {}
-        self.offsets = Offsets()
-        rebalancing = Rebalancing(context, self.groups)
-        self.consumer = ConsumerMembership(context, self.groups, rebalancing)
+        self.offsets = OffsetTable()
+        rebalancer = Rebalancer(context, self.groups)
+        self.consumer = ConsumerMembership(context, self.groups, rebalancer)
         classic_members = ClassicMembers(context, self.consumer, self.consumer.switch)
-        self.classic = ClassicMembership(context, self.groups, rebalancing, classic_members)
-        self.offset_requests = OffsetRequests(context, self.groups, self.offsets, rebalancing)
-        self.retention = Retention(context, self.groups, self.offsets)
-        self.admin = Admin(self.groups, self.offsets)
+        self.classic = ClassicMembership(context, self.groups, rebalancer, classic_members)
+        self.offset_requests = OffsetRequests(context, self.groups, self.offsets, rebalancer)
+        self.offset_expiration = OffsetExpiration(context, self.groups, self.offsets)
+        self.admin = GroupAdmin(self.groups, self.offsets)
         self._replayers: dict[type[Message], Callable[[Any, Any], None]] = {
             LegacyOffsetCommitKey: self.offsets.replay,
             OffsetCommitKey: self.offsets.replay,
@@ -61,12 +61,12 @@ class GroupMachine:
         self.classic.activate()
         self.consumer.activate()
         self.offset_requests.activate()
-        self.retention.activate()
+        self.offset_expiration.activate()
 
     def deactivate(self, error: "KafkaError") -> None:
         self.classic.deactivate(error)
 
     def image_changed(self, old: "MetadataImage", new: "MetadataImage") -> Plan:
-        """Topics came, grew or went."""
+        """Update the groups after topics were created, extended or deleted."""
         self.consumer.image_changed(old, new)
-        return self.retention.forget_deleted(old, new)
+        return self.offset_expiration.delete_for_topics(old, new)

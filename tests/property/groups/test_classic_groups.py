@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.groups.classic.classic_group import ClassicGroup
-from sawlog.groups.classic.rebalance import NEWCOMER_TIMEOUT_MS
+from sawlog.groups.classic.rebalance import NEW_MEMBER_TIMEOUT_MS
 from sawlog.protocol.messages.join_group_response import JoinGroupResponse
 from sawlog.protocol.messages.sync_group_response import SyncGroupResponse
 from support.groups.classic_group import COMMIT_MS, GROUP, Asked, ClassicWorld
@@ -22,7 +22,7 @@ PROTOCOLS = (
     (),
 )
 INSTANCES = (None, None, "i", "j")
-TIMES_MS = (0, 1, COMMIT_MS, 2_999, 3_001, 6_000, 10_000, 60_000, NEWCOMER_TIMEOUT_MS)
+TIMES_MS = (0, 1, COMMIT_MS, 2_999, 3_001, 6_000, 10_000, 60_000, NEW_MEMBER_TIMEOUT_MS)
 LONGEST_MS = 60_000
 
 NOTHING: dict[str, Any] = {
@@ -248,7 +248,7 @@ class ClassicGroups(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Everybody falls silent: all are answered, and nobody is left."""
         self.world.disk.free_bytes = None
-        self.world.pass_ms(2 * NEWCOMER_TIMEOUT_MS)
+        self.world.pass_ms(2 * NEW_MEMBER_TIMEOUT_MS)
         self.check()
         assert self.sent == []
         if self.group is not None:
@@ -262,17 +262,17 @@ def check_whole(group: ClassicGroup) -> None:
     """The invariants that the class promises, and those of each state."""
     members = group.members
     statics = {m.instance_id: m.id for m in members.values() if m.instance_id is not None}
-    assert group.statics == statics
+    assert group.static_ids == statics
     assert all(member.id == key for key, member in members.items())
-    waiting = {*group.waiting_joins, *group.waiting_syncs, *group.newcomers, *group.unsynced}
+    waiting = {*group.waiting_joins, *group.waiting_syncs, *group.new_members, *group.unsynced}
     assert waiting <= set(members)
     assert not group.pending & set(members)
     assert (group.leader in members) if members else group.leader is None
-    counts = dict.fromkeys(group.support, 0)
+    counts = dict.fromkeys(group.protocol_counts, 0)
     for member in members.values():
         for name in member.protocol_names:
             counts[name] += 1
-    assert group.support == counts
+    assert group.protocol_counts == counts
     match group.state_name:
         case "Empty":
             assert not members
@@ -283,7 +283,7 @@ def check_whole(group: ClassicGroup) -> None:
         case "CompletingRebalance":
             assert members
             assert not group.waiting_joins
-            assert not group.newcomers
+            assert not group.new_members
         case "Stable":
             assert members
             assert not group.waiting_joins

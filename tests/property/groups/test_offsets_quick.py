@@ -7,7 +7,7 @@ from sawlog.coordinator.coordinator_records import Entry, RecordFormat, UnknownR
 from sawlog.core.errors import MalformedFrame
 from sawlog.groups.group_records import GROUP_RECORDS
 from sawlog.groups.offsets.commit_codec import decode_committed, decode_key_head, encode_commit
-from sawlog.groups.offsets.offset_table import Offsets, from_record
+from sawlog.groups.offsets.offset_table import OffsetTable, from_record
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
 from sawlog.protocol.messages.offset_commit_value import OffsetCommitValue
 
@@ -45,7 +45,7 @@ def test_what_is_read_is_what_the_codec_would_read(
     assert isinstance(read, OffsetCommitValue)
     assert decode_committed(written) in (None, from_record(read))
     assert decode_key_head(written_key[:-4]) == (key.group, key.topic)
-    offsets, expected = Offsets(), Offsets()
+    offsets, expected = OffsetTable(), OffsetTable()
     expected.replay(key, read)
     if not offsets.replay_encoded(written_key, written):
         offsets.replay(key, read)
@@ -59,11 +59,11 @@ def test_any_bytes_are_left_alone_or_read_as_the_codec_reads_them(
 ) -> None:
     if looks_right:
         key, value = b"\x00\x01" + key, b"\x00\x04" + value
-    offsets = Offsets()
+    offsets = OffsetTable()
     if not offsets.replay_encoded(key, value):
         assert offsets.by_group == {}
         return
-    expected = Offsets()
+    expected = OffsetTable()
     try:
         entry = CODEC.decode(key, value)
     except (MalformedFrame, UnknownRecord) as error:

@@ -16,7 +16,6 @@ from sawlog.coordinator.coordinator_records import Entry
 from sawlog.coordinator.last_values import LastValues, keep_last
 from sawlog.groups.classic.classic_group import ClassicGroup
 from sawlog.groups.classic.classic_states import EMPTY, STABLE
-from sawlog.groups.classic.group_metadata_record import entry_of
 from sawlog.groups.consumer.consumer_group import ConsumerGroup
 from sawlog.groups.context import GroupContext
 from sawlog.groups.group_machine import GroupMachine
@@ -122,7 +121,7 @@ def last_rows(data: bytes) -> Rows:
 
 def classic(group: ClassicGroup) -> Entry | None:
     """What is written of it, where it is at rest."""
-    return entry_of(group) if group.state in (STABLE, EMPTY) else None
+    return group.record() if group.state in (STABLE, EMPTY) else None
 
 
 def consumer(group: ConsumerGroup) -> dict[str, Any]:
@@ -137,7 +136,7 @@ def state(shard: GroupMachine) -> dict[str, Any]:
         if isinstance(group, ConsumerGroup):
             found[f"consumer {group.id}"] = consumer(group)
         elif isinstance(group, ClassicGroup) and (
-            group.since_ms is not None or group.id in shard.offsets.by_group
+            group.state_since_ms is not None or group.id in shard.offsets.by_group
         ):
             found[f"classic {group.id}"] = classic(group)
     return found

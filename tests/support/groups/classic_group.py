@@ -10,7 +10,7 @@ from sawlog.coordinator.runtime import CoordinatorRuntime, State
 from sawlog.core.config import BrokerConfig
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.groups.classic.classic_group import ClassicGroup
-from sawlog.groups.classic.classic_responses import Once
+from sawlog.groups.classic.classic_responses import RespondOnce
 from sawlog.groups.context import Caller, GroupContext
 from sawlog.groups.group_machine import GroupMachine
 from sawlog.groups.group_records import GROUP_RECORDS
@@ -45,7 +45,7 @@ class Asked:
         self.answers: list[Any] = []
         self.by_machine: list[Any] = []
         self.by_shard: list[Any] = []
-        self._once = Once(self.answers.append)
+        self._once = RespondOnce(self.answers.append)
 
     def respond(self, response: Any) -> None:
         self.by_machine.append(response)

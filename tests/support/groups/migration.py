@@ -1,12 +1,11 @@
-"""Classic groups and consumer groups for tests of the way between them."""
+"""Groups and consumer protocol messages for tests of the migration between the two protocols."""
 
 from collections.abc import Mapping
 
 from sawlog.cluster.metadata_image import MetadataImage, PartitionImage, TopicImage
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, TopicName
 from sawlog.groups.classic.classic_group import ClassicGroup
-from sawlog.groups.classic.classic_member import CONSUMER_PROTOCOL, Member, Protocol
-from sawlog.groups.classic.classic_states import STABLE
+from sawlog.groups.classic.classic_member import CONSUMER_PROTOCOL, ClassicMember, Protocol
 from sawlog.groups.migration.subscription_codec import write_assignment
 from sawlog.protocol.codec import encoder
 from sawlog.protocol.messages.consumer_protocol_subscription import (
@@ -25,7 +24,7 @@ def topic_id(name: str) -> TopicId:
 
 
 def image(**counts: int) -> MetadataImage:
-    """Topics with so many partitions."""
+    """An image of topics with these partition counts."""
     partition = PartitionImage(NODE, LeaderEpoch(0), (NODE,), (NODE,), 0)
     topics = {
         TopicName(name): TopicImage(TopicName(name), topic_id(name), (partition,) * count)
@@ -41,7 +40,7 @@ def by_id(shares: Shares) -> dict[TopicId, frozenset[int]]:
 def subscription(
     *topics: str, owned: Shares | None = None, generation: int = -1, version: int = 3
 ) -> bytes:
-    """What a consumer says in JoinGroup."""
+    """The metadata of a consumer in JoinGroup."""
     message = ConsumerProtocolSubscription(
         list(topics),
         owned_partitions=[
@@ -54,22 +53,32 @@ def subscription(
 
 
 def assignment(shares: Shares, known: MetadataImage, version: int = 3) -> bytes:
-    """What a consumer is told in SyncGroup."""
+    """The assignment of a consumer in SyncGroup."""
     return write_assignment(by_id(shares), version, known)
 
 
 def classic_group(
     known: MetadataImage, members: Mapping[str, Shares], *, generation: int = 7
 ) -> ClassicGroup:
-    """A stable group whose members subscribe to `t` and were assigned these."""
-    group = ClassicGroup("g", 1_000)
-    group.generation = generation
-    group.protocol = ASSIGNORS[0]
-    metadata = subscription("t")
-    for name, shares in members.items():
-        protocols = tuple(Protocol(assignor, metadata) for assignor in ASSIGNORS)
-        told = assignment(shares, known)
-        member = Member(name, None, f"client-{name}", "/127.0.0.1", 60_000, 10_000, protocols, told)
-        group.add(member, CONSUMER_PROTOCOL)
-    group.state = STABLE
-    return group
+    """A stable group whose members subscribe to `t` and have these assignments."""
+    protocols = tuple(Protocol(assignor, subscription("t")) for assignor in ASSIGNORS)
+    return ClassicGroup.of_generation(
+        "g",
+        [
+            ClassicMember(
+                name,
+                None,
+                f"client-{name}",
+                "/127.0.0.1",
+                60_000,
+                10_000,
+                protocols,
+                assignment(shares, known),
+            )
+            for name, shares in members.items()
+        ],
+        generation=generation,
+        protocol_type=CONSUMER_PROTOCOL,
+        protocol=ASSIGNORS[0],
+        state_since_ms=1_000,
+    )

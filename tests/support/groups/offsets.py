@@ -15,7 +15,7 @@ from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, TopicName
 from sawlog.groups.context import GroupContext
 from sawlog.groups.group_machine import GroupMachine
 from sawlog.groups.group_records import GROUP_RECORDS
-from sawlog.groups.offsets.committed_offset import Committed
+from sawlog.groups.offsets.committed_offset import CommittedOffset
 from sawlog.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -209,7 +209,7 @@ class OffsetsWorld:
 
     # What is there
 
-    def get(self, group: str, topic: str = "t", partition: int = 0) -> Committed | None:
+    def get(self, group: str, topic: str = "t", partition: int = 0) -> CommittedOffset | None:
         return self.shard.offsets.get(group, topic, partition)
 
     def rebuilt(self) -> GroupMachine:

@@ -89,7 +89,7 @@ def _was_out_already(doubt: Event, assigned: Event) -> bool:
 
 
 _PUT_OUT = re.compile(
-    r"time=(\S+) .*event=\"member put out\" group=(\S+) member=(\"[^\"]*\"|\S+)"
+    r"time=(\S+) .*event=\"member removed\" group=(\S+) member=(\"[^\"]*\"|\S+)"
     r" (?:epoch|generation)=(-?\d+)"
 )
 

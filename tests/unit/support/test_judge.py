@@ -58,7 +58,7 @@ def test_one_who_was_put_out_may_believe_what_it_likes_from_then_on() -> None:
     anna = event(now - 9, "anna", ASSIGNED, 0)._replace(stamp=("anna-7", 3))
     events = [anna, event(now + 5, "ben", ASSIGNED, 0), event(now + 7, "anna", LOST, 0)]
     line = (
-        f'time={second} level=info logger=x event="member put out" group=g member=anna-7'
+        f'time={second} level=info logger=x event="member removed" group=g member=anna-7'
         ' epoch=3 reason=""'
     )
     assert len(overlaps(events)) == 1
@@ -72,7 +72,7 @@ def test_what_one_was_given_before_it_was_put_out_may_be_heard_after_that() -> N
     second = datetime.fromtimestamp(time.time(), UTC).isoformat()
     now = time.monotonic()
     line = (
-        f'time={second} level=info logger=x event="member put out" group=g member=anna-7'
+        f'time={second} level=info logger=x event="member removed" group=g member=anna-7'
         ' generation=3 reason=""'
     )
     ben = [event(now + 1, "ben", ASSIGNED, 0), event(now + 9, "ben", REVOKED, 0)]

@@ -10,7 +10,12 @@ from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Protocol
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.groups.classic.classic_responses import Once, join_error, left, sync_error
+from sawlog.groups.classic.classic_responses import (
+    RespondOnce,
+    join_error,
+    leave_response,
+    sync_error,
+)
 from sawlog.groups.context import Caller
 from sawlog.protocol.messages.heartbeat_response import HeartbeatResponse
 from sawlog.protocol.messages.leave_group_request import MemberIdentity
@@ -53,7 +58,7 @@ def join_group(
     version = request.api_version
     if version < FIRST_JOIN_WITH_REBALANCE_TIMEOUT:
         message.rebalance_timeout_ms = message.session_timeout_ms
-    once = Once(reply)
+    once = RespondOnce(reply)
     config = context.config
     min_ms, max_ms = (
         config["group.min.session.timeout.ms"],
@@ -80,7 +85,7 @@ def join_group(
 def sync_group(
     context: "MembershipContext", request: "Request", message: "SyncGroupRequest"
 ) -> None:
-    once = Once(request.reply)
+    once = RespondOnce(request.reply)
 
     def refuse(error: KafkaError) -> None:
         once(sync_error(error.code))
@@ -133,7 +138,7 @@ def leave_group(
     def refuse(error: KafkaError) -> None:
         """An unknown group is answered as unknown members."""
         if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
-            members = [left(identity, error.code) for identity in message.members]
+            members = [leave_response(identity, error.code) for identity in message.members]
             reply(LeaveGroupResponse(members=members))
         else:
             request.reply(LeaveGroupResponse(error_code=int(error.code)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from sawlog.broker.gather_replies import gather
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicName
-from sawlog.groups.offsets.offset_requests import NO_OFFSET, deletion_answer
+from sawlog.groups.offsets.offset_requests import NO_OFFSET, deletion_response
 from sawlog.protocol.messages.offset_commit_request import OffsetCommitRequestTopic
 from sawlog.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
@@ -275,7 +275,7 @@ def offset_delete(
         if known.partitions:
             existing.append(known)
         if missing.partitions or found is None:
-            refused.append(deletion_answer(missing, _UNKNOWN_PARTITION))
+            refused.append(deletion_response(missing, _UNKNOWN_PARTITION))
 
     def reply(response: OffsetDeleteResponse) -> None:
         by_name = {topic.name: topic for topic in refused}

@@ -1,1 +1,1 @@
-"""Groups whose members agree among themselves who reads what (the classic protocol)."""
+"""Groups whose leader, one of the members, assigns the partitions (the classic protocol)."""

@@ -1,17 +1,22 @@
-"""A classic group: its members agree among themselves who reads what; here is who they are.
+"""A classic group: one of its members, the leader, assigns the partitions to all of them.
 
-What a restart brings back is what the last GroupMetadata record says: the members of a generation
-with their assignments, or that nobody is left. Who waits for an answer, who is about to join and
-the state between two generations are soft. A group without any members ever is one that only
-commits offsets.
+A restart restores what the last GroupMetadata record says: the members of a generation with their
+assignments, or an empty group. Parked requests, joins in progress and the states between two
+generations are not written. A group that never had members only has committed offsets.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sawlog.coordinator.coordinator_records import Entry
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.groups.classic.classic_member import CONSUMER_PROTOCOL, Member, Subscriptions, elect
+from sawlog.groups.classic.classic_member import (
+    CONSUMER_PROTOCOL,
+    NO_ASSIGNMENT,
+    ClassicMember,
+    Subscriptions,
+    elect_protocol,
+)
 from sawlog.groups.classic.classic_states import (
     COMPLETING,
     DEAD,
@@ -27,53 +32,123 @@ from sawlog.protocol.messages.describe_groups_response import (
     DescribedGroupMember,
 )
 from sawlog.protocol.messages.group_metadata_key import GroupMetadataKey
+from sawlog.protocol.messages.group_metadata_value import GroupMetadataValue
 
 Respond = Callable[[Any], None]
-"""Answers a request that was parked, with its response message."""
+"""Answers a parked request with its response message."""
+
+RECORD_VERSION = 3
+"""The version of GroupMetadataValue that Kafka 4.3 writes."""
+
+_NO_TIME = -1
 
 
 class ClassicGroup(Group):
-    """Invariants: `statics` has exactly the static members; the leader is a member where there are
-    members; those who wait to join, wait to sync, are new or owe a sync are members, and pending
-    members are not; while there are members, they have a protocol in common."""
+    """Invariants: `static_ids` has exactly the static members; the leader is a member if there are
+    members; waiting, new and unsynced members are members, pending members are not; while there are
+    members, they have a protocol in common."""
 
     type = GroupType.CLASSIC
     protocol_type: str = ""
 
-    def __init__(self, group_id: str, since_ms: int | None = None) -> None:
+    def __init__(self, group_id: str, state_since_ms: int | None = None) -> None:
         self.id = group_id
         self.state: State = EMPTY
-        self.since_ms = since_ms  # when the state was entered; records before version 2 lack it
+        self.state_since_ms = state_since_ms  # records before version 2 do not have it
         self.generation = 0
         self.protocol: str | None = None
         self.leader: str | None = None
-        self.members: dict[str, Member] = {}
-        self.statics: dict[str, str] = {}  # member ids by instance id
+        self.members: dict[str, ClassicMember] = {}
+        self.static_ids: dict[str, str] = {}  # member ids by instance id
         self.waiting_joins: dict[str, Respond] = {}
         self.waiting_syncs: dict[str, Respond] = {}
-        self.newcomers: set[str] = set()  # members that never completed a join
-        self.pending: set[str] = set()  # were given an id and have not joined with it (KIP-394)
+        self.new_members: set[str] = set()  # their first join is not answered yet
+        self.pending: set[str] = set()  # got an id and have not joined with it (KIP-394)
         self.unsynced: set[str] = set()  # have not synced in this generation
-        self.is_first_rebalance = False  # the one that gathers the first members
-        self.has_late_newcomer = False  # since the first rebalance was last put off
-        self.support: dict[str, int] = {}  # how many members offer a protocol
+        self.is_first_rebalance = False  # it waits for more members to join
+        self.has_late_newcomer = False  # a member joined since the first rebalance was last delayed
+        self.protocol_counts: dict[str, int] = {}  # how many members support a protocol
         self._subscriptions: Subscriptions | None = None
 
+    @classmethod
+    def of_generation(
+        cls,
+        group_id: str,
+        members: Iterable[ClassicMember],
+        *,
+        generation: int,
+        protocol_type: str,
+        protocol: str | None,
+        leader: str | None = None,
+        state_since_ms: int | None,
+    ) -> "ClassicGroup":
+        """Create a group whose generation is complete: stable with members, else empty. Without a
+        leader among the members the first of them is the leader."""
+        group = cls(group_id, state_since_ms)
+        group.generation = generation
+        group.protocol = protocol
+        group.protocol_type = protocol_type
+        for member in members:
+            group.add(member, protocol_type)
+        if leader in group.members:
+            group.leader = leader
+        if group.members:
+            group.state = STABLE
+        group.read_subscriptions()
+        return group
+
     def copy(self) -> "ClassicGroup":
-        """A group that can be changed while this one stays as it is."""
+        """Return a group that can change while this one stays as it is."""
         new = ClassicGroup.__new__(ClassicGroup)
         new.__dict__.update(self.__dict__)
         new.members = self.members.copy()
-        new.statics = self.statics.copy()
+        new.static_ids = self.static_ids.copy()
         new.waiting_joins = self.waiting_joins.copy()
         new.waiting_syncs = self.waiting_syncs.copy()
-        new.newcomers = self.newcomers.copy()
+        new.new_members = self.new_members.copy()
         new.pending = self.pending.copy()
         new.unsynced = self.unsynced.copy()
-        new.support = self.support.copy()
+        new.protocol_counts = self.protocol_counts.copy()
         return new
 
-    # What others ask
+    # Records
+
+    @classmethod
+    def from_record(cls, group_id: str, value: GroupMetadataValue) -> "ClassicGroup":
+        since_ms = value.current_state_timestamp
+        return cls.of_generation(
+            group_id,
+            (ClassicMember.from_record(member, value.protocol or "") for member in value.members),
+            generation=value.generation,
+            protocol_type=value.protocol_type,
+            protocol=value.protocol,
+            leader=value.leader,
+            state_since_ms=None if since_ms == _NO_TIME else since_ms,
+        )
+
+    def record(self, generation: int | None = None) -> Entry:
+        """The record of the group, in another generation if one is given.
+
+        A group is written when the leader has assigned the partitions, when its last member has
+        left and when a static member gets a new id; not when a member joins. So the record of a
+        stable or empty group describes it completely.
+        """
+        value = GroupMetadataValue(
+            protocol_type=self.protocol_type,
+            generation=self.generation if generation is None else generation,
+            protocol=self.protocol,
+            leader=self.leader,
+            current_state_timestamp=(
+                _NO_TIME if self.state_since_ms is None else self.state_since_ms
+            ),
+            members=[member.record(self.protocol) for member in self.members.values()],
+        )
+        return Entry(GroupMetadataKey(self.id), value, RECORD_VERSION)
+
+    def tombstones(self) -> list[Entry]:
+        return [Entry(GroupMetadataKey(self.id), None)]
+
+    # Queries
 
     @property
     def state_name(self) -> str:
@@ -85,7 +160,7 @@ class ClassicGroup(Group):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """That of the slowest member."""
+        """The longest of the members' rebalance timeouts."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
@@ -102,13 +177,13 @@ class ClassicGroup(Group):
         if not self.protocol_type:
             return commit_ms
         if self.state is EMPTY:
-            return commit_ms if self.since_ms is None else self.since_ms
+            return commit_ms if self.state_since_ms is None else self.state_since_ms
         if self.state is STABLE and self._subscribed_topics is not None:
             return commit_ms
         return None
 
     def describe(self) -> DescribedGroup:
-        """Metadata is shown only while it is that of the protocol in use."""
+        """Describe the group for DescribeGroups; metadata is included only in a stable group."""
         protocol = self.protocol if self.state is STABLE else None
         return DescribedGroup(
             group_id=self.id,
@@ -128,18 +203,15 @@ class ClassicGroup(Group):
             ],
         )
 
-    def tombstones(self) -> list[Entry]:
-        return [Entry(GroupMetadataKey(self.id), None)]
-
     @property
     def _subscribed_topics(self) -> frozenset[str] | None:
         return None if self._subscriptions is None else self._subscriptions.topics
 
     # Checks
 
-    def check_member(self, member_id: str, instance_id: str | None) -> Member:
+    def check_member(self, member_id: str, instance_id: str | None) -> ClassicMember:
         if instance_id is not None:
-            known = self.statics.get(instance_id)
+            known = self.static_ids.get(instance_id)
             if known is None:
                 raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
             if known != member_id:
@@ -164,8 +236,8 @@ class ClassicGroup(Group):
         epoch: int,
         api_version: int,  # noqa: ARG002
     ) -> None:
-        """A generation below 0 is that of an admin or of a consumer without group management: it
-        may commit while the group has no members."""
+        """An admin client, or a consumer without group management, commits with a generation below
+        0; it may do so while the group is empty."""
         self.check_alive()
         if epoch < 0 and self.state is EMPTY:
             return
@@ -181,8 +253,8 @@ class ClassicGroup(Group):
         self._check_found()
 
     def check_offset_delete(self) -> None:
-        """Groups of consumers may lose offsets of topics that nobody reads; the caller sees to
-        that. Of other groups one cannot know."""
+        """Offsets of a group of consumers may be deleted for topics without subscribers, which the
+        caller checks; the subscriptions of other groups are unknown."""
         self._check_found()
         if self.state is not EMPTY and self.protocol_type != CONSUMER_PROTOCOL:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
@@ -199,30 +271,27 @@ class ClassicGroup(Group):
     # Protocols
 
     def supports(self, protocol_type: str, names: frozenset[str]) -> bool:
-        """Could a member join that offers these protocols?"""
+        """Whether a member with these protocols could join."""
         if self.state is EMPTY:
             return bool(protocol_type and names)
         size = len(self.members)
         return protocol_type == self.protocol_type and any(
-            self.support.get(name, 0) == size for name in names
+            self.protocol_counts.get(name, 0) == size for name in names
         )
 
     def elect_protocol(self) -> str | None:
-        """The favourite among those that all members offer."""
-        size = len(self.members)
-        common = frozenset(name for name, count in self.support.items() if count == size)
-        return elect(member.vote(common) for member in self.members.values())
+        return elect_protocol(self.members.values())
 
-    def _count_protocols(self, member: Member, by: int) -> None:
+    def _count_protocols(self, member: ClassicMember, by: int) -> None:
         for name in member.protocol_names:
-            count = self.support.get(name, 0) + by
+            count = self.protocol_counts.get(name, 0) + by
             if count:
-                self.support[name] = count
+                self.protocol_counts[name] = count
             else:
-                del self.support[name]
+                del self.protocol_counts[name]
 
     def read_subscriptions(self) -> None:
-        """What the generation's members subscribed to; unknown but for groups of consumers."""
+        """Take the subscriptions of this generation; they are known in groups of consumers only."""
         if self.protocol_type != CONSUMER_PROTOCOL or (self.members and self.protocol is None):
             self._subscriptions = None
         else:
@@ -231,63 +300,109 @@ class ClassicGroup(Group):
                 [member.metadata(protocol) for member in self.members.values()]
             )
 
-    # Changes: they tell nobody, and leave it to the caller whether they are legal now
+    # Changes: they answer no request, and the caller checks that they are legal
 
     def move(self, event: Event, now_ms: int) -> None:
+        following = state_after(self.state, event)
         self.is_first_rebalance = event is Event.REBALANCE and self.state is EMPTY
-        self.state = state_after(self.state, event)
-        self.since_ms = now_ms
+        self.has_late_newcomer = False
+        self.state = following
+        self.state_since_ms = now_ms
 
-    def add(self, member: Member, protocol_type: str) -> None:
+    def add(self, member: ClassicMember, protocol_type: str) -> None:
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.id] = member
         if member.instance_id is not None:
-            self.statics[member.instance_id] = member.id
+            self.static_ids[member.instance_id] = member.id
         self._count_protocols(member, 1)
         if self.leader is None:
             self.leader = member.id
         self.pending.discard(member.id)
 
-    def update(self, member: Member) -> None:
-        """The same member with other properties."""
+    def add_newcomer(self, member: ClassicMember, protocol_type: str) -> None:
+        """Add a member whose first join is parked."""
+        if self.is_first_rebalance:
+            self.has_late_newcomer = True
+        self.add(member, protocol_type)
+        self.new_members.add(member.id)
+
+    def add_pending(self, member_id: str) -> None:
+        """Note an id that a client got and has to join with (KIP-394)."""
+        self.pending.add(member_id)
+
+    def update(self, member: ClassicMember) -> None:
+        """Replace a member by the same member with other properties."""
         old = self.members[member.id]
         if member.protocols != old.protocols:
             self._count_protocols(old, -1)
             self._count_protocols(member, 1)
         self.members[member.id] = member
 
-    def replace(self, old_id: str, member: Member) -> None:
-        """A static member came back under a new id: it takes the place of what it was before."""
+    def replace(self, old_id: str, member: ClassicMember) -> None:
+        """Replace a static member that rejoined with a new id."""
         is_leader = self.leader == old_id
-        owes_sync = old_id in self.unsynced
+        is_unsynced = old_id in self.unsynced
         self.remove(old_id)
         self.add(member, self.protocol_type)
         if is_leader:
             self.leader = member.id
-        if owes_sync:
+        if is_unsynced:
             self.unsynced.add(member.id)
 
     def remove(self, member_id: str) -> None:
-        """A member or a pending one; nobody is answered."""
+        """Remove a member or a pending member."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member, -1)
             if member.instance_id is not None:
-                self.statics.pop(member.instance_id, None)
+                self.static_ids.pop(member.instance_id, None)
             self.waiting_joins.pop(member_id, None)
             self.waiting_syncs.pop(member_id, None)
-            self.newcomers.discard(member_id)
+            self.new_members.discard(member_id)
             self.unsynced.discard(member_id)
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         self.pending.discard(member_id)
 
+    def elect_joined_leader(self) -> bool:
+        """Replace a leader that did not rejoin by a member that did; False if no member did."""
+        if self.leader not in self.waiting_joins:
+            joined = (member_id for member_id in self.members if member_id in self.waiting_joins)
+            leader = next(joined, None)
+            if leader is None:
+                return False
+            self.leader = leader
+        return True
+
     def begin_generation(self, now_ms: int) -> None:
-        """All who will be members are, and wait for their assignments; or nobody is left."""
+        """Begin the next generation with the current members, or become empty without any."""
         self.generation += 1
         self.protocol = self.elect_protocol()
         self.read_subscriptions()
-        self.newcomers.clear()
+        self.new_members.clear()
         self.unsynced = set(self.members)
         self.move(Event.JOINED if self.members else Event.EMPTIED, now_ms)
+
+    def delay_first_rebalance(self) -> None:
+        """Wait once more for further members."""
+        self.has_late_newcomer = False
+
+    def assign(self, assignments: Mapping[str, bytes]) -> None:
+        """Set the assignments of all members; a member that is not named gets an empty one."""
+        for member in tuple(self.members.values()):
+            assignment = assignments.get(member.id, NO_ASSIGNMENT)
+            if assignment != member.assignment:
+                self.members[member.id] = member._replace(assignment=assignment)
+
+    def mark_synced(self, member_id: str) -> None:
+        self.unsynced.discard(member_id)
+
+    def clear_unsynced(self) -> None:
+        self.unsynced.clear()
+
+    def take_waiting(self) -> tuple[dict[str, Respond], dict[str, Respond]]:
+        """Remove all parked requests; return the joins and the syncs, by member id."""
+        joins, self.waiting_joins = self.waiting_joins, {}
+        syncs, self.waiting_syncs = self.waiting_syncs, {}
+        return joins, syncs

@@ -1,18 +1,19 @@
-"""One member of a classic group, and the protocols that it offers.
+"""A member of a classic group and the protocols that it supports.
 
-A protocol is a name and bytes that only the members understand; for consumers the name is that of
-an assignor and the bytes are the subscription.
+A protocol is a name and metadata that only the members understand; for consumers the name is that
+of an assignor and the metadata is the subscription.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from sawlog.core.errors import MalformedFrame
 from sawlog.protocol.codec import decoder
 from sawlog.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from sawlog.protocol.messages.group_metadata_value import MemberMetadata
 
 CONSUMER_PROTOCOL = "consumer"
-"""The protocol type of groups whose members read topics."""
+"""The protocol type of groups of consumers."""
 
 NO_ASSIGNMENT = b""
 
@@ -24,7 +25,7 @@ class Protocol(NamedTuple):
     metadata: bytes
 
 
-class Member(NamedTuple):
+class ClassicMember(NamedTuple):
     """`protocols` are in the member's order of preference; `instance_id` is that of a static member
     (KIP-345)."""
 
@@ -37,36 +38,69 @@ class Member(NamedTuple):
     protocols: tuple[Protocol, ...]
     assignment: bytes = NO_ASSIGNMENT
 
+    @classmethod
+    def from_record(cls, written: MemberMetadata, protocol: str) -> "ClassicMember":
+        """In version 0 the session timeout was the rebalance timeout, too."""
+        rebalance_ms = written.rebalance_timeout
+        return cls(
+            written.member_id,
+            written.group_instance_id,
+            written.client_id,
+            written.client_host,
+            written.session_timeout if rebalance_ms == -1 else rebalance_ms,
+            written.session_timeout,
+            (Protocol(protocol, written.subscription),),
+            written.assignment,
+        )
+
+    def record(self, protocol: str | None) -> MemberMetadata:
+        """The member's part of the group's record."""
+        return MemberMetadata(
+            member_id=self.id,
+            group_instance_id=self.instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            rebalance_timeout=self.rebalance_timeout_ms,
+            session_timeout=self.session_timeout_ms,
+            subscription=self.metadata(protocol),
+            assignment=self.assignment,
+        )
+
     @property
     def protocol_names(self) -> frozenset[str]:
         return frozenset(protocol.name for protocol in self.protocols)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What the member says under this protocol; nothing where it does not offer it."""
+        """The member's metadata for a protocol; empty if the member does not support it."""
         for offered in self.protocols:
             if offered.name == protocol:
                 return offered.metadata
         return b""
 
     def vote(self, candidates: frozenset[str]) -> str | None:
-        """Its favourite among the candidates."""
+        """The protocol that the member prefers among the candidates."""
         for offered in self.protocols:
             if offered.name in candidates:
                 return offered.name
         return None
 
 
-def elect(votes: Iterable[str | None]) -> str | None:
-    """The protocol with the most votes; among equals the one that was named first."""
-    counts: dict[str, int] = {}
-    for vote in votes:
+def elect_protocol(members: Collection[ClassicMember]) -> str | None:
+    """Elect the protocol with the most votes among those that all members support; with equal votes
+    the one that was voted for first."""
+    if not members:
+        return None
+    common = frozenset.intersection(*(member.protocol_names for member in members))
+    votes: dict[str, int] = {}
+    for member in members:
+        vote = member.vote(common)
         if vote is not None:
-            counts[vote] = counts.get(vote, 0) + 1
-    return max(counts, key=counts.__getitem__, default=None)
+            votes[vote] = votes.get(vote, 0) + 1
+    return max(votes, key=votes.__getitem__, default=None)
 
 
 class Subscriptions:
-    """The topics that consumers subscribed to in one generation, read only if somebody asks."""
+    """The topics that consumers subscribe to in one generation, decoded on first use."""
 
     __slots__ = ("_metadata", "_topics")
 
@@ -76,7 +110,7 @@ class Subscriptions:
 
     @property
     def topics(self) -> frozenset[str] | None:
-        """None: one cannot know, because a member's bytes are no subscription."""
+        """None: unknown, because the metadata of a member is not a subscription."""
         if self._metadata is not None:
             self._topics = _topics_in(self._metadata)
             self._metadata = None
@@ -84,7 +118,7 @@ class Subscriptions:
 
 
 def _topics_in(subscriptions: Sequence[bytes]) -> frozenset[str] | None:
-    """Every version begins with the fields of version 0, so that one is enough to read."""
+    """Every version starts with the fields of version 0, so decoding that one is enough."""
     decode = decoder(ConsumerProtocolSubscription, 0)
     topics: set[str] = set()
     for metadata in subscriptions:

@@ -1,6 +1,6 @@
-"""What members of classic groups are answered.
+"""The responses to members of classic groups.
 
-Messages are built whole, for all versions; the handlers fit what a version cannot say.
+A response is complete for all versions; the handlers in `broker/api` adapt it to older ones.
 """
 
 from collections.abc import Callable
@@ -19,18 +19,18 @@ from sawlog.protocol.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
     from sawlog.groups.classic.classic_group import ClassicGroup
-    from sawlog.groups.classic.classic_member import Member
+    from sawlog.groups.classic.classic_member import ClassicMember
     from sawlog.protocol.messages.leave_group_request import MemberIdentity
 
 logger = EventLogger(__name__)
 
 NO_MEMBER = ""
-"""The member id of somebody who has none."""
+"""The member id in the first JoinGroup of a client."""
 
 
-class Once:
-    """Answers a request once: whoever parks it may answer, and so may a log that cannot be written;
-    only the first is heard."""
+class RespondOnce:
+    """Sends only the first of several responses: the machine answers a parked request, and so does
+    the runtime when its log cannot be written."""
 
     __slots__ = ("_respond",)
 
@@ -43,22 +43,22 @@ class Once:
             respond(response)
 
 
-def tell(respond: Callable[[Any], None], response: Any) -> None:
-    """One who cannot be told must not keep the others from being told."""
+def respond_safely(respond: Callable[[Any], None], response: Any) -> None:
+    """Send a response; an error is logged, so that the other members get their responses."""
     try:
         respond(response)
     except Exception:
-        logger.exception("a waiting member cannot be answered")
+        logger.exception("a parked request cannot be answered")
 
 
 def join_error(code: int, member_id: str = NO_MEMBER) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=int(code), protocol_name=None, member_id=member_id)
 
 
-def joined(
+def join_response(
     group: "ClassicGroup", member_id: str, *, skip_assignment: bool = False
 ) -> JoinGroupResponse:
-    """The generation as it is now; the leader is told all members, to assign to them."""
+    """Describe the current generation to a member; the leader also gets the list of members."""
     protocol = group.protocol
     members = []
     if group.leader == member_id:
@@ -77,12 +77,14 @@ def joined(
     )
 
 
-def rejoined_in_old_words(
+def static_rejoin_response(
     group: "ClassicGroup", member_id: str, old_leader: str | None
 ) -> JoinGroupResponse:
-    """For a static member that came back, before versions know how to skip the assignment: the
-    leader is named by the id that it had, so that it does not take itself for the leader and
-    assign anew, which nobody would hear (KIP-814)."""
+    """Answer a static member that rejoined, in versions without `skip_assignment` (KIP-814).
+
+    The response names the leader by its old id, so that a leader that rejoined does not compute an
+    assignment, which the stable group would ignore.
+    """
     return JoinGroupResponse(
         generation_id=group.generation,
         protocol_type=group.protocol_type,
@@ -92,7 +94,7 @@ def rejoined_in_old_words(
     )
 
 
-def synced(group: "ClassicGroup", member: "Member") -> SyncGroupResponse:
+def sync_response(group: "ClassicGroup", member: "ClassicMember") -> SyncGroupResponse:
     return SyncGroupResponse(
         protocol_type=group.protocol_type,
         protocol_name=group.protocol,
@@ -104,14 +106,14 @@ def sync_error(code: int) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=int(code))
 
 
-def left(identity: "MemberIdentity", code: int = 0) -> MemberResponse:
+def leave_response(identity: "MemberIdentity", code: int = 0) -> MemberResponse:
     return MemberResponse(identity.member_id, identity.group_instance_id, int(code))
 
 
-_ALIVE = HeartbeatResponse()
+_NO_ERROR = HeartbeatResponse()
 _REBALANCING = HeartbeatResponse(error_code=int(ErrorCode.REBALANCE_IN_PROGRESS))
 
 
-def heard(group: "ClassicGroup") -> HeartbeatResponse:
-    """What a member's heartbeat tells it: all is well, or join again."""
-    return _REBALANCING if group.state is PREPARING else _ALIVE
+def heartbeat_response(group: "ClassicGroup") -> HeartbeatResponse:
+    """Tell a member whether it has to rejoin."""
+    return _REBALANCING if group.state is PREPARING else _NO_ERROR

@@ -1,6 +1,6 @@
-"""The states of a classic group and all moves between them, in one table.
+"""The states of a classic group and the transitions between them, in one table.
 
-An event that is not in a state's row is a mistake of ours: it raises, and changes nothing.
+An event that is not in the row of a state is a bug: it raises and changes nothing.
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from enum import Enum, StrEnum
 
 
 class State(StrEnum):
-    """The words are those of ListGroups and DescribeGroups."""
+    """The values are those of ListGroups and DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -18,11 +18,11 @@ class State(StrEnum):
 
 
 class Event(Enum):
-    REBALANCE = "somebody came, went or changed: all have to join anew"
+    REBALANCE = "a member joined, left or changed: all members have to rejoin"
     JOINED = "the members of the next generation are known"
-    EMPTIED = "the time to join is over, and nobody is there"
+    EMPTIED = "no member joined in time"
     ASSIGNED = "the leader's assignment is written"
-    ENDED = "the group lives elsewhere, or nowhere"
+    UNLOADED = "this broker no longer coordinates the group"
 
 
 EMPTY = State.EMPTY
@@ -32,16 +32,16 @@ STABLE = State.STABLE
 DEAD = State.DEAD
 
 TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
-    EMPTY: {Event.REBALANCE: PREPARING, Event.ENDED: DEAD},
-    PREPARING: {Event.JOINED: COMPLETING, Event.EMPTIED: EMPTY, Event.ENDED: DEAD},
-    COMPLETING: {Event.REBALANCE: PREPARING, Event.ASSIGNED: STABLE, Event.ENDED: DEAD},
-    STABLE: {Event.REBALANCE: PREPARING, Event.ENDED: DEAD},
-    DEAD: {Event.ENDED: DEAD},
+    EMPTY: {Event.REBALANCE: PREPARING, Event.UNLOADED: DEAD},
+    PREPARING: {Event.JOINED: COMPLETING, Event.EMPTIED: EMPTY, Event.UNLOADED: DEAD},
+    COMPLETING: {Event.REBALANCE: PREPARING, Event.ASSIGNED: STABLE, Event.UNLOADED: DEAD},
+    STABLE: {Event.REBALANCE: PREPARING, Event.UNLOADED: DEAD},
+    DEAD: {Event.UNLOADED: DEAD},
 }
 
 
 class IllegalTransition(Exception):
-    """An event at a time when it cannot happen."""
+    """An event in a state in which it cannot happen."""
 
 
 def state_after(state: State, event: Event) -> State:

@@ -1,53 +1,53 @@
-"""LeaveGroup: members go by themselves, or are put out by an admin who names their instances."""
+"""LeaveGroup: members leave, or an admin client removes static members by instance id (KIP-345)."""
 
 from typing import TYPE_CHECKING
 
 from sawlog.coordinator.plan import Plan
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
-from sawlog.groups.classic.classic_responses import NO_MEMBER, left
+from sawlog.groups.classic.classic_responses import NO_MEMBER, leave_response
 from sawlog.groups.classic.classic_states import EMPTY
 from sawlog.protocol.messages.leave_group_response import LeaveGroupResponse
 
 if TYPE_CHECKING:
     from sawlog.groups.classic.classic_group import ClassicGroup
-    from sawlog.groups.classic.rebalance import Rebalancing
+    from sawlog.groups.classic.rebalance import Rebalancer
     from sawlog.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 
 logger = EventLogger(__name__)
 
 
-class Leaving:
-    def __init__(self, rebalancing: "Rebalancing") -> None:
-        self._rebalancing = rebalancing
+class LeaveGroup:
+    def __init__(self, rebalancer: "Rebalancer") -> None:
+        self._rebalancer = rebalancer
 
     def leave(self, group: "ClassicGroup", message: "LeaveGroupRequest") -> Plan:
-        """Each is answered for itself; the group rebalances once."""
+        """Remove members, each with a result of its own; the group rebalances once."""
         group.check_alive()
-        change = self._rebalancing.change(group)
+        change = self._rebalancer.change(group)
         group = change.group
-        answers = []
+        responses = []
         has_left = False
         for identity in message.members:
             try:
-                member_id = _leaving(group, identity)
+                member_id = _leaving_id(group, identity)
             except KafkaError as error:
-                answers.append(left(identity, error.code))
+                responses.append(leave_response(identity, error.code))
                 continue
             logger.info("member leaves", group=group.id, member=member_id, reason=identity.reason)
             change.remove(member_id)
-            answers.append(left(identity))
+            responses.append(leave_response(identity))
             has_left = True
         if has_left and group.state is not EMPTY:
-            self._rebalancing.begin_or_complete(change, "members left")
-        return change.plan(LeaveGroupResponse(members=answers))
+            self._rebalancer.begin_or_complete(change, "members left")
+        return change.plan(LeaveGroupResponse(members=responses))
 
 
-def _leaving(group: "ClassicGroup", identity: "MemberIdentity") -> str:
-    """The id of who is meant; an admin knows only the instance (KIP-345)."""
+def _leaving_id(group: "ClassicGroup", identity: "MemberIdentity") -> str:
+    """The id of the member to remove; an admin client sends the instance id only."""
     member_id, instance_id = identity.member_id, identity.group_instance_id
     if member_id == NO_MEMBER:
-        found = None if instance_id is None else group.statics.get(instance_id)
+        found = None if instance_id is None else group.static_ids.get(instance_id)
         if found is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         return found

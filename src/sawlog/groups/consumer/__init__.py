@@ -1,1 +1,1 @@
-"""Groups whose members are told by the coordinator who reads what (KIP-848)."""
+"""Groups whose partitions the coordinator assigns (the consumer protocol, KIP-848)."""

@@ -1,7 +1,7 @@
-"""A consumer group (KIP-848): its members, where each of them is to go and where it is.
+"""A consumer group (KIP-848): its members, their target assignments and their current assignments.
 
-Three epochs tell how far it is. The group's rises whenever the target must be computed anew; the
-target's says for which group epoch it was computed; a member's says up to which target it came.
+The group epoch rises whenever a new target assignment is needed; the target epoch is the group
+epoch for which the target was computed; a member's epoch is the target epoch that it has reached.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,8 +13,8 @@ from sawlog.groups.consumer import consumer_records
 from sawlog.groups.consumer.consumer_member import (
     STABLE,
     Assignment,
+    ConsumerMember,
     Holding,
-    Member,
     ResolvedRegex,
 )
 from sawlog.groups.group import Group, GroupType
@@ -27,13 +27,14 @@ K = TypeVar("K")
 
 FIRST_EPOCH = 1
 NO_TARGET: Assignment = {}
-NOBODYS: Mapping[int, str] = {}
+NO_OWNERS: Mapping[int, str] = {}
 FIRST_COMMIT_VERSION_WITH_EPOCHS = 9
 
 
 class ConsumerGroup(Group):
-    """Invariants: `owners` names for each held partition the one member that holds it; the counts
-    are those of `members` and `resolved`. Changed by replay alone, but for `checked_topics`."""
+    """Invariants: `owners` has for each assigned or revoking partition the one member that owns it;
+    the counts match `members` and `resolved`. Only replay changes a group, except for
+    `checked_topics`."""
 
     type = GroupType.CONSUMER
 
@@ -43,24 +44,24 @@ class ConsumerGroup(Group):
         self.metadata_hash = 0
         self.target_epoch = FIRST_EPOCH
         self.target_ms = 0
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ConsumerMember] = {}
         self.targets: dict[str, Assignment] = {}
         self.resolved: dict[str, ResolvedRegex] = {}
         self.has_partition_metadata = False
-        # Indexes of the above
+        # Indexes over the attributes above
         self.static_ids: dict[str, str] = {}
         self.owners: dict[TopicId, dict[int, str]] = {}
         self.subscribed: dict[str, int] = {}
         self.regexes: dict[str, int] = {}
-        self.votes: dict[str, int] = {}
+        self.assignor_votes: dict[str, int] = {}
         self.classic_members = 0
         self.classic_protocols: dict[str, int] = {}
-        self._arrived: dict[int, int] = {}
+        self._stable_epochs: dict[int, int] = {}
         # Never written
         self.checked_topics: object = None
-        """The topics of the image with which `metadata_hash` was last found to agree."""
+        """The topics of the image that `metadata_hash` was last found to match."""
 
-    # What others see
+    # Queries
 
     @property
     def state_name(self) -> str:
@@ -68,7 +69,7 @@ class ConsumerGroup(Group):
             return "Empty"
         if self.epoch > self.target_epoch:
             return "Assigning"
-        if self._arrived.get(self.target_epoch, 0) < len(self.members):
+        if self._stable_epochs.get(self.target_epoch, 0) < len(self.members):
             return "Reconciling"
         return "Stable"
 
@@ -87,12 +88,12 @@ class ConsumerGroup(Group):
         return commit_ms
 
     def preferred_assignor(self, default: str) -> str:
-        """The one that most members ask for."""
-        return most_wanted(self.votes, default)
+        """The assignor that most members ask for."""
+        return elect_assignor(self.assignor_votes, default)
 
     # Checks
 
-    def member(self, member_id: str) -> Member:
+    def member(self, member_id: str) -> ConsumerMember:
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(
@@ -103,7 +104,7 @@ class ConsumerGroup(Group):
     def check_commit(
         self,
         member_id: str,
-        instance_id: str | None,  # noqa: ARG002 - the member's id tells it already
+        instance_id: str | None,  # noqa: ARG002 - the member id is enough
         epoch: int,
         api_version: int,
     ) -> "PartitionCheck | None":
@@ -113,20 +114,20 @@ class ConsumerGroup(Group):
         if not member.is_classic and api_version < FIRST_COMMIT_VERSION_WITH_EPOCHS:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                "A member of a consumer group commits with version 9 or above.",
+                "Members of a consumer group must use OffsetCommit version 9 or later.",
             )
         if epoch == member.epoch:
             return None
         if epoch > member.epoch:
-            raise _stale(member, f"The member is in epoch {member.epoch}, before {epoch}.")
+            raise _stale(member, f"The member epoch is {member.epoch}, older than {epoch}.")
 
         def check(topic_id: bytes, partition: int) -> None:
-            """A member that lags behind may still commit what it has had since then."""
-            given = member.epoch_of(TopicId(topic_id), partition)
-            if given is None:
-                raise _stale(member, f"The member does not hold partition {partition}.")
-            if epoch < given:
-                raise _stale(member, f"Partition {partition} is the member's since epoch {given}.")
+            """A member with an older epoch may commit partitions that it had in that epoch."""
+            assigned_in = member.epoch_of(TopicId(topic_id), partition)
+            if assigned_in is None:
+                raise _stale(member, f"Partition {partition} is not assigned to the member.")
+            if epoch < assigned_in:
+                raise _stale(member, f"Partition {partition} was assigned in epoch {assigned_in}.")
 
         return check
 
@@ -135,10 +136,10 @@ class ConsumerGroup(Group):
             return
         member = self.member(member_id or "")
         if member_epoch != member.epoch:
-            raise _stale(member, f"The member is in epoch {member.epoch}, not {member_epoch}.")
+            raise _stale(member, f"The member epoch is {member.epoch}, not {member_epoch}.")
 
     def check_offset_delete(self) -> None:
-        """Always; topics that are read are looked at one by one."""
+        """Always allowed; the caller checks the subscription of each topic."""
 
     def check_delete(self) -> None:
         if self.members:
@@ -157,22 +158,22 @@ class ConsumerGroup(Group):
 
     # Members
 
-    def static_member(self, instance_id: str) -> Member | None:
+    def static_member(self, instance_id: str) -> ConsumerMember | None:
         member_id = self.static_ids.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
-    def target_of(self, member: Member) -> Assignment:
-        """A static member takes over from whoever had its instance id before."""
+    def target_of(self, member: ConsumerMember) -> Assignment:
+        """The target of a member; a static member inherits that of its instance id."""
         member_id: str | None = member.id
         if member.instance_id is not None:
             member_id = self.static_ids.get(member.instance_id)
         return NO_TARGET if member_id is None else self.targets.get(member_id, NO_TARGET)
 
     def owners_of(self, topic_id: TopicId) -> Mapping[int, str]:
-        return self.owners.get(topic_id, NOBODYS)
+        return self.owners.get(topic_id, NO_OWNERS)
 
-    def put(self, member: Member) -> None:
-        """A member that is new, or has changed."""
+    def put(self, member: ConsumerMember) -> None:
+        """Add a member, or replace it by its changed self."""
         old = self.members.get(member.id)
         if old is not None:
             self._uncount(old)
@@ -184,12 +185,12 @@ class ConsumerGroup(Group):
         if old is not None:
             self._uncount(old)
 
-    def _count(self, member: Member) -> None:
+    def _count(self, member: ConsumerMember) -> None:
         count(self.subscribed, member.topics)
         count(self.regexes, [member.regex] if member.regex else ())
-        count(self.votes, [member.assignor] if member.assignor is not None else ())
+        count(self.assignor_votes, [member.assignor] if member.assignor is not None else ())
         if member.state is STABLE:
-            count(self._arrived, [member.epoch])
+            count(self._stable_epochs, [member.epoch])
         if member.classic is not None:
             self.classic_members += 1
             count(self.classic_protocols, [p.name for p in member.classic.supported_protocols])
@@ -198,15 +199,15 @@ class ConsumerGroup(Group):
         self._own(member.id, member.assigned)
         self._own(member.id, member.revoking)
 
-    def _uncount(self, member: Member) -> None:
-        discount(self.subscribed, member.topics)
-        discount(self.regexes, [member.regex] if member.regex else ())
-        discount(self.votes, [member.assignor] if member.assignor is not None else ())
+    def _uncount(self, member: ConsumerMember) -> None:
+        uncount(self.subscribed, member.topics)
+        uncount(self.regexes, [member.regex] if member.regex else ())
+        uncount(self.assignor_votes, [member.assignor] if member.assignor is not None else ())
         if member.state is STABLE:
-            discount(self._arrived, [member.epoch])
+            uncount(self._stable_epochs, [member.epoch])
         if member.classic is not None:
             self.classic_members -= 1
-            discount(self.classic_protocols, [p.name for p in member.classic.supported_protocols])
+            uncount(self.classic_protocols, [p.name for p in member.classic.supported_protocols])
         if member.instance_id is not None and self.static_ids.get(member.instance_id) == member.id:
             del self.static_ids[member.instance_id]
         self._disown(member.id, member.assigned)
@@ -227,7 +228,31 @@ class ConsumerGroup(Group):
             if not owners:
                 del self.owners[topic_id]
 
-    # Patterns
+    # Group and target
+
+    def set_epoch(self, epoch: int, metadata_hash: int) -> None:
+        self.epoch = epoch
+        self.metadata_hash = metadata_hash
+
+    def set_target_epoch(self, epoch: int, computed_ms: int) -> None:
+        self.target_epoch = epoch
+        self.target_ms = computed_ms
+
+    def set_target(self, member_id: str, target: Assignment) -> None:
+        self.targets[member_id] = target
+
+    def drop_target(self, member_id: str) -> None:
+        self.targets.pop(member_id, None)
+
+    def set_partition_metadata(self, *, is_present: bool) -> None:
+        """Note whether the log has a partition metadata record, which brokers up to 4.0 wrote."""
+        self.has_partition_metadata = is_present
+
+    def set_checked_topics(self, topics: object) -> None:
+        """Note that `metadata_hash` matches these topics of an image; None: check again."""
+        self.checked_topics = topics
+
+    # Regular expressions
 
     def resolve(self, pattern: str, resolved: ResolvedRegex) -> None:
         self.forget(pattern)
@@ -237,11 +262,11 @@ class ConsumerGroup(Group):
     def forget(self, pattern: str) -> None:
         old = self.resolved.pop(pattern, None)
         if old is not None:
-            discount(self.subscribed, old.topics)
+            uncount(self.subscribed, old.topics)
 
 
-def most_wanted(votes: Mapping[str, int], default: str) -> str:
-    """Among equals the default comes first, then the first by name."""
+def elect_assignor(votes: Mapping[str, int], default: str) -> str:
+    """The assignor with the most votes; with equal votes the default, then the first by name."""
     if not votes:
         return default
     return min(votes, key=lambda name: (-votes[name], name != default, name))
@@ -252,7 +277,7 @@ def count(counts: dict[K, int], keys: Iterable[K]) -> None:
         counts[key] = counts.get(key, 0) + 1
 
 
-def discount(counts: dict[K, int], keys: Iterable[K]) -> None:
+def uncount(counts: dict[K, int], keys: Iterable[K]) -> None:
     for key in keys:
         left = counts[key] - 1
         if left:
@@ -261,7 +286,7 @@ def discount(counts: dict[K, int], keys: Iterable[K]) -> None:
             del counts[key]
 
 
-def _stale(member: Member, words: str) -> KafkaError:
-    """What a fenced member is told, in the words of its own protocol."""
+def _stale(member: ConsumerMember, words: str) -> KafkaError:
+    """The error for a wrong epoch, in the member's own protocol."""
     code = ErrorCode.ILLEGAL_GENERATION if member.is_classic else ErrorCode.STALE_MEMBER_EPOCH
     return KafkaError(code, words)

@@ -1,6 +1,6 @@
-"""One member of a consumer group: what it asked for, and what it may read.
+"""A member of a consumer group: its subscription and its current assignment.
 
-A member is a value: whoever changes it makes a new one, so that `is` and `==` tell what changed.
+A member is immutable, so that `is` and `==` tell whether it changed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,15 +13,15 @@ from sawlog.protocol.messages.consumer_group_member_metadata_value import Classi
 JOINING_EPOCH = 0
 LEAVING_EPOCH = -1
 STATIC_LEAVING_EPOCH = -2
-"""A static member that will come back: its partitions wait for it until its session ends."""
+"""A static member leaves temporarily: it keeps its partitions until its session times out."""
 
 Assignment = Mapping[TopicId, frozenset[int]]
-"""Partitions of topics; a topic without any is not there."""
+"""Partitions by topic; a topic without partitions is left out."""
 
 Holding = Mapping[TopicId, Mapping[int, int]]
-"""Partitions that a member holds, each with the epoch in which it was given to it. Read only."""
+"""Partitions that a member owns, each with the epoch in which it was assigned. Read-only."""
 
-NOTHING: Holding = {}
+NO_PARTITIONS: Holding = {}
 NO_TOPICS: frozenset[str] = frozenset()
 
 
@@ -37,13 +37,13 @@ class MemberState(IntEnum):
     """The numbers are those of the current-assignment record; `reconciliation.py` has the table."""
 
     STABLE = 0
-    """It holds all that its epoch gives it."""
+    """The member owns all partitions of its epoch's target."""
     UNREVOKED = 1
-    """It must give partitions up before it goes on to the next epoch."""
+    """The member must revoke partitions before it can move to the next epoch."""
     UNRELEASED = 2
-    """It is in the newest epoch and waits for partitions that others still hold."""
+    """The member is in the target epoch and waits for partitions that other members still own."""
     UNKNOWN = 127
-    """Written by a coordinator from the future."""
+    """A state written by a newer coordinator."""
 
     @classmethod
     def of(cls, number: int) -> "MemberState":
@@ -59,9 +59,9 @@ UNRELEASED = MemberState.UNRELEASED
 UNKNOWN = MemberState.UNKNOWN
 
 
-class Member(NamedTuple):
-    """`assigned` is what it is told to read; `revoking` is what it was told to give up and has not
-    yet said that it did. It holds both, and nobody else may have them."""
+class ConsumerMember(NamedTuple):
+    """`revoking` has the partitions that the member was told to revoke and has not yet confirmed.
+    The member owns `assigned` and `revoking`; no other member may get them."""
 
     id: str
     epoch: int = JOINING_EPOCH
@@ -75,21 +75,21 @@ class Member(NamedTuple):
     topics: frozenset[str] = NO_TOPICS
     regex: str | None = ""
     assignor: str | None = None
-    assigned: Holding = NOTHING
-    revoking: Holding = NOTHING
+    assigned: Holding = NO_PARTITIONS
+    revoking: Holding = NO_PARTITIONS
     classic: ClassicMemberMetadata | None = None
 
     @property
     def is_classic(self) -> bool:
-        """It speaks the classic protocol in a group of the consumer protocol (a migration)."""
+        """Whether the member uses the classic protocol, during a migration."""
         return self.classic is not None
 
     def is_at(self, epoch: int) -> bool:
-        """It has arrived in this epoch and waits for nothing."""
+        """Whether the member has reached this epoch and waits for nothing."""
         return self.state is STABLE and self.epoch == epoch
 
-    def holds_only(self, owned: "Iterable[tuple[TopicId, Iterable[int]]]") -> bool:
-        """Nothing is in `owned` that is not assigned to it."""
+    def owns_only_assigned(self, owned: "Iterable[tuple[TopicId, Iterable[int]]]") -> bool:
+        """Whether all reported partitions are assigned to the member."""
         for topic_id, partitions in owned:
             assigned = self.assigned.get(topic_id)
             if assigned is None or not all(index in assigned for index in partitions):
@@ -97,7 +97,7 @@ class Member(NamedTuple):
         return True
 
     def epoch_of(self, topic_id: TopicId, partition: int) -> int | None:
-        """The epoch in which it was given a partition that it still holds."""
+        """The epoch in which a partition was assigned; None if the member does not own it."""
         for holding in (self.assigned, self.revoking):
             epochs = holding.get(topic_id)
             if epochs is not None and partition in epochs:

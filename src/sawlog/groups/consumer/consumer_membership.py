@@ -1,8 +1,8 @@
-"""Consumer groups (KIP-848): what a heartbeat does, who leaves and who is put out.
+"""The requests of the consumer protocol (KIP-848): ConsumerGroupHeartbeat and its description.
 
-One request does everything: a member joins with epoch 0, reports and learns with each heartbeat,
-and leaves with -1; a static member that will be back says -2. The coordinator alone decides who
-reads what: `round.py` has the way of a heartbeat, `reconciliation.py` the states of a member.
+A member joins with epoch 0 and leaves with -1; a static member leaves temporarily with -2. Each
+heartbeat reports the owned partitions and returns the assignment. `heartbeat_plan.py` plans the
+effect of a heartbeat; `reconciliation.py` has the states of a member.
 """
 
 from collections.abc import Sequence
@@ -16,21 +16,21 @@ from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import random_id_text
 from sawlog.groups.classic.classic_group import ClassicGroup
 from sawlog.groups.consumer import consumer_records, heartbeat_checks
-from sawlog.groups.consumer.consumer_group import ConsumerGroup, discount
+from sawlog.groups.consumer.consumer_group import ConsumerGroup, uncount
 from sawlog.groups.consumer.consumer_member import (
     JOINING_EPOCH,
-    NOTHING,
+    NO_PARTITIONS,
     STATIC_LEAVING_EPOCH,
     UNREVOKED,
-    Member,
+    ConsumerMember,
 )
 from sawlog.groups.consumer.describe_group import describe
-from sawlog.groups.consumer.heartbeat_plan import HeartbeatPlan, Rules
+from sawlog.groups.consumer.heartbeat_plan import HeartbeatPlan, HeartbeatRules
 from sawlog.groups.consumer.metadata_hash import MetadataHashes
-from sawlog.groups.consumer.regex_subscriptions import Patterns
-from sawlog.groups.consumer.replay import Replay
+from sawlog.groups.consumer.regex_subscriptions import RegexSubscriptions
+from sawlog.groups.consumer.replay import ConsumerReplay
 from sawlog.groups.consumer.server_assignors import ASSIGNORS
-from sawlog.groups.consumer.timeouts import MemberClocks
+from sawlog.groups.consumer.timeouts import MemberTimeouts
 from sawlog.groups.migration.protocol_switch import ProtocolSwitch
 from sawlog.protocol.messages.consumer_group_heartbeat_response import (
     Assignment,
@@ -41,7 +41,7 @@ from sawlog.protocol.messages.consumer_group_heartbeat_response import (
 if TYPE_CHECKING:
     from sawlog.cluster.metadata_image import MetadataImage
     from sawlog.coordinator.coordinator_records import Entry
-    from sawlog.groups.classic.rebalance import Rebalancing
+    from sawlog.groups.classic.rebalance import Rebalancer
     from sawlog.groups.consumer.reconciliation import Owned
     from sawlog.groups.context import Caller, GroupContext
     from sawlog.groups.group import Group
@@ -53,51 +53,53 @@ logger = EventLogger(__name__)
 
 
 class ConsumerMembership:
+    """The consumer groups of one partition of `__consumer_offsets`."""
+
     def __init__(
-        self, context: "GroupContext", groups: "dict[str, Group]", rebalancing: "Rebalancing"
+        self, context: "GroupContext", groups: "dict[str, Group]", rebalancer: "Rebalancer"
     ) -> None:
         self._context = context
         self._groups = groups
         config = context.config
         offered = [name for name in config["group.consumer.assignors"] if name in ASSIGNORS]
         self._hashes = MetadataHashes()
-        self._patterns = Patterns(context, groups, self._hashes)
-        self.rules = Rules(
+        self._regexes = RegexSubscriptions(context, groups, self._hashes)
+        self.rules = HeartbeatRules(
             context,
             self._hashes,
-            self._patterns,
+            self._regexes,
             assignors=ASSIGNORS,
             default_assignor=offered[0] if offered else next(iter(ASSIGNORS)),
             interval_ms=config["group.consumer.assignment.interval.ms"],
         )
-        self.clocks = MemberClocks(
+        self.timeouts = MemberTimeouts(
             context.timers, config["group.consumer.session.timeout.ms"], self._expire
         )
         self._heartbeat_ms: int = config["group.consumer.heartbeat.interval.ms"]
-        self._most_members: int = config["group.consumer.max.size"]
-        self.replayers = Replay(groups).replayers
-        self.switch = ProtocolSwitch(context, rebalancing, self._hashes, self.clocks)
+        self._max_members: int = config["group.consumer.max.size"]
+        self.replayers = ConsumerReplay(groups).replayers
+        self.switch = ProtocolSwitch(context, rebalancer, self._hashes, self.timeouts)
 
     def activate(self) -> None:
-        """Everybody's session begins when the log is loaded."""
-        self._patterns.activate()
+        """Start the timeouts of all members when the log is loaded."""
+        self._regexes.activate()
         for group in self._groups.values():
             if isinstance(group, ConsumerGroup):
                 for member in group.members.values():
-                    self.clocks.hear(group.id, member.id)
+                    self.timeouts.renew_session(group.id, member.id)
                     if member.state is UNREVOKED:
-                        self.clocks.watch_revocation(group.id, member)
+                        self.timeouts.set_revocation(group.id, member)
 
     def image_changed(self, old: "MetadataImage", new: "MetadataImage") -> None:
-        """Whether a group reads a topic that changed, its next heartbeat finds out. New topics may
-        be what a pattern means."""
+        """Let the next heartbeat of each group compare its topics, and resolve regular expressions
+        again if topics were created."""
         if old.topics is new.topics:
             return
         for group in self._groups.values():
             if isinstance(group, ConsumerGroup):
-                group.checked_topics = None  # which would keep the old image alive
+                group.set_checked_topics(None)  # it would keep the old image in memory
         if any(before is None for before, _ in changed_topics(old, new)):
-            self._patterns.topics_version += 1
+            self._regexes.topics_created()
 
     # Heartbeats
 
@@ -108,7 +110,7 @@ class ConsumerMembership:
         group, planned = self._group(message.group_id, is_joining=is_joining)
         self.check_room(group, message.member_id)
         before, owned = self._sender(group, message, planned)
-        member = heartbeat_checks.asked(before, caller, message)
+        member = heartbeat_checks.updated_member(before, caller, message)
         if is_joining and member.id not in group.members:
             logger.info(
                 "member joins",
@@ -118,15 +120,15 @@ class ConsumerMembership:
                 client=caller.client_id,
                 host=caller.host,
             )
-        round_ = HeartbeatPlan(self.rules, group, before, member, planned)
+        plan = HeartbeatPlan(self.rules, group, before, member, planned)
         if heartbeat_checks.is_new(group, message):
-            round_.subscribe()
+            plan.subscribe()
             return Plan(entries=planned, run_again=True)
-        has_moved = round_.run(owned)
-        member = round_.member
+        has_moved = plan.run(owned)
+        member = plan.member
         if has_moved:
-            self.clocks.watch_revocation(group.id, member)
-        self.clocks.hear(group.id, member.id)
+            self.timeouts.set_revocation(group.id, member)
+        self.timeouts.renew_session(group.id, member.id)
         reply = ConsumerGroupHeartbeatResponse(
             member_id=member.id,
             member_epoch=member.epoch,
@@ -141,7 +143,7 @@ class ConsumerMembership:
         group: ConsumerGroup,
         message: "ConsumerGroupHeartbeatRequest",
         planned: "list[Entry]",
-    ) -> "tuple[Member, Owned | None]":
+    ) -> "tuple[ConsumerMember, Owned | None]":
         member_id = message.member_id or self.new_member_id()
         owned = heartbeat_checks.owned_in(message)
         epoch, instance_id = message.member_epoch, message.instance_id
@@ -153,7 +155,7 @@ class ConsumerMembership:
         )
 
     def _group(self, group_id: str, *, is_joining: bool) -> "tuple[ConsumerGroup, list[Entry]]":
-        """The group, which may be yet to be made; and the records that make room for it."""
+        """Return the group, which may be new, and the records that convert a classic group."""
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group, []
@@ -168,14 +170,14 @@ class ConsumerMembership:
         return self.switch.upgraded(group)
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
-        if len(group.members) >= self._most_members and member_id not in group.members:
+        if len(group.members) >= self._max_members and member_id not in group.members:
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The group has {self._most_members} members and takes no more.",
+                f"The group has reached its maximum of {self._max_members} members.",
             )
 
     def new_member_id(self) -> str:
-        """As Kafka makes it for members that have no id of their own (version 0)."""
+        """Generate an id for a member that has none (version 0), in Kafka's format."""
         return random_id_text(self._context.random.bytes)
 
     # Leaving
@@ -189,22 +191,24 @@ class ConsumerMembership:
             member = group.member(message.member_id)
         else:
             member = heartbeat_checks.known_instance(group, message.member_id, message.instance_id)
-        is_for_good = message.instance_id is None or message.member_epoch != STATIC_LEAVING_EPOCH
-        reason = "it said so" if is_for_good else "its instance will be back"
+        is_permanent = message.instance_id is None or message.member_epoch != STATIC_LEAVING_EPOCH
+        reason = "leave requested" if is_permanent else "static member left temporarily"
         logger.info("member leaves", group=group.id, member=member.id, reason=reason)
-        if is_for_good:
+        if is_permanent:
             return self.fence(group, [member], reply)
         leaving = member._replace(
             epoch=STATIC_LEAVING_EPOCH,
             assigned={
                 topic_id: dict.fromkeys(held, 0) for topic_id, held in member.assigned.items()
             },
-            revoking=NOTHING,
+            revoking=NO_PARTITIONS,
         )
         return Plan(reply, [consumer_records.current(group.id, leaving)])
 
-    def fence(self, group: ConsumerGroup, members: Sequence[Member], reply: object = None) -> Plan:
-        """Puts members out; the group goes on in a new epoch without them, or as a classic one."""
+    def fence(
+        self, group: ConsumerGroup, members: Sequence[ConsumerMember], reply: object = None
+    ) -> Plan:
+        """Remove members; the group continues in a new epoch, or as a classic group."""
         if not members:
             return Plan(reply)
         if self.switch.is_due(group, members):
@@ -213,38 +217,38 @@ class ConsumerMembership:
         subscribed, regexes = dict(group.subscribed), dict(group.regexes)
         for member in members:
             planned += consumer_records.no_member(group.id, member.id)
-            discount(subscribed, member.topics)
-            discount(regexes, [member.regex] if member.regex else ())
+            uncount(subscribed, member.topics)
+            uncount(regexes, [member.regex] if member.regex else ())
         for pattern in sorted(group.regexes.keys() - regexes.keys()):
             planned.append(consumer_records.no_regex(group.id, pattern))
             resolved = group.resolved.get(pattern)
-            discount(subscribed, () if resolved is None else resolved.topics)
+            uncount(subscribed, () if resolved is None else resolved.topics)
         metadata_hash = self._hashes.of(subscribed, self._context.image)
         planned.append(consumer_records.group_epoch(group.id, group.epoch + 1, metadata_hash))
-        gone = [member.id for member in members]
-        return Plan(reply, planned, apply=partial(self._apply_fence, group.id, gone, planned))
+        removed = [member.id for member in members]
+        return Plan(reply, planned, apply=partial(self._apply_fence, group.id, removed, planned))
 
-    def _apply_fence(self, group_id: str, gone: list[str], planned: "list[Entry]") -> None:
+    def _apply_fence(self, group_id: str, removed: list[str], planned: "list[Entry]") -> None:
         for entry in planned:
             self.replayers[type(entry.key)](entry.key, entry.value)
-        for member_id in gone:
-            self.clocks.stop(group_id, member_id)
+        for member_id in removed:
+            self.timeouts.cancel_all(group_id, member_id)
 
     def _expire(self, group_id: str, member_id: str, epoch: int | None) -> Plan:
-        """A member's time is over: its session's, or in `epoch` that for giving partitions up."""
+        """Fence a member after its session timeout, or its revocation timeout in `epoch`."""
         group = self._groups.get(group_id)
         member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
         if member is None or not isinstance(group, ConsumerGroup):
             return Plan()
         if epoch is not None and not (member.state is UNREVOKED and member.epoch == epoch):
             return Plan()
-        reason = "not heard of in time" if epoch is None else "did not give up its partitions"
+        reason = "session timed out" if epoch is None else "did not revoke its partitions in time"
         logger.info(
-            "member put out", group=group_id, member=member_id, epoch=member.epoch, reason=reason
+            "member removed", group=group_id, member=member_id, epoch=member.epoch, reason=reason
         )
         return self.fence(group, [member])
 
-    # Looking
+    # Look-ups
 
     def known(self, group_id: str) -> ConsumerGroup:
         group = self._groups.get(group_id)
@@ -253,13 +257,13 @@ class ConsumerMembership:
         return group
 
     def describe(self, group_id: str) -> Plan:
-        """Replies a DescribedGroup."""
+        """Reply with a DescribedGroup."""
         return Plan(
             describe(self.known(group_id), self.rules.default_assignor, self._context.image)
         )
 
 
-def _assignment(member: Member) -> Assignment:
+def _assignment(member: ConsumerMember) -> Assignment:
     assigned = member.assigned
     return Assignment(
         [TopicPartitions(topic_id, sorted(assigned[topic_id])) for topic_id in sorted(assigned)]
@@ -267,4 +271,4 @@ def _assignment(member: Member) -> Assignment:
 
 
 def _not_found(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no consumer group {group_id}.")
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")

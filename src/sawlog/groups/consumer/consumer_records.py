@@ -1,4 +1,4 @@
-"""The records of consumer groups, as Kafka writes them: all values are in version 0."""
+"""Builds the records of consumer groups; all values have version 0, as in Kafka."""
 
 from typing import TYPE_CHECKING
 
@@ -44,8 +44,8 @@ from sawlog.protocol.messages.consumer_group_target_assignment_metadata_value im
 if TYPE_CHECKING:
     from sawlog.groups.consumer.consumer_member import (
         Assignment,
+        ConsumerMember,
         Holding,
-        Member,
         ResolvedRegex,
     )
 
@@ -61,11 +61,11 @@ def no_group(group_id: str) -> Entry:
 
 
 def no_partition_metadata(group_id: str) -> Entry:
-    """Brokers up to 4.0 kept the partitions of the topics; a hash has taken their place."""
+    """Brokers up to 4.0 wrote the partitions of the topics; a hash has replaced them."""
     return Entry(ConsumerGroupPartitionMetadataKey(group_id), None)
 
 
-def subscription(group_id: str, member: "Member") -> Entry:
+def subscription(group_id: str, member: "ConsumerMember") -> Entry:
     value = ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -98,7 +98,7 @@ def target(group_id: str, member_id: str, assignment: "Assignment") -> Entry:
     return Entry(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), value)
 
 
-def current(group_id: str, member: "Member") -> Entry:
+def current(group_id: str, member: "ConsumerMember") -> Entry:
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.epoch,
         previous_member_epoch=member.previous_epoch,
@@ -133,7 +133,7 @@ def no_subscription(group_id: str, member_id: str) -> Entry:
 
 
 def no_member(group_id: str, member_id: str) -> list[Entry]:
-    """What ends a member; Kafka's replay insists on this order."""
+    """The tombstones of a member, in the order that Kafka's replay requires."""
     return [
         no_current(group_id, member_id),
         no_target(group_id, member_id),

@@ -1,4 +1,4 @@
-"""A consumer group as ConsumerGroupDescribe tells it."""
+"""The description of a consumer group for ConsumerGroupDescribe."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sawlog.cluster.metadata_image import MetadataImage
     from sawlog.core.ids import TopicId
     from sawlog.groups.consumer.consumer_group import ConsumerGroup
-    from sawlog.groups.consumer.consumer_member import Member
+    from sawlog.groups.consumer.consumer_member import ConsumerMember
 
 CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1
@@ -38,9 +38,9 @@ def describe(
 
 
 def _member(
-    member: "Member", target: "Mapping[TopicId, Iterable[int]]", image: "MetadataImage"
+    member: "ConsumerMember", target: "Mapping[TopicId, Iterable[int]]", image: "MetadataImage"
 ) -> DescribedMember:
-    """What it must give up is still its own, until it has done so."""
+    """Partitions that the member is revoking still belong to its assignment."""
     return DescribedMember(
         member_id=member.id,
         instance_id=member.instance_id,
@@ -57,7 +57,7 @@ def _member(
 
 
 def _named(image: "MetadataImage", *assignments: "Mapping[TopicId, Iterable[int]]") -> Assignment:
-    """Topics that are gone are left out."""
+    """Deleted topics are left out."""
     found: dict[TopicId, list[int]] = {}
     for assignment in assignments:
         for topic_id, partitions in assignment.items():

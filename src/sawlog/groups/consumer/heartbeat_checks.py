@@ -1,11 +1,15 @@
-"""What a heartbeat says: who sends it, whether it may, and what the member asks for from now on."""
+"""Checks a heartbeat and finds the member that sent it."""
 
 from typing import TYPE_CHECKING
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicId
 from sawlog.groups.consumer import consumer_records
-from sawlog.groups.consumer.consumer_member import JOINING_EPOCH, STATIC_LEAVING_EPOCH, Member
+from sawlog.groups.consumer.consumer_member import (
+    JOINING_EPOCH,
+    STATIC_LEAVING_EPOCH,
+    ConsumerMember,
+)
 
 if TYPE_CHECKING:
     from sawlog.coordinator.coordinator_records import Entry
@@ -20,14 +24,15 @@ UNCHANGED = -1
 
 
 def owned_in(message: "ConsumerGroupHeartbeatRequest") -> "Owned | None":
-    """The partitions that the member says it has; None where it does not say."""
+    """The partitions that the member reports to own; None if it reports none."""
     if message.topic_partitions is None:
         return None
     return [(TopicId(topic.topic_id), topic.partitions) for topic in message.topic_partitions]
 
 
 def is_full(message: "ConsumerGroupHeartbeatRequest") -> bool:
-    """A member that tells all wants to be told all: it has lost an answer, or begins anew."""
+    """Whether the heartbeat has all fields: the response must include the assignment, because the
+    member lost a response or restarted."""
     return (
         message.rebalance_timeout_ms != UNCHANGED
         and message.topic_partitions is not None
@@ -38,9 +43,11 @@ def is_full(message: "ConsumerGroupHeartbeatRequest") -> bool:
 
 
 def is_new(group: "ConsumerGroup", message: "ConsumerGroupHeartbeatRequest") -> bool:
-    """A member that the others do not know yet, and that is no heir: it is put down first, so that
-    many who come at once get one target, and not one target each. (One without an id would get
-    another when it is looked at again; a pattern is looked up once.)"""
+    """Whether a dynamic member joins that is not in the group yet. Its subscription is written
+    first, so that members that join at the same time share one computation of the target.
+
+    Members without an id are excluded, because the second run would generate another id.
+    """
     return (
         message.member_epoch == JOINING_EPOCH
         and message.instance_id is None
@@ -52,10 +59,10 @@ def is_new(group: "ConsumerGroup", message: "ConsumerGroupHeartbeatRequest") -> 
 
 def dynamic_member(
     group: "ConsumerGroup", member_id: str, epoch: int, owned: "Owned | None"
-) -> Member:
-    """The member that a heartbeat without an instance id is from."""
+) -> ConsumerMember:
+    """The member that sent a heartbeat without an instance id."""
     if epoch == JOINING_EPOCH:
-        return group.members.get(member_id) or Member(member_id)
+        return group.members.get(member_id) or ConsumerMember(member_id)
     member = group.member(member_id)
     check_epoch(member, epoch, owned)
     return member
@@ -68,69 +75,71 @@ def static_member(
     epoch: int,
     owned: "Owned | None",
     planned: "list[Entry]",
-) -> Member:
-    """The member behind an instance id. A new one takes the place of one that left for a while;
-    the records of that go to `planned`."""
+) -> ConsumerMember:
+    """The member that sent a heartbeat with an instance id. It may replace one that left
+    temporarily; the records of that are added to `planned`."""
     if epoch != JOINING_EPOCH:
         member = known_instance(group, member_id, instance_id)
         check_epoch(member, epoch, owned)
         return member
     existing = group.static_member(instance_id)
     if existing is None:
-        return group.members.get(member_id) or Member(member_id)
+        return group.members.get(member_id) or ConsumerMember(member_id)
     if not existing.is_classic and existing.epoch != STATIC_LEAVING_EPOCH:
         raise KafkaError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"Instance id {instance_id} belongs to member {existing.id}, which has not left.",
+            f"Instance id {instance_id} is in use by member {existing.id}.",
         )
-    return heir_of(group, existing, member_id, planned)
+    return replace_static_member(group, existing, member_id, planned)
 
 
-def heir_of(
-    group: "ConsumerGroup", existing: Member, member_id: str, planned: "list[Entry]"
-) -> Member:
-    """A static member under a new id, with all that it had; the records of that go to `planned`."""
-    heir = existing._replace(id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
+def replace_static_member(
+    group: "ConsumerGroup", existing: ConsumerMember, member_id: str, planned: "list[Entry]"
+) -> ConsumerMember:
+    """Move a static member to a new id with all its state; the records are added to `planned`."""
+    member = existing._replace(id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
     planned += consumer_records.no_member(group.id, existing.id)
-    planned.append(consumer_records.subscription(group.id, heir))
-    planned.append(consumer_records.target(group.id, heir.id, group.targets.get(existing.id, {})))
-    planned.append(consumer_records.current(group.id, heir))
-    return heir
+    planned.append(consumer_records.subscription(group.id, member))
+    planned.append(consumer_records.target(group.id, member.id, group.targets.get(existing.id, {})))
+    planned.append(consumer_records.current(group.id, member))
+    return member
 
 
-def known_instance(group: "ConsumerGroup", member_id: str, instance_id: str) -> Member:
+def known_instance(group: "ConsumerGroup", member_id: str, instance_id: str) -> ConsumerMember:
     existing = group.static_member(instance_id)
     if existing is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is not known.")
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if existing.id != member_id:
         raise KafkaError(
             ErrorCode.FENCED_INSTANCE_ID,
-            f"Member {existing.id} has taken instance id {instance_id} over from {member_id}.",
+            f"Instance id {instance_id} belongs to member {existing.id}, not to {member_id}.",
         )
     return existing
 
 
-def check_epoch(member: Member, epoch: int, owned: "Owned | None") -> None:
-    """One epoch behind is allowed: the answer with the new one may have been lost, as long as the
-    member has nothing that was taken from it since."""
+def check_epoch(member: ConsumerMember, epoch: int, owned: "Owned | None") -> None:
+    """FENCED_MEMBER_EPOCH if the epoch is wrong. The previous epoch is accepted, because the last
+    response may be lost, if the member owns only partitions that are still assigned to it."""
     if epoch == member.epoch:
         return
     is_one_behind = member.previous_epoch == epoch < member.epoch
-    if is_one_behind and owned is not None and member.holds_only(owned):
+    if is_one_behind and owned is not None and member.owns_only_assigned(owned):
         return
     raise KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The member is in epoch {member.epoch}, not {epoch}. It must give up its partitions and "
-        "rejoin.",
+        f"The member epoch is {member.epoch}, not {epoch}. The member must abandon all its "
+        "partitions and rejoin.",
     )
 
 
-def asked(member: Member, caller: "Caller", message: "ConsumerGroupHeartbeatRequest") -> Member:
-    """The member with what this heartbeat changes; itself where that is nothing."""
+def updated_member(
+    member: ConsumerMember, caller: "Caller", message: "ConsumerGroupHeartbeatRequest"
+) -> ConsumerMember:
+    """The member with the changes of this heartbeat; the same object if there are none."""
     names, regex = message.subscribed_topic_names, message.subscribed_topic_regex
     instance_id, rack_id = message.instance_id, message.rack_id
     timeout_ms, assignor = message.rebalance_timeout_ms, message.server_assignor
-    new = Member(
+    new = ConsumerMember(
         member.id,
         member.epoch,
         member.previous_epoch,

@@ -1,5 +1,5 @@
-"""The metadata hash of a group (KIP-1101): one number that changes when a topic that the group
-reads comes, goes, grows or moves to other racks. It is Kafka's own, bit by bit.
+"""The metadata hash of a group (KIP-1101): it changes when a subscribed topic is created, deleted,
+extended or moved to other racks. It is bit for bit Kafka's.
 """
 
 import struct
@@ -22,10 +22,9 @@ _SIGN = 1 << 63
 
 
 class MetadataHashes:
-    """Remembers what it worked out for each topic until the topic's image is another one.
+    """Caches the hash of each topic until the topic's image changes.
 
-    Racks are those that brokers had when they were last seen: a broker that is down for a while
-    changes nothing.
+    The rack of a broker is the last one known, so that a broker that is down changes no hash.
     """
 
     def __init__(self) -> None:
@@ -34,8 +33,8 @@ class MetadataHashes:
         self._brokers: object = None
 
     def of(self, names: Iterable[str], image: "MetadataImage") -> int:
-        """The hash of a group that is subscribed to `names`; 0 where none of them exists."""
-        self._learn_racks(image)
+        """The hash of a group that is subscribed to `names`; 0 if none of them exists."""
+        self._update_racks(image)
         hashes = []
         for name in sorted(names):
             topic = image.topics.get(TopicName(name))
@@ -45,7 +44,7 @@ class MetadataHashes:
                 self._topics.pop(name, None)
         return _hash(b"".join(hashes)) if hashes else 0
 
-    def _learn_racks(self, image: "MetadataImage") -> None:
+    def _update_racks(self, image: "MetadataImage") -> None:
         if image.brokers is self._brokers:
             return
         self._brokers = image.brokers
@@ -79,7 +78,7 @@ class MetadataHashes:
 
 
 def _units(text: str) -> int:
-    """The length as Java counts it."""
+    """The length in UTF-16 code units, as in Java."""
     return len(text.encode("utf-16-le")) // 2
 
 

@@ -1,10 +1,9 @@
-"""How a member gets from what it has to what it should have: the whole state machine, in one table.
+"""Reconciles a member's current assignment with its target: the whole state machine, in one table.
 
-A partition changes hands in two heartbeats. First its holder is told to do without it; when that
-one reports partitions and this is not among them, it is free, and whoever should have it gets it
-with its next heartbeat. So no two members ever hold a partition. STEPS tells, by the member's
-state, what a heartbeat does; the first event that holds decides. After ADVANCE, ARRIVALS tells by
-what is still in the way in which state the member comes out, and in which epoch.
+A partition moves in two steps. Its owner is told to revoke it; when the owner reports partitions
+without this one, it is free, and the new owner gets it with its next heartbeat. So no two members
+ever own a partition. STEPS: the first event that is true in the member's state decides what a
+heartbeat does. OUTCOMES: the obstacle that is left decides the member's next state and epoch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,33 +13,33 @@ from typing import NamedTuple
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicId
 from sawlog.groups.consumer.consumer_member import (
-    NOTHING,
+    NO_PARTITIONS,
     STABLE,
     UNKNOWN,
     UNRELEASED,
     UNREVOKED,
     Assignment,
+    ConsumerMember,
     Holding,
-    Member,
     MemberState,
 )
 
 
 class Event(Enum):
-    """What a heartbeat can bring."""
+    """What can be true of a heartbeat."""
 
-    NEW_TARGET = "the target has another epoch than the member"
-    NEW_SUBSCRIPTION = "the member asks for other topics than before"
-    REVOKED = "the member no longer has what it was told to give up"
-    OWNS_NOTHING = "the member reports that it has no partition at all"
-    HEARTBEAT = "it is alive"
+    NEW_TARGET = "the target epoch differs from the member epoch"
+    NEW_SUBSCRIPTION = "the member subscribes to other topics than before"
+    REVOKED = "the member no longer owns the partitions to revoke"
+    OWNS_NOTHING = "the member reports that it owns no partition"
+    HEARTBEAT = "always true"
 
 
 class Step(Enum):
-    ADVANCE = "towards the target, as far as it goes"
-    TRIM = "give up what it no longer asks for, in the same epoch"
-    STAY = "nothing to do"
-    FENCE = "it must come back with nothing"
+    ADVANCE = "move towards the target as far as possible"
+    TRIM = "revoke partitions of unsubscribed topics, in the same epoch"
+    STAY = "change nothing"
+    FENCE = "the member must rejoin without partitions"
 
 
 STEPS: Mapping[MemberState, tuple[tuple[Event, Step], ...]] = {
@@ -63,71 +62,70 @@ STEPS: Mapping[MemberState, tuple[tuple[Event, Step], ...]] = {
 
 
 class Obstacle(Enum):
-    """What is between a member and its target; the first counts before the second."""
+    """What keeps a member from its target; OWN has precedence over OTHERS."""
 
-    OWN = "it still has partitions that it must give up"
-    OTHERS = "others still have partitions that it should get"
+    OWN = "the member still owns partitions that it must revoke"
+    OTHERS = "other members still own partitions of its target"
     NONE = "nothing"
 
 
-class Arrival(NamedTuple):
+class Outcome(NamedTuple):
     state: MemberState
     in_target_epoch: bool
 
 
-ARRIVALS: Mapping[Obstacle, Arrival] = {
-    Obstacle.OWN: Arrival(UNREVOKED, in_target_epoch=False),
-    Obstacle.OTHERS: Arrival(UNRELEASED, in_target_epoch=True),
-    Obstacle.NONE: Arrival(STABLE, in_target_epoch=True),
+OUTCOMES: Mapping[Obstacle, Outcome] = {
+    Obstacle.OWN: Outcome(UNREVOKED, in_target_epoch=False),
+    Obstacle.OTHERS: Outcome(UNRELEASED, in_target_epoch=True),
+    Obstacle.NONE: Outcome(STABLE, in_target_epoch=True),
 }
 
 Owned = Sequence[tuple[TopicId, Sequence[int]]]
-"""The partitions that a member reports to have."""
+"""The partitions that a member reports to own."""
 
 
-class Situation(NamedTuple):
-    """What a step depends on besides the member. `owned` is None where the heartbeat does not tell;
-    `owners_of` names the holders of a topic's partitions; `reads` tells what the member asks for.
-    """
+class Heartbeat(NamedTuple):
+    """The input of a step besides the member. `owned` is None if the heartbeat does not report it;
+    `owners_of` maps the partitions of a topic to the ids of their owners."""
 
     target_epoch: int
     target: Assignment
     subscription_changed: bool
     owned: Owned | None
     owners_of: Callable[[TopicId], Mapping[int, str]]
-    reads: Callable[[TopicId], bool]
+    is_subscribed: Callable[[TopicId], bool]
 
 
-def reconcile(member: Member, now: Situation) -> Member:
-    """The member after this heartbeat; itself where nothing changes. FENCED_MEMBER_EPOCH where it
-    cannot be brought on."""
-    step = next(step for event, step in STEPS[member.state] if _happens(event, member, now))
+def reconcile(member: ConsumerMember, heartbeat: Heartbeat) -> ConsumerMember:
+    """Return the member after this heartbeat, the same object if nothing changes.
+    FENCED_MEMBER_EPOCH if its state is unknown."""
+    step = next(step for event, step in STEPS[member.state] if _is_true(event, member, heartbeat))
     if step is Step.ADVANCE:
-        return _advance(member, now)
+        return _advance(member, heartbeat)
     if step is Step.TRIM:
-        return _trim(member, now)
+        return _trim(member, heartbeat)
     if step is Step.STAY:
         return member
     raise KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        "The state of this member is not known here. It must give up its partitions and rejoin.",
+        "The member state is unknown. The member must abandon all its partitions and rejoin.",
     )
 
 
-def _happens(event: Event, member: Member, now: Situation) -> bool:
+def _is_true(event: Event, member: ConsumerMember, heartbeat: Heartbeat) -> bool:
     if event is Event.NEW_TARGET:
-        return member.epoch != now.target_epoch
+        return member.epoch != heartbeat.target_epoch
     if event is Event.NEW_SUBSCRIPTION:
-        return now.subscription_changed
+        return heartbeat.subscription_changed
     if event is Event.REVOKED:
-        return not _still_has(member.revoking, now.owned)
+        return not _owns_any(member.revoking, heartbeat.owned)
     if event is Event.OWNS_NOTHING:
-        return now.owned is not None and not now.owned
+        return heartbeat.owned is not None and not heartbeat.owned
     return True
 
 
-def _still_has(holding: Holding, owned: Owned | None) -> bool:
-    """Without a report one must believe that it has everything."""
+def _owns_any(holding: Holding, owned: Owned | None) -> bool:
+    """Whether the member reports one of these partitions; without a report it may own all."""
     if owned is None:
         return True
     for topic_id, partitions in owned:
@@ -137,62 +135,70 @@ def _still_has(holding: Holding, owned: Owned | None) -> bool:
     return False
 
 
-def _advance(member: Member, now: Situation) -> Member:
+def _advance(member: ConsumerMember, heartbeat: Heartbeat) -> ConsumerMember:
     kept: dict[TopicId, dict[int, int]] = {}
-    given_up: dict[TopicId, dict[int, int]] = {}
+    revoked: dict[TopicId, dict[int, int]] = {}
     new: dict[TopicId, list[int]] = {}
-    others_hold = False
-    for topic_id in {**now.target, **member.assigned}:
-        target = now.target.get(topic_id, frozenset()) if now.reads(topic_id) else frozenset()
+    others_own = False
+    for topic_id in {**heartbeat.target, **member.assigned}:
+        target = (
+            heartbeat.target.get(topic_id, frozenset())
+            if heartbeat.is_subscribed(topic_id)
+            else frozenset()
+        )
         assigned = member.assigned.get(topic_id, {})
         keeps = {partition: assigned[partition] for partition in assigned if partition in target}
         drops = {p: assigned[p] for p in assigned if p not in target}
-        owners = now.owners_of(topic_id)
-        its_own = member.revoking.get(topic_id, {})
+        owners = heartbeat.owners_of(topic_id)
+        own_revoking = member.revoking.get(topic_id, {})
         gets = []
         for partition in target:
             if partition in keeps:
                 continue
-            if partition in owners and partition not in its_own:
-                others_hold = True
+            if partition in owners and partition not in own_revoking:
+                others_own = True
             else:
                 gets.append(partition)
         if keeps:
             kept[topic_id] = keeps
         if drops:
-            given_up[topic_id] = drops
+            revoked[topic_id] = drops
         if gets:
             new[topic_id] = gets
-    if given_up and _still_has(given_up, now.owned):
-        return _arrived(member, Obstacle.OWN, now.target_epoch, kept, given_up)
+    if revoked and _owns_any(revoked, heartbeat.owned):
+        return _reach(member, Obstacle.OWN, heartbeat.target_epoch, kept, revoked)
     for topic_id, partitions in new.items():
         held = kept.setdefault(topic_id, {})
-        held.update(dict.fromkeys(partitions, now.target_epoch))
-    obstacle = Obstacle.OTHERS if others_hold else Obstacle.NONE
-    return _arrived(member, obstacle, now.target_epoch, kept, NOTHING)
+        held.update(dict.fromkeys(partitions, heartbeat.target_epoch))
+    obstacle = Obstacle.OTHERS if others_own else Obstacle.NONE
+    return _reach(member, obstacle, heartbeat.target_epoch, kept, NO_PARTITIONS)
 
 
-def _trim(member: Member, now: Situation) -> Member:
-    kept = {id_: held for id_, held in member.assigned.items() if now.reads(id_)}
+def _trim(member: ConsumerMember, heartbeat: Heartbeat) -> ConsumerMember:
+    kept = {id_: held for id_, held in member.assigned.items() if heartbeat.is_subscribed(id_)}
     if len(kept) == len(member.assigned):
         return member
-    given_up = dict(member.revoking)
+    revoked = dict(member.revoking)
     for topic_id, held in member.assigned.items():
         if topic_id not in kept:
-            given_up[topic_id] = {**given_up.get(topic_id, {}), **held}
-    if _still_has(given_up, now.owned):
-        return _arrived(member, Obstacle.OWN, now.target_epoch, kept, given_up)
+            revoked[topic_id] = {**revoked.get(topic_id, {}), **held}
+    if _owns_any(revoked, heartbeat.owned):
+        return _reach(member, Obstacle.OWN, heartbeat.target_epoch, kept, revoked)
     return member._replace(previous_epoch=member.epoch, assigned=kept)
 
 
-def _arrived(
-    member: Member, obstacle: Obstacle, target_epoch: int, assigned: Holding, revoking: Holding
-) -> Member:
-    arrival = ARRIVALS[obstacle]
+def _reach(
+    member: ConsumerMember,
+    obstacle: Obstacle,
+    target_epoch: int,
+    assigned: Holding,
+    revoking: Holding,
+) -> ConsumerMember:
+    outcome = OUTCOMES[obstacle]
     return member._replace(
-        epoch=target_epoch if arrival.in_target_epoch else member.epoch,
+        epoch=target_epoch if outcome.in_target_epoch else member.epoch,
         previous_epoch=member.epoch,
-        state=arrival.state,
+        state=outcome.state,
         assigned=assigned,
         revoking=revoking,
     )

@@ -1,7 +1,7 @@
-"""What the records of consumer groups mean: the one place where such a group changes.
+"""Replays the records of consumer groups: the only place where such a group changes.
 
-A record makes its group and its member where they are not there yet, so that their order does not
-matter; one that says that something is gone says nothing of what never was.
+A record creates its group and its member if they are missing, so that the order of records does not
+matter; a tombstone for something unknown is ignored.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -10,9 +10,9 @@ from sawlog.core.ids import TopicId
 from sawlog.groups.consumer.consumer_group import ConsumerGroup
 from sawlog.groups.consumer.consumer_member import (
     LEAVING_EPOCH,
-    NOTHING,
+    NO_PARTITIONS,
+    ConsumerMember,
     Holding,
-    Member,
     MemberState,
     ResolvedRegex,
 )
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 NO_TARGET_EPOCH = -1
 
 
-class Replay:
+class ConsumerReplay:
     def __init__(self, groups: "dict[str, Group]") -> None:
         self._groups = groups
         self.replayers: Mapping[type[Message], Callable[[Any, Any], None]] = {
@@ -82,8 +82,8 @@ class Replay:
         group = self._groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
-    def _made(self, group_id: str) -> ConsumerGroup:
-        """Instead of a classic group of the name, which was there for its offsets alone."""
+    def _ensure(self, group_id: str) -> ConsumerGroup:
+        """The group; a classic group with this id, which only has offsets, is replaced."""
         group = self._known(group_id)
         if group is None:
             group = self._groups[group_id] = ConsumerGroup(group_id)
@@ -93,9 +93,7 @@ class Replay:
         self, key: ConsumerGroupMetadataKey, value: "ConsumerGroupMetadataValue | None"
     ) -> None:
         if value is not None:
-            group = self._made(key.group_id)
-            group.epoch = value.epoch
-            group.metadata_hash = value.metadata_hash
+            self._ensure(key.group_id).set_epoch(value.epoch, value.metadata_hash)
         elif self._known(key.group_id) is not None:
             del self._groups[key.group_id]
 
@@ -104,9 +102,9 @@ class Replay:
         key: ConsumerGroupPartitionMetadataKey,
         value: "ConsumerGroupPartitionMetadataValue | None",
     ) -> None:
-        group = self._known(key.group_id) if value is None else self._made(key.group_id)
+        group = self._known(key.group_id) if value is None else self._ensure(key.group_id)
         if group is not None:
-            group.has_partition_metadata = value is not None
+            group.set_partition_metadata(is_present=value is not None)
 
     def _subscription(
         self,
@@ -118,9 +116,9 @@ class Replay:
             if group is not None:
                 group.drop(key.member_id)
             return
-        group = self._made(key.group_id)
+        group = self._ensure(key.group_id)
         group.put(
-            group.members.get(key.member_id, Member(key.member_id))._replace(
+            group.members.get(key.member_id, ConsumerMember(key.member_id))._replace(
                 instance_id=value.instance_id,
                 rack_id=value.rack_id,
                 rebalance_timeout_ms=value.rebalance_timeout_ms,
@@ -139,14 +137,12 @@ class Replay:
         value: "ConsumerGroupTargetAssignmentMetadataValue | None",
     ) -> None:
         if value is not None:
-            group = self._made(key.group_id)
-            group.target_epoch = value.assignment_epoch
-            group.target_ms = value.assignment_timestamp
+            group = self._ensure(key.group_id)
+            group.set_target_epoch(value.assignment_epoch, value.assignment_timestamp)
             return
         known = self._known(key.group_id)
         if known is not None:
-            known.target_epoch = NO_TARGET_EPOCH
-            known.target_ms = 0
+            known.set_target_epoch(NO_TARGET_EPOCH, 0)
 
     def _target(
         self,
@@ -154,14 +150,15 @@ class Replay:
         value: "ConsumerGroupTargetAssignmentMemberValue | None",
     ) -> None:
         if value is not None:
-            self._made(key.group_id).targets[key.member_id] = {
+            target = {
                 TopicId(topic.topic_id): frozenset(topic.partitions)
                 for topic in value.topic_partitions
             }
+            self._ensure(key.group_id).set_target(key.member_id, target)
             return
         known = self._known(key.group_id)
         if known is not None:
-            known.targets.pop(key.member_id, None)
+            known.drop_target(key.member_id)
 
     def _current(
         self,
@@ -169,9 +166,9 @@ class Replay:
         value: "ConsumerGroupCurrentMemberAssignmentValue | None",
     ) -> None:
         if value is not None:
-            group = self._made(key.group_id)
+            group = self._ensure(key.group_id)
             group.put(
-                group.members.get(key.member_id, Member(key.member_id))._replace(
+                group.members.get(key.member_id, ConsumerMember(key.member_id))._replace(
                     epoch=value.member_epoch,
                     previous_epoch=value.previous_member_epoch,
                     state=MemberState.of(value.state),
@@ -186,8 +183,8 @@ class Replay:
                 known.members[key.member_id]._replace(
                     epoch=LEAVING_EPOCH,
                     previous_epoch=LEAVING_EPOCH,
-                    assigned=NOTHING,
-                    revoking=NOTHING,
+                    assigned=NO_PARTITIONS,
+                    revoking=NO_PARTITIONS,
                 )
             )
 
@@ -197,7 +194,7 @@ class Replay:
         value: "ConsumerGroupRegularExpressionValue | None",
     ) -> None:
         if value is not None:
-            self._made(key.group_id).resolve(
+            self._ensure(key.group_id).resolve(
                 key.regular_expression,
                 ResolvedRegex(frozenset(value.topics), value.version, value.timestamp),
             )
@@ -208,7 +205,7 @@ class Replay:
 
 
 def _holding(topics: "list[TopicPartitions]", member_epoch: int) -> Holding:
-    """Brokers before 4.3 wrote no epochs of partitions: those count from the member's own."""
+    """Brokers before 4.3 wrote no assignment epochs: the member's epoch takes their place."""
     found: dict[TopicId, dict[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs

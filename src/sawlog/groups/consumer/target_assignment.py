@@ -1,4 +1,4 @@
-"""What every member should have: the target, computed by the assignor that most members ask for."""
+"""Computes the target assignment of a group with the assignor that most members ask for."""
 
 from typing import TYPE_CHECKING
 
@@ -11,22 +11,23 @@ if TYPE_CHECKING:
 
     from sawlog.cluster.metadata_image import MetadataImage
     from sawlog.groups.consumer.assignor import Assignor
-    from sawlog.groups.consumer.consumer_member import Assignment, Member, ResolvedRegex
+    from sawlog.groups.consumer.consumer_member import Assignment, ConsumerMember, ResolvedRegex
 
 
 _new = tuple.__new__
 
 
-def names_of(member: "Member", resolved: "Mapping[str, ResolvedRegex]") -> frozenset[str]:
-    """The topics that a member asks for, by name or by pattern; an unmatched pattern means none."""
+def names_of(member: "ConsumerMember", resolved: "Mapping[str, ResolvedRegex]") -> frozenset[str]:
+    """The topics that a member subscribes to, by name or by a resolved regular expression."""
     matched = resolved.get(member.regex) if member.regex else None
     return member.topics if matched is None else member.topics | matched.topics
 
 
 def compute(
-    group: ConsumerGroup, member: "Member", image: "MetadataImage", assign: "Assignor"
+    group: ConsumerGroup, member: "ConsumerMember", image: "MetadataImage", assign: "Assignor"
 ) -> "dict[str, Assignment]":
-    """The target of all members, of whom `member` is as it says and not as the group has it."""
+    """Compute the target of all members; `member` is the sender with its new subscription, in place
+    of what the group has."""
     members = dict(group.members)
     current = group.targets.get(member.id, NO_TARGET)
     if member.instance_id is not None:
@@ -40,10 +41,11 @@ def compute(
     specs: dict[str, MemberSpec] = {}
     targets = group.targets
     for member_id, other in members.items():
-        wish = (other.topics, other.regex)
-        wanted = topics.get(wish)
+        subscription = (other.topics, other.regex)
+        wanted = topics.get(subscription)
         if wanted is None:
-            wanted = topics[wish] = _topic_ids(names_of(other, group.resolved), image, partitions)
+            names = names_of(other, group.resolved)
+            wanted = topics[subscription] = _topic_ids(names, image, partitions)
         target = targets.get(member_id, NO_TARGET)
         specs[member_id] = _new(MemberSpec, (wanted, target, other.instance_id, other.rack_id))
     specs[member.id] = specs[member.id]._replace(current=current)
@@ -54,7 +56,7 @@ def compute(
 def _topic_ids(
     names: frozenset[str], image: "MetadataImage", partitions: dict[TopicId, int]
 ) -> frozenset[TopicId]:
-    """The ids of those that exist; their sizes go into `partitions`."""
+    """The ids of the topics that exist; their partition counts are added to `partitions`."""
     found = []
     for name in names:
         topic = image.topics.get(TopicName(name))

@@ -1,34 +1,34 @@
-"""The clocks of a member: how long it may be silent, and keep what it was told to give up."""
+"""The timeouts of the members of consumer groups: session, revocation, join and sync."""
 
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sawlog.groups.consumer.consumer_member import UNREVOKED, Member
+from sawlog.groups.consumer.consumer_member import UNREVOKED, ConsumerMember
 
 if TYPE_CHECKING:
     from sawlog.coordinator.plan import Plan, Timers
 
 Expired = Callable[[str, str, int | None], "Plan"]
-"""(group, member, epoch): puts the member out; with an epoch only if it still revokes in it."""
+"""(group, member, epoch): fences the member; with an epoch only if it still revokes in it."""
 
 
-class MemberClocks:
+class MemberTimeouts:
     def __init__(self, timers: "Timers", session_ms: int, expired: Expired) -> None:
         self._timers = timers
         self._session_ms = session_ms
         self._expired = expired
 
-    def hear(self, group_id: str, member_id: str, session_ms: int | None = None) -> None:
-        """It is alive: its session begins anew."""
+    def renew_session(self, group_id: str, member_id: str, session_ms: int | None = None) -> None:
+        """Start the session timeout anew."""
         self._timers.set(
             ("session", group_id, member_id),
             self._session_ms if session_ms is None else session_ms,
             partial(self._expired, group_id, member_id, None),
         )
 
-    def watch_revocation(self, group_id: str, member: Member) -> None:
-        """Its time to give partitions up runs from now, if it has to."""
+    def set_revocation(self, group_id: str, member: ConsumerMember) -> None:
+        """Start the revocation timeout of a member that must revoke partitions, else cancel it."""
         key = ("rebalance", group_id, member.id)
         if member.state is UNREVOKED:
             operation = partial(self._expired, group_id, member.id, member.epoch)
@@ -36,22 +36,22 @@ class MemberClocks:
         else:
             self._timers.cancel(key)
 
-    def await_join(self, group_id: str, member: Member) -> None:
-        """A classic member was told to join again, now or before."""
+    def await_join(self, group_id: str, member: ConsumerMember) -> None:
+        """Start the join timeout of a classic member that was told to rejoin, unless it runs."""
         key = ("join", group_id, member.id)
         if not self._timers.is_set(key):
             operation = partial(self._expired, group_id, member.id, None)
             self._timers.set(key, member.rebalance_timeout_ms, operation)
 
-    def await_sync(self, group_id: str, member: Member) -> None:
-        """A classic member has joined."""
+    def await_sync(self, group_id: str, member: ConsumerMember) -> None:
+        """Start the sync timeout of a classic member that has joined."""
         self._timers.cancel(("join", group_id, member.id))
         operation = partial(self._expired, group_id, member.id, None)
         self._timers.set(("sync", group_id, member.id), member.rebalance_timeout_ms, operation)
 
-    def synced(self, group_id: str, member_id: str) -> None:
+    def cancel_sync(self, group_id: str, member_id: str) -> None:
         self._timers.cancel(("sync", group_id, member_id))
 
-    def stop(self, group_id: str, member_id: str) -> None:
+    def cancel_all(self, group_id: str, member_id: str) -> None:
         for kind in ("session", "rebalance", "join", "sync"):
             self._timers.cancel((kind, group_id, member_id))

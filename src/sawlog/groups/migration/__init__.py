@@ -1,1 +1,1 @@
-"""Groups between the two protocols, while their members roll from one to the other (KIP-848)."""
+"""Migration of groups between the classic and the consumer protocol (KIP-848)."""

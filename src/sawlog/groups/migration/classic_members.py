@@ -1,10 +1,9 @@
-"""Members of a consumer group that speak the classic protocol: JoinGroup, SyncGroup, Heartbeat and
-LeaveGroup over the state of the consumer group (KIP-848).
+"""Classic members of consumer groups: JoinGroup, SyncGroup, Heartbeat and LeaveGroup on the state
+of a consumer group (KIP-848).
 
-Such a member's generation is its epoch. A join does what a heartbeat of the other protocol does,
-and the assignment is what the member may have now, so that it joins once to give partitions up and
-once more when others have. A heartbeat tells it when. It has a time in which to join when it was
-told to, and one in which to sync when it joined.
+The generation of such a member is its epoch. A join has the effect of a ConsumerGroupHeartbeat; the
+member joins once to revoke partitions and again when its new partitions are free. A heartbeat tells
+it when to rejoin; it has a timeout for that, and another one to sync after a join.
 """
 
 from typing import TYPE_CHECKING
@@ -13,10 +12,10 @@ from sawlog.coordinator.plan import Plan
 from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
 from sawlog.core.event_logger import EventLogger
 from sawlog.groups.classic.classic_member import CONSUMER_PROTOCOL
-from sawlog.groups.classic.classic_responses import NO_MEMBER, join_error, left
+from sawlog.groups.classic.classic_responses import NO_MEMBER, join_error, leave_response
 from sawlog.groups.classic.join_group import FIRST_VERSION_WITH_REQUIRED_ID
 from sawlog.groups.consumer import heartbeat_checks
-from sawlog.groups.consumer.consumer_member import UNRELEASED, UNREVOKED, Member
+from sawlog.groups.consumer.consumer_member import UNRELEASED, UNREVOKED, ConsumerMember
 from sawlog.groups.consumer.heartbeat_plan import HeartbeatPlan
 from sawlog.groups.migration.subscription_codec import (
     by_topic_id,
@@ -52,11 +51,13 @@ if TYPE_CHECKING:
 UNSET = -1
 
 logger = EventLogger(__name__)
-_ALIVE = HeartbeatResponse()
-_COME_AGAIN = HeartbeatResponse(error_code=int(ErrorCode.REBALANCE_IN_PROGRESS))
+_NO_ERROR = HeartbeatResponse()
+_REBALANCING = HeartbeatResponse(error_code=int(ErrorCode.REBALANCE_IN_PROGRESS))
 
 
 class ClassicMembers:
+    """Serves the requests of classic members of consumer groups."""
+
     def __init__(
         self, context: "GroupContext", consumer: "ConsumerMembership", switch: "ProtocolSwitch"
     ) -> None:
@@ -83,10 +84,10 @@ class ClassicMembers:
         subscription = _subscription_in(message)
         planned: list[Entry] = []
         before = _sender(group, member_id, instance_id, planned, is_new=is_new)
-        member = _asked(before, caller, message, subscription)
+        member = _updated_member(before, caller, message, subscription)
         replaced = None if instance_id is None else group.static_member(instance_id)
-        if replaced is not None and self._switch.is_due_for(group, replaced):
-            return self._switch.downgrade_for(group, replaced, member, respond)
+        if replaced is not None and self._switch.is_due_for_replacement(group, replaced):
+            return self._switch.downgrade_for_replacement(group, replaced, member, respond)
         if member_id not in group.members:
             logger.info(
                 "member joins",
@@ -96,12 +97,12 @@ class ClassicMembers:
                 client=caller.client_id,
                 host=caller.host,
             )
-        round_ = HeartbeatPlan(self._consumer.rules, group, before, member, planned)
-        round_.run(self._owned_in(subscription))
-        member = round_.member
-        clocks = self._consumer.clocks
-        clocks.hear(group.id, member.id, message.session_timeout_ms)
-        clocks.await_sync(group.id, member)
+        plan = HeartbeatPlan(self._consumer.rules, group, before, member, planned)
+        plan.run(self._owned_in(subscription))
+        member = plan.member
+        timeouts = self._consumer.timeouts
+        timeouts.renew_session(group.id, member.id, message.session_timeout_ms)
+        timeouts.await_sync(group.id, member)
         reply = JoinGroupResponse(
             generation_id=member.epoch,
             protocol_type=CONSUMER_PROTOCOL,
@@ -111,7 +112,7 @@ class ClassicMembers:
         return Plan(reply, planned)
 
     def _owned_in(self, subscription: "ConsumerProtocolSubscription") -> "Owned":
-        """Who does not say what it has, has nothing: an eager member gave all up before it came."""
+        """The reported partitions; an eager member reports none, because it revoked all of them."""
         partitions = ((topic.topic, topic.partitions) for topic in subscription.owned_partitions)
         owned = by_topic_id(partitions, self._context.image)
         return [(topic_id, sorted(indexes)) for topic_id, indexes in owned.items()]
@@ -127,12 +128,12 @@ class ClassicMembers:
             protocol.name,
         ):
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        clocks = self._consumer.clocks
+        timeouts = self._consumer.timeouts
         if group.target_epoch > member.epoch and member.state is not UNREVOKED:
-            clocks.await_join(group.id, member)
+            timeouts.await_join(group.id, member)
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
-        clocks.synced(group.id, member.id)
-        clocks.hear(group.id, member.id, classic.session_timeout_ms)
+        timeouts.cancel_sync(group.id, member.id)
+        timeouts.renew_session(group.id, member.id, classic.session_timeout_ms)
         version = version_of(protocol.metadata)
         reply = SyncGroupResponse(
             protocol_type=message.protocol_type,
@@ -146,44 +147,43 @@ class ClassicMembers:
     def heartbeat(self, group: "ConsumerGroup", message: "HeartbeatRequest") -> Plan:
         member = _member_of(group, message.member_id, message.group_instance_id)
         classic = _classic_part(member, message.generation_id)
-        clocks = self._consumer.clocks
-        clocks.hear(group.id, member.id, classic.session_timeout_ms)
-        if not _should_join(group, member) and not self._must_compute(group):
-            return Plan(_ALIVE)
-        clocks.await_join(group.id, member)
-        return Plan(_COME_AGAIN)
+        timeouts = self._consumer.timeouts
+        timeouts.renew_session(group.id, member.id, classic.session_timeout_ms)
+        if not _should_join(group, member) and not self._must_rejoin_to_compute(group):
+            return Plan(_NO_ERROR)
+        timeouts.await_join(group.id, member)
+        return Plan(_REBALANCING)
 
-    def _must_compute(self, group: "ConsumerGroup") -> bool:
-        """The target is out of date, and there are guests alone: only a join of theirs computes
-        another. Kafka leaves it as it is (KAFKA-20272), and what others read who left to nobody.
-        """
-        is_old = group.target_epoch < group.epoch
-        is_theirs = group.classic_members == len(group.members)
-        return is_old and is_theirs and self._consumer.rules.may_compute(group)
+    def _must_rejoin_to_compute(self, group: "ConsumerGroup") -> bool:
+        """Whether the target is out of date and only the join of a classic member can compute a new
+        one. Kafka does not rebalance then (KAFKA-20272), and partitions stay unassigned."""
+        is_outdated = group.target_epoch < group.epoch
+        is_all_classic = group.classic_members == len(group.members)
+        return is_outdated and is_all_classic and self._consumer.rules.may_compute(group)
 
     # LeaveGroup
 
     def leave(self, group: "ConsumerGroup", message: "LeaveGroupRequest") -> Plan:
-        """Also of members that are not classic: an admin may put out whom he likes."""
-        answers = []
-        leaving: dict[str, Member] = {}
+        """Remove members of either protocol: an admin client may remove any."""
+        responses = []
+        leaving: dict[str, ConsumerMember] = {}
         for identity in message.members:
             try:
-                member = _leaving(group, identity)
+                member = _leaving_member(group, identity)
             except KafkaError as error:
-                answers.append(left(identity, error.code))
+                responses.append(leave_response(identity, error.code))
             else:
-                answers.append(left(identity))
+                responses.append(leave_response(identity))
                 leaving[member.id] = member
                 logger.info(
                     "member leaves", group=group.id, member=member.id, reason=identity.reason
                 )
-        reply = LeaveGroupResponse(members=answers)
+        reply = LeaveGroupResponse(members=responses)
         return self._consumer.fence(group, list(leaving.values()), reply)
 
 
 def _check_protocols(group: "ConsumerGroup", message: "JoinGroupRequest") -> None:
-    """All classic members must have a protocol in common, for the day when they are alone."""
+    """All classic members must have a protocol in common, because the group may be downgraded."""
     names = [protocol.name for protocol in message.protocols]
     common = any(group.classic_protocols.get(name, 0) == group.classic_members for name in names)
     if message.protocol_type != CONSUMER_PROTOCOL or not common:
@@ -191,11 +191,13 @@ def _check_protocols(group: "ConsumerGroup", message: "JoinGroupRequest") -> Non
 
 
 def _subscription_in(message: "JoinGroupRequest") -> "ConsumerProtocolSubscription":
-    """The same under all its protocols."""
+    """The subscription is the same in all protocols of a member."""
     try:
         return read_subscription(message.protocols[0].metadata)
     except MalformedFrame as error:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"No subscription: {error}.") from error
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"The subscription cannot be decoded: {error}."
+        ) from error
 
 
 def _sender(
@@ -205,26 +207,26 @@ def _sender(
     planned: "list[Entry]",
     *,
     is_new: bool,
-) -> Member:
-    """The member that a join is from; the records of a static member that takes the place of
-    another go to `planned`."""
+) -> ConsumerMember:
+    """The member that sent a join; if it replaces a static member, the records of that are added to
+    `planned`."""
     if instance_id is None:
-        return group.members.get(member_id) or Member(member_id)
+        return group.members.get(member_id) or ConsumerMember(member_id)
     if not is_new:
         return heartbeat_checks.known_instance(group, member_id, instance_id)
     existing = group.static_member(instance_id)
     if existing is None:
-        return Member(member_id)
-    return heartbeat_checks.heir_of(group, existing, member_id, planned)
+        return ConsumerMember(member_id)
+    return heartbeat_checks.replace_static_member(group, existing, member_id, planned)
 
 
-def _asked(
-    member: Member,
+def _updated_member(
+    member: ConsumerMember,
     caller: "Caller",
     message: "JoinGroupRequest",
     subscription: "ConsumerProtocolSubscription",
-) -> Member:
-    """The member with what this join changes; itself where that is nothing."""
+) -> ConsumerMember:
+    """The member with the changes of this join; the same object if there are none."""
     timeout_ms = message.rebalance_timeout_ms
     protocols = [ClassicProtocol(offer.name, offer.metadata) for offer in message.protocols]
     new = member._replace(
@@ -240,30 +242,30 @@ def _asked(
     return member if new == member else new
 
 
-def _member_of(group: "ConsumerGroup", member_id: str, instance_id: str | None) -> Member:
+def _member_of(group: "ConsumerGroup", member_id: str, instance_id: str | None) -> ConsumerMember:
     if instance_id is None:
         return group.member(member_id)
     return heartbeat_checks.known_instance(group, member_id, instance_id)
 
 
-def _classic_part(member: Member, generation: int) -> ClassicMemberMetadata:
+def _classic_part(member: ConsumerMember, generation: int) -> ClassicMemberMetadata:
     if member.classic is None:
         raise KafkaError(
-            ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member.id} speaks the consumer protocol."
+            ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member.id} uses the consumer protocol."
         )
     if generation != member.epoch:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     return member.classic
 
 
-def _should_join(group: "ConsumerGroup", member: Member) -> bool:
-    """There is a new target, or it has something to give up, or what it waits for is free."""
+def _should_join(group: "ConsumerGroup", member: ConsumerMember) -> bool:
+    """Whether there is a new target, partitions to revoke, or all that it waits for is free."""
     if member.epoch < group.target_epoch or member.state is UNREVOKED:
         return True
     return member.state is UNRELEASED and not _waits_for_others(group, member)
 
 
-def _waits_for_others(group: "ConsumerGroup", member: Member) -> bool:
+def _waits_for_others(group: "ConsumerGroup", member: ConsumerMember) -> bool:
     for topic_id, target in group.targets.get(member.id, {}).items():
         assigned, owners = member.assigned.get(topic_id, {}), group.owners_of(topic_id)
         if any(index in owners for index in target if index not in assigned):
@@ -271,8 +273,8 @@ def _waits_for_others(group: "ConsumerGroup", member: Member) -> bool:
     return False
 
 
-def _leaving(group: "ConsumerGroup", identity: "MemberIdentity") -> Member:
-    """Who is meant; an admin knows only the instance (KIP-345)."""
+def _leaving_member(group: "ConsumerGroup", identity: "MemberIdentity") -> ConsumerMember:
+    """The member to remove; an admin client sends the instance id only (KIP-345)."""
     instance_id = identity.group_instance_id
     if instance_id is not None and identity.member_id == NO_MEMBER:
         member = group.static_member(instance_id)

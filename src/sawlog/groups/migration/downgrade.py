@@ -1,15 +1,18 @@
-"""A consumer group becomes a classic group when the last member leaves that is not classic.
+"""Downgrade: a consumer group becomes a classic group when its last non-classic member leaves.
 
-Its members stay, with the target as their assignment, in a generation that is the group's epoch.
+The remaining members keep their target as their assignment; the generation is the group epoch.
 """
 
 from typing import TYPE_CHECKING
 
 from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
 from sawlog.groups.classic.classic_group import ClassicGroup
-from sawlog.groups.classic.classic_member import CONSUMER_PROTOCOL, Protocol
-from sawlog.groups.classic.classic_member import Member as ClassicMember
-from sawlog.groups.classic.classic_states import STABLE
+from sawlog.groups.classic.classic_member import (
+    CONSUMER_PROTOCOL,
+    ClassicMember,
+    Protocol,
+    elect_protocol,
+)
 from sawlog.groups.consumer.consumer_group import NO_TARGET
 from sawlog.groups.migration.subscription_codec import version_of, write_assignment
 
@@ -19,16 +22,16 @@ if TYPE_CHECKING:
     from sawlog.cluster.metadata_image import MetadataImage
     from sawlog.core.config import BrokerConfig
     from sawlog.groups.consumer.consumer_group import ConsumerGroup
-    from sawlog.groups.consumer.consumer_member import Assignment, Member
+    from sawlog.groups.consumer.consumer_member import Assignment, ConsumerMember
 
 POLICIES = frozenset({"downgrade", "bidirectional"})
-"""The migration policies that allow it."""
+"""Values of group.consumer.migration.policy that allow it."""
 
 
 def may_downgrade(
-    group: "ConsumerGroup", leaving: "Collection[Member]", config: "BrokerConfig"
+    group: "ConsumerGroup", leaving: "Collection[ConsumerMember]", config: "BrokerConfig"
 ) -> bool:
-    """When these have left, are there members, all of them classic, and not too many?"""
+    """Whether all remaining members are classic, and not more than group.max.size."""
     staying = len(group.members) - len(leaving)
     classic = group.classic_members - sum(member.is_classic for member in leaving)
     return (
@@ -39,9 +42,9 @@ def may_downgrade(
 
 
 def may_downgrade_by_replacement(
-    group: "ConsumerGroup", replaced: "Member", config: "BrokerConfig"
+    group: "ConsumerGroup", replaced: "ConsumerMember", config: "BrokerConfig"
 ) -> bool:
-    """When a classic member takes the place of this one, are all of them classic?"""
+    """Whether all members are classic once a classic member has replaced this one."""
     return (
         not replaced.is_classic
         and group.classic_members == len(group.members) - 1
@@ -52,31 +55,36 @@ def may_downgrade_by_replacement(
 
 def classic_group_of(
     group: "ConsumerGroup",
-    leaving: "Collection[Member]",
+    leaving: "Collection[ConsumerMember]",
     image: "MetadataImage",
     now_ms: int,
-    joining: "Member | None" = None,
+    joining: "ConsumerMember | None" = None,
 ) -> ClassicGroup:
-    """Those who stay, and one who takes the place of a static member that does not."""
-    gone = {member.id for member in leaving}
-    staying = {member.id: member for member in group.members.values() if member.id not in gone}
+    """The classic group of the remaining members, and of `joining`, a replaced static member."""
+    left = {member.id for member in leaving}
+    staying = {member.id: member for member in group.members.values() if member.id not in left}
     targets = {member_id: group.targets.get(member_id, NO_TARGET) for member_id in staying}
     if joining is not None:
         staying[joining.id] = joining
         targets[joining.id] = group.target_of(joining)
-    downgraded = ClassicGroup(group.id, now_ms)
-    downgraded.state = STABLE
-    downgraded.generation = group.epoch
-    for member in staying.values():
-        downgraded.add(_downgraded(member), CONSUMER_PROTOCOL)
-    downgraded.protocol = downgraded.elect_protocol()
-    for classic in list(downgraded.members.values()):
-        downgraded.update(_assigned(classic, downgraded, targets[classic.id], image))
-    downgraded.read_subscriptions()
-    return downgraded
+    members = [_classic_member(member) for member in staying.values()]
+    protocol = elect_protocol(members)
+    return ClassicGroup.of_generation(
+        group.id,
+        [
+            member._replace(
+                assignment=_assignment(group.id, member, protocol, targets[member.id], image)
+            )
+            for member in members
+        ],
+        generation=group.epoch,
+        protocol_type=CONSUMER_PROTOCOL,
+        protocol=protocol,
+        state_since_ms=now_ms,
+    )
 
 
-def _downgraded(member: "Member") -> ClassicMember:
+def _classic_member(member: "ConsumerMember") -> ClassicMember:
     assert member.classic is not None
     return ClassicMember(
         member.id,
@@ -89,15 +97,19 @@ def _downgraded(member: "Member") -> ClassicMember:
     )
 
 
-def _assigned(
-    member: ClassicMember, group: ClassicGroup, target: "Assignment", image: "MetadataImage"
-) -> ClassicMember:
-    """It is told in the version that it speaks itself."""
+def _assignment(
+    group_id: str,
+    member: ClassicMember,
+    protocol: str | None,
+    target: "Assignment",
+    image: "MetadataImage",
+) -> bytes:
+    """Encode the target in the version of the member's subscription."""
     try:
-        version = version_of(member.metadata(group.protocol))
+        version = version_of(member.metadata(protocol))
     except MalformedFrame as error:
         raise KafkaError(
             ErrorCode.GROUP_ID_NOT_FOUND,
-            f"Consumer group {group.id} cannot become a classic group: {error}.",
+            f"Consumer group {group_id} cannot become a classic group: {error}.",
         ) from error
-    return member._replace(assignment=write_assignment(target, version, image))
+    return write_assignment(target, version, image)

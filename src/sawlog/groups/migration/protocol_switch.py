@@ -1,6 +1,6 @@
-"""A group goes over to the other protocol: the records that say so, the clocks and the answers.
+"""Switches a group to the other protocol: the records, the timeouts and the responses.
 
-Whoever waited for an answer under the old protocol is told to come again; nobody else notices.
+Parked requests of the old protocol are answered with an error that makes their members rejoin.
 """
 
 from functools import partial
@@ -24,78 +24,87 @@ if TYPE_CHECKING:
     from sawlog.coordinator.coordinator_records import Entry
     from sawlog.coordinator.plan import Plan
     from sawlog.groups.classic.classic_group import Respond
-    from sawlog.groups.classic.group_change import Change
-    from sawlog.groups.classic.rebalance import Rebalancing
+    from sawlog.groups.classic.group_change import GroupChange
+    from sawlog.groups.classic.rebalance import Rebalancer
     from sawlog.groups.consumer.consumer_group import ConsumerGroup
-    from sawlog.groups.consumer.consumer_member import Member
+    from sawlog.groups.consumer.consumer_member import ConsumerMember
     from sawlog.groups.consumer.metadata_hash import MetadataHashes
-    from sawlog.groups.consumer.timeouts import MemberClocks
+    from sawlog.groups.consumer.timeouts import MemberTimeouts
     from sawlog.groups.context import GroupContext
 
 logger = EventLogger(__name__)
 
 
 class ProtocolSwitch:
+    """Upgrades classic groups and downgrades consumer groups."""
+
     def __init__(
         self,
         context: "GroupContext",
-        rebalancing: "Rebalancing",
+        rebalancer: "Rebalancer",
         hashes: "MetadataHashes",
-        clocks: "MemberClocks",
+        timeouts: "MemberTimeouts",
     ) -> None:
         self._context = context
-        self._rebalancing = rebalancing
+        self._rebalancer = rebalancer
         self._hashes = hashes
-        self._clocks = clocks
+        self._timeouts = timeouts
 
     # To the consumer protocol
 
     def upgraded(self, group: ClassicGroup) -> "tuple[ConsumerGroup, list[Entry]]":
-        """The group that takes the place of a classic one with members, and the records of that;
-        GROUP_ID_NOT_FOUND where it may not."""
+        """Return the consumer group that replaces a classic group with members, and its records;
+        GROUP_ID_NOT_FOUND if the group cannot be upgraded."""
         image = self._context.image
         try:
             check_upgrade(group, self._context.config)
             upgraded = consumer_group_of(group, image)
         except KafkaError as error:
-            logger.info("classic group stays one", group=group.id, reason=error.message)
+            logger.info("classic group not upgraded", group=group.id, reason=error.message)
             raise
         if group.state is STABLE:
-            upgraded.metadata_hash = self._hashes.of(upgraded.subscribed, image)
-        # Else not everybody was told what it has. A hash that does not fit makes a new target,
-        # also where a static member takes its old place and changes nothing.
+            metadata_hash = self._hashes.of(upgraded.subscribed, image)
+            upgraded.set_epoch(upgraded.epoch, metadata_hash)
+        # Else some members do not know their assignments yet. The hash 0 causes a new target, even
+        # if a static member rejoins without a change.
         for member in group.members.values():
-            # If nothing comes of it, these clocks find no member when they ring.
-            self._clocks.hear(group.id, member.id, member.session_timeout_ms)
+            # If the upgrade fails, these timeouts find no member and do nothing.
+            self._timeouts.renew_session(group.id, member.id, member.session_timeout_ms)
         logger.info("classic group becomes a consumer group", group=group.id)
         return upgraded, [*group.tombstones(), *entries_of(upgraded)]
 
     # To the classic protocol
 
-    def is_due(self, group: "ConsumerGroup", leaving: "Sequence[Member]") -> bool:
-        """Does the group go back to the classic protocol when these leave?"""
+    def is_due(self, group: "ConsumerGroup", leaving: "Sequence[ConsumerMember]") -> bool:
+        """Whether the group becomes a classic group when these members leave."""
         return may_downgrade(group, leaving, self._context.config)
 
-    def downgrade(self, group: "ConsumerGroup", leaving: "Sequence[Member]", reply: Any) -> "Plan":
-        """These leave; those who stay share among themselves what is free now."""
+    def downgrade(
+        self, group: "ConsumerGroup", leaving: "Sequence[ConsumerMember]", reply: Any
+    ) -> "Plan":
+        """Remove members, downgrade the group and rebalance it."""
         change = self._downgraded(group, leaving)
-        self._rebalance(change, "members of the consumer protocol left")
+        self._rebalance(change, "the last members of the consumer protocol left")
         return self._plan(group, change, reply)
 
-    def is_due_for(self, group: "ConsumerGroup", replaced: "Member") -> bool:
-        """Does the group go back when a classic member takes the place of this static one?"""
+    def is_due_for_replacement(self, group: "ConsumerGroup", replaced: "ConsumerMember") -> bool:
+        """Whether the group becomes a classic group when a classic member replaces this one."""
         return may_downgrade_by_replacement(group, replaced, self._context.config)
 
-    def downgrade_for(
-        self, group: "ConsumerGroup", replaced: "Member", joining: "Member", respond: "Respond"
+    def downgrade_for_replacement(
+        self,
+        group: "ConsumerGroup",
+        replaced: "ConsumerMember",
+        joining: "ConsumerMember",
+        respond: "Respond",
     ) -> "Plan":
-        """A classic member takes the place of the last that was not. If all is in order, everybody
-        goes on with what it has; else all of them, this one too, join anew."""
+        """Downgrade the group because a classic member replaces the last non-classic one. If all
+        members have reached their targets they keep them; else the group rebalances."""
         change = self._downgraded(group, [replaced], joining)
         classic = change.group
-        if not _is_settled(group, replaced, joining):
+        if not _is_reconciled(group, replaced, joining):
             change.park_join(joining.id, respond)
-            self._rebalance(change, "members were still on the move")
+            self._rebalance(change, "members had not reached their targets")
             return self._plan(group, change, None)
         change.write()
         reply = JoinGroupResponse(
@@ -109,41 +118,42 @@ class ProtocolSwitch:
     def _downgraded(
         self,
         group: "ConsumerGroup",
-        leaving: "Sequence[Member]",
-        joining: "Member | None" = None,
-    ) -> "Change":
-        context, rebalancing = self._context, self._rebalancing
+        leaving: "Sequence[ConsumerMember]",
+        joining: "ConsumerMember | None" = None,
+    ) -> "GroupChange":
+        context, rebalancer = self._context, self._rebalancer
         now_ms = context.clock.now_ms()
         classic = classic_group_of(group, leaving, context.image, now_ms, joining)
-        change = rebalancing.change(classic)
-        change.entries += group.tombstones()
+        change = rebalancer.change(classic)
+        change.add_entries(group.tombstones())
         for member in classic.members.values():
-            rebalancing.renew(change, member)
+            rebalancer.renew_session(change, member)
         logger.info("consumer group becomes a classic group", group=group.id)
         return change
 
-    def _rebalance(self, change: "Change", reason: str) -> None:
-        """What is written is already the next generation: if the rebalance is lost in a restart,
-        nobody takes the target, which it may never have been told, for what it has."""
-        change.group.generation += 1
-        change.write()
-        change.group.generation -= 1
-        self._rebalancing.begin(change, reason)
+    def _rebalance(self, change: "GroupChange", reason: str) -> None:
+        """Begin a rebalance. The record already has the next generation: after a restart no member
+        takes its target, which it may not know, for its assignment."""
+        change.write_as_next_generation()
+        self._rebalancer.begin(change, reason)
 
-    def _plan(self, group: "ConsumerGroup", change: "Change", reply: Any) -> "Plan":
+    def _plan(self, group: "ConsumerGroup", change: "GroupChange", reply: Any) -> "Plan":
         plan = change.plan(reply)
         assert plan.apply is not None
         return plan._replace(apply=partial(self._apply, group, plan))
 
     def _apply(self, group: "ConsumerGroup", plan: "Plan") -> None:
         for member_id in group.members:
-            self._clocks.stop(group.id, member_id)
+            self._timeouts.cancel_all(group.id, member_id)
         if plan.apply is not None:
             plan.apply()
 
 
-def _is_settled(group: "ConsumerGroup", replaced: "Member", joining: "Member") -> bool:
-    """Everybody has what it should have, so that the target can be their assignment as it is."""
+def _is_reconciled(
+    group: "ConsumerGroup", replaced: "ConsumerMember", joining: "ConsumerMember"
+) -> bool:
+    """Whether all other members have reached the target and the replacement subscribes to the same
+    topics, so that the target can be the assignment."""
     epoch = group.target_epoch
     return (
         epoch == group.epoch

@@ -1,7 +1,7 @@
-"""What consumers tell each other inside the classic protocol: subscriptions and assignments.
+"""Encodes and decodes the consumers' subscriptions and assignments inside the classic protocol.
 
-Both are a version (two bytes) and a message in it; a version from the future is read as the newest
-one that is known here. Reading raises MalformedFrame and nothing else.
+Both are a version (two bytes) and a message in that version; an unknown newer version is decoded as
+the newest known one. Decoding raises MalformedFrame only.
 """
 
 import struct
@@ -31,10 +31,10 @@ _SHORT = struct.Struct(">h")
 
 def version_of(data: bytes) -> int:
     if len(data) < _SHORT.size:
-        raise MalformedFrame("a consumer's message without a version")
+        raise MalformedFrame("a consumer protocol message has no version")
     (version,) = _SHORT.unpack_from(data)
     if version < 0:
-        raise MalformedFrame(f"a consumer's message in version {version}")
+        raise MalformedFrame(f"a consumer protocol message has version {version}")
     return min(int(version), NEWEST_VERSION)
 
 
@@ -53,7 +53,7 @@ def _read(cls: type[M], data: bytes) -> M:
 def write_assignment(
     assignment: "Mapping[TopicId, Collection[int]]", version: int, image: "MetadataImage"
 ) -> bytes:
-    """Names its topics as the image does, and leaves out those that are gone."""
+    """Encode an assignment with the topic names of the image; deleted topics are left out."""
     topics = [
         TopicPartition(image.names[topic_id], sorted(partitions))
         for topic_id, partitions in assignment.items()
@@ -66,7 +66,7 @@ def write_assignment(
 def by_topic_id(
     partitions: "Iterable[tuple[str, Iterable[int]]]", image: "MetadataImage"
 ) -> dict[TopicId, frozenset[int]]:
-    """Partitions of named topics under the topics' ids; topics that are gone are left out."""
+    """Map partitions by topic name to partitions by topic id; deleted topics are left out."""
     found: dict[TopicId, frozenset[int]] = {}
     for name, indexes in partitions:
         topic = image.topics.get(TopicName(name))

@@ -1,8 +1,8 @@
-"""A classic group becomes a consumer group when the first member of that protocol comes.
+"""Upgrade: a classic group becomes a consumer group when the first consumer protocol member joins.
 
-Its members stay, with what they read, in an epoch that is their last generation; they go on to
-speak the classic protocol until they are replaced. What they were told by their leader is taken
-over as the target, so that nobody has to stop reading what it keeps.
+Its members keep their subscriptions and assignments and use the classic protocol until they are
+replaced; the group epoch is their last generation. The assignment of their leader becomes the
+target, so that members do not stop reading partitions that they keep.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
 from sawlog.groups.classic.classic_member import CONSUMER_PROTOCOL, NO_ASSIGNMENT
 from sawlog.groups.consumer import consumer_records
 from sawlog.groups.consumer.consumer_group import ConsumerGroup
-from sawlog.groups.consumer.consumer_member import Member
+from sawlog.groups.consumer.consumer_member import ConsumerMember
 from sawlog.groups.migration.subscription_codec import (
     by_topic_id,
     read_assignment,
@@ -28,18 +28,22 @@ if TYPE_CHECKING:
     from sawlog.core.config import BrokerConfig
     from sawlog.core.ids import TopicId
     from sawlog.groups.classic.classic_group import ClassicGroup
-    from sawlog.groups.classic.classic_member import Member as ClassicMember
+    from sawlog.groups.classic.classic_member import ClassicMember
 
 POLICIES = frozenset({"upgrade", "bidirectional"})
-"""The migration policies that allow it."""
+"""Values of group.consumer.migration.policy that allow it."""
+
+
+NO_METADATA_HASH = 0
+NOT_COMPUTED_MS = 0
 
 
 def check_upgrade(group: "ClassicGroup", config: "BrokerConfig") -> None:
-    """GROUP_ID_NOT_FOUND where this group may not become a consumer group."""
+    """GROUP_ID_NOT_FOUND if this group may not become a consumer group."""
     if config["group.consumer.migration.policy"].lower() not in POLICIES:
         raise refusal(group, "group.consumer.migration.policy does not allow it")
     if group.protocol_type != CONSUMER_PROTOCOL:
-        raise refusal(group, "its members are no consumers")
+        raise refusal(group, "its members are not consumers")
     if len(group.members) > config["group.consumer.max.size"]:
         raise refusal(group, "it has more members than group.consumer.max.size")
 
@@ -52,18 +56,19 @@ def refusal(group: "ClassicGroup", reason: str) -> KafkaError:
 
 
 def consumer_group_of(group: "ClassicGroup", image: "MetadataImage") -> ConsumerGroup:
-    """The same members under the other protocol; its metadata hash is left to the caller.
+    """The consumer group with the members of a classic group; the caller sets the metadata hash.
 
-    GROUP_ID_NOT_FOUND where the members' messages are damaged, or where an assignor of their own
-    told them more than partitions, which would be lost.
+    GROUP_ID_NOT_FOUND if a subscription or an assignment is damaged, or if the assignor of the
+    clients adds user data to assignments, which would be lost.
     """
     upgraded = ConsumerGroup(group.id)
-    upgraded.epoch = upgraded.target_epoch = group.generation
+    upgraded.set_epoch(group.generation, NO_METADATA_HASH)
+    upgraded.set_target_epoch(group.generation, NOT_COMPUTED_MS)
     try:
         for member in group.members.values():
             target = _assignment_of(group, member, image)
-            upgraded.put(_upgraded(group, member, target))
-            upgraded.targets[member.id] = target
+            upgraded.put(_consumer_member(group, member, target))
+            upgraded.set_target(member.id, target)
     except MalformedFrame as error:
         raise refusal(group, "a subscription or an assignment is damaged") from error
     return upgraded
@@ -73,22 +78,22 @@ def _assignment_of(
     group: "ClassicGroup", member: "ClassicMember", image: "MetadataImage"
 ) -> "dict[TopicId, frozenset[int]]":
     if member.assignment == NO_ASSIGNMENT:
-        return {}  # it joined and never synced
+        return {}  # the member has not synced
     assignment = read_assignment(member.assignment)
     if assignment.user_data:
-        raise refusal(group, "it uses an assignor that tells members more than partitions")
+        raise refusal(group, "its assignor adds user data to assignments")
     return by_topic_id(
         ((topic.topic, topic.partitions) for topic in assignment.assigned_partitions), image
     )
 
 
-def _upgraded(
+def _consumer_member(
     group: "ClassicGroup", member: "ClassicMember", target: "dict[TopicId, frozenset[int]]"
-) -> Member:
+) -> ConsumerMember:
     offered = member.metadata(group.protocol) or member.protocols[0].metadata
     subscription = read_subscription(offered)
     protocols = [ClassicProtocol(offer.name, offer.metadata) for offer in member.protocols]
-    return Member(
+    return ConsumerMember(
         id=member.id,
         epoch=group.generation,
         previous_epoch=group.generation,

@@ -1,4 +1,4 @@
-"""One committed offset, with all that is kept of it."""
+"""A committed offset."""
 
 from typing import NamedTuple
 
@@ -7,12 +7,14 @@ from sawlog.protocol.schema import NO_UUID
 NO_TIME = -1
 
 
-class Committed(NamedTuple):
-    """What a group said of one partition: the next offset that it wants to read."""
+class CommittedOffset(NamedTuple):
+    """The next offset that a group reads in one partition."""
 
     offset: int
-    leader_epoch: int  # -1: not told
+    leader_epoch: int  # -1: unknown
     metadata: str
     commit_ms: int
-    expire_ms: int = NO_TIME  # as an old client wished; else the broker's retention counts
-    topic_id: bytes = NO_UUID  # none: committed before topics had ids
+    expire_ms: int = (
+        NO_TIME  # set by clients before OffsetCommit 5; else offsets.retention.minutes applies
+    )
+    topic_id: bytes = NO_UUID  # NO_UUID: committed before topics had ids

@@ -1,8 +1,8 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete, as far as they are one group's own business.
+"""OffsetCommit, OffsetFetch and OffsetDelete for one group.
 
-Which topics and partitions exist the handlers have checked before. A commit for a group that nobody
-has heard of makes one, if it does not claim to come from a member: a consumer that assigns itself
-its partitions, or an admin, uses the group for its offsets alone.
+The handlers have checked that the topics and partitions exist. A commit to an unknown group creates
+it, unless it claims to come from a member: a consumer without group management, or an admin client,
+uses the group for its offsets only.
 """
 
 from functools import partial
@@ -13,8 +13,8 @@ from sawlog.coordinator.plan import Plan
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicName
 from sawlog.groups.classic.classic_group import ClassicGroup
-from sawlog.groups.offsets.committed_offset import NO_TIME, Committed
-from sawlog.groups.offsets.offset_table import tombstone
+from sawlog.groups.offsets.committed_offset import NO_TIME, CommittedOffset
+from sawlog.groups.offsets.offset_table import NewOffset, tombstone
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
 from sawlog.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
@@ -35,10 +35,10 @@ from sawlog.protocol.messages.offset_fetch_response import (
 from sawlog.protocol.schema import NO_UUID
 
 if TYPE_CHECKING:
-    from sawlog.groups.classic.rebalance import Rebalancing
+    from sawlog.groups.classic.rebalance import Rebalancer
     from sawlog.groups.context import GroupContext
     from sawlog.groups.group import Group, PartitionCheck
-    from sawlog.groups.offsets.offset_table import Offsets
+    from sawlog.groups.offsets.offset_table import OffsetTable
     from sawlog.protocol.messages.offset_commit_request import OffsetCommitRequest
     from sawlog.protocol.messages.offset_delete_request import (
         OffsetDeleteRequest,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 FIRST_COMMIT_VERSION_WITH_EPOCHS = 9
 VALUE_VERSION = 4
 VALUE_VERSION_WITH_EXPIRY = 1
-"""The only one that holds a time of expiry; it has neither leader epoch nor topic id."""
+"""The only version with an expiry time; it has neither leader epoch nor topic id."""
 
 FOR_EVER = 2**63 - 1
 NO_OFFSET = -1
@@ -58,26 +58,24 @@ _SUBSCRIBED = int(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
 
 
 class OffsetRequests:
-    """Each operation is about one group of this shard."""
-
     def __init__(
         self,
         context: "GroupContext",
         groups: "dict[str, Group]",
-        offsets: "Offsets",
-        rebalancing: "Rebalancing",
+        offsets: "OffsetTable",
+        rebalancer: "Rebalancer",
     ) -> None:
         self._context = context
         self._groups = groups
         self._offsets = offsets
-        self._rebalancing = rebalancing
-        self._max_metadata: int = context.config["offset.metadata.max.bytes"]
+        self._rebalancer = rebalancer
+        self._max_metadata_length: int = context.config["offset.metadata.max.bytes"]
 
     # OffsetCommit
 
     def commit(self, message: "OffsetCommitRequest", api_version: int) -> Plan:
-        """All partitions are known by name and topic id. Refused as a whole, or one by one where
-        the metadata of a partition is too long."""
+        """Commit offsets of partitions that have names and topic ids. Partitions with too long
+        metadata are refused one by one; all other errors refuse the whole commit."""
         group_id = message.group_id
         check = self._check_committer(message, api_version)
         now_ms = self._context.clock.now_ms()
@@ -85,10 +83,10 @@ class OffsetRequests:
         if message.retention_time_ms != NO_TIME:
             expire_ms = min(now_ms + message.retention_time_ms, FOR_EVER)
             version = VALUE_VERSION_WITH_EXPIRY
-        limit = self._max_metadata
+        limit = self._max_metadata_length
         entries: list[Entry] = []
-        taken: list[tuple[str, int, Committed]] = []
-        answers = []
+        offsets: list[NewOffset] = []
+        responses = []
         for topic in message.topics:
             name = topic.name
             topic_id = topic.topic_id if version == VALUE_VERSION else NO_UUID
@@ -102,7 +100,7 @@ class OffsetRequests:
                 if check is not None:
                     check(topic.topic_id, index)
                 results.append(OffsetCommitResponsePartition(index))
-                committed = Committed(
+                committed = CommittedOffset(
                     partition.committed_offset,
                     partition.committed_leader_epoch,
                     text,
@@ -110,7 +108,7 @@ class OffsetRequests:
                     expire_ms,
                     topic_id,
                 )
-                taken.append((name, index, committed))
+                offsets.append((name, index, committed))
                 entries.append(
                     Entry(
                         OffsetCommitKey(group_id, name, index),
@@ -118,8 +116,12 @@ class OffsetRequests:
                         version,
                     )
                 )
-            answers.append(OffsetCommitResponseTopic(name, topic.topic_id, results))
-        return Plan(OffsetCommitResponse(0, answers), entries, partial(self._take, group_id, taken))
+            responses.append(OffsetCommitResponseTopic(name, topic.topic_id, results))
+        return Plan(
+            OffsetCommitResponse(0, responses),
+            entries,
+            partial(self._offsets_committed, group_id, offsets),
+        )
 
     def _check_committer(
         self, message: "OffsetCommitRequest", api_version: int
@@ -130,7 +132,7 @@ class OffsetRequests:
             member_id = message.member_id
             check = group.check_commit(member_id, message.group_instance_id, epoch, api_version)
             if isinstance(group, ClassicGroup) and (member := group.members.get(member_id)):
-                self._rebalancing.heard_of(group, member)
+                self._rebalancer.renew_session_now(group, member)
             return check
         if epoch < 0:
             return None
@@ -138,84 +140,83 @@ class OffsetRequests:
             raise _not_found(message.group_id)
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
 
-    def _take(self, group_id: str, taken: list[tuple[str, int, Committed]]) -> None:
-        for topic, index, committed in taken:
-            self._offsets.made(group_id, topic)[index] = committed
-        if taken and group_id not in self._groups:
-            self._make_simple(group_id)
+    def _offsets_committed(self, group_id: str, offsets: list[NewOffset]) -> None:
+        self._offsets.put_all(group_id, offsets)
+        if offsets and group_id not in self._groups:
+            self._add_simple_group(group_id)
 
     def activate(self) -> None:
-        """Groups of which the log holds nothing but offsets."""
+        """Add the groups that have offsets and no other records."""
         self._offsets.loaded()
-        groups = self._groups
         for group_id in self._offsets.by_group:
-            if group_id not in groups:
-                self._make_simple(group_id)
+            if group_id not in self._groups:
+                self._add_simple_group(group_id)
 
-    def _make_simple(self, group_id: str) -> None:
-        """A group that has offsets and never had members."""
+    def _add_simple_group(self, group_id: str) -> None:
+        """Add a group that never had members."""
         self._groups[group_id] = ClassicGroup(group_id)
 
     # OffsetFetch
 
-    def fetch(self, asked: "OffsetFetchRequestGroup") -> Plan:
-        """Without topics: all that the group has. What it has not is told as -1, without an error.
+    def fetch(self, request: "OffsetFetchRequestGroup") -> Plan:
+        """Return the offsets of the requested partitions, -1 if there is none; of all partitions if
+        the request names no topics.
 
-        An offset of a topic that has been deleted and made anew is not given out. Kafka relies for
-        this on the topic id in the request (version 10); here an older request is taken to mean the
+        The offset of a deleted topic is not returned for a new topic with the same name. Kafka
+        relies on the topic id in the request (version 10) for this; here an older request means the
         topic that has the name now.
         """
-        group = self._groups.get(asked.group_id)
+        group = self._groups.get(request.group_id)
         is_known = group is not None
         if group is not None:
             try:
-                group.check_fetch(asked.member_id, asked.member_epoch)
+                group.check_fetch(request.member_id, request.member_epoch)
             except KafkaError as error:
                 if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
                     raise
                 is_known = False
-        if asked.topics is None:
-            topics = self._all(asked.group_id) if is_known else []
+        if request.topics is None:
+            topics = self._fetch_all(request.group_id) if is_known else []
         else:
             topics = [
-                self._some(
-                    asked.group_id if is_known else None,
+                self._fetch_some(
+                    request.group_id if is_known else None,
                     topic.name,
                     topic.topic_id,
                     topic.partition_indexes,
                 )
-                for topic in asked.topics
+                for topic in request.topics
             ]
-        return Plan(OffsetFetchResponseGroup(asked.group_id, topics))
+        return Plan(OffsetFetchResponseGroup(request.group_id, topics))
 
-    def _some(
+    def _fetch_some(
         self, group_id: str | None, name: str, topic_id: bytes, indexes: list[int]
     ) -> OffsetFetchResponseTopics:
         found = {} if group_id is None else self._offsets.partitions(group_id, name)
-        expected = self._id_now(name) if topic_id == NO_UUID else topic_id
-        answers = []
+        expected = self._topic_id(name) if topic_id == NO_UUID else topic_id
+        responses = []
         for index in indexes:
             committed = found.get(index)
             if committed is None or _is_of_another_topic(committed, expected):
-                answers.append(OffsetFetchResponsePartitions(index, NO_OFFSET))
+                responses.append(OffsetFetchResponsePartitions(index, NO_OFFSET))
             else:
-                answers.append(_told(index, committed))
-        return OffsetFetchResponseTopics(name, topic_id, answers)
+                responses.append(_partition_response(index, committed))
+        return OffsetFetchResponseTopics(name, topic_id, responses)
 
-    def _all(self, group_id: str) -> list[OffsetFetchResponseTopics]:
+    def _fetch_all(self, group_id: str) -> list[OffsetFetchResponseTopics]:
         topics = []
         for name, partitions in self._offsets.by_group.get(group_id, {}).items():
-            expected = self._id_now(name)
-            answers = [
-                _told(index, committed)
+            expected = self._topic_id(name)
+            responses = [
+                _partition_response(index, committed)
                 for index, committed in partitions.items()
                 if not _is_of_another_topic(committed, expected)
             ]
-            if answers:
-                topics.append(OffsetFetchResponseTopics(name, expected, answers))
+            if responses:
+                topics.append(OffsetFetchResponseTopics(name, expected, responses))
         return topics
 
-    def _id_now(self, name: str) -> bytes:
+    def _topic_id(self, name: str) -> bytes:
         topic = self._context.image.topics.get(TopicName(name))
         return NO_UUID if topic is None else topic.id
 
@@ -227,23 +228,23 @@ class OffsetRequests:
         if group is None:
             raise _not_found(group_id)
         group.check_offset_delete()
-        answers = []
+        responses = []
         entries: list[Entry] = []
         for topic in message.topics:
             if group.is_subscribed_to(topic.name):
-                answers.append(deletion_answer(topic, _SUBSCRIBED))
+                responses.append(deletion_response(topic, _SUBSCRIBED))
                 continue
-            answers.append(deletion_answer(topic, 0))
+            responses.append(deletion_response(topic, 0))
             found = self._offsets.partitions(group_id, topic.name)
             entries += [
                 tombstone(group_id, topic.name, partition.partition_index)
                 for partition in topic.partitions
                 if partition.partition_index in found
             ]
-        return Plan(OffsetDeleteResponse(topics=answers), entries)
+        return Plan(OffsetDeleteResponse(topics=responses), entries)
 
 
-def deletion_answer(topic: "OffsetDeleteRequestTopic", code: int) -> OffsetDeleteResponseTopic:
+def deletion_response(topic: "OffsetDeleteRequestTopic", code: int) -> OffsetDeleteResponseTopic:
     return OffsetDeleteResponseTopic(
         topic.name,
         [OffsetDeleteResponsePartition(p.partition_index, code) for p in topic.partitions],
@@ -251,16 +252,16 @@ def deletion_answer(topic: "OffsetDeleteRequestTopic", code: int) -> OffsetDelet
 
 
 def _length(text: str) -> int:
-    """As Java counts: in units of UTF-16."""
+    """The length in UTF-16 code units, as in Java."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _is_of_another_topic(committed: Committed, expected: bytes) -> bool:
+def _is_of_another_topic(committed: CommittedOffset, expected: bytes) -> bool:
     stored = committed.topic_id
     return stored != expected and stored != NO_UUID and expected != NO_UUID
 
 
-def _told(index: int, committed: Committed) -> OffsetFetchResponsePartitions:
+def _partition_response(index: int, committed: CommittedOffset) -> OffsetFetchResponsePartitions:
     return OffsetFetchResponsePartitions(
         index, committed.offset, committed.leader_epoch, committed.metadata
     )

@@ -1,10 +1,11 @@
-"""Committed offsets: by group, topic and partition, exactly as the records of the log tell them."""
+"""The committed offsets by group, topic and partition, as the log's records describe them."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from sawlog.coordinator.coordinator_records import Entry
 from sawlog.groups.offsets.commit_codec import decode_committed, decode_key_head
-from sawlog.groups.offsets.committed_offset import Committed
+from sawlog.groups.offsets.committed_offset import CommittedOffset
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
 from sawlog.protocol.messages.offset_commit_value import OffsetCommitValue
 
@@ -12,32 +13,39 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
     from sawlog.protocol.messages.legacy_offset_commit_value import LegacyOffsetCommitValue
 
-Partitions = dict[int, Committed]
+Partitions = dict[int, CommittedOffset]
+
+NewOffset = tuple[str, int, CommittedOffset]
+"""Topic, partition and offset of a commit."""
 
 
-class Offsets:
-    """Invariants: no mapping inside `by_group` is empty; `_by_head` holds only mappings that are in
-    it, and is empty but for the time of a load."""
+class OffsetTable:
+    """Invariants: no mapping inside `by_group` is empty; `_by_key_head` has only mappings that are
+    in it, and is empty except during a load."""
 
-    __slots__ = ("_by_head", "by_group")
+    __slots__ = ("_by_key_head", "by_group")
 
     def __init__(self) -> None:
         self.by_group: dict[str, dict[str, Partitions]] = {}
-        self._by_head: dict[bytes, Partitions] = {}  # by the part of keys before the partition
+        self._by_key_head: dict[bytes, Partitions] = {}  # by record key without the partition
 
-    def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
+    def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
         return self.partitions(group_id, topic).get(partition)
 
     def partitions(self, group_id: str, topic: str) -> Partitions:
-        """Of one topic, to be looked at only."""
+        """The offsets of one topic, read-only."""
         topics = self.by_group.get(group_id)
         return (topics.get(topic) if topics else None) or {}
 
-    def put(self, group_id: str, topic: str, partition: int, committed: Committed) -> None:
-        self.made(group_id, topic)[partition] = committed
+    def put(self, group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
+        self._ensure(group_id, topic)[partition] = committed
 
-    def made(self, group_id: str, topic: str) -> Partitions:
-        """Of one topic, to be put into at once."""
+    def put_all(self, group_id: str, offsets: Iterable[NewOffset]) -> None:
+        for topic, partition, committed in offsets:
+            self._ensure(group_id, topic)[partition] = committed
+
+    def _ensure(self, group_id: str, topic: str) -> Partitions:
+        """The offsets of one topic; the caller must add to them at once."""
         topics = self.by_group.get(group_id)
         if topics is None:
             topics = self.by_group[group_id] = {}
@@ -53,7 +61,7 @@ class Offsets:
             return
         partitions.pop(partition, None)
         if not partitions:
-            self._by_head.clear()
+            self._by_key_head.clear()
             del topics[topic]
             if not topics:
                 del self.by_group[group_id]
@@ -69,9 +77,9 @@ class Offsets:
             self.put(key.group, key.topic, key.partition, from_record(value))
 
     def replay_encoded(self, key: bytes, value: bytes) -> bool:
-        """The same for a record as it is written; False where it is not of the usual form."""
+        """Replay an encoded record; False if it is not of the usual form."""
         head = key[:-4]
-        partitions = self._by_head.get(head)
+        partitions = self._by_key_head.get(head)
         committed = decode_committed(value)
         if committed is None:
             return False
@@ -79,15 +87,16 @@ class Offsets:
             names = decode_key_head(head)
             if names is None:
                 return False
-            partitions = self._by_head[head] = self.made(*names)
+            partitions = self._by_key_head[head] = self._ensure(*names)
         partitions[int.from_bytes(key[-4:], "big", signed=True)] = committed
         return True
 
     def loaded(self) -> None:
-        self._by_head = {}
+        """Drop the index that only the load needs."""
+        self._by_key_head = {}
 
     def tombstones(self, group_id: str) -> list[Entry]:
-        """The records that end all offsets of a group."""
+        """The records that delete all offsets of a group."""
         return [
             tombstone(group_id, topic, partition)
             for topic, partitions in self.by_group.get(group_id, {}).items()
@@ -95,9 +104,9 @@ class Offsets:
         ]
 
 
-def from_record(value: "OffsetCommitValue | LegacyOffsetCommitValue") -> Committed:
+def from_record(value: "OffsetCommitValue | LegacyOffsetCommitValue") -> CommittedOffset:
     if isinstance(value, OffsetCommitValue):
-        return Committed(
+        return CommittedOffset(
             value.offset,
             value.leader_epoch,
             value.metadata,
@@ -105,7 +114,7 @@ def from_record(value: "OffsetCommitValue | LegacyOffsetCommitValue") -> Committ
             value.expire_timestamp,
             value.topic_id,
         )
-    return Committed(value.offset, -1, value.metadata, value.commit_timestamp)
+    return CommittedOffset(value.offset, -1, value.metadata, value.commit_timestamp)
 
 
 def tombstone(group_id: str, topic: str, partition: int) -> Entry:

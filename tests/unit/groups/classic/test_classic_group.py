@@ -63,7 +63,7 @@ def test_members_commit_in_their_generation() -> None:
 
 def test_nothing_may_be_done_to_a_dead_group() -> None:
     group = ClassicGroup("g", 1)
-    group.move(Event.ENDED, 2)
+    group.move(Event.UNLOADED, 2)
     assert code_of_commit(group, "", -1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     for check in (
         group.check_delete,
@@ -189,4 +189,4 @@ def test_protocols_that_nobody_offers_any_more_are_forgotten() -> None:
     (member,) = world.stable()
     for number in range(5):
         world.synchronise([world.join(member, protocols=[*RANGE, (f"p{number}", b"")])])
-    assert world.group().support == {"range": 1, "p4": 1}
+    assert world.group().protocol_counts == {"range": 1, "p4": 1}

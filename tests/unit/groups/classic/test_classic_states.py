@@ -36,8 +36,8 @@ def test_an_event_moves_a_group_or_raises_and_changes_nothing(state: State, even
     group.state = state
     if event in TRANSITIONS[state]:
         group.move(event, 2)
-        assert (group.state, group.since_ms) == (state_after(state, event), 2)
+        assert (group.state, group.state_since_ms) == (state_after(state, event), 2)
     else:
         with pytest.raises(IllegalTransition):
             group.move(event, 2)
-        assert (group.state, group.since_ms) == (state, 1)
+        assert (group.state, group.state_since_ms) == (state, 1)

@@ -6,7 +6,7 @@ import pytest
 
 from sawlog.coordinator.coordinator_records import Entry
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.groups.classic.group_metadata_record import entry_of, group_of
+from sawlog.groups.classic.classic_group import ClassicGroup
 from sawlog.groups.group_records import GROUP_RECORDS
 from sawlog.protocol.messages.group_metadata_key import GroupMetadataKey
 from sawlog.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
@@ -16,7 +16,7 @@ from support.groups.classic_group import COMMIT_MS, GROUP, REBALANCE_MS, SESSION
 def test_a_record_says_all_of_a_stable_group_in_the_version_that_kafka_writes() -> None:
     world = ClassicWorld()
     (member,) = world.stable()
-    entry = entry_of(world.group())
+    entry = world.group().record()
     assert GROUP_RECORDS.decode(*GROUP_RECORDS.encode(entry)) == entry
     assert entry.version == 3
     assert entry.key == GroupMetadataKey(GROUP)
@@ -25,7 +25,7 @@ def test_a_record_says_all_of_a_stable_group_in_the_version_that_kafka_writes() 
         generation=1,
         protocol="range",
         leader=member,
-        current_state_timestamp=world.group().since_ms or 0,
+        current_state_timestamp=world.group().state_since_ms or 0,
         members=[
             MemberMetadata(
                 member_id=member,
@@ -99,8 +99,8 @@ def test_records_of_older_brokers_are_read(version: int) -> None:
     key, data = GROUP_RECORDS.encode(Entry(GroupMetadataKey(GROUP), value, version))
     read = GROUP_RECORDS.decode(key, data).value
     assert isinstance(read, GroupMetadataValue)
-    group = group_of(GROUP, read)
-    assert group.since_ms is None
+    group = ClassicGroup.from_record(GROUP, read)
+    assert group.state_since_ms is None
     assert group.members["m"].rebalance_timeout_ms == 5
     assert (group.state_name, group.generation, group.leader) == ("Stable", 7, "m")
 
@@ -109,7 +109,7 @@ def test_a_record_that_names_a_leader_who_is_no_member_is_read_with_another() ->
     value = GroupMetadataValue(
         "consumer", 1, None, "gone", 5, [MemberMetadata("m"), MemberMetadata("n")]
     )
-    assert group_of(GROUP, value).leader == "m"
+    assert ClassicGroup.from_record(GROUP, value).leader == "m"
 
 
 # Where the log refuses

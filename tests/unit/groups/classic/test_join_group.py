@@ -3,7 +3,7 @@
 import pytest
 
 from sawlog.core.errors import ErrorCode
-from sawlog.groups.classic.rebalance import NEWCOMER_TIMEOUT_MS
+from sawlog.groups.classic.rebalance import NEW_MEMBER_TIMEOUT_MS
 from support.groups.classic_group import COMMIT_MS, GROUP, REBALANCE_MS, SESSION_MS, ClassicWorld
 
 
@@ -166,8 +166,8 @@ def test_a_second_rebalance_waits_for_nobody_else() -> None:
 def test_a_newcomer_cannot_wait_for_ever() -> None:
     world = ClassicWorld()
     (first,) = world.stable()
-    newcomer = world.join(version=3, rebalance_ms=2 * NEWCOMER_TIMEOUT_MS)
-    for _ in range(2 * NEWCOMER_TIMEOUT_MS // SESSION_MS):
+    newcomer = world.join(version=3, rebalance_ms=2 * NEW_MEMBER_TIMEOUT_MS)
+    for _ in range(2 * NEW_MEMBER_TIMEOUT_MS // SESSION_MS):
         assert not newcomer.is_answered
         assert world.heartbeat(first, 1).code is ErrorCode.REBALANCE_IN_PROGRESS
         world.pass_ms(SESSION_MS // 2)

@@ -45,7 +45,7 @@ def scene(state: State) -> Scene:
         world.leave(leader, follower)
         world.pass_ms(COMMIT_MS)
     elif state is DEAD:
-        world.group().move(Event.ENDED, 0)
+        world.group().move(Event.UNLOADED, 0)
     elif state is not STABLE:
         world.leave(pending)
         pending = world.new_id()

@@ -31,7 +31,7 @@ def test_a_static_member_needs_one_round_and_its_id_tells_its_instance() -> None
     asked = come_back(world, "a")
     assert asked.code is ErrorCode.NONE
     assert asked.response.member_id.startswith("a-")
-    assert world.group().statics == {"a": asked.response.member_id}
+    assert world.group().static_ids == {"a": asked.response.member_id}
 
 
 def test_a_follower_comes_back_without_a_rebalance() -> None:
@@ -171,7 +171,7 @@ def test_where_no_static_member_comes_they_are_waited_for_until_their_sessions_e
     world = ClassicWorld()
     first, second = static_pair(world, session_ms=4 * REBALANCE_MS)
     world.join(version=3)
-    world.leave(*world.group().newcomers)
+    world.leave(*world.group().new_members)
     world.pass_ms(2 * REBALANCE_MS)
     assert world.group().state_name == "PreparingRebalance"
     assert set(world.group().members) == {first, second}

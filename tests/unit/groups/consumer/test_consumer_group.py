@@ -10,8 +10,8 @@ from sawlog.core.ids import TopicId
 from sawlog.groups.classic.classic_group import ClassicGroup
 from sawlog.groups.consumer import consumer_records
 from sawlog.groups.consumer.consumer_group import ConsumerGroup
-from sawlog.groups.consumer.consumer_member import UNKNOWN, UNREVOKED, Member, ResolvedRegex
-from sawlog.groups.consumer.replay import Replay
+from sawlog.groups.consumer.consumer_member import UNKNOWN, UNREVOKED, ConsumerMember, ResolvedRegex
+from sawlog.groups.consumer.replay import ConsumerReplay
 from sawlog.groups.group import Group
 from sawlog.groups.group_records import GROUP_RECORDS
 from sawlog.protocol.messages.consumer_group_current_member_assignment_value import (
@@ -32,13 +32,13 @@ T, U = TopicId(b"t" * 16), TopicId(b"u" * 16)
 CLASSIC = ClassicMemberMetadata(10_000, [ClassicProtocol("range", b"")])
 
 
-def member(name: str = "m", **fields: Any) -> Member:
+def member(name: str = "m", **fields: Any) -> ConsumerMember:
     fields.setdefault("epoch", 5)
     fields.setdefault("topics", frozenset({"t"}))
-    return Member(name, **fields)
+    return ConsumerMember(name, **fields)
 
 
-def group(*members: Member) -> ConsumerGroup:
+def group(*members: ConsumerMember) -> ConsumerGroup:
     made = ConsumerGroup("g")
     for one in members:
         made.put(one)
@@ -153,7 +153,7 @@ def test_offsets_count_from_their_commit() -> None:
 def replayed(*records: Entry, groups: dict[str, Group] | None = None) -> dict[str, Group]:
     """After a way through bytes, as from the log."""
     found = {} if groups is None else groups
-    replayers = Replay(found).replayers
+    replayers = ConsumerReplay(found).replayers
     for record in records:
         copy = GROUP_RECORDS.decode(*GROUP_RECORDS.encode(record))
         replayers[type(copy.key)](copy.key, copy.value)
@@ -175,8 +175,10 @@ def whole_group() -> ConsumerGroup:
         revoking={U: {2: 4}},
     )
     made = group(first, member("n", classic=CLASSIC, topics=frozenset(), regex=None))
-    made.epoch, made.metadata_hash, made.target_epoch, made.target_ms = 7, -9, 6, 99
-    made.targets = {"m": {T: frozenset({1})}, "n": {}}
+    made.set_epoch(7, -9)
+    made.set_target_epoch(6, 99)
+    made.set_target("m", {T: frozenset({1})})
+    made.set_target("n", {})
     made.resolve("t.*", ResolvedRegex(frozenset({"t", "tt"}), 3, 42))
     return made
 

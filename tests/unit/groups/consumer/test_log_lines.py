@@ -1,4 +1,4 @@
-"""What an operator reads of a group of the consumer protocol: who comes, who goes, new targets."""
+"""The log lines of consumer groups: members that join, leave or are removed, and new targets."""
 
 import logging
 
@@ -12,14 +12,14 @@ NAMES = ("sawlog.groups.consumer", "sawlog.groups.migration")
 
 
 class Lines:
-    """The events of groups, with one of their fields; emptied when told."""
+    """The captured events of groups, each with one of its fields."""
 
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         self._caplog = caplog
         for name in NAMES:
             caplog.set_level(logging.INFO, name)
 
-    def taken(self, field: str) -> list[tuple[str, object]]:
+    def take(self, field: str) -> list[tuple[str, object]]:
         found = [
             (record.message, record.__dict__["fields"].get(field))
             for record in self._caplog.records
@@ -34,21 +34,21 @@ def lines(caplog: pytest.LogCaptureFixture) -> Lines:
     return Lines(caplog)
 
 
-def test_a_join_and_its_target_are_a_line_each_and_heartbeats_none(lines: Lines) -> None:
+def test_a_join_and_its_target_are_logged_and_heartbeats_are_not(lines: Lines) -> None:
     groups = Groups()
     groups.make(t=4)
     first, second = Consumer(groups, "first", "t"), Consumer(groups, "second", "t")
     assert first.join() == 0
-    assert lines.taken("member") == [("member joins", "first"), ("target begins", None)]
+    assert lines.take("member") == [("member joins", "first"), ("target assignment computed", None)]
     assert second.join() == 0
-    assert lines.taken("members") == [("member joins", None), ("target begins", 2)]
+    assert lines.take("members") == [("member joins", None), ("target assignment computed", 2)]
     settle([first, second])
-    assert lines.taken("member") == []
-    assert first.join() == 0  # it begins anew, and is known
-    assert ("member joins", "first") not in lines.taken("member")
+    assert lines.take("member") == []
+    assert first.join() == 0  # the member restarts with its old id
+    assert ("member joins", "first") not in lines.take("member")
 
 
-def test_who_leaves_is_told_with_the_reason(lines: Lines) -> None:
+def test_a_member_that_leaves_is_logged_with_the_reason(lines: Lines) -> None:
     groups = Groups()
     groups.make(t=4)
     stays = Consumer(groups, "stays", "t")
@@ -57,32 +57,32 @@ def test_who_leaves_is_told_with_the_reason(lines: Lines) -> None:
     for each in (stays, leaves, static):
         assert each.join() == 0
     settle([stays, leaves, static])
-    lines.taken("member")
+    lines.take("member")
     assert leaves.leave() == 0
-    assert lines.taken("member") == [("member leaves", "leaves")]
+    assert lines.take("member") == [("member leaves", "leaves")]
     assert static.leave(epoch=-2) == 0
-    assert lines.taken("reason") == [("member leaves", "its instance will be back")]
+    assert lines.take("reason") == [("member leaves", "static member left temporarily")]
     assert stays.beat() == 0
-    assert lines.taken("members") == [("target begins", 2)]
+    assert lines.take("members") == [("target assignment computed", 2)]
     groups.pass_time(SESSION_MS + 1_000)
-    put_out = lines.taken("member")
-    assert sorted(put_out) == [("member put out", "static"), ("member put out", "stays")]
+    removed = lines.take("member")
+    assert sorted(removed) == [("member removed", "static"), ("member removed", "stays")]
 
 
-def test_whom_an_admin_puts_out_is_told_with_his_reason(lines: Lines) -> None:
+def test_a_member_that_an_admin_removes_is_logged_with_the_reason(lines: Lines) -> None:
     groups = Groups()
     groups.make(t=4)
     assert Consumer(groups, "m", "t").join() == 0
-    lines.taken("member")
+    lines.take("member")
     groups.ask(LeaveGroupRequest("g", members=[MemberIdentity("m", reason="it hangs")]))
-    assert lines.taken("reason") == [("member leaves", "it hangs")]
+    assert lines.take("reason") == [("member leaves", "it hangs")]
 
 
-def test_a_guest_of_the_classic_protocol_is_told_too(lines: Lines) -> None:
+def test_a_classic_member_that_joins_a_consumer_group_is_logged(lines: Lines) -> None:
     groups = world()
     mixed(groups)
-    lines.taken("member")
+    lines.take("member")
     member_id = join(groups).member_id
-    assert lines.taken("member") == []
+    assert lines.take("member") == []
     assert join(groups, member_id=member_id).error_code == 0
-    assert ("member joins", member_id) in lines.taken("member")
+    assert ("member joins", member_id) in lines.take("member")

@@ -12,15 +12,15 @@ from sawlog.groups.consumer.consumer_member import (
     UNKNOWN,
     UNRELEASED,
     UNREVOKED,
-    Member,
+    ConsumerMember,
     MemberState,
 )
 from sawlog.groups.consumer.reconciliation import (
-    ARRIVALS,
+    OUTCOMES,
     STEPS,
     Event,
+    Heartbeat,
     Obstacle,
-    Situation,
     reconcile,
 )
 
@@ -32,9 +32,9 @@ def held(*indexes: int, epoch: int = GIVEN) -> dict[int, int]:
     return dict.fromkeys(indexes, epoch)
 
 
-def member(state: MemberState = STABLE, **fields: Any) -> Member:
+def member(state: MemberState = STABLE, **fields: Any) -> ConsumerMember:
     fields.setdefault("assigned", {T: held(0, 1)})
-    return Member("m", EPOCH, EPOCH - 1, state, **fields)
+    return ConsumerMember("m", EPOCH, EPOCH - 1, state, **fields)
 
 
 def situation(
@@ -45,9 +45,9 @@ def situation(
     owned: Mapping[TopicId, list[int]] | None = None,
     others: Mapping[TopicId, set[int]] | None = None,
     reads: tuple[TopicId, ...] = (T, U),
-) -> Situation:
+) -> Heartbeat:
     held_by_others = others or {}
-    return Situation(
+    return Heartbeat(
         epoch,
         {topic: frozenset(indexes) for topic, indexes in (target or {T: {0, 1}}).items()},
         changed,
@@ -63,7 +63,7 @@ def situation(
 def test_every_state_knows_what_to_do_with_any_heartbeat() -> None:
     assert set(STEPS) == set(MemberState)
     assert all(rows[-1][0] is Event.HEARTBEAT for rows in STEPS.values())
-    assert set(ARRIVALS) == set(Obstacle)
+    assert set(OUTCOMES) == set(Obstacle)
 
 
 STAYS, ADVANCES, TRIMS, FENCED = "stays", "advances", "trims", "fenced"

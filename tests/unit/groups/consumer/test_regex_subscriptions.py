@@ -3,7 +3,7 @@
 import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.groups.consumer.regex_subscriptions import LEAST_INTERVAL_MS, compiled, matching
+from sawlog.groups.consumer.regex_subscriptions import MIN_INTERVAL_MS, compiled, matching
 from support.groups.consumer_group import Consumer, Groups, settle, shares
 
 REFRESH_MS = 600_000
@@ -74,7 +74,7 @@ def test_a_new_topic_is_found_but_not_more_often_than_every_ten_seconds() -> Non
     groups.pass_time(1)
     a.beat()
     groups.make(log2=1)
-    groups.pass_time(LEAST_INTERVAL_MS - 2_000)
+    groups.pass_time(MIN_INTERVAL_MS - 2_000)
     a.beat()
     groups.pass_time(1)
     a.beat()
@@ -154,7 +154,7 @@ def test_a_second_pattern_within_ten_seconds_waits_its_turn() -> None:
     groups.pass_time(1)
     settle([a, b])
     assert topics(a, b) == [["log"], []]
-    keep_alive(groups, LEAST_INTERVAL_MS + 5_000, a, b)
+    keep_alive(groups, MIN_INTERVAL_MS + 5_000, a, b)
     settle([a, b])
     assert topics(a, b) == [["log"], ["other"]]
 
@@ -193,6 +193,6 @@ def test_patterns_are_matched_again_after_a_restart() -> None:
     version = groups.group().resolved["log.*"].version
     groups.restart()
     assert topics(a) == [["log1"]]
-    keep_alive(groups, LEAST_INTERVAL_MS + 5_000, a)
+    keep_alive(groups, MIN_INTERVAL_MS + 5_000, a)
     assert groups.group().resolved["log.*"].version > version
     assert topics(a) == [["log1"]]

@@ -8,7 +8,7 @@ from sawlog.groups.classic.classic_group import ClassicGroup
 from sawlog.groups.classic.classic_member import Protocol
 from sawlog.groups.classic.classic_states import STABLE
 from sawlog.groups.consumer.consumer_group import ConsumerGroup
-from sawlog.groups.consumer.consumer_member import Member
+from sawlog.groups.consumer.consumer_member import ConsumerMember
 from sawlog.groups.migration.downgrade import (
     classic_group_of,
     may_downgrade,
@@ -50,11 +50,11 @@ def refused(group: ClassicGroup, settings: BrokerConfig | None = None) -> ErrorC
 
 
 def upgraded(*consumers: str) -> ConsumerGroup:
-    """Classic members `a` and `b`, and these who are not."""
+    """A group of the classic members `a` and `b` and of these consumer protocol members."""
     group = consumer_group_of(classic_group(KNOWN, {"a": {"t": {0, 1}}, "b": {"t": {2}}}), KNOWN)
     for name in consumers:
-        group.put(Member(name, epoch=7, instance_id=f"i-{name}", topics=frozenset({"t"})))
-        group.targets[name] = by_id({"t": {3}})
+        group.put(ConsumerMember(name, epoch=7, instance_id=f"i-{name}", topics=frozenset({"t"})))
+        group.set_target(name, by_id({"t": {3}}))
     return group
 
 
@@ -203,7 +203,7 @@ def test_members_that_stay_are_told_their_target() -> None:
     group = upgraded("x")
     group.epoch = 9
     classic = classic_group_of(group, [group.members["x"]], KNOWN, NOW_MS)
-    assert (classic.state, classic.generation, classic.since_ms) == (STABLE, 9, NOW_MS)
+    assert (classic.state, classic.generation, classic.state_since_ms) == (STABLE, 9, NOW_MS)
     assert (classic.protocol_type, classic.protocol) == ("consumer", ASSIGNORS[0])
     assert classic.leader == "a"
     assert classic.members["a"].assignment == assignment({"t": {0, 1}}, KNOWN)
@@ -232,5 +232,5 @@ def test_one_that_takes_a_static_members_place_takes_its_target() -> None:
     a = group.members["a"]
     joining = a._replace(id="x2", instance_id="i-x")
     classic = classic_group_of(group, [old], KNOWN, NOW_MS, joining)
-    assert classic.statics == {"i-x": "x2"}
+    assert classic.static_ids == {"i-x": "x2"}
     assert classic.members["x2"].assignment == assignment({"t": {3}}, KNOWN)

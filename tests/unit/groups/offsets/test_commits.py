@@ -5,7 +5,7 @@ import pytest
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.groups.group import GroupType
 from sawlog.groups.group_records import GROUP_RECORDS
-from sawlog.groups.offsets.committed_offset import Committed
+from sawlog.groups.offsets.committed_offset import CommittedOffset
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
 from sawlog.protocol.messages.offset_commit_value import OffsetCommitValue
 from support.groups.group_records import classic_group, consumer_group
@@ -40,7 +40,7 @@ def test_a_wish_of_an_old_client_for_its_own_retention_is_kept_in_the_old_form()
     [(key, value)] = world.written
     entry = GROUP_RECORDS.decode(key, value)
     assert entry.version == 1
-    assert world.get("g") == Committed(5, -1, "", START_MS, START_MS + 1_000)
+    assert world.get("g") == CommittedOffset(5, -1, "", START_MS, START_MS + 1_000)
     assert world.rebuilt().offsets.get("g", "t", 0) == world.get("g")
 
 

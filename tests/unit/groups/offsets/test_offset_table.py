@@ -4,8 +4,8 @@ import pytest
 
 from sawlog.coordinator.coordinator_records import Entry
 from sawlog.groups.group_records import GROUP_RECORDS
-from sawlog.groups.offsets.committed_offset import Committed
-from sawlog.groups.offsets.offset_table import Offsets
+from sawlog.groups.offsets.committed_offset import CommittedOffset
+from sawlog.groups.offsets.offset_table import OffsetTable
 from sawlog.protocol.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
 from sawlog.protocol.messages.legacy_offset_commit_value import LegacyOffsetCommitValue
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
@@ -15,9 +15,9 @@ KEY = OffsetCommitKey("g", "t", 0)
 ID = bytes(range(16))
 
 
-def loaded(*entries: Entry) -> Offsets:
+def loaded(*entries: Entry) -> OffsetTable:
     """As at a start: each record as it is written."""
-    offsets = Offsets()
+    offsets = OffsetTable()
     for entry in entries:
         key, value = GROUP_RECORDS.encode(entry)
         if value is None or not offsets.replay_encoded(key, value):
@@ -28,21 +28,21 @@ def loaded(*entries: Entry) -> Offsets:
 @pytest.mark.parametrize(
     ("version", "expected"),
     [
-        (0, Committed(5, -1, "words", 7)),
-        (1, Committed(5, -1, "words", 7, 9)),
-        (2, Committed(5, -1, "words", 7)),
-        (3, Committed(5, 2, "words", 7)),
-        (4, Committed(5, 2, "words", 7, topic_id=ID)),
+        (0, CommittedOffset(5, -1, "words", 7)),
+        (1, CommittedOffset(5, -1, "words", 7, 9)),
+        (2, CommittedOffset(5, -1, "words", 7)),
+        (3, CommittedOffset(5, 2, "words", 7)),
+        (4, CommittedOffset(5, 2, "words", 7, topic_id=ID)),
     ],
 )
-def test_every_version_of_a_commit_is_read(version: int, expected: Committed) -> None:
+def test_every_version_of_a_commit_is_read(version: int, expected: CommittedOffset) -> None:
     offsets = loaded(Entry(KEY, OffsetCommitValue(5, 2, "words", 7, 9, ID), version))
     assert offsets.get("g", "t", 0) == expected
 
 
 def test_commits_of_the_first_kafkas_are_read() -> None:
     key, value = LegacyOffsetCommitKey("g", "t", 0), LegacyOffsetCommitValue(5, "words", 7)
-    assert loaded(Entry(key, value)).get("g", "t", 0) == Committed(5, -1, "words", 7)
+    assert loaded(Entry(key, value)).get("g", "t", 0) == CommittedOffset(5, -1, "words", 7)
 
 
 def test_later_records_take_the_place_of_earlier_ones() -> None:
@@ -54,8 +54,8 @@ def test_later_records_take_the_place_of_earlier_ones() -> None:
 
 
 def test_what_is_empty_is_not_kept() -> None:
-    offsets = Offsets()
-    one = Committed(1, -1, "", 1)
+    offsets = OffsetTable()
+    one = CommittedOffset(1, -1, "", 1)
     for topic, partition in (("t", 0), ("t", 1), ("u", 0)):
         offsets.put("g", topic, partition, one)
     offsets.remove("g", "t", 0)
@@ -70,7 +70,7 @@ def test_what_is_empty_is_not_kept() -> None:
 
 
 def test_a_look_leaves_no_trace() -> None:
-    offsets = Offsets()
+    offsets = OffsetTable()
     assert offsets.get("g", "t", 0) is None
     assert offsets.partitions("g", "t") == {}
     assert offsets.tombstones("g") == []
@@ -80,4 +80,4 @@ def test_a_look_leaves_no_trace() -> None:
 def test_a_commit_after_a_deletion_while_loading_is_not_lost() -> None:
     value = OffsetCommitValue(5, 2, "", 7, topic_id=ID)
     offsets = loaded(Entry(KEY, value, 4), Entry(KEY, None), Entry(KEY, value, 4))
-    assert offsets.get("g", "t", 0) == Committed(5, 2, "", 7, topic_id=ID)
+    assert offsets.get("g", "t", 0) == CommittedOffset(5, 2, "", 7, topic_id=ID)
