@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ports import DiskError
 from sawlog.protocol.record_batch import read_header
+from sawlog.storage.producer_state_store import AppendOrigin
 
 if TYPE_CHECKING:
     from sawlog.coordinator.partition_access import OnCommitted
@@ -32,7 +33,9 @@ class CoordinatorPartition:
 
     def append(self, batch: memoryview, *, is_awaited: bool) -> int:
         header = read_header(batch)
-        appended = self._partition.append(batch, header, is_awaited=is_awaited)
+        appended = self._partition.append(
+            batch, header, origin=AppendOrigin.COORDINATOR, is_awaited=is_awaited
+        )
         return appended.base_offset + header.last_offset_delta + 1
 
     def when_committed(self, offset: int, action: "OnCommitted") -> None:

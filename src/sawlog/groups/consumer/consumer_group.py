@@ -147,13 +147,16 @@ class ConsumerGroup(Group):
 
     def tombstones(self) -> "list[Entry]":
         return [
-            *(consumer_records.no_current(self.id, member_id) for member_id in self.members),
-            *(consumer_records.no_target(self.id, member_id) for member_id in self.members),
-            consumer_records.no_target_epoch(self.id),
-            *(consumer_records.no_subscription(self.id, member_id) for member_id in self.members),
-            *(consumer_records.no_regex(self.id, pattern) for pattern in self.resolved),
-            consumer_records.no_partition_metadata(self.id),
-            consumer_records.no_group(self.id),
+            *(consumer_records.current_tombstone(self.id, member_id) for member_id in self.members),
+            *(consumer_records.target_tombstone(self.id, member_id) for member_id in self.members),
+            consumer_records.target_epoch_tombstone(self.id),
+            *(
+                consumer_records.subscription_tombstone(self.id, member_id)
+                for member_id in self.members
+            ),
+            *(consumer_records.regex_tombstone(self.id, pattern) for pattern in self.resolved),
+            consumer_records.partition_metadata_tombstone(self.id),
+            consumer_records.group_tombstone(self.id),
         ]
 
     # Members
@@ -254,12 +257,12 @@ class ConsumerGroup(Group):
 
     # Regular expressions
 
-    def resolve(self, pattern: str, resolved: ResolvedRegex) -> None:
-        self.forget(pattern)
+    def set_resolved(self, pattern: str, resolved: ResolvedRegex) -> None:
+        self.drop_resolved(pattern)
         self.resolved[pattern] = resolved
         count(self.subscribed, resolved.topics)
 
-    def forget(self, pattern: str) -> None:
+    def drop_resolved(self, pattern: str) -> None:
         old = self.resolved.pop(pattern, None)
         if old is not None:
             uncount(self.subscribed, old.topics)

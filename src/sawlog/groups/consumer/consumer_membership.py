@@ -183,7 +183,7 @@ class ConsumerMembership:
     # Leaving
 
     def _leave(self, message: "ConsumerGroupHeartbeatRequest") -> Plan:
-        group = self.known(message.group_id)
+        group = self.consumer_group(message.group_id)
         reply = ConsumerGroupHeartbeatResponse(
             member_id=message.member_id, member_epoch=message.member_epoch
         )
@@ -216,11 +216,11 @@ class ConsumerMembership:
         planned: list[Entry] = []
         subscribed, regexes = dict(group.subscribed), dict(group.regexes)
         for member in members:
-            planned += consumer_records.no_member(group.id, member.id)
+            planned += consumer_records.member_tombstones(group.id, member.id)
             uncount(subscribed, member.topics)
             uncount(regexes, [member.regex] if member.regex else ())
         for pattern in sorted(group.regexes.keys() - regexes.keys()):
-            planned.append(consumer_records.no_regex(group.id, pattern))
+            planned.append(consumer_records.regex_tombstone(group.id, pattern))
             resolved = group.resolved.get(pattern)
             uncount(subscribed, () if resolved is None else resolved.topics)
         metadata_hash = self._hashes.of(subscribed, self._context.image)
@@ -250,7 +250,7 @@ class ConsumerMembership:
 
     # Look-ups
 
-    def known(self, group_id: str) -> ConsumerGroup:
+    def consumer_group(self, group_id: str) -> ConsumerGroup:
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             raise _not_found(group_id)
@@ -259,7 +259,9 @@ class ConsumerMembership:
     def describe(self, group_id: str) -> Plan:
         """Reply with a DescribedGroup."""
         return Plan(
-            describe(self.known(group_id), self.rules.default_assignor, self._context.image)
+            describe(
+                self.consumer_group(group_id), self.rules.default_assignor, self._context.image
+            )
         )
 
 

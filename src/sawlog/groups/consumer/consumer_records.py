@@ -56,11 +56,11 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Entry:
     )
 
 
-def no_group(group_id: str) -> Entry:
+def group_tombstone(group_id: str) -> Entry:
     return Entry(ConsumerGroupMetadataKey(group_id), None)
 
 
-def no_partition_metadata(group_id: str) -> Entry:
+def partition_metadata_tombstone(group_id: str) -> Entry:
     """Brokers up to 4.0 wrote the partitions of the topics; a hash has replaced them."""
     return Entry(ConsumerGroupPartitionMetadataKey(group_id), None)
 
@@ -87,7 +87,7 @@ def target_epoch(group_id: str, epoch: int, computed_ms: int) -> Entry:
     )
 
 
-def no_target_epoch(group_id: str) -> Entry:
+def target_epoch_tombstone(group_id: str) -> Entry:
     return Entry(ConsumerGroupTargetAssignmentMetadataKey(group_id), None)
 
 
@@ -120,24 +120,24 @@ def _with_epochs(holding: "Holding") -> list[TopicPartitions]:
     return found
 
 
-def no_current(group_id: str, member_id: str) -> Entry:
+def current_tombstone(group_id: str, member_id: str) -> Entry:
     return Entry(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None)
 
 
-def no_target(group_id: str, member_id: str) -> Entry:
+def target_tombstone(group_id: str, member_id: str) -> Entry:
     return Entry(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None)
 
 
-def no_subscription(group_id: str, member_id: str) -> Entry:
+def subscription_tombstone(group_id: str, member_id: str) -> Entry:
     return Entry(ConsumerGroupMemberMetadataKey(group_id, member_id), None)
 
 
-def no_member(group_id: str, member_id: str) -> list[Entry]:
+def member_tombstones(group_id: str, member_id: str) -> list[Entry]:
     """The tombstones of a member, in the order that Kafka's replay requires."""
     return [
-        no_current(group_id, member_id),
-        no_target(group_id, member_id),
-        no_subscription(group_id, member_id),
+        current_tombstone(group_id, member_id),
+        target_tombstone(group_id, member_id),
+        subscription_tombstone(group_id, member_id),
     ]
 
 
@@ -148,5 +148,5 @@ def regex(group_id: str, pattern: str, resolved: "ResolvedRegex") -> Entry:
     return Entry(ConsumerGroupRegularExpressionKey(group_id, pattern), value)
 
 
-def no_regex(group_id: str, pattern: str) -> Entry:
+def regex_tombstone(group_id: str, pattern: str) -> Entry:
     return Entry(ConsumerGroupRegularExpressionKey(group_id, pattern), None)

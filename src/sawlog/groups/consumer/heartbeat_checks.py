@@ -98,7 +98,7 @@ def replace_static_member(
 ) -> ConsumerMember:
     """Move a static member to a new id with all its state; the records are added to `planned`."""
     member = existing._replace(id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
-    planned += consumer_records.no_member(group.id, existing.id)
+    planned += consumer_records.member_tombstones(group.id, existing.id)
     planned.append(consumer_records.subscription(group.id, member))
     planned.append(consumer_records.target(group.id, member.id, group.targets.get(existing.id, {})))
     planned.append(consumer_records.current(group.id, member))

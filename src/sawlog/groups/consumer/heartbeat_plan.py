@@ -111,7 +111,7 @@ class HeartbeatPlan:
         else:
             group.set_checked_topics(self._image.topics)
         if group.has_partition_metadata:
-            self.planned.append(consumer_records.no_partition_metadata(group.id))
+            self.planned.append(consumer_records.partition_metadata_tombstone(group.id))
         return epoch
 
     def _compute(self, epoch: int) -> "Assignment":

@@ -109,7 +109,7 @@ class RegexSubscriptions:
         planned: "list[Entry]",
     ) -> tuple[RegexChange, bool]:
         if old.regex and group.regexes.get(old.regex) == 1:
-            planned.append(consumer_records.no_regex(group.id, old.regex))
+            planned.append(consumer_records.regex_tombstone(group.id, old.regex))
         if not new.regex:
             return RegexChange(changed=True, is_resolved=bool(old.regex)), False
         if new.regex not in group.regexes:

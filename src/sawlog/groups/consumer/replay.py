@@ -194,14 +194,14 @@ class ConsumerReplay:
         value: "ConsumerGroupRegularExpressionValue | None",
     ) -> None:
         if value is not None:
-            self._ensure(key.group_id).resolve(
+            self._ensure(key.group_id).set_resolved(
                 key.regular_expression,
                 ResolvedRegex(frozenset(value.topics), value.version, value.timestamp),
             )
             return
         known = self._known(key.group_id)
         if known is not None:
-            known.forget(key.regular_expression)
+            known.drop_resolved(key.regular_expression)
 
 
 def _holding(topics: "list[TopicPartitions]", member_epoch: int) -> Holding:

@@ -126,7 +126,7 @@ def test_states_tell_how_far_the_group_is() -> None:
 
 def test_a_topic_is_read_as_long_as_a_name_or_a_pattern_says_so() -> None:
     readers = group(member(topics=frozenset({"t", "u"})), member("n"))
-    readers.resolve("t.*", ResolvedRegex(frozenset({"t", "tt"}), 0, 0))
+    readers.set_resolved("t.*", ResolvedRegex(frozenset({"t", "tt"}), 0, 0))
     assert [readers.is_subscribed_to(name) for name in ("t", "u", "tt", "x")] == [
         True,
         True,
@@ -137,9 +137,9 @@ def test_a_topic_is_read_as_long_as_a_name_or_a_pattern_says_so() -> None:
     assert not readers.is_subscribed_to("u")
     readers.drop("n")
     assert readers.is_subscribed_to("t")
-    readers.resolve("t.*", ResolvedRegex(frozenset({"tt"}), 0, 0))
+    readers.set_resolved("t.*", ResolvedRegex(frozenset({"tt"}), 0, 0))
     assert not readers.is_subscribed_to("t")
-    readers.forget("t.*")
+    readers.drop_resolved("t.*")
     assert readers.subscribed == {}
 
 
@@ -179,7 +179,7 @@ def whole_group() -> ConsumerGroup:
     made.set_target_epoch(6, 99)
     made.set_target("m", {T: frozenset({1})})
     made.set_target("n", {})
-    made.resolve("t.*", ResolvedRegex(frozenset({"t", "tt"}), 3, 42))
+    made.set_resolved("t.*", ResolvedRegex(frozenset({"t", "tt"}), 3, 42))
     return made
 
 
@@ -216,9 +216,9 @@ def test_tombstones_leave_nothing() -> None:
 def test_a_member_that_is_gone_leaves_no_count_behind() -> None:
     made = whole_group()
     gone = [
-        *consumer_records.no_member("g", "m"),
-        *consumer_records.no_member("g", "n"),
-        consumer_records.no_regex("g", "t.*"),
+        *consumer_records.member_tombstones("g", "m"),
+        *consumer_records.member_tombstones("g", "n"),
+        consumer_records.regex_tombstone("g", "t.*"),
     ]
     left = replayed(*records_of(made), *gone)["g"]
     empty = ConsumerGroup("g")
@@ -265,5 +265,5 @@ def test_metadata_of_partitions_is_remembered_until_it_is_gone() -> None:
     found = groups["g"]
     assert isinstance(found, ConsumerGroup)
     assert found.has_partition_metadata
-    replayed(consumer_records.no_partition_metadata("g"), groups=groups)
+    replayed(consumer_records.partition_metadata_tombstone("g"), groups=groups)
     assert not found.has_partition_metadata
