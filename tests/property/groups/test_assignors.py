@@ -1,4 +1,4 @@
-"""Any group, any topics, any history: what every assignment must be."""
+"""Invariants of all assignments, for arbitrary groups, topics and current assignments."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ SUBSCRIPTIONS = st.frozensets(st.sampled_from(TOPICS))
 Members = Mapping[str, MemberSpec]
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-"""A busy machine is no failure."""
+"""No deadline: a busy machine is not a failure."""
 
 
 def specs(topics: st.SearchStrategy[frozenset[TopicId]]) -> st.SearchStrategy[MemberSpec]:
-    """With claims of any kind: doubled, out of range, of topics that are not subscribed."""
+    """Members with any current assignment: double, out of range, of unsubscribed topics."""
     return st.builds(MemberSpec, topics, CLAIMS, st.none() | NAMES, st.none())
 
 
@@ -54,7 +54,7 @@ def loads(answer: Mapping[str, Assignment]) -> dict[str, int]:
 
 @unhurried
 @given(st.sampled_from(sorted(ASSIGNORS)), ALIKE | UNLIKE, COUNTS)
-def test_every_partition_has_one_owner_who_subscribes_to_it(
+def test_every_partition_has_one_owner_that_subscribes_to_its_topic(
     assignor: str, members: Members, counts: dict[TopicId, int]
 ) -> None:
     answer = ASSIGNORS[assignor](members, counts)
@@ -73,7 +73,7 @@ def test_every_partition_has_one_owner_who_subscribes_to_it(
 
 @unhurried
 @given(st.sampled_from(sorted(ASSIGNORS)), ALIKE | UNLIKE, COUNTS)
-def test_an_answer_does_not_depend_on_who_is_named_first(
+def test_the_assignment_does_not_depend_on_the_order_of_members(
     assignor: str, members: Members, counts: dict[TopicId, int]
 ) -> None:
     fresh = {name: spec._replace(current={}) for name, spec in members.items()}
@@ -83,7 +83,7 @@ def test_an_answer_does_not_depend_on_who_is_named_first(
 
 @unhurried
 @given(st.sampled_from(sorted(ASSIGNORS)), ALIKE | UNLIKE, COUNTS)
-def test_asking_again_changes_nothing(
+def test_repeated_assignment_changes_nothing(
     assignor: str, members: Members, counts: dict[TopicId, int]
 ) -> None:
     answer = ASSIGNORS[assignor](members, counts)
@@ -92,7 +92,7 @@ def test_asking_again_changes_nothing(
 
 @unhurried
 @given(ALIKE, COUNTS)
-def test_uniform_shares_of_the_same_topics_differ_by_one_at_most(
+def test_uniform_homogeneous_shares_differ_by_at_most_one(
     members: Members, counts: dict[TopicId, int]
 ) -> None:
     sizes = loads(ASSIGNORS["uniform"](members, counts)).values()
@@ -101,7 +101,7 @@ def test_uniform_shares_of_the_same_topics_differ_by_one_at_most(
 
 @unhurried
 @given(ALIKE, COUNTS, NAMES)
-def test_a_newcomer_moves_nothing_between_the_others(
+def test_a_new_member_moves_no_partition_between_the_others(
     members: Members, counts: dict[TopicId, int], newcomer: str
 ) -> None:
     uniform = ASSIGNORS["uniform"]
@@ -117,7 +117,7 @@ def test_a_newcomer_moves_nothing_between_the_others(
 
 @unhurried
 @given(ALIKE.filter(bool), COUNTS, st.data())
-def test_one_that_leaves_takes_nothing_from_the_others(
+def test_a_leaving_member_moves_no_partition_of_the_others(
     members: Members, counts: dict[TopicId, int], data: st.DataObject
 ) -> None:
     uniform = ASSIGNORS["uniform"]
@@ -132,7 +132,7 @@ def test_one_that_leaves_takes_nothing_from_the_others(
 
 @unhurried
 @given(UNLIKE, COUNTS)
-def test_no_partition_could_go_to_somebody_with_two_fewer(
+def test_no_partition_could_move_to_a_subscriber_with_two_fewer(
     members: Members, counts: dict[TopicId, int]
 ) -> None:
     answer = ASSIGNORS["uniform"](members, counts)
@@ -145,7 +145,9 @@ def test_no_partition_could_go_to_somebody_with_two_fewer(
 
 @unhurried
 @given(ALIKE | UNLIKE, COUNTS)
-def test_a_range_is_a_run_of_each_topic(members: Members, counts: dict[TopicId, int]) -> None:
+def test_range_assigns_contiguous_partitions_of_each_topic(
+    members: Members, counts: dict[TopicId, int]
+) -> None:
     for share in ASSIGNORS["range"](members, counts).values():
         for indexes in share.values():
             assert max(indexes) - min(indexes) == len(indexes) - 1

@@ -1,4 +1,4 @@
-"""Classic groups under anything that members, time, disks and restarts can do to them."""
+"""Classic groups under arbitrary requests, timeouts, full disks and restarts."""
 
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ class Sent(NamedTuple):
 
 
 def durable(group: ClassicGroup) -> dict[str, Any]:
-    """What a restart brings back of a group that is stable or empty."""
+    """The state of a stable or empty group that a restart restores."""
     return {
         "protocol_type": group.protocol_type,
         "protocol": group.protocol,
@@ -76,7 +76,7 @@ class ClassicGroups(RuleBasedStateMachine):
 
     @property
     def group(self) -> ClassicGroup | None:
-        return self.world.shard.machine.groups.get(GROUP)  # type: ignore[return-value]
+        return self.world.runtime.machine.groups.get(GROUP)  # type: ignore[return-value]
 
     def _send(self, asked: Asked, generation: int = 0, owner: str = "") -> None:
         self.sent.append(Sent(asked, generation, owner))
@@ -84,7 +84,7 @@ class ClassicGroups(RuleBasedStateMachine):
     def _pick(self, which: int) -> str:
         return self.ids[which % len(self.ids)]
 
-    # What members do
+    # Members
 
     @rule(
         version=st.sampled_from((3, 4, 8, 9)),
@@ -93,7 +93,7 @@ class ClassicGroups(RuleBasedStateMachine):
         session_ms=st.sampled_from((5_000, 10_000, 30_000)),
         rebalance_ms=st.sampled_from((1_000, LONGEST_MS)),
     )
-    def come(self, instance: str | None, **join: Any) -> None:
+    def new_member(self, instance: str | None, **join: Any) -> None:
         self._send(self.world.join(instance=instance, **join))
 
     @rule(
@@ -101,14 +101,14 @@ class ClassicGroups(RuleBasedStateMachine):
         claims=st.sampled_from((None, "i", "its own")),
         protocols=st.sampled_from(PROTOCOLS),
     )
-    def join_again(self, which: int, claims: str | None, protocols: Any) -> None:
+    def rejoin(self, which: int, claims: str | None, protocols: Any) -> None:
         member_id = self._pick(which)
         instance = self._instance_of(member_id) if claims == "its own" else claims
         self._send(self.world.join(member_id, instance=instance, protocols=protocols))
 
     @rule()
-    def all_join_again(self) -> None:
-        """As members do who heard of a rebalance."""
+    def all_rejoin(self) -> None:
+        """All members rejoin, as after a rebalance began."""
         for member in list(self.group.members.values()) if self.group else ():
             offers = [(offer.name, offer.metadata) for offer in member.protocols]
             instance = member.instance_id
@@ -127,7 +127,7 @@ class ClassicGroups(RuleBasedStateMachine):
                 self._sync(member_id, group.generation)
 
     def _sync(self, member_id: str, generation: int) -> None:
-        """The leader gives everybody what tells whose it is and in which generation."""
+        """The leader assigns to each member its id and the generation."""
         group = self.group
         members = list(group.members.values()) if group else []
         given = {
@@ -146,7 +146,7 @@ class ClassicGroups(RuleBasedStateMachine):
         self._send(self.world.leave(*(self._pick(one) for one in which)))
 
     @rule(instance=st.sampled_from(("i", "j")))
-    def put_out(self, instance: str) -> None:
+    def remove_by_admin(self, instance: str) -> None:
         self._send(self.world.leave(("", instance)))
 
     def _instance_of(self, member_id: str) -> str | None:
@@ -159,21 +159,21 @@ class ClassicGroups(RuleBasedStateMachine):
         leader_first=st.booleans(),
     )
     def settle(self, newcomers: int, instance: str | None, leader_first: bool) -> None:
-        """All goes as it should, unless the disk is full: chance alone seldom gets so far."""
+        """Complete a generation, unless the disk is full: random requests seldom do."""
         offers = PROTOCOLS[1]
         for number in range(newcomers):
             named = instance if number == 0 else None
             self._send(self.world.join(instance=named, version=3, protocols=offers))
             self._remember()
         if self.group is not None and self.group.state_name != "Stable":
-            self.all_join_again()
+            self.all_rejoin()
         self.world.pass_ms(3_001)
         self._remember()
         self.all_sync(leader_first)
         self._remember()
         self.world.pass_ms(COMMIT_MS)
 
-    # What the world does
+    # Environment
 
     @rule(duration_ms=st.sampled_from(TIMES_MS))
     def time_passes(self, duration_ms: int) -> None:
@@ -186,21 +186,21 @@ class ClassicGroups(RuleBasedStateMachine):
     @precondition(lambda self: self.world.disk.free_bytes is None)
     @rule()
     def restart(self) -> None:
-        """Whoever waited loses its connection."""
+        """Parked requests lose their connections."""
         self.world.pass_ms(COMMIT_MS)
         self.check()
         self.sent.clear()
         self.world.restart()
         self.generation = self.group.generation if self.group else 0
 
-    # What holds at any time
+    # Invariants
 
     @invariant()
     def check(self) -> None:
-        self._hear()
+        self._check_responses()
         group = self.group
         rebuilt = self.world.rebuilt().groups.get(GROUP)
-        if group is None:  # never made, or empty for long and without offsets
+        if group is None:  # not created yet, or expired
             assert rebuilt is None
             self.durable = None
             self.generation = 0
@@ -213,24 +213,24 @@ class ClassicGroups(RuleBasedStateMachine):
         assert durable(rebuilt) == self.durable
 
     def _remember(self) -> None:
-        """What was written last: what a group is whenever it is stable or empty."""
+        """Remember the last written state: that of a stable or empty group."""
         group = self.group
         if self.durable is None:
             self.durable = NOTHING
         if group is not None and group.state_name in ("Stable", "Empty"):
             self.durable = durable(group)
 
-    def _hear(self) -> None:
+    def _check_responses(self) -> None:
         for sent in self.sent:
             asked = sent.asked
             assert len(asked.by_machine) <= 1
-            assert len(asked.by_shard) <= 1
-            assert not (asked.by_machine and asked.by_shard)
+            assert len(asked.by_runtime) <= 1
+            assert not (asked.by_machine and asked.by_runtime)
             if asked.is_answered:
-                self._hear_one(sent, asked.response)
+                self._check_response(sent, asked.response)
         self.sent = [sent for sent in self.sent if not sent.asked.is_answered]
 
-    def _hear_one(self, sent: Sent, answer: Any) -> None:
+    def _check_response(self, sent: Sent, answer: Any) -> None:
         if isinstance(answer, JoinGroupResponse):
             if answer.error_code in (0, ErrorCode.MEMBER_ID_REQUIRED):
                 self.ids.append(answer.member_id)
@@ -243,10 +243,10 @@ class ClassicGroups(RuleBasedStateMachine):
             assert answer.error_code == 0
             assert answer.assignment == f"{sent.generation}:{sent.owner}".encode()
 
-    # What holds in the end
+    # Final state
 
     def teardown(self) -> None:
-        """Everybody falls silent: all are answered, and nobody is left."""
+        """All members stop: every request is answered, and the group becomes empty."""
         self.world.disk.free_bytes = None
         self.world.pass_ms(2 * NEW_MEMBER_TIMEOUT_MS)
         self.check()
@@ -255,11 +255,11 @@ class ClassicGroups(RuleBasedStateMachine):
             assert self.group.state_name == "Empty"
             assert self.group.members == {}
             assert self.group.pending == set()
-        self.world.shard.close(KafkaError(ErrorCode.NOT_COORDINATOR))
+        self.world.runtime.close(KafkaError(ErrorCode.NOT_COORDINATOR))
 
 
 def check_whole(group: ClassicGroup) -> None:
-    """The invariants that the class promises, and those of each state."""
+    """Check the invariants of the class and of each state."""
     members = group.members
     statics = {m.instance_id: m.id for m in members.values() if m.instance_id is not None}
     assert group.static_ids == statics

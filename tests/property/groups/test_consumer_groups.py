@@ -1,7 +1,7 @@
-"""Consumer groups under members of all kinds: honest, slow, forgetful, dead; and moving topics.
+"""Consumer groups with members that are slow, lose responses or die, and with changing topics.
 
-Whatever happens, no two members of a group hold a partition, epochs never fall, what is loaded is
-what was there; and when everybody behaves in the end, everything is read by somebody.
+No two members of a group ever own a partition, epochs never fall, and a restart restores the state;
+when all members behave well in the end, every partition is read.
 """
 
 from typing import Any
@@ -41,38 +41,40 @@ COMES_BACK = {
 
 
 class Client:
-    """Holds at once whatever it is told to read, and gives up only when it cares to."""
+    """A client that owns new partitions at once, and revokes partitions only when told to."""
 
     def __init__(
-        self, groups: Groups, member_id: str, instance_id: str | None, wish: dict[str, Any]
+        self, groups: Groups, member_id: str, instance_id: str | None, subscription: dict[str, Any]
     ) -> None:
         self._groups = groups
         self.id = member_id
         self.instance_id = instance_id
-        self.wish = wish
+        self.subscription = subscription
         self.epoch = 0
         self.is_in = False
-        self.must_tell_all = True
+        self.must_report_all = True
         self.holds: set[Partition] = set()
-        self.told: set[Partition] = set()
+        self.assigned: set[Partition] = set()
 
     def join(self) -> int:
         self.abandon()
         self.epoch = 0
-        return self._send(topic_partitions=[], rebalance_timeout_ms=REBALANCE_MS, **self.wish)
+        return self._send(
+            topic_partitions=[], rebalance_timeout_ms=REBALANCE_MS, **self.subscription
+        )
 
     def beat(self, *, how: str, is_lost: bool = False) -> int:
         fields: dict[str, Any] = {}
         if how == "honest":
-            self.holds &= self.told
-        if how != "silent" or self.must_tell_all:
+            self.holds &= self.assigned
+        if how != "silent" or self.must_report_all:
             fields["topic_partitions"] = self._report()
-        if self.must_tell_all:
-            fields |= {"rebalance_timeout_ms": REBALANCE_MS, **self.wish}
+        if self.must_report_all:
+            fields |= {"rebalance_timeout_ms": REBALANCE_MS, **self.subscription}
         return self._send(is_lost=is_lost, **fields)
 
     def stale(self, epoch: int) -> int:
-        """Somebody else with the same id, or an old packet: what comes back is not for us."""
+        """Send a heartbeat with another epoch, as a delayed packet would; ignore the response."""
         return self._send(epoch=epoch, is_lost=True)
 
     def leave(self, epoch: int) -> int:
@@ -82,7 +84,7 @@ class Client:
 
     def abandon(self) -> None:
         self.holds.clear()
-        self.told = set()
+        self.assigned = set()
 
     def _report(self) -> list[TopicPartitions]:
         topics = sorted({topic for topic, _ in self.holds})
@@ -99,7 +101,7 @@ class Client:
             **fields,
         )
         if is_lost:
-            self.must_tell_all = True
+            self.must_report_all = True
         elif answer.error_code == 0:
             self._take(answer)
         elif answer.error_code in COMES_BACK:
@@ -111,14 +113,14 @@ class Client:
         assert self.epoch <= answer.member_epoch, "a member's epoch fell"
         self.epoch = answer.member_epoch
         self.is_in = True
-        self.must_tell_all = False
+        self.must_report_all = False
         if answer.assignment is not None:
-            self.told = {
+            self.assigned = {
                 (topic.topic_id, index)
                 for topic in answer.assignment.topic_partitions
                 for index in topic.partitions
             }
-            self.holds |= self.told
+            self.holds |= self.assigned
 
 
 def snapshot(group: ConsumerGroup) -> dict[str, Any]:
@@ -152,13 +154,13 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     # Members
 
-    @rule(wish=wishes, is_static=st.booleans())
-    def come(self, wish: dict[str, Any], is_static: bool) -> None:
+    @rule(subscription=wishes, is_static=st.booleans())
+    def new_member(self, subscription: dict[str, Any], is_static: bool) -> None:
         if len(self.clients) >= MOST_MEMBERS:
             return
         self.count += 1
         instance_id = f"i{self.count}" if is_static else None
-        client = Client(self.groups, f"m{self.count}", instance_id, wish)
+        client = Client(self.groups, f"m{self.count}", instance_id, subscription)
         assert client.join() == 0
         self.clients.append(client)
 
@@ -179,7 +181,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.clients)
     @rule(pick=st.integers(0))
-    def lose_an_answer(self, pick: int) -> None:
+    def lose_a_response(self, pick: int) -> None:
         client = self.clients[pick % len(self.clients)]
         if client.is_in:
             client.beat(how="honest", is_lost=True)
@@ -192,11 +194,15 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             client.stale(client.epoch - behind)
 
     @precondition(lambda self: self.clients)
-    @rule(pick=st.integers(0), wish=wishes)
-    def subscribe(self, pick: int, wish: dict[str, Any]) -> None:
+    @rule(pick=st.integers(0), subscription=wishes)
+    def subscribe(self, pick: int, subscription: dict[str, Any]) -> None:
         client = self.clients[pick % len(self.clients)]
-        client.wish = {"subscribed_topic_names": [], "subscribed_topic_regex": "", **wish}
-        client.must_tell_all = True
+        client.subscription = {
+            "subscribed_topic_names": [],
+            "subscribed_topic_regex": "",
+            **subscription,
+        }
+        client.must_report_all = True
         if client.is_in:
             client.beat(how="holds on")
 
@@ -212,7 +218,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.away)
     @rule(pick=st.integers(0), has_new_id=st.booleans())
-    def come_back(self, pick: int, has_new_id: bool) -> None:
+    def rejoin(self, pick: int, has_new_id: bool) -> None:
         client = self.away.pop(pick % len(self.away))
         if has_new_id:
             self.count += 1
@@ -225,14 +231,14 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def die(self, pick: int) -> None:
         self.clients.pop(pick % len(self.clients))
 
-    # The world
+    # Environment
 
     @rule(duration_ms=st.sampled_from((1, 500, 2_000, 11_000, 30_000)))
     def pass_time(self, duration_ms: int) -> None:
         self.groups.pass_time(duration_ms)
 
     @rule(name=st.sampled_from(TOPICS), size=st.integers(1, 3))
-    def make_or_delete_a_topic(self, name: str, size: int) -> None:
+    def create_or_delete_a_topic(self, name: str, size: int) -> None:
         if name in self.groups.machine.broker.metadata.image.topics:
             self.groups.delete(name)
         else:
@@ -248,28 +254,28 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         before = {
             group.id: snapshot(group)
-            for group in self.groups.shard.groups.values()
+            for group in self.groups.group_machine.groups.values()
             if isinstance(group, ConsumerGroup)
         }
         self.groups.restart()
         after = {
             group.id: snapshot(group)
-            for group in self.groups.shard.groups.values()
+            for group in self.groups.group_machine.groups.values()
             if isinstance(group, ConsumerGroup)
         }
         assert after == before
 
-    # What always holds
+    # Invariants
 
     @property
     def group(self) -> ConsumerGroup | None:
-        group = self.groups.shard.groups.get("g")
+        group = self.groups.group_machine.groups.get("g")
         assert group is None or isinstance(group, ConsumerGroup)
         return group
 
     @invariant()
-    def nobody_shares_a_partition(self) -> None:
-        """As the members see it, of those that the coordinator has not put out."""
+    def no_partition_has_two_readers(self) -> None:
+        """No two members of the group read the same partition, as the members see it."""
         group = self.group
         holders: dict[Partition, str] = {}
         for client in self.clients:
@@ -289,7 +295,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             self.epoch = group.epoch
 
     @invariant()
-    def the_indexes_are_those_of_the_members(self) -> None:
+    def the_indexes_match_the_members(self) -> None:
         group = self.group
         if group is None:
             return
@@ -303,16 +309,16 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
                         assert epoch <= max(member.epoch, 0)
         assert owners == group.owners
 
-    # How it ends
+    # Final state
 
     def teardown(self) -> None:
         if not hasattr(self, "groups"):
             return
-        for _ in range(30):  # longer than a session: whoever is dead or away is out then
+        for _ in range(30):  # longer than a session: dead members time out
             self.groups.pass_time(3_000)
             for client in self.clients:
                 client.beat(how="honest") if client.is_in else client.join()
-            self.nobody_shares_a_partition()
+            self.no_partition_has_two_readers()
         group = self.group
         if group is None or not self.clients:
             return
@@ -320,10 +326,10 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         assert group.state_name == "Stable"
         assert {client.epoch for client in self.clients} == {group.epoch}
         held = [partition for client in self.clients for partition in client.holds]
-        assert sorted(held) == sorted(self._read_by_somebody(group))
+        assert sorted(held) == sorted(self._subscribed_partitions(group))
         self.restart()
 
-    def _read_by_somebody(self, group: ConsumerGroup) -> list[Partition]:
+    def _subscribed_partitions(self, group: ConsumerGroup) -> list[Partition]:
         topics = self.groups.machine.broker.metadata.image.topics
         return [
             (topic.id, index)

@@ -1,4 +1,4 @@
-"""Any history of commits, deletions, restarts and time, against a dictionary with the rules."""
+"""Random commits, deletions, restarts and time, compared with a model in a dictionary."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -27,7 +27,7 @@ class Known(NamedTuple):
 
 
 class OffsetsAgainstModel(RuleBasedStateMachine):
-    """Groups without members: what others do to them is tested where they are."""
+    """Groups without members; other tests cover members."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
         self.groups.add(group)
 
     @rule(group=GROUPS, topic=TOPICS)
-    def commit_too_many_words(self, group: str, topic: str) -> None:
+    def commit_too_long_metadata(self, group: str, topic: str) -> None:
         if topic in self.world.lives:
             answer = self.world.commit(group, {(topic, 0): 0}, metadata="too long")
             assert answer == {(topic, 0): ErrorCode.OFFSET_METADATA_TOO_LARGE}
@@ -112,7 +112,7 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
             self._forget(lambda key, _: key[1] == topic)
 
     @rule(topic=TOPICS)
-    def make_topic_anew(self, topic: str) -> None:
+    def recreate_topic(self, topic: str) -> None:
         self.lives += 1
         if topic in self.world.lives:
             self._forget(lambda key, _: key[1] == topic)
@@ -126,15 +126,15 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
             self.next_check_ms += INTERVAL_MS
 
     def _expire(self, now_ms: int) -> None:
-        def is_over(_: object, known: Known) -> bool:
+        def is_expired(_: object, known: Known) -> bool:
             end_ms = known.expire_ms
             return now_ms >= (known.commit_ms + RETENTION_MS if end_ms is None else end_ms)
 
-        self._forget(is_over)
+        self._forget(is_expired)
         self.groups = {key[0] for key in self.offsets}
 
-    def _forget(self, is_gone: Callable[[Key, Known], bool]) -> None:
-        self.offsets = {k: known for k, known in self.offsets.items() if not is_gone(k, known)}
+    def _forget(self, is_deleted: Callable[[Key, Known], bool]) -> None:
+        self.offsets = {k: known for k, known in self.offsets.items() if not is_deleted(k, known)}
 
     @rule()
     def restart(self) -> None:
@@ -143,8 +143,8 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
         self.next_check_ms = self.world.ms + INTERVAL_MS
 
     @invariant()
-    def groups_see_what_they_committed(self) -> None:
-        assert self.world.shard.groups.keys() == self.groups
+    def groups_have_their_committed_offsets(self) -> None:
+        assert self.world.machine.groups.keys() == self.groups
         for group in ("g", "h", "i"):
             expected = {
                 key[1:]: (known.offset, known.metadata)
@@ -154,9 +154,9 @@ class OffsetsAgainstModel(RuleBasedStateMachine):
             assert self.world.fetch(group) == expected
 
     @invariant()
-    def a_restart_would_find_the_same(self) -> None:
+    def a_reload_restores_the_same_offsets(self) -> None:
         rebuilt = self.world.rebuilt()
-        assert rebuilt.offsets.by_group == self.world.shard.offsets.by_group
+        assert rebuilt.offsets.by_group == self.world.machine.offsets.by_group
         assert rebuilt.groups.keys() == {key[0] for key in self.offsets}
 
 

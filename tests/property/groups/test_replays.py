@@ -1,8 +1,8 @@
-"""The last record of each key tells as much as all of them: whatever is asked of groups, honest or
-hostile, both ways of replaying the log end in the same state, and that is the live one.
+"""Replaying the last record of each key gives the same state as replaying all records, and both
+give the live state, after any requests.
 
-At load only the last record of each key is replayed, in the order in which those were written, and
-no tombstones. That is right as long as no record changes what belongs to another key for good.
+The load replays only the last record of each key, in log order, and no tombstones. That is correct
+as long as no record permanently changes the state of another key.
 """
 
 from random import Random
@@ -37,7 +37,7 @@ SETTINGS = {
 
 
 class NoTimers:
-    """For machines that are only replayed into."""
+    """Timers for machines that only replay records."""
 
     def set(self, *_: object) -> None: ...
 
@@ -48,7 +48,7 @@ class NoTimers:
 
 
 class History:
-    """Groups, and what somebody without manners did to them."""
+    """Groups that received hostile requests."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -56,7 +56,7 @@ class History:
         self.groups = Groups(seed=seed % 1_000, **SETTINGS)
         self.groups.make(t=3, u=2)
 
-    def go_on(self, requests: int) -> None:
+    def run(self, requests: int) -> None:
         machine = self.groups.machine
         for _ in range(requests):
             match self._random.randrange(40):
@@ -77,7 +77,7 @@ class History:
             self.groups.make(**{topic: 2})
 
     def log(self) -> bytes:
-        """All batches of it."""
+        """All batches of the log."""
         log = self.groups.machine.broker.replicas.by_partition["__consumer_offsets", 0].log
         found, position = b"", log.start_offset
         while (part := read(log, position)) is not None:
@@ -88,20 +88,20 @@ class History:
         return found
 
     def replayed(self, rows: Rows) -> GroupMachine:
-        machine = self.groups.machine
-        broker = machine.broker
-        world = GroupContext(
-            machine.schedule,
-            machine.random,
+        simulated = self.groups.machine
+        broker = simulated.broker
+        context = GroupContext(
+            simulated.schedule,
+            simulated.random,
             NoTimers(),
             broker.components.config,
             lambda: broker.metadata.image,
         )
-        shard = GroupMachine(world)
+        machine = GroupMachine(context)
         for key, value in rows:
-            shard.replay(GROUP_RECORDS.decode(key, value))
-        shard.offset_requests.activate()
-        return shard
+            machine.replay(GROUP_RECORDS.decode(key, value))
+        machine.offset_requests.activate()
+        return machine
 
 
 def all_rows(data: bytes) -> Rows:
@@ -120,7 +120,7 @@ def last_rows(data: bytes) -> Rows:
 
 
 def classic(group: ClassicGroup) -> Entry | None:
-    """What is written of it, where it is at rest."""
+    """The record of a stable or empty group."""
     return group.record() if group.state in (STABLE, EMPTY) else None
 
 
@@ -128,15 +128,15 @@ def consumer(group: ConsumerGroup) -> dict[str, Any]:
     return {name: value for name, value in vars(group).items() if name != "checked_topics"}
 
 
-def state(shard: GroupMachine) -> dict[str, Any]:
-    """A group that was there for its offsets alone and has lost them is as good as gone; time will
-    see to it."""
-    found: dict[str, Any] = {"offsets": shard.offsets.by_group}
-    for group in shard.groups.values():
+def state(machine: GroupMachine) -> dict[str, Any]:
+    """The durable state of all groups. A simple group without offsets is left out, because the next
+    expiration deletes it."""
+    found: dict[str, Any] = {"offsets": machine.offsets.by_group}
+    for group in machine.groups.values():
         if isinstance(group, ConsumerGroup):
             found[f"consumer {group.id}"] = consumer(group)
         elif isinstance(group, ClassicGroup) and (
-            group.state_since_ms is not None or group.id in shard.offsets.by_group
+            group.state_since_ms is not None or group.id in machine.offsets.by_group
         ):
             found[f"classic {group.id}"] = classic(group)
     return found
@@ -146,20 +146,20 @@ def check(history: History) -> None:
     data = history.log()
     every, last = history.replayed(all_rows(data)), history.replayed(last_rows(data))
     assert state(last) == state(every)
-    live, loaded = state(history.groups.shard), state(last)
+    live, loaded = state(history.groups.group_machine), state(last)
     assert loaded.keys() <= live.keys()
-    for name, told in live.items():
-        assert told is None or told == loaded.get(name), name
+    for name, expected in live.items():
+        assert expected is None or expected == loaded.get(name), name
 
 
 @pytest.mark.parametrize("requests", rounds(fast=150, long=900, soak=9_000))
-def test_the_last_record_of_each_key_tells_all(requests: int) -> None:
+def test_the_last_record_of_each_key_restores_the_whole_state(requests: int) -> None:
     @settings(max_examples=25, deadline=None)
     @given(seed=st.integers(0, 2**32))
     def histories(seed: int) -> None:
         history = History(seed)
         for _ in range(3):
-            history.go_on(requests // 3)
+            history.run(requests // 3)
             check(history)
         history.groups.restart()
         check(history)

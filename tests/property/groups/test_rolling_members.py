@@ -1,5 +1,5 @@
-"""Members of both protocols come, go, die and change over, in any order: nobody ever reads what
-another reads, and in the end everything is read."""
+"""Clients of both protocols join, leave, die and are rolled in any order: no partition ever has two
+readers, and finally each has one."""
 
 from random import Random
 from typing import TYPE_CHECKING
@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from support.groups.consumer_group import Groups
 from support.groups.rolling_members import (
-    AnyMember,
-    NewMember,
-    OldMember,
+    AnyClient,
+    ClassicClient,
+    ConsumerClient,
     check_apart,
     group_type,
     settle,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PARTITIONS = 5
 MOST_MEMBERS = 4
 MISSED_MS = 135_000
-"""A session of 45 s ends, and then maybe another, after the group became another one."""
+"""Longer than two sessions of 45 s: one may end before and one after a migration."""
 BEAT_MS = 3_000
 
 KINDS = st.sampled_from(("eager", "cooperative", "new"))
@@ -40,30 +40,32 @@ EVENTS = st.one_of(
 
 
 class Rolling:
-    """Places for members; a static member's name is that of its place."""
+    """Slots for clients; the instance id of a static member is that of its slot."""
 
     def __init__(self, *, is_static: bool) -> None:
         self.groups = Groups(group_initial_rebalance_delay_ms="0")
         self.groups.make(t=PARTITIONS)
-        self.members: dict[int, AnyMember] = {}
+        self.members: dict[int, AnyClient] = {}
         self._is_static = is_static
         self._started = 0
 
     def start(self, place: int, kind: str) -> None:
-        """A member comes; one that was there before has died."""
+        """Start a client; the one that was in the slot before has died."""
         self._started += 1
         instance = f"place-{place}" if self._is_static else None
         if kind == "new":
             static = {} if instance is None else {"instance_id": instance}
-            self.members[place] = NewMember(self.groups, f"n{self._started}", "t", **static)
+            self.members[place] = ConsumerClient(self.groups, f"n{self._started}", "t", **static)
         else:
             is_eager = kind == "eager"
-            self.members[place] = OldMember(self.groups, "t", instance=instance, is_eager=is_eager)
+            self.members[place] = ClassicClient(
+                self.groups, "t", instance=instance, is_eager=is_eager
+            )
 
     def leave(self, place: int, _: str) -> None:
-        """For good, or a static member of the new protocol for a while."""
+        """Leave permanently; a static member of the consumer protocol leaves temporarily."""
         member = self.members.pop(place, None)
-        if isinstance(member, NewMember):
+        if isinstance(member, ConsumerClient):
             member.leave(-2 if self._is_static else -1)
         elif member is not None:
             member.leave()
@@ -84,7 +86,7 @@ class Rolling:
             self.groups.pass_time(5)
 
     def wait(self, _: int, duration_ms: int) -> None:
-        """Nobody sleeps through its session."""
+        """Let time pass with heartbeats, so that no session times out."""
         for _ in range(0, duration_ms, BEAT_MS):
             self.all_step(0, 1)
             self.groups.pass_time(min(duration_ms, BEAT_MS))
@@ -100,8 +102,8 @@ class Rolling:
         act(place, argument)
         check_apart(self.members.values())
 
-    def come_to_rest(self) -> None:
-        """Long enough for those who died to be missed."""
+    def settle(self) -> None:
+        """Wait until dead clients have timed out and all others are settled."""
         for _ in range(MISSED_MS // BEAT_MS):
             settle(self.groups, self.members.values(), rounds=1)
             self.groups.pass_time(BEAT_MS)
@@ -110,28 +112,26 @@ class Rolling:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(is_static=st.booleans(), events=st.lists(EVENTS, max_size=25))
-def test_nobody_reads_what_another_reads_and_all_is_read(
+def test_every_partition_has_at_most_one_reader_and_finally_exactly_one(
     is_static: bool, events: list[tuple[str, int, str | int]]
 ) -> None:
     rolling = Rolling(is_static=is_static)
     for event in events:
         rolling.run(event)
-    rolling.come_to_rest()
+    rolling.settle()
     members = list(rolling.members.values())
     if not members:
         return
     assert {partition for member in members for partition in member.reads} == {
         ("t", index) for index in range(PARTITIONS)
     }
-    has_new = any(isinstance(member, NewMember) for member in members)
+    has_new = any(isinstance(member, ConsumerClient) for member in members)
     assert group_type(rolling.groups) == ("Consumer" if has_new else "Classic")
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(count=st.integers(1, MOST_MEMBERS), order=st.randoms(use_true_random=False))
-def test_static_members_roll_up_and_down_without_a_rebalance_of_the_others(
-    count: int, order: Random
-) -> None:
+def test_static_members_roll_without_a_rebalance_of_the_others(count: int, order: Random) -> None:
     rolling = Rolling(is_static=True)
     for place in range(count):
         rolling.start(place, "cooperative")
@@ -142,7 +142,7 @@ def test_static_members_roll_up_and_down_without_a_rebalance_of_the_others(
         order.shuffle(places)
         for place in places:
             others = {p: member for p, member in rolling.members.items() if p != place}
-            joins = {p: m.joins for p, m in others.items() if isinstance(m, OldMember)}
+            joins = {p: m.joins for p, m in others.items() if isinstance(m, ClassicClient)}
             if kind == "cooperative":
                 rolling.leave(place, kind)
             rolling.start(place, kind)
@@ -152,5 +152,5 @@ def test_static_members_roll_up_and_down_without_a_rebalance_of_the_others(
                     p: shares[p] for p in others
                 }
             assert rolling.members[place].reads == shares[place]
-            assert joins == {p: m.joins for p, m in others.items() if isinstance(m, OldMember)}
+            assert joins == {p: m.joins for p, m in others.items() if isinstance(m, ClassicClient)}
         assert group_type(rolling.groups) == ("Consumer" if kind == "new" else "Classic")

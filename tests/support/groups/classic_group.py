@@ -1,4 +1,4 @@
-"""A shard of groups on a simulated disk, and members of classic groups who talk to it."""
+"""A group coordinator on a simulated disk, and requests of classic members to it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,23 +28,23 @@ GROUP = "g"
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 COMMIT_MS = 100
-"""Enough for a record to be committed; no time-out is so short."""
+"""Enough for a record to be committed; no timeout is as short."""
 
 RANGE = (("range", b"r"),)
 Protocols = Sequence[tuple[str, bytes]]
 
 
 class Asked:
-    """A request; `answers` holds its response, and only one, once there is any.
+    """A request; `answers` has at most one response.
 
-    A machine that parked it answers at most once, and so does the shard; both may only where a
+    A machine that parked it answers at most once, and so does the runtime; both may only where a
     commit failed.
     """
 
     def __init__(self) -> None:
         self.answers: list[Any] = []
         self.by_machine: list[Any] = []
-        self.by_shard: list[Any] = []
+        self.by_runtime: list[Any] = []
         self._once = RespondOnce(self.answers.append)
 
     def respond(self, response: Any) -> None:
@@ -52,7 +52,7 @@ class Asked:
         self._once(response)
 
     def reply(self, response: Any) -> None:
-        self.by_shard.append(response)
+        self.by_runtime.append(response)
         self._once(response)
 
     @property
@@ -66,7 +66,7 @@ class Asked:
 
     @property
     def code(self) -> ErrorCode:
-        """NONE where all is well, whichever way an error came."""
+        """The error code of the response or of the refusal; NONE without an error."""
         response = self.response
         if isinstance(response, KafkaError):
             return response.code
@@ -74,7 +74,7 @@ class Asked:
 
 
 class NoTimers:
-    """For a machine that is only looked at."""
+    """Timers for a machine that runs no operations."""
 
     def set(self, key: object, delay_ms: int, operation: Callable[[], Plan]) -> None: ...
 
@@ -85,7 +85,7 @@ class NoTimers:
 
 
 class ClassicWorld:
-    """One shard with its clock. The first rebalance of a group waits for nobody, unless told."""
+    """One runtime with its clock. By default the first rebalance of a group has no delay."""
 
     def __init__(self, seed: int = 1, **settings: str) -> None:
         given = {name.replace("_", "."): value for name, value in settings.items()}
@@ -99,7 +99,7 @@ class ClassicWorld:
     def _open(self) -> None:
         self.partition = self._disk.partition
         access = CoordinatorPartition(self.partition)
-        self.shard = CoordinatorRuntime(
+        self.runtime = CoordinatorRuntime(
             access,
             access,
             GROUP_RECORDS,
@@ -107,9 +107,9 @@ class ClassicWorld:
             clock=self.schedule,
             timer=self.schedule,
         )
-        self.shard.load()
+        self.runtime.load()
         self.schedule.run_for(COMMIT_MS)
-        assert self.shard.state is State.ACTIVE
+        assert self.runtime.state is State.ACTIVE
 
     def _machine(self, timers: Any) -> GroupMachine:
         return GroupMachine(
@@ -117,7 +117,7 @@ class ClassicWorld:
         )
 
     def restart(self, **settings: str) -> None:
-        """kill -9, and another broker on the same disk."""
+        """Kill the broker and start another one on the same disk."""
         given = {name.replace("_", "."): value for name, value in settings.items()}
         self.config = BrokerConfig({**self.config.given, **given})
         self._disk.reopened()
@@ -128,16 +128,16 @@ class ClassicWorld:
 
     @property
     def is_writing(self) -> bool:
-        """Something is not committed yet."""
+        """Whether records are not committed yet."""
         return self.partition.high_watermark < self.partition.log.end_offset
 
     def group(self, group_id: str = GROUP) -> ClassicGroup:
-        group = self.shard.machine.groups[group_id]
+        group = self.runtime.machine.groups[group_id]
         assert isinstance(group, ClassicGroup)
         return group
 
     def rebuilt(self) -> GroupMachine:
-        """The machine as a restart would find it now, committed or not; this one goes on."""
+        """A second machine, loaded from all records written so far, committed or not."""
         machine = self._machine(NoTimers())
         last: dict[bytes, bytes | None] = {}
         log = self.partition.log
@@ -159,9 +159,9 @@ class ClassicWorld:
     # Requests
 
     def ask(self, operation: Callable[[Callable[[Any], None]], Plan]) -> Asked:
-        """`operation` gets the way to answer later."""
+        """Run an operation; its argument answers the request later."""
         asked = Asked()
-        self.shard.run(lambda: operation(asked.respond), asked.reply, asked.reply)
+        self.runtime.run(lambda: operation(asked.respond), asked.reply, asked.reply)
         return asked
 
     def join(
@@ -225,28 +225,28 @@ class ClassicWorld:
         return self.ask(lambda _: self._classic.heartbeat(caller, message))
 
     def leave(self, *members: tuple[str, str | None] | str, group: str = GROUP) -> Asked:
-        """By member id, or by member and instance id."""
-        pairs = [(who, None) if isinstance(who, str) else who for who in members]
+        """Members by id, or by (member id, instance id)."""
+        pairs = [(each, None) if isinstance(each, str) else each for each in members]
         message = LeaveGroupRequest(group, members=[MemberIdentity(*pair) for pair in pairs])
         caller = Caller("client", "/127.0.0.1", 5)
         return self.ask(lambda _: self._classic.leave(caller, message))
 
     @property
     def _classic(self) -> Any:
-        return self.shard.machine.classic
+        return self.runtime.machine.classic
 
-    # Whole dialogues
+    # Sequences of requests
 
     def new_id(self, **join: Any) -> str:
-        """The first of a dynamic member's two rounds."""
+        """Send the first of a dynamic member's two joins and return the id from the response."""
         asked = self.join(**join)
         self.pass_ms(COMMIT_MS)
         assert asked.code is ErrorCode.MEMBER_ID_REQUIRED
         return str(asked.response.member_id)
 
     def settle(self, *known: str, assign: Callable[[str], bytes] | None = None) -> list[str]:
-        """All given members join and sync; the first becomes the leader of a new group. Returns
-        their ids. Without ids: one new member."""
+        """Let these members join and sync; without ids one new member. The first one leads a new
+        group. Return their ids."""
         ids = list(known) or [self.new_id()]
         joins = [self.join(member_id) for member_id in ids]
         self.pass_ms(COMMIT_MS)
@@ -256,7 +256,7 @@ class ClassicWorld:
     def synchronise(
         self, joins: Sequence[Asked], assign: Callable[[str], bytes] | None = None
     ) -> list[Asked]:
-        """Those whose joins were answered sync, followers first."""
+        """Let the members of these joins sync, followers first."""
         answers = [join.response for join in joins]
         assert {answer.error_code for answer in answers} == {0}, answers
         give = assign or (lambda member_id: member_id.encode())
@@ -269,7 +269,7 @@ class ClassicWorld:
         return syncs
 
     def stable(self, members: int = 1) -> list[str]:
-        """A stable group of so many dynamic members, the leader first."""
+        """Create a stable group of dynamic members; return their ids, the leader first."""
         ids = self.settle(*[self.new_id() for _ in range(members)])
         assert self.group().state_name == "Stable"
         assert self.group().leader == ids[0]

@@ -1,4 +1,4 @@
-"""Consumer groups on a simulated machine: a whole broker, and members that behave as clients do."""
+"""Consumer groups on a simulated broker, and members that behave as clients do."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -30,7 +30,7 @@ Partition = tuple[str, int]
 
 
 class Groups:
-    """A broker that coordinates groups. Targets are computed at once unless told otherwise."""
+    """A broker that coordinates groups. By default targets are computed without an interval."""
 
     def __init__(self, *, interval_ms: int = 0, seed: int = 1, **settings: str) -> None:
         self.machine = SimulatedMachine(
@@ -52,7 +52,7 @@ class Groups:
         self.machine.schedule.run_for(duration_ms)
 
     def restart(self) -> None:
-        """Killed and started again."""
+        """Kill the broker and start it again."""
         self.machine.kill()
         self.machine.boot()
         self.pass_time(100)
@@ -88,7 +88,7 @@ class Groups:
     def join(
         self, member_id: str = "", *topics: str, version: int | None = None, **fields: Any
     ) -> Any:
-        """A member's first heartbeat."""
+        """Send the first heartbeat of a member."""
         fields.setdefault("rebalance_timeout_ms", REBALANCE_MS)
         if topics or "subscribed_topic_regex" not in fields:
             fields.setdefault("subscribed_topic_names", list(topics))
@@ -104,19 +104,19 @@ class Groups:
         return name
 
     @property
-    def shard(self) -> GroupMachine:
+    def group_machine(self) -> GroupMachine:
         runtimes = self.machine.broker.groups.runtimes
         return runtimes[partition_for("g", len(runtimes))].machine
 
     def group(self, group_id: str = "g") -> ConsumerGroup:
-        group = self.shard.groups[group_id]
+        group = self.group_machine.groups[group_id]
         assert isinstance(group, ConsumerGroup)
         return group
 
 
 class Consumer:
-    """A member as a client is one: it reads what it is told to, and says what it reads whenever
-    that has changed. `reads` is what it reads now."""
+    """A member that behaves as a client: it reads what is assigned to it, and reports that whenever
+    it changes. `reads` has its current partitions."""
 
     def __init__(
         self, groups: Groups, member_id: str, *topics: str, group_id: str = "g", **fields: Any
@@ -135,7 +135,7 @@ class Consumer:
         self.beat(subscribed_topic_names=self.topics)
 
     def join(self) -> int:
-        """Its error code, as of all of these."""
+        """Join and return the error code, as all of these methods do."""
         self.epoch = 0
         self.reads.clear()
         fields: dict[str, Any] = {"rebalance_timeout_ms": REBALANCE_MS, "topic_partitions": []}
@@ -180,18 +180,18 @@ class Consumer:
         self.epoch = answer.member_epoch
         self._must_report = False
         if answer.assignment is not None:
-            told = {
+            assigned = {
                 (self._groups.name_of(topic.topic_id), index)
                 for topic in answer.assignment.topic_partitions
                 for index in topic.partitions
             }
-            self._must_report = told != self.reads
-            self.reads = told
+            self._must_report = assigned != self.reads
+            self.reads = assigned
         return 0
 
 
 def settle(consumers: Iterable[Consumer], *, rounds: int = 8) -> None:
-    """Everybody beats until nothing moves any more."""
+    """Let all members send heartbeats until their assignments are stable."""
     consumers = list(consumers)
     for _ in range(rounds):
         for consumer in consumers:

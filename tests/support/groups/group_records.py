@@ -1,4 +1,4 @@
-"""Records of whole groups, as coordinators write them: a quick way to a group with members."""
+"""The records of whole groups, as a coordinator writes them, to set up a group with members."""
 
 from collections.abc import Iterable, Mapping
 
@@ -30,7 +30,7 @@ from sawlog.protocol.messages.group_metadata_key import GroupMetadataKey
 from sawlog.protocol.messages.group_metadata_value import GroupMetadataValue, MemberMetadata
 
 LONG_MS = 24 * 3_600_000
-"""Members do not go by themselves, unless told."""
+"""By default sessions do not time out during a test."""
 
 
 def classic_group(
@@ -42,7 +42,7 @@ def classic_group(
     since_ms: int = -1,
     session_ms: int = LONG_MS,
 ) -> Entry:
-    """Stable with these members and the topics they read; empty without any."""
+    """A stable group with these members and their topics; an empty group without members."""
     described = [
         MemberMetadata(
             member_id=member,
@@ -69,8 +69,8 @@ def consumer_group(
     epoch: int = 1,
     assigned: Mapping[str, tuple[bytes, int, int]] | None = None,
 ) -> list[Entry]:
-    """With these members, all in this epoch, and the topics they read; `assigned` tells topic id,
-    partition and the epoch in which a member got it."""
+    """A group with these members and their topics, all in this epoch; `assigned` has topic id,
+    partition and assignment epoch by member."""
     entries = [
         Entry(ConsumerGroupMetadataKey(group), ConsumerGroupMetadataValue(epoch)),
         Entry(

@@ -1,5 +1,5 @@
-"""Requests about groups that no client would send in this order, with these values: most of them
-name groups, members and generations that there are, so that they get past the first check."""
+"""Group requests that no client would send in this order or with these values. Most of them have
+existing groups, members and generations, so that they pass the first checks."""
 
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,7 @@ SESSIONS_MS = (100, 300, 1_000, 6_000) * 4 + (-1, 0, 2**31 - 1)
 
 
 class GroupAttacker:
-    """Remembers the ids that were given to it, and uses them for anything."""
+    """Collects the ids from responses and uses them in all kinds of requests."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -94,7 +94,7 @@ class GroupAttacker:
         return self._random.choice((good, good, good, good[:5], b"", bytes(3), b"\xff" * 20))
 
     def request(self) -> tuple[Message, int]:
-        """A message, and the version to send it in."""
+        """A message and its version."""
         api = self._random.choice(OFTEN if self._random.random() < 0.5 else GROUP_APIS)
         first, last = valid_versions(api)
         version = self._random.randint(first, last)
@@ -103,19 +103,19 @@ class GroupAttacker:
         return message, version
 
     def frame(self) -> tuple[ApiKey, int, bytes]:
-        """The API, the version, and a whole frame but for its length."""
+        """The API, the version, and a frame without its length."""
         message, version = self.request()
         api = ApiKey(type(message).SCHEMA.api_key)
         return api, version, header(self._random, api, version) + encode(message, version)
 
     def learn(self, answer: Any) -> None:
-        """What it was answered: the id that it was given, and the one of who leads."""
+        """Take the member id and the leader id from a response."""
         self.member_ids += [
             name for field in ("member_id", "leader") if (name := getattr(answer, field, None))
         ]
 
     def _fill(self, message: Any, cls: type) -> None:
-        """Likely values instead of random ones, most of the time, where the version has them."""
+        """Replace most random values by likely ones."""
         for name in cls.__annotations__:
             value = getattr(message, name)
             is_structs = isinstance(value, list) and value and isinstance(value[0], Message)

@@ -1,6 +1,6 @@
-"""A shard of groups without a disk below it: what is planned is taken at once, and remembered.
+"""A group machine without a disk: planned records are applied at once and kept in a list.
 
-The records go through their written form, so that `rebuilt` sees what a restart would.
+The records are kept encoded, so that `rebuilt` loads what a restart would.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ Offsets = Mapping[tuple[str, int], int]
 
 
 def topic_id(name: str, life: int = 1) -> TopicId:
-    """Another one for every life of a topic."""
+    """The id of a topic; a recreated topic has another `life`."""
     return TopicId(f"{name}/{life}".encode().ljust(16, b"."))
 
 
@@ -53,7 +53,7 @@ def image_of(lives: Mapping[str, int], partitions: int = 10) -> MetadataImage:
 
 
 class OffsetsWorld:
-    """Clock and timers of the shard; the topics are those that `lives` names."""
+    """The machine with its clock and timers; `lives` names the topics."""
 
     def __init__(self, lives: Mapping[str, int] | None = None, **settings: str) -> None:
         given = {name.replace("_", "."): value for name, value in settings.items()}
@@ -65,8 +65,8 @@ class OffsetsWorld:
         self.written: list[tuple[bytes, bytes | None]] = []
         self.fails: KafkaError | None = None
         self.batches = 0
-        self.shard = self._machine()
-        self.shard.activate()
+        self.machine = self._machine()
+        self.machine.activate()
 
     def _machine(self) -> GroupMachine:
         random = SeededRandom(1)
@@ -100,7 +100,7 @@ class OffsetsWorld:
     # Operations
 
     def do(self, operation: Callable[[], Plan]) -> Any:
-        """What is answered, or the error; records are written unless `fails` is set."""
+        """Run an operation; return its reply or error. With `fails` no record is written."""
         try:
             plan = operation()
             written = [GROUP_RECORDS.encode(entry) for entry in plan.entries]
@@ -123,10 +123,10 @@ class OffsetsWorld:
 
     def replay(self, *entries: Entry) -> None:
         for entry in entries:
-            self.shard.replay(entry)
+            self.machine.replay(entry)
 
     def write(self, *entries: Entry) -> None:
-        """Records of somebody else, as if they had been here before."""
+        """Write records as if another coordinator had written them before."""
         self.do(lambda: Plan(entries=entries))
 
     def commit(
@@ -142,7 +142,7 @@ class OffsetsWorld:
         leader_epoch: int = -1,
         retention_ms: int = -1,
     ) -> Any:
-        """The error codes, by topic and partition; or the error of the whole request."""
+        """Return the error codes by topic and partition, or the error of the whole request."""
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (name, partition), offset in offsets.items():
             known = OffsetCommitRequestTopic(name, self.image.topics[TopicName(name)].id)
@@ -152,7 +152,7 @@ class OffsetsWorld:
         message = OffsetCommitRequest(
             group, epoch, member, instance, retention_ms, list(topics.values())
         )
-        answer = self.do(lambda: self.shard.offset_requests.commit(message, version))
+        answer = self.do(lambda: self.machine.offset_requests.commit(message, version))
         if isinstance(answer, KafkaError):
             return answer.code
         return {
@@ -162,14 +162,14 @@ class OffsetsWorld:
         }
 
     def fetch(self, group: str, *wanted: tuple[str, int], **asked: Any) -> Any:
-        """Offset and metadata, by topic and partition; all of them where none is named."""
+        """Return offset and metadata by topic and partition; of all partitions if none is given."""
         ids = asked.pop("ids", {})
         topics = [
             OffsetFetchRequestTopics(name, ids.get(name, bytes(16)), [index])
             for name, index in wanted
         ]
         message = OffsetFetchRequestGroup(group, topics=topics or None, **asked)
-        answer = self.do(lambda: self.shard.offset_requests.fetch(message))
+        answer = self.do(lambda: self.machine.offset_requests.fetch(message))
         if isinstance(answer, KafkaError):
             return answer.code
         assert answer.group_id == group
@@ -188,32 +188,32 @@ class OffsetsWorld:
             for name, index in wanted
         ]
         message = OffsetDeleteRequest(group, topics)
-        answer = self.do(lambda: self.shard.offset_requests.delete(message))
+        answer = self.do(lambda: self.machine.offset_requests.delete(message))
         if isinstance(answer, KafkaError):
             return answer.code
         return [partition.error_code for topic in answer.topics for partition in topic.partitions]
 
     def delete_group(self, group: str) -> Any:
-        answer = self.do(lambda: self.shard.admin.delete(group))
+        answer = self.do(lambda: self.machine.admin.delete(group))
         return answer.code if isinstance(answer, KafkaError) else answer.error_code
 
     def change_topics(self, **lives: int | None) -> None:
-        """Topics begin another life, or none."""
+        """Recreate topics, or delete those whose life is None."""
         for name, life in lives.items():
             if life is None:
                 del self.lives[name]
             else:
                 self.lives[name] = life
         old, self.image = self.image, image_of(self.lives)
-        self.do(lambda: self.shard.image_changed(old, self.image))
+        self.do(lambda: self.machine.image_changed(old, self.image))
 
-    # What is there
+    # State
 
     def get(self, group: str, topic: str = "t", partition: int = 0) -> CommittedOffset | None:
-        return self.shard.offsets.get(group, topic, partition)
+        return self.machine.offsets.get(group, topic, partition)
 
     def rebuilt(self) -> GroupMachine:
-        """The machine as a restart would find it; this one goes on."""
+        """A second machine, loaded from the records written so far."""
         timers, self.timers = self.timers, {}
         machine = self._loaded()
         machine.activate()
@@ -222,8 +222,8 @@ class OffsetsWorld:
 
     def restart(self) -> None:
         self.timers = {}
-        self.shard = self._loaded()
-        self.shard.activate()
+        self.machine = self._loaded()
+        self.machine.activate()
 
     def _loaded(self) -> GroupMachine:
         last: dict[bytes, bytes | None] = {}

@@ -1,7 +1,7 @@
-"""Members of a group that may change its protocol, each behaving as clients do.
+"""Clients of both protocols in a group that may be upgraded or downgraded.
 
-`step` makes a member do the next thing that it would: send, or deal with an answer. `reads` is what
-it reads at this moment; nobody else may read that.
+`step` lets a client send its next request or handle a response. `reads` has the partitions that it
+reads now; no other client may read them.
 """
 
 from collections.abc import Iterable
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 GROUP = "g"
 SESSION_MS = 10_000
 VERSION = 3
-"""Of what consumers tell each other."""
+"""The version of subscriptions and assignments."""
 
-COME_AGAIN = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED)
+REJOIN = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.MEMBER_ID_REQUIRED)
 LOST = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
 NOT_READY = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 
@@ -55,9 +55,9 @@ def subscription(topics: Iterable[str], reads: Iterable[Partition], generation: 
     return VERSION.to_bytes(2) + encoder(ConsumerProtocolSubscription, VERSION)(message)
 
 
-class OldMember:
-    """A member that speaks the classic protocol. An eager one reads nothing while it joins; a
-    cooperative one reads on, and joins again when it had to give something up."""
+class ClassicClient:
+    """A client of the classic protocol. An eager one reads nothing while it joins; a cooperative
+    one continues to read, and rejoins after it revoked partitions."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class OldMember:
         self._call: Call | None = None
         self._is_syncing = False
 
-    # What it does
+    # Requests
 
     def step(self) -> None:
         if self.is_fenced:
@@ -98,7 +98,7 @@ class OldMember:
                 self._joined(answer)
 
     def disconnect(self) -> None:
-        """The broker is another one: what was asked is not answered any more."""
+        """The broker restarted: the request in flight is lost."""
         self._call = None
         self.is_member = self.is_member and not self._is_syncing
 
@@ -153,19 +153,19 @@ class OldMember:
             group_instance_id=self.instance,
             protocol_type="consumer",
             protocol_name="mine",
-            assignments=self._shared_out(answer) if answer.leader == self.id else [],
+            assignments=self._assignments(answer) if answer.leader == self.id else [],
         )
         self._is_syncing = True
         self._call = self._groups.machine.send(message)
 
     def _synced(self, answer: Any) -> None:
-        told = {
+        assigned = {
             (topic.topic, index)
             for topic in read_assignment(answer.assignment).assigned_partitions
             for index in topic.partitions
         }
-        gives_up = bool(self.reads - told)
-        self.reads = told
+        gives_up = bool(self.reads - assigned)
+        self.reads = assigned
         self.is_member, self._is_syncing = True, False
         if gives_up:
             self._join()
@@ -188,16 +188,16 @@ class OldMember:
             assert code in NOT_READY, code
         self._is_syncing = False
 
-    # What a leader does
+    # Assignment by the leader
 
-    def _shared_out(self, answer: Any) -> list[SyncGroupRequestAssignment]:
-        """Equal shares; a cooperative leader gives nothing away that somebody still has."""
+    def _assignments(self, answer: Any) -> list[SyncGroupRequestAssignment]:
+        """Assign equal shares; a cooperative leader assigns no partition of another member."""
         image = self._groups.machine.broker.metadata.image
         specs: dict[str, MemberSpec] = {}
         for member in answer.members:
-            told = read_subscription(member.metadata)
-            owned = ((topic.topic, topic.partitions) for topic in told.owned_partitions)
-            topics = frozenset(image.topics[name].id for name in told.topics)
+            subscribed = read_subscription(member.metadata)
+            owned = ((topic.topic, topic.partitions) for topic in subscribed.owned_partitions)
+            topics = frozenset(image.topics[name].id for name in subscribed.topics)
             specs[member.member_id] = MemberSpec(topics, by_topic_id(owned, image), None, None)
         counts = {topic.id: len(topic.partitions) for topic in image.topics.values()}
         shares = ASSIGNORS["uniform"](specs, counts)
@@ -214,8 +214,8 @@ class OldMember:
         return given
 
 
-class NewMember(Consumer):
-    """A member that speaks the consumer protocol, and comes back when it was put out."""
+class ConsumerClient(Consumer):
+    """A client of the consumer protocol that rejoins when it was fenced."""
 
     is_fenced = False
     is_member = False
@@ -236,19 +236,19 @@ class NewMember(Consumer):
             assert code in (*NOT_READY, ErrorCode.UNRELEASED_INSTANCE_ID), ErrorCode(code)
 
     def disconnect(self) -> None:
-        """It has nothing under way."""
+        """There is no request in flight."""
 
     def join(self) -> int:
         self._must_report = True
         return super().join()
 
 
-AnyMember = OldMember | NewMember
+AnyClient = ClassicClient | ConsumerClient
 
 
-def check_apart(members: Iterable[AnyMember]) -> None:
-    """No partition has two readers."""
-    readers: dict[Partition, AnyMember] = {}
+def check_apart(members: Iterable[AnyClient]) -> None:
+    """Check that no partition has two readers."""
+    readers: dict[Partition, AnyClient] = {}
     for member in members:
         for partition in member.reads:
             assert partition not in readers, (
@@ -257,8 +257,8 @@ def check_apart(members: Iterable[AnyMember]) -> None:
             readers[partition] = member
 
 
-def settle(groups: Groups, members: Iterable[AnyMember], *, rounds: int = 40) -> None:
-    """All go on, one after the other, and nobody ever reads what another reads."""
+def settle(groups: Groups, members: Iterable[AnyClient], *, rounds: int = 40) -> None:
+    """Let all clients step until they are settled; no partition ever has two readers."""
     members = list(members)
     for _ in range(rounds):
         for member in members:
@@ -269,10 +269,10 @@ def settle(groups: Groups, members: Iterable[AnyMember], *, rounds: int = 40) ->
 
 
 def group_type(groups: Groups) -> str:
-    return str(groups.shard.groups[GROUP].type)
+    return str(groups.group_machine.groups[GROUP].type)
 
 
-# Small worlds and single requests
+# Set-ups and single requests
 
 
 def world(partitions: int = 4, **settings: str) -> Groups:
@@ -281,9 +281,9 @@ def world(partitions: int = 4, **settings: str) -> Groups:
     return groups
 
 
-def mixed(groups: Groups, *, is_eager: bool = False) -> tuple[OldMember, NewMember]:
-    """One member of each protocol, in a consumer group that has come to rest."""
-    old, new = OldMember(groups, "t", is_eager=is_eager), NewMember(groups, "new", "t")
+def mixed(groups: Groups, *, is_eager: bool = False) -> tuple[ClassicClient, ConsumerClient]:
+    """A consumer group with one member of each protocol, both settled."""
+    old, new = ClassicClient(groups, "t", is_eager=is_eager), ConsumerClient(groups, "new", "t")
     settle(groups, [old])
     settle(groups, [old, new])
     assert group_type(groups) == "Consumer"
@@ -302,7 +302,7 @@ def join(groups: Groups, *, version: int = 9, **fields: Any) -> Any:
     return groups.ask(JoinGroupRequest(**given), version)
 
 
-def sync(groups: Groups, member: OldMember, **fields: Any) -> Any:
+def sync(groups: Groups, member: ClassicClient, **fields: Any) -> Any:
     given = {
         "group_id": "g",
         "generation_id": member.generation,
@@ -319,5 +319,5 @@ def leave(groups: Groups, *members: tuple[str, str | None]) -> list[int]:
     return [answer.error_code for answer in groups.ask(message).members]
 
 
-def read_by(*members: AnyMember) -> list[int]:
+def read_by(*members: AnyClient) -> list[int]:
     return sorted(index for member in members for _, index in member.reads)

@@ -78,8 +78,8 @@ def test_join_group_adds_a_member_in_every_version(version: int) -> None:
     assert [(one.member_id, one.metadata) for one in first.members] == [
         (first.member_id, b"topics")
     ]
-    shard = machine.broker.groups.runtime_of(GROUP)
-    member = shard.machine.groups[GROUP].describe().members[0]  # type: ignore[union-attr]
+    runtime = machine.broker.groups.runtime_of(GROUP)
+    member = runtime.machine.groups[GROUP].describe().members[0]  # type: ignore[union-attr]
     assert (member.client_id, member.client_host) == ("simulation", "/client")
 
 

@@ -1,4 +1,4 @@
-"""What an admin sees of groups: which there are, and how they are."""
+"""ListGroups and DescribeGroups."""
 
 import pytest
 
@@ -20,11 +20,11 @@ def world() -> OffsetsWorld:
 
 
 def listed(world: OffsetsWorld, states: set[str], types: set[str]) -> set[str]:
-    return {group.group_id for group in world.do(lambda: world.shard.admin.list(states, types))}
+    return {group.group_id for group in world.do(lambda: world.machine.admin.list(states, types))}
 
 
 def test_groups_are_listed_with_state_and_type(world: OffsetsWorld) -> None:
-    groups = world.do(lambda: world.shard.admin.list((), ()))
+    groups = world.do(lambda: world.machine.admin.list((), ()))
     assert sorted((g.group_id, g.protocol_type, g.group_state, g.group_type) for g in groups) == [
         ("left", "consumer", "Empty", "classic"),
         ("modern", "consumer", "Stable", "consumer"),
@@ -52,14 +52,14 @@ def test_groups_are_listed_by_state_and_type(
 
 
 def test_a_classic_group_is_described_with_its_members(world: OffsetsWorld) -> None:
-    group = world.do(lambda: world.shard.admin.describe("stable", 6))
+    group = world.do(lambda: world.machine.admin.describe("stable", 6))
     assert (group.error_code, group.group_state, group.protocol_data) == (0, "Stable", "range")
     [member] = group.members
     assert (member.member_id, member.client_id, member.client_host) == ("m", "client", "/host")
 
 
 def test_a_simple_group_is_described_as_empty(world: OffsetsWorld) -> None:
-    group = world.do(lambda: world.shard.admin.describe("simple", 6))
+    group = world.do(lambda: world.machine.admin.describe("simple", 6))
     assert (group.error_code, group.group_state, group.protocol_type) == (0, "Empty", "")
     assert group.members == []
 
@@ -68,9 +68,9 @@ def test_a_simple_group_is_described_as_empty(world: OffsetsWorld) -> None:
 @pytest.mark.parametrize(
     ("version", "code"), [(5, ErrorCode.NONE), (6, ErrorCode.GROUP_ID_NOT_FOUND)]
 )
-def test_what_is_no_classic_group_is_dead(
+def test_a_missing_or_consumer_group_is_described_as_dead(
     world: OffsetsWorld, group_id: str, version: int, code: int
 ) -> None:
-    group = world.do(lambda: world.shard.admin.describe(group_id, version))
+    group = world.do(lambda: world.machine.admin.describe(group_id, version))
     assert (group.group_id, group.group_state, group.error_code) == (group_id, "Dead", code)
     assert bool(group.error_message) == (code != 0)

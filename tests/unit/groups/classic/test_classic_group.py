@@ -1,4 +1,4 @@
-"""A classic group as offsets and admins see it: who may commit, what may go, what is read."""
+"""A classic group as the offset and admin requests see it."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def code_of_commit(
 
 
 def group_with(world: ClassicWorld, *metadata: bytes, protocol_type: str = "consumer") -> None:
-    """A stable group whose members say this."""
+    """Create a stable group whose members have this metadata."""
     joins = [
         world.join(version=3, protocols=(("range", said),), protocol_type=protocol_type)
         for said in metadata
@@ -35,7 +35,7 @@ def group_with(world: ClassicWorld, *metadata: bytes, protocol_type: str = "cons
     world.synchronise(joins)
 
 
-def test_a_group_without_members_takes_commits_of_nobody_in_particular() -> None:
+def test_an_empty_group_accepts_commits_without_a_member_id() -> None:
     group = ClassicGroup("g", 1)
     assert group.type is GroupType.CLASSIC
     assert code_of_commit(group, "", -1) is ErrorCode.NONE
@@ -61,7 +61,7 @@ def test_members_commit_in_their_generation() -> None:
     assert code_of_commit(world.group(), second, 2) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_nothing_may_be_done_to_a_dead_group() -> None:
+def test_a_dead_group_refuses_everything() -> None:
     group = ClassicGroup("g", 1)
     group.move(Event.UNLOADED, 2)
     assert code_of_commit(group, "", -1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -87,7 +87,7 @@ def test_only_an_empty_group_is_deleted() -> None:
     assert tombstone.value is None
 
 
-def test_offsets_of_a_group_in_use_are_deleted_only_where_its_topics_are_known() -> None:
+def test_offsets_of_a_non_empty_group_are_deleted_only_if_its_topics_are_known() -> None:
     world = ClassicWorld()
     group_with(world, b"x", protocol_type="connect")
     with pytest.raises(KafkaError) as refused:
@@ -99,7 +99,7 @@ def test_offsets_of_a_group_in_use_are_deleted_only_where_its_topics_are_known()
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_the_topics_are_those_of_all_members(version: int) -> None:
+def test_the_subscribed_topics_are_those_of_all_members(version: int) -> None:
     world = ClassicWorld()
     group_with(world, subscription("a", "b", version=version), subscription("b", "c"))
     group = world.group()
@@ -111,7 +111,7 @@ def test_the_topics_are_those_of_all_members(version: int) -> None:
 @pytest.mark.parametrize(
     "garbage", [b"", b"\0", b"\0\0\xff\xff\xff\xff", b"\0\0\x7f\xff\xff\xff\0"]
 )
-def test_of_consumers_that_talk_garbage_any_topic_may_be_read(garbage: bytes) -> None:
+def test_with_malformed_subscriptions_every_topic_counts_as_subscribed(garbage: bytes) -> None:
     world = ClassicWorld()
     group_with(world, subscription("a"), garbage)
     assert world.group().is_subscribed_to("any")
@@ -119,13 +119,13 @@ def test_of_consumers_that_talk_garbage_any_topic_may_be_read(garbage: bytes) ->
     assert world.group().describe().members[1].member_metadata == garbage
 
 
-def test_a_group_of_something_else_reads_no_topics() -> None:
+def test_a_group_of_another_protocol_type_subscribes_to_no_topic() -> None:
     world = ClassicWorld()
     group_with(world, subscription("a"), protocol_type="connect")
     assert not world.group().is_subscribed_to("a")
 
 
-def test_an_empty_group_of_consumers_reads_no_topics() -> None:
+def test_an_empty_group_of_consumers_subscribes_to_no_topic() -> None:
     world = ClassicWorld()
     group_with(world, subscription("a"))
     world.leave(*world.group().members)
@@ -135,7 +135,7 @@ def test_an_empty_group_of_consumers_reads_no_topics() -> None:
 @pytest.mark.parametrize(
     ("state", "protocol_type", "since_ms", "expected"),
     [
-        (State.EMPTY, "", 100, 5),  # only ever committed offsets
+        (State.EMPTY, "", 100, 5),  # a simple group
         (State.EMPTY, "consumer", 100, 100),
         (State.EMPTY, "consumer", None, 5),
         (State.EMPTY, "connect", 100, 100),
@@ -144,7 +144,7 @@ def test_an_empty_group_of_consumers_reads_no_topics() -> None:
         (State.STABLE, "connect", 100, None),
     ],
 )
-def test_from_when_on_an_offset_is_unused(
+def test_the_start_of_an_offsets_retention_depends_on_the_group(
     state: State, protocol_type: str, since_ms: int | None, expected: int | None
 ) -> None:
     group = ClassicGroup("g", since_ms)
@@ -153,7 +153,7 @@ def test_from_when_on_an_offset_is_unused(
     assert group.offsets_unused_since(5) == expected
 
 
-def test_in_a_stable_group_of_consumers_offsets_of_topics_that_nobody_reads_expire() -> None:
+def test_offsets_of_unsubscribed_topics_expire_in_a_stable_group() -> None:
     world = ClassicWorld()
     group_with(world, subscription("a"))
     assert world.group().offsets_unused_since(5) == 5
@@ -162,29 +162,34 @@ def test_in_a_stable_group_of_consumers_offsets_of_topics_that_nobody_reads_expi
 def test_a_group_is_described_with_metadata_only_while_it_is_stable() -> None:
     world = ClassicWorld()
     member, other = world.stable(2)
-    told = world.group().describe()
-    assert (told.group_id, told.group_state, told.protocol_type, told.protocol_data) == (
+    described = world.group().describe()
+    assert (
+        described.group_id,
+        described.group_state,
+        described.protocol_type,
+        described.protocol_data,
+    ) == (
         "g",
         "Stable",
         "consumer",
         "range",
     )
-    assert [(one.member_id, one.client_host) for one in told.members] == [
+    assert [(one.member_id, one.client_host) for one in described.members] == [
         (member, "/127.0.0.1"),
         (other, "/127.0.0.1"),
     ]
-    assert (told.members[0].member_metadata, told.members[0].member_assignment) == (
+    assert (described.members[0].member_metadata, described.members[0].member_assignment) == (
         b"r",
         member.encode(),
     )
     world.join(member)
-    told = world.group().describe()
-    assert (told.group_state, told.protocol_data) == ("PreparingRebalance", "")
-    assert told.members[0].member_metadata == b""
-    assert told.members[0].member_assignment == member.encode()
+    described = world.group().describe()
+    assert (described.group_state, described.protocol_data) == ("PreparingRebalance", "")
+    assert described.members[0].member_metadata == b""
+    assert described.members[0].member_assignment == member.encode()
 
 
-def test_protocols_that_nobody_offers_any_more_are_forgotten() -> None:
+def test_protocol_counts_drop_protocols_without_members() -> None:
     world = ClassicWorld()
     (member,) = world.stable()
     for number in range(5):

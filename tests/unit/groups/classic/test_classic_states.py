@@ -1,4 +1,4 @@
-"""The one table of a classic group's states."""
+"""The state table of classic groups."""
 
 import pytest
 
@@ -25,7 +25,7 @@ KAFKAS = {
 }
 
 
-def test_every_state_leads_where_it_does_in_kafka() -> None:
+def test_the_transitions_are_those_of_kafka() -> None:
     assert {state: set(row.values()) for state, row in TRANSITIONS.items()} == KAFKAS
 
 

@@ -1,4 +1,4 @@
-"""What is written, what a restart brings back, and what happens where the log refuses."""
+"""The records of classic groups, restarts, and logs that refuse writes."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from sawlog.protocol.messages.group_metadata_value import GroupMetadataValue, Me
 from support.groups.classic_group import COMMIT_MS, GROUP, REBALANCE_MS, SESSION_MS, ClassicWorld
 
 
-def test_a_record_says_all_of_a_stable_group_in_the_version_that_kafka_writes() -> None:
+def test_the_record_describes_a_stable_group_in_kafkas_version() -> None:
     world = ClassicWorld()
     (member,) = world.stable()
     entry = world.group().record()
@@ -41,7 +41,7 @@ def test_a_record_says_all_of_a_stable_group_in_the_version_that_kafka_writes() 
     )
 
 
-def test_members_go_on_after_a_restart_without_a_rebalance() -> None:
+def test_members_continue_after_a_restart_without_a_rebalance() -> None:
     world = ClassicWorld()
     leader, follower = world.stable(2)
     world.pass_ms(SESSION_MS // 2)
@@ -57,7 +57,7 @@ def test_members_go_on_after_a_restart_without_a_rebalance() -> None:
     assert set(world.group().members) == {leader}
 
 
-def test_a_generation_without_an_assignment_is_forgotten_by_a_restart() -> None:
+def test_a_generation_without_an_assignment_is_lost_by_a_restart() -> None:
     world = ClassicWorld()
     leader, follower = world.stable(2)
     world.join(leader)
@@ -68,7 +68,7 @@ def test_a_generation_without_an_assignment_is_forgotten_by_a_restart() -> None:
     assert world.heartbeat(leader, 1).code is ErrorCode.NONE
 
 
-def test_a_group_whose_members_never_got_anywhere_is_empty_after_a_restart() -> None:
+def test_a_group_without_a_completed_generation_is_empty_after_a_restart() -> None:
     world = ClassicWorld()
     member = world.new_id()
     world.restart()
@@ -76,15 +76,15 @@ def test_a_group_whose_members_never_got_anywhere_is_empty_after_a_restart() -> 
     assert world.join(member).code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_tombstone_ends_the_group_and_whoever_waits_joins_again() -> None:
+def test_a_tombstone_deletes_the_group_and_answers_parked_joins() -> None:
     world = ClassicWorld()
     first, _ = world.stable(2)
     waiting = world.join(first)
-    world.shard.machine.replay(Entry(GroupMetadataKey(GROUP), None))
+    world.runtime.machine.replay(Entry(GroupMetadataKey(GROUP), None))
     assert waiting.code is ErrorCode.REBALANCE_IN_PROGRESS
-    assert world.shard.machine.groups == {}
+    assert world.runtime.machine.groups == {}
     world.pass_ms(2 * REBALANCE_MS)
-    world.shard.machine.replay(Entry(GroupMetadataKey(GROUP), None))
+    world.runtime.machine.replay(Entry(GroupMetadataKey(GROUP), None))
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -105,14 +105,14 @@ def test_records_of_older_brokers_are_read(version: int) -> None:
     assert (group.state_name, group.generation, group.leader) == ("Stable", 7, "m")
 
 
-def test_a_record_that_names_a_leader_who_is_no_member_is_read_with_another() -> None:
+def test_an_unknown_leader_in_a_record_is_replaced_by_a_member() -> None:
     value = GroupMetadataValue(
         "consumer", 1, None, "gone", 5, [MemberMetadata("m"), MemberMetadata("n")]
     )
     assert ClassicGroup.from_record(GROUP, value).leader == "m"
 
 
-# Where the log refuses
+# A log that refuses writes
 
 
 def full(world: ClassicWorld) -> None:
@@ -123,18 +123,18 @@ def free(world: ClassicWorld) -> None:
     world.disk.free_bytes = None
 
 
-def test_a_group_that_cannot_be_written_is_not_made() -> None:
+def test_a_group_that_cannot_be_written_is_not_created() -> None:
     world = ClassicWorld()
     full(world)
     assert world.join(version=3).code is ErrorCode.NOT_COORDINATOR
-    assert world.shard.machine.groups == {}
+    assert world.runtime.machine.groups == {}
     free(world)
     asked = world.join(version=3)
     world.pass_ms(COMMIT_MS)
     assert asked.code is ErrorCode.NONE
 
 
-def test_an_assignment_that_cannot_be_written_is_given_to_nobody_and_all_join_again() -> None:
+def test_an_assignment_that_cannot_be_written_causes_a_rebalance() -> None:
     world = ClassicWorld()
     leader, follower = world.stable(2)
     world.join(leader)
@@ -150,7 +150,7 @@ def test_an_assignment_that_cannot_be_written_is_given_to_nobody_and_all_join_ag
     assert world.group().generation == 3
 
 
-def test_an_assignment_too_large_for_a_record_is_refused_and_the_group_unharmed() -> None:
+def test_an_assignment_too_large_for_a_record_is_refused() -> None:
     world = ClassicWorld()
     leader, follower = world.stable(2)
     world.join(leader)
@@ -161,7 +161,7 @@ def test_an_assignment_too_large_for_a_record_is_refused_and_the_group_unharmed(
     world.synchronise([world.join(leader), world.join(follower)])
 
 
-def test_a_static_member_that_cannot_be_written_stays_who_it_was() -> None:
+def test_a_static_member_keeps_its_id_if_the_new_one_cannot_be_written() -> None:
     world = ClassicWorld()
     first = world.join(instance="a")
     world.pass_ms(COMMIT_MS)
@@ -175,7 +175,7 @@ def test_a_static_member_that_cannot_be_written_stays_who_it_was() -> None:
     assert world.group() is before
 
 
-def test_the_last_member_stays_until_its_leaving_can_be_written() -> None:
+def test_the_last_member_stays_until_its_removal_can_be_written() -> None:
     world = ClassicWorld()
     (only,) = world.stable()
     full(world)
@@ -188,7 +188,7 @@ def test_the_last_member_stays_until_its_leaving_can_be_written() -> None:
     assert world.group().state_name == "Empty"
 
 
-def test_when_the_coordinator_goes_whoever_waits_is_told() -> None:
+def test_parked_requests_are_answered_when_the_coordinator_moves() -> None:
     world = ClassicWorld()
     leader, follower = world.stable(2)
     joining = world.join(follower, protocols=(("range", b"new"),))
@@ -198,7 +198,7 @@ def test_when_the_coordinator_goes_whoever_waits_is_told() -> None:
     follower_of_other = world.join(version=3, group="other")
     world.join(other.response.member_id, group="other")
     syncing = world.sync(follower_of_other.response.member_id, 2, group="other")
-    world.shard.close(KafkaError(ErrorCode.NOT_COORDINATOR))
+    world.runtime.close(KafkaError(ErrorCode.NOT_COORDINATOR))
     assert {joining.code, syncing.code} == {ErrorCode.NOT_COORDINATOR}
     assert joining.response.member_id == follower
     assert world.group().state_name == "Dead"
@@ -206,7 +206,7 @@ def test_when_the_coordinator_goes_whoever_waits_is_told() -> None:
 
 
 @pytest.mark.parametrize("flow", ["new group", "assignment"])
-def test_a_commit_that_fails_answers_everybody_once(flow: str) -> None:
+def test_a_failed_commit_answers_every_request_once(flow: str) -> None:
     world = ClassicWorld()
     asked: list[Any]
     if flow == "new group":
@@ -219,6 +219,6 @@ def test_a_commit_that_fails_answers_everybody_once(flow: str) -> None:
         world.join(follower)
         asked = [world.sync(follower, 2), world.sync(leader, 2, {}), world.sync(follower, 2)]
     world.partition.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-    world.shard.close(KafkaError(ErrorCode.NOT_COORDINATOR))
+    world.runtime.close(KafkaError(ErrorCode.NOT_COORDINATOR))
     world.pass_ms(COMMIT_MS)
     assert all(len(one.answers) == 1 for one in asked)

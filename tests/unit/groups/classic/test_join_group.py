@@ -1,4 +1,4 @@
-"""Becoming a member: ids, protocols, the first rebalance, and how many there may be."""
+"""JoinGroup: member ids, protocols, the first rebalance, and the maximum size."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from sawlog.groups.classic.rebalance import NEW_MEMBER_TIMEOUT_MS
 from support.groups.classic_group import COMMIT_MS, GROUP, REBALANCE_MS, SESSION_MS, ClassicWorld
 
 
-def test_a_new_member_is_given_an_id_to_come_again_with() -> None:
+def test_a_new_member_gets_an_id_and_must_rejoin_with_it() -> None:
     world = ClassicWorld()
     asked = world.join(client="reader")
     world.pass_ms(COMMIT_MS)
@@ -22,7 +22,7 @@ def test_a_new_member_is_given_an_id_to_come_again_with() -> None:
     assert again.response.member_id == member_id
 
 
-def test_before_version_4_one_round_is_enough() -> None:
+def test_before_version_4_a_new_member_joins_with_one_request() -> None:
     world = ClassicWorld()
     asked = world.join(version=3)
     world.pass_ms(COMMIT_MS)
@@ -30,10 +30,10 @@ def test_before_version_4_one_round_is_enough() -> None:
     assert asked.response.generation_id == 1
 
 
-def test_an_id_that_nobody_gave_is_unknown_and_makes_no_group() -> None:
+def test_an_unknown_member_id_creates_no_group() -> None:
     world = ClassicWorld()
     assert world.join("nobody").code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert world.shard.machine.groups == {}
+    assert world.runtime.machine.groups == {}
     assert world.partition.log.end_offset == 0
 
 
@@ -49,7 +49,7 @@ def test_a_new_group_is_written_before_its_first_member_is_answered() -> None:
 @pytest.mark.parametrize(
     ("protocol_type", "protocols"), [("", (("range", b""),)), ("consumer", ())]
 )
-def test_without_a_protocol_nobody_joins(
+def test_a_join_without_a_protocol_is_refused(
     protocol_type: str, protocols: tuple[tuple[str, bytes], ...]
 ) -> None:
     world = ClassicWorld()
@@ -59,7 +59,7 @@ def test_without_a_protocol_nobody_joins(
     assert world.group().is_empty
 
 
-def test_the_protocol_is_one_that_all_offer_and_most_prefer() -> None:
+def test_the_protocol_is_supported_by_all_and_preferred_by_most_members() -> None:
     world = ClassicWorld()
     offers = [
         [("sticky", b"1"), ("range", b"2"), ("only-mine", b"3")],
@@ -77,7 +77,7 @@ def test_the_protocol_is_one_that_all_offer_and_most_prefer() -> None:
     assert all(join.leader == ids[0] and join.members == [] for join in followers)
 
 
-def test_a_pending_member_is_waited_for_and_then_forgotten() -> None:
+def test_a_rebalance_waits_for_a_pending_member_until_its_session_ends() -> None:
     world = ClassicWorld()
     (first,) = world.stable()
     pending = world.new_id()
@@ -89,21 +89,21 @@ def test_a_pending_member_is_waited_for_and_then_forgotten() -> None:
     assert world.join(pending).code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_pending_id_is_not_that_of_a_static_member() -> None:
+def test_a_pending_id_cannot_join_as_a_static_member() -> None:
     world = ClassicWorld()
     pending = world.new_id()
     assert world.join(pending, instance="i").code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert world.group().pending == {pending}
 
 
-def test_a_client_id_of_any_length_makes_an_id_that_can_be_written() -> None:
+def test_a_long_client_id_gives_a_member_id_that_can_be_written() -> None:
     world = ClassicWorld()
     asked = world.join(version=3, client="\u20ac" * 10_000)
     world.pass_ms(COMMIT_MS)
     assert len(asked.response.member_id.encode()) <= 0x7FFF
 
 
-def test_a_request_that_is_sent_again_ends_the_one_before() -> None:
+def test_a_repeated_join_answers_the_earlier_one() -> None:
     world = ClassicWorld()
     first, second = world.stable(2)
     before = world.join(first)
@@ -119,7 +119,7 @@ def test_a_request_that_is_sent_again_ends_the_one_before() -> None:
 DELAY_MS = 3_000
 
 
-def test_a_new_group_waits_for_more_members() -> None:
+def test_the_first_rebalance_waits_for_more_members() -> None:
     world = ClassicWorld(group_initial_rebalance_delay_ms=str(DELAY_MS))
     member = world.new_id()
     asked = world.join(member)
@@ -129,7 +129,7 @@ def test_a_new_group_waits_for_more_members() -> None:
     assert asked.code is ErrorCode.NONE
 
 
-def test_whoever_comes_meanwhile_makes_it_wait_as_long_again() -> None:
+def test_a_member_that_joins_meanwhile_extends_the_first_rebalance() -> None:
     world = ClassicWorld(group_initial_rebalance_delay_ms=str(DELAY_MS))
     asked = world.join(version=3)
     world.pass_ms(DELAY_MS - 1)
@@ -141,7 +141,7 @@ def test_whoever_comes_meanwhile_makes_it_wait_as_long_again() -> None:
     assert asked.response.generation_id == late.response.generation_id == 1
 
 
-def test_but_not_longer_than_a_rebalance_may_take() -> None:
+def test_the_first_rebalance_is_no_longer_than_the_rebalance_timeout() -> None:
     world = ClassicWorld(group_initial_rebalance_delay_ms=str(DELAY_MS))
     asked = [world.join(version=3, rebalance_ms=7_000)]
     for _ in range(6):
@@ -153,7 +153,7 @@ def test_but_not_longer_than_a_rebalance_may_take() -> None:
     assert all(one.code is ErrorCode.NONE for one in asked)
 
 
-def test_a_second_rebalance_waits_for_nobody_else() -> None:
+def test_a_second_rebalance_does_not_wait_for_more_members() -> None:
     world = ClassicWorld(group_initial_rebalance_delay_ms=str(DELAY_MS))
     first = world.join(version=3)
     world.pass_ms(DELAY_MS + COMMIT_MS)
@@ -163,7 +163,7 @@ def test_a_second_rebalance_waits_for_nobody_else() -> None:
     assert (second.code, again.code) == (ErrorCode.NONE, ErrorCode.NONE)
 
 
-def test_a_newcomer_cannot_wait_for_ever() -> None:
+def test_a_new_member_times_out_during_its_first_join() -> None:
     world = ClassicWorld()
     (first,) = world.stable()
     newcomer = world.join(version=3, rebalance_ms=2 * NEW_MEMBER_TIMEOUT_MS)
@@ -175,10 +175,10 @@ def test_a_newcomer_cannot_wait_for_ever() -> None:
     assert newcomer.response.member_id == ""
 
 
-# How many
+# Maximum size
 
 
-def test_a_full_group_takes_nobody_else() -> None:
+def test_a_full_group_refuses_new_members() -> None:
     world = ClassicWorld(group_max_size="2")
     first, second = world.stable(2)
     assert world.join().code is ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -189,7 +189,7 @@ def test_a_full_group_takes_nobody_else() -> None:
     assert world.join(version=3).is_answered is False
 
 
-def test_pending_members_do_not_count_but_find_the_group_full() -> None:
+def test_pending_members_do_not_count_towards_the_maximum_size() -> None:
     world = ClassicWorld(group_max_size="1", group_initial_rebalance_delay_ms="3000")
     one, two = world.new_id(), world.new_id()
     first = world.join(one)
@@ -199,7 +199,7 @@ def test_pending_members_do_not_count_but_find_the_group_full() -> None:
     assert two not in world.group().pending
 
 
-def test_where_fewer_are_allowed_after_a_restart_the_last_to_come_again_have_to_go() -> None:
+def test_a_lowered_maximum_size_refuses_the_last_members_to_rejoin() -> None:
     world = ClassicWorld()
     first, second, third = world.stable(3)
     world.restart(group_max_size="2")
@@ -213,7 +213,7 @@ def test_where_fewer_are_allowed_after_a_restart_the_last_to_come_again_have_to_
     assert set(world.group().members) == {first, third}
 
 
-def test_the_time_to_rebalance_is_that_of_the_slowest_member() -> None:
+def test_the_rebalance_timeout_is_the_longest_of_all_members() -> None:
     world = ClassicWorld()
     slow = world.join(version=3, rebalance_ms=2 * REBALANCE_MS, session_ms=3 * REBALANCE_MS)
     world.pass_ms(COMMIT_MS)

@@ -1,10 +1,10 @@
-"""Members who leave by themselves."""
+"""LeaveGroup of classic members."""
 
 from sawlog.core.errors import ErrorCode
 from support.groups.classic_group import COMMIT_MS, GROUP, ClassicWorld
 
 
-def test_who_leaves_is_out_at_once_and_the_others_join_again() -> None:
+def test_a_leaving_member_is_removed_at_once_and_the_others_rejoin() -> None:
     world = ClassicWorld()
     first, second = world.stable(2)
     assert world.leave(first).response.members[0].error_code == 0
@@ -15,7 +15,7 @@ def test_who_leaves_is_out_at_once_and_the_others_join_again() -> None:
     assert again.response.leader == second
 
 
-def test_several_leave_with_one_rebalance_and_each_has_its_answer() -> None:
+def test_several_members_leave_with_one_rebalance_and_a_result_each() -> None:
     world = ClassicWorld()
     first, second, third = world.stable(3)
     answer = world.leave(first, "nobody", second, second).response
@@ -28,7 +28,7 @@ def test_several_leave_with_one_rebalance_and_each_has_its_answer() -> None:
     assert world.join(third).response.generation_id == 2
 
 
-def test_the_last_who_leaves_is_answered_when_that_is_committed() -> None:
+def test_the_last_member_that_leaves_is_answered_after_the_commit() -> None:
     world = ClassicWorld()
     (only,) = world.stable()
     asked = world.leave(only)
@@ -39,7 +39,7 @@ def test_the_last_who_leaves_is_answered_when_that_is_committed() -> None:
     assert world.rebuilt().groups[GROUP].is_empty
 
 
-def test_who_leaves_while_it_waits_is_told_twice() -> None:
+def test_leaving_answers_the_members_parked_join() -> None:
     world = ClassicWorld()
     first, second = world.stable(2)
     waiting = world.join(first)
@@ -50,7 +50,7 @@ def test_who_leaves_while_it_waits_is_told_twice() -> None:
     assert waiting_sync.code is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_who_leaves_while_it_waits_for_its_assignment_is_told_so() -> None:
+def test_leaving_answers_the_members_parked_sync() -> None:
     world = ClassicWorld()
     first, second = world.stable(2)
     world.join(first)
@@ -61,7 +61,7 @@ def test_who_leaves_while_it_waits_for_its_assignment_is_told_so() -> None:
     assert world.heartbeat(first, 2).code is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_rebalance_is_complete_when_the_last_who_was_waited_for_leaves() -> None:
+def test_a_rebalance_completes_when_the_last_missing_member_leaves() -> None:
     world = ClassicWorld()
     first, second = world.stable(2)
     waiting = world.join(first)
@@ -69,7 +69,7 @@ def test_a_rebalance_is_complete_when_the_last_who_was_waited_for_leaves() -> No
     assert waiting.response.generation_id == 2
 
 
-def test_a_rebalance_is_complete_when_a_pending_member_leaves() -> None:
+def test_a_rebalance_completes_when_a_pending_member_leaves() -> None:
     world = ClassicWorld()
     (first,) = world.stable()
     pending = world.new_id()
@@ -79,7 +79,7 @@ def test_a_rebalance_is_complete_when_a_pending_member_leaves() -> None:
     assert waiting.response.generation_id == 2
 
 
-def test_the_first_rebalance_keeps_its_time_though_all_left() -> None:
+def test_the_first_rebalance_keeps_its_delay_after_all_members_left() -> None:
     world = ClassicWorld(group_initial_rebalance_delay_ms="3000")
     member = world.new_id()
     world.join(member)
@@ -89,7 +89,7 @@ def test_the_first_rebalance_keeps_its_time_though_all_left() -> None:
     assert (world.group().state_name, world.group().generation) == ("Empty", 1)
 
 
-def test_nobody_leaves_a_group_that_is_not_there() -> None:
+def test_leaving_an_unknown_group_is_refused() -> None:
     world = ClassicWorld()
     assert world.leave("nobody").code is ErrorCode.UNKNOWN_MEMBER_ID
     assert world.heartbeat("nobody", 1).code is ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,4 +1,4 @@
-"""Stories of rebalances: who comes, who goes, and who is too late."""
+"""Rebalances: members that join, leave or time out."""
 
 from sawlog.core.errors import ErrorCode
 from support.groups.classic_group import COMMIT_MS, REBALANCE_MS, SESSION_MS, Asked, ClassicWorld
@@ -9,7 +9,7 @@ def beat(world: ClassicWorld, *members: str) -> set[ErrorCode]:
 
 
 def keep_alive(world: ClassicWorld, duration_ms: int, *members: str) -> None:
-    """Time passes, and these members send their heartbeats."""
+    """Let time pass while these members send heartbeats."""
     step_ms = SESSION_MS // 2
     for _ in range(duration_ms // step_ms):
         for member in members:
@@ -17,7 +17,7 @@ def keep_alive(world: ClassicWorld, duration_ms: int, *members: str) -> None:
         world.pass_ms(step_ms)
 
 
-def test_eager_all_join_again_when_somebody_comes() -> None:
+def test_eager_members_all_rejoin_when_one_joins() -> None:
     world = ClassicWorld()
     first, second = world.stable(2)
     newcomer = world.join(world.new_id())
@@ -31,8 +31,8 @@ def test_eager_all_join_again_when_somebody_comes() -> None:
     assert beat(world, *world.group().members) == {ErrorCode.NONE}
 
 
-def test_cooperative_a_follower_whose_subscription_changed_makes_a_second_round() -> None:
-    """Having given partitions up, it joins again and says what it still owns."""
+def test_a_cooperative_follower_with_a_new_subscription_causes_a_second_rebalance() -> None:
+    """After it revoked partitions, it rejoins and reports the remaining ones."""
     world = ClassicWorld()
     first, second = world.stable(2)
     unchanged = world.join(second)
@@ -47,7 +47,7 @@ def test_cooperative_a_follower_whose_subscription_changed_makes_a_second_round(
     assert beat(world, first, second) == {ErrorCode.NONE}
 
 
-def test_a_leader_that_joins_again_wants_a_rebalance() -> None:
+def test_a_leader_that_rejoins_causes_a_rebalance() -> None:
     world = ClassicWorld()
     leader, follower = world.stable(2)
     asked = world.join(leader)
@@ -55,7 +55,7 @@ def test_a_leader_that_joins_again_wants_a_rebalance() -> None:
     assert world.join(follower).response.generation_id == 2
 
 
-def test_a_member_that_is_not_heard_of_is_out_when_its_session_is_over() -> None:
+def test_a_silent_member_is_removed_after_its_session_timeout() -> None:
     world = ClassicWorld()
     first, second = world.stable(2)
     world.pass_ms(SESSION_MS // 2)
@@ -68,7 +68,7 @@ def test_a_member_that_is_not_heard_of_is_out_when_its_session_is_over() -> None
     assert world.heartbeat(second, 1).code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_when_the_leader_dies_another_leads() -> None:
+def test_another_member_leads_after_the_leader_died() -> None:
     world = ClassicWorld()
     leader, second, third = world.stable(3)
     world.pass_ms(SESSION_MS // 2)
@@ -79,7 +79,7 @@ def test_when_the_leader_dies_another_leads() -> None:
     assert leader not in world.group().members
 
 
-def test_who_does_not_join_again_in_time_is_out_however_alive() -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed_despite_heartbeats() -> None:
     world = ClassicWorld()
     leader, follower = world.stable(2)
     newcomer = world.join(version=3)
@@ -91,7 +91,7 @@ def test_who_does_not_join_again_in_time_is_out_however_alive() -> None:
     assert world.heartbeat(leader, 1).code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_who_waits_in_a_join_needs_no_heartbeat() -> None:
+def test_a_member_with_a_parked_join_needs_no_heartbeat() -> None:
     world = ClassicWorld()
     first, second = world.stable(2)
     waiting = world.join(first)
@@ -102,7 +102,7 @@ def test_who_waits_in_a_join_needs_no_heartbeat() -> None:
 
 
 def joined_twice(world: ClassicWorld) -> tuple[str, str, list[Asked]]:
-    """A group that waits for the assignment of its second generation."""
+    """Create a group that waits for the assignment of its second generation."""
     leader, follower = world.stable(2)
     joins = [world.join(leader), world.join(follower)]
     assert world.group().state_name == "CompletingRebalance"
@@ -122,7 +122,7 @@ def test_followers_wait_until_the_assignment_is_committed() -> None:
     assert (waiting.response.protocol_type, waiting.response.protocol_name) == ("consumer", "range")
 
 
-def test_who_asks_between_writing_and_commit_waits_too() -> None:
+def test_a_sync_between_write_and_commit_waits_for_the_commit() -> None:
     world = ClassicWorld()
     leader, follower, _ = joined_twice(world)
     world.sync(leader, 2, {follower: b"f"})
@@ -132,7 +132,7 @@ def test_who_asks_between_writing_and_commit_waits_too() -> None:
     assert asked.response.assignment == b"f"
 
 
-def test_a_member_that_the_leader_forgot_has_nothing() -> None:
+def test_a_member_that_the_leader_left_out_has_an_empty_assignment() -> None:
     world = ClassicWorld()
     leader, follower, _ = joined_twice(world)
     waiting = world.sync(follower, 2)
@@ -141,7 +141,7 @@ def test_a_member_that_the_leader_forgot_has_nothing() -> None:
     assert waiting.response.assignment == b""
 
 
-def test_a_sync_that_is_sent_again_ends_the_one_before() -> None:
+def test_a_repeated_sync_answers_the_earlier_one() -> None:
     world = ClassicWorld()
     leader, follower, _ = joined_twice(world)
     before, after = world.sync(follower, 2), world.sync(follower, 2)
@@ -151,7 +151,7 @@ def test_a_sync_that_is_sent_again_ends_the_one_before() -> None:
     assert after.response.assignment == b"f"
 
 
-def test_an_old_assignment_is_not_given_in_a_new_generation() -> None:
+def test_an_old_assignment_is_not_returned_in_a_new_generation() -> None:
     world = ClassicWorld()
     _, follower, _ = joined_twice(world)
     waiting = world.sync(follower, 2)
@@ -161,7 +161,7 @@ def test_an_old_assignment_is_not_given_in_a_new_generation() -> None:
     assert all(member.assignment == b"" for member in world.group().members.values())
 
 
-def test_those_who_never_sync_are_out() -> None:
+def test_members_that_never_sync_are_removed() -> None:
     world = ClassicWorld()
     leader, follower, _ = joined_twice(world)
     waiting = world.sync(follower, 2)
@@ -173,7 +173,7 @@ def test_those_who_never_sync_are_out() -> None:
     assert again.response.leader == follower
 
 
-def test_who_waits_for_an_assignment_needs_no_heartbeat_but_then_does() -> None:
+def test_a_member_with_a_parked_sync_needs_no_heartbeat_until_it_is_answered() -> None:
     world = ClassicWorld()
     leader, follower, _ = joined_twice(world)
     waiting = world.sync(follower, 2)
@@ -185,7 +185,7 @@ def test_who_waits_for_an_assignment_needs_no_heartbeat_but_then_does() -> None:
     assert follower not in world.group().members
 
 
-def test_a_follower_that_syncs_late_is_in_time_until_the_time_is_over() -> None:
+def test_a_follower_may_sync_until_the_timeout() -> None:
     world = ClassicWorld()
     leader, follower, _ = joined_twice(world)
     world.sync(leader, 2, {follower: b"f"})
@@ -204,7 +204,7 @@ def test_a_stable_group_with_a_member_that_never_synced_rebalances() -> None:
     assert set(world.group().members) == {leader}
 
 
-def test_when_all_are_gone_the_group_is_empty_and_a_generation_on() -> None:
+def test_a_group_without_members_is_empty_in_the_next_generation() -> None:
     world = ClassicWorld()
     world.stable(2)
     world.pass_ms(2 * REBALANCE_MS)
@@ -217,7 +217,7 @@ def test_when_all_are_gone_the_group_is_empty_and_a_generation_on() -> None:
     assert world.group().protocol_type == "connect"
 
 
-def test_the_members_may_change_what_they_use_the_group_for_when_it_was_empty() -> None:
+def test_an_empty_group_may_change_its_protocol_type() -> None:
     world = ClassicWorld()
     (only,) = world.stable()
     assert world.join(only, protocol_type="connect").code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -228,7 +228,7 @@ def test_the_members_may_change_what_they_use_the_group_for_when_it_was_empty() 
     assert both.response.protocol_name == "other"
 
 
-def test_groups_do_not_disturb_each_other() -> None:
+def test_groups_are_independent_of_each_other() -> None:
     world = ClassicWorld()
     world.stable(2)
     other = world.join(version=3, group="other")
@@ -237,7 +237,7 @@ def test_groups_do_not_disturb_each_other() -> None:
     assert (world.group().state_name, world.group().generation) == ("Stable", 1)
 
 
-def test_after_a_long_wait_in_a_join_a_silent_member_has_a_session_and_no_more() -> None:
+def test_the_session_restarts_when_a_parked_join_is_answered() -> None:
     world = ClassicWorld()
     first, second = world.stable(2)
     waiting = world.join(first)
@@ -248,7 +248,7 @@ def test_after_a_long_wait_in_a_join_a_silent_member_has_a_session_and_no_more()
     assert set(world.group().members) == {second}
 
 
-def test_after_a_long_wait_in_a_sync_a_silent_member_has_a_session_and_no_more() -> None:
+def test_the_session_restarts_when_a_parked_sync_is_answered() -> None:
     world = ClassicWorld()
     leader, follower, _ = joined_twice(world)
     waiting = world.sync(follower, 2)
@@ -262,7 +262,7 @@ def test_after_a_long_wait_in_a_sync_a_silent_member_has_a_session_and_no_more()
     assert set(world.group().members) == {leader}
 
 
-def test_an_assignment_is_a_sign_of_life_of_the_leader() -> None:
+def test_the_leaders_sync_renews_its_session() -> None:
     world = ClassicWorld()
     leader, follower, _ = joined_twice(world)
     world.pass_ms(SESSION_MS - 1)
@@ -272,7 +272,7 @@ def test_an_assignment_is_a_sign_of_life_of_the_leader() -> None:
     assert set(world.group().members) == {leader, follower}
 
 
-def test_one_who_cannot_be_answered_does_not_keep_the_others_waiting() -> None:
+def test_a_failing_response_does_not_prevent_the_other_responses() -> None:
     def broken(_: object) -> None:
         raise RuntimeError("the connection is no more")
 

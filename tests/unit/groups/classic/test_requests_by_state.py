@@ -1,4 +1,4 @@
-"""Every request in every state of a group: what it is answered, and where the group is then."""
+"""Every request in every state of a group: the response and the next state."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -28,7 +28,7 @@ PARKED = None
 
 
 class Scene(NamedTuple):
-    """A group of a leader and a follower, as far as it has any; `pending` was only given an id."""
+    """A group with a leader and a follower, if it has members; `pending` has not joined yet."""
 
     world: ClassicWorld
     leader: str
@@ -89,9 +89,9 @@ REQUESTS: dict[str, Callable[[Scene], Asked]] = {
     "all leave": lambda s: s.world.leave(s.leader, s.follower, s.pending),
 }
 
-# For each request: the answer and the state then, in Empty, PreparingRebalance,
-# CompletingRebalance, Stable and Dead. In these scenes nobody but the leader has joined while the
-# group prepares, and nobody has synced while it completes.
+# For each request: the response and the next state, in Empty, PreparingRebalance,
+# CompletingRebalance, Stable and Dead. In PreparingRebalance only the leader has joined; in
+# CompletingRebalance no member has synced.
 EXPECTED: dict[str, list[tuple[ErrorCode | None, State]]] = {
     "new member": [
         (ID_REQUIRED, EMPTY),
@@ -151,7 +151,7 @@ EXPECTED: dict[str, list[tuple[ErrorCode | None, State]]] = {
     ],
     "follower joins as before": [
         (UNKNOWN_MEMBER_ID, EMPTY),
-        (PARKED, PREPARING),  # a pending member is still waited for
+        (PARKED, PREPARING),  # the rebalance still waits for a pending member
         (NONE, COMPLETING),
         (NONE, STABLE),
         (NOT_AVAILABLE, DEAD),
@@ -250,7 +250,7 @@ EXPECTED: dict[str, list[tuple[ErrorCode | None, State]]] = {
     "pending leaves": [
         (NONE, EMPTY),
         (NONE, PREPARING),
-        # Kafka rebalances whoever it is that leaves
+        # Kafka rebalances whichever member leaves
         (NONE, PREPARING),
         (NONE, PREPARING),
         (NOT_AVAILABLE, DEAD),
@@ -273,7 +273,7 @@ EXPECTED: dict[str, list[tuple[ErrorCode | None, State]]] = {
 
 
 def answer_to(asked: Asked) -> ErrorCode | None:
-    """Of members that leave, what the first one hears."""
+    """The error code of a response; of the first member in a LeaveGroup response."""
     if not asked.is_answered:
         return PARKED
     members = getattr(asked.response, "members", None)
@@ -287,7 +287,9 @@ def answer_to(asked: Asked) -> ErrorCode | None:
     ("state", "column"),
     [(EMPTY, 0), (PREPARING, 1), (COMPLETING, 2), (STABLE, 3), (DEAD, 4)],
 )
-def test_a_request_in_a_state(name: str, state: State, column: int) -> None:
+def test_the_response_and_the_next_state_of_each_request_in_each_state(
+    name: str, state: State, column: int
+) -> None:
     here = scene(state)
     asked = REQUESTS[name](here)
     if here.world.is_writing:

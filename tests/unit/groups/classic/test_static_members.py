@@ -1,4 +1,4 @@
-"""Static members (KIP-345): they come back to what they had, and whoever they were is fenced."""
+"""Static members (KIP-345): they rejoin with their assignments, and their old ids are fenced."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from support.groups.classic_group import COMMIT_MS, REBALANCE_MS, SESSION_MS, As
 
 
 def static_pair(world: ClassicWorld, **join: Any) -> tuple[str, str]:
-    """A stable group of the instances `a`, who leads, and `b`."""
+    """Create a stable group of the instances `a`, the leader, and `b`."""
     joins = [world.join(instance=name, **join) for name in "ab"]
     world.pass_ms(COMMIT_MS)
     world.synchronise(joins)
@@ -20,24 +20,24 @@ def static_pair(world: ClassicWorld, **join: Any) -> tuple[str, str]:
     return first, second
 
 
-def come_back(world: ClassicWorld, instance: str, **join: Any) -> Asked:
+def rejoin(world: ClassicWorld, instance: str, **join: Any) -> Asked:
     asked = world.join(instance=instance, **join)
     world.pass_ms(COMMIT_MS)
     return asked
 
 
-def test_a_static_member_needs_one_round_and_its_id_tells_its_instance() -> None:
+def test_a_static_member_joins_with_one_request_and_an_id_from_its_instance() -> None:
     world = ClassicWorld()
-    asked = come_back(world, "a")
+    asked = rejoin(world, "a")
     assert asked.code is ErrorCode.NONE
     assert asked.response.member_id.startswith("a-")
     assert world.group().static_ids == {"a": asked.response.member_id}
 
 
-def test_a_follower_comes_back_without_a_rebalance() -> None:
+def test_a_static_follower_rejoins_without_a_rebalance() -> None:
     world = ClassicWorld()
     first, second = static_pair(world)
-    asked = come_back(world, "b")
+    asked = rejoin(world, "b")
     answer = asked.response
     assert (answer.generation_id, answer.leader, answer.members) == (1, first, [])
     assert not answer.skip_assignment
@@ -46,10 +46,10 @@ def test_a_follower_comes_back_without_a_rebalance() -> None:
     assert world.heartbeat(first, 1, instance="a").code is ErrorCode.NONE
 
 
-def test_a_leader_comes_back_as_leader_and_skips_the_assignment() -> None:
+def test_a_static_leader_rejoins_as_leader_and_skips_the_assignment() -> None:
     world = ClassicWorld()
     first, second = static_pair(world)
-    answer = come_back(world, "a").response
+    answer = rejoin(world, "a").response
     assert answer.skip_assignment
     assert answer.leader == answer.member_id != first
     assert {member.member_id for member in answer.members} == {answer.member_id, second}
@@ -57,19 +57,19 @@ def test_a_leader_comes_back_as_leader_and_skips_the_assignment() -> None:
     assert world.group().leader == answer.member_id
 
 
-def test_before_version_9_a_leader_is_not_told_that_it_leads() -> None:
+def test_before_version_9_a_static_leader_that_rejoins_is_not_named_as_leader() -> None:
     world = ClassicWorld()
     first, _ = static_pair(world, version=8)
-    answer = come_back(world, "a", version=8).response
+    answer = rejoin(world, "a", version=8).response
     assert (answer.leader, answer.members, answer.skip_assignment) == (first, [], False)
     assert answer.generation_id == 1
     assert world.group().leader == answer.member_id
 
 
-def test_whoever_speaks_under_the_old_id_is_fenced() -> None:
+def test_requests_with_the_old_member_id_are_fenced() -> None:
     world = ClassicWorld()
     _, second = static_pair(world)
-    come_back(world, "b")
+    rejoin(world, "b")
     fenced = [
         world.join(second, instance="b"),
         world.sync(second, 1, instance="b"),
@@ -83,17 +83,17 @@ def test_whoever_speaks_under_the_old_id_is_fenced() -> None:
         world.group().check_commit(second, "b", 1, 9)
 
 
-def test_an_instance_that_is_not_there_is_unknown() -> None:
+def test_an_unknown_instance_id_is_refused() -> None:
     world = ClassicWorld()
     first, _ = static_pair(world)
     assert world.heartbeat(first, 1, instance="c").code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_comes_back_has_time_for_a_session() -> None:
+def test_a_static_member_that_rejoins_starts_a_new_session() -> None:
     world = ClassicWorld()
     first, _ = static_pair(world)
     world.pass_ms(SESSION_MS // 2)
-    answer = come_back(world, "b", session_ms=6_000).response
+    answer = rejoin(world, "b", session_ms=6_000).response
     world.heartbeat(first, 1)
     world.pass_ms(6_000 - COMMIT_MS - 1)
     assert world.group().state_name == "Stable"
@@ -102,23 +102,23 @@ def test_a_member_that_comes_back_has_time_for_a_session() -> None:
     assert answer.member_id not in world.group().members
 
 
-def test_where_the_protocol_would_change_all_rebalance() -> None:
+def test_a_rejoin_that_changes_the_protocol_causes_a_rebalance() -> None:
     world = ClassicWorld()
     both = (("range", b"r"), ("sticky", b"s"))
     first, _ = static_pair(world, protocols=both)
-    asked = come_back(world, "b", protocols=(("sticky", b"s"),))
+    asked = rejoin(world, "b", protocols=(("sticky", b"s"),))
     assert not asked.is_answered
     world.join(first, protocols=both, instance="a")
     assert asked.response.protocol_name == "sticky"
     assert asked.response.generation_id == 2
 
 
-def test_a_member_that_comes_back_while_all_join_takes_its_place() -> None:
+def test_a_static_member_may_rejoin_during_a_rebalance() -> None:
     world = ClassicWorld()
     first, second = static_pair(world)
     world.join(version=3)
     waiting = world.join(second, instance="b")
-    asked = come_back(world, "b")
+    asked = rejoin(world, "b")
     assert waiting.code is ErrorCode.FENCED_INSTANCE_ID
     assert waiting.response.member_id == second
     world.join(first, instance="a")
@@ -126,14 +126,14 @@ def test_a_member_that_comes_back_while_all_join_takes_its_place() -> None:
     assert second not in world.group().members
 
 
-def test_a_member_that_comes_back_while_all_wait_for_assignments_begins_anew() -> None:
-    """The leader has assigned to an id that is gone."""
+def test_a_static_rejoin_before_the_assignment_causes_a_rebalance() -> None:
+    """The leader would assign to an id that no longer exists."""
     world = ClassicWorld()
     first, second = static_pair(world)
     world.join(first, instance="a")
     world.join(second, instance="b", protocols=(("range", b"new"),))
     waiting = world.sync(second, 2, instance="b")
-    asked = come_back(world, "b")
+    asked = rejoin(world, "b")
     assert waiting.code is ErrorCode.FENCED_INSTANCE_ID
     assert not asked.is_answered
     assert world.group().state_name == "PreparingRebalance"
@@ -141,14 +141,14 @@ def test_a_member_that_comes_back_while_all_wait_for_assignments_begins_anew() -
     assert asked.response.generation_id == 3
 
 
-def test_a_member_that_comes_back_still_owes_its_sync() -> None:
+def test_a_static_member_that_rejoins_is_still_unsynced() -> None:
     world = ClassicWorld()
     joins = [world.join(instance=name) for name in "ab"]
     world.pass_ms(COMMIT_MS)
     leader = joins[0].response
     world.sync(leader.member_id, 1, {})
     world.pass_ms(COMMIT_MS)
-    back = come_back(world, "b").response.member_id
+    back = rejoin(world, "b").response.member_id
     assert world.sync(back, 1, instance="b").code is ErrorCode.NONE
     for _ in range(2 * REBALANCE_MS // SESSION_MS):
         world.pass_ms(SESSION_MS // 2)
@@ -157,7 +157,7 @@ def test_a_member_that_comes_back_still_owes_its_sync() -> None:
     assert world.group().state_name == "Stable"
 
 
-def test_a_static_member_may_be_late_for_a_rebalance() -> None:
+def test_a_rebalance_completes_without_a_late_static_member() -> None:
     world = ClassicWorld()
     long = {"session_ms": 10 * REBALANCE_MS}
     first, second = static_pair(world, **long)
@@ -167,7 +167,7 @@ def test_a_static_member_may_be_late_for_a_rebalance() -> None:
     assert {member.member_id for member in again.response.members} == {first, second}
 
 
-def test_where_no_static_member_comes_they_are_waited_for_until_their_sessions_end() -> None:
+def test_a_rebalance_waits_for_static_members_until_their_sessions_end() -> None:
     world = ClassicWorld()
     first, second = static_pair(world, session_ms=4 * REBALANCE_MS)
     world.join(version=3)
@@ -179,7 +179,7 @@ def test_where_no_static_member_comes_they_are_waited_for_until_their_sessions_e
     assert world.group().state_name == "Empty"
 
 
-def test_an_admin_puts_a_member_out_by_its_instance() -> None:
+def test_an_admin_removes_a_member_by_its_instance_id() -> None:
     world = ClassicWorld()
     first, second = static_pair(world)
     answer = world.leave(("", "b"), ("", "c"), ("", None)).response
@@ -192,23 +192,23 @@ def test_an_admin_puts_a_member_out_by_its_instance() -> None:
     assert world.heartbeat(second, 1, instance="b").code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_the_new_id_is_still_known_after_a_restart() -> None:
+def test_the_new_member_id_survives_a_restart() -> None:
     world = ClassicWorld()
     _, second = static_pair(world)
-    back = come_back(world, "b").response.member_id
+    back = rejoin(world, "b").response.member_id
     world.restart()
     assert world.heartbeat(back, 1, instance="b").code is ErrorCode.NONE
     assert world.heartbeat(second, 1, instance="b").code is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_member_that_comes_back_and_does_not_sync_is_out() -> None:
+def test_a_static_member_that_rejoins_and_does_not_sync_is_removed() -> None:
     world = ClassicWorld()
     joins = [world.join(instance=name) for name in "ab"]
     world.pass_ms(COMMIT_MS)
     leader = joins[0].response
     world.sync(leader.member_id, 1, {})
     world.pass_ms(COMMIT_MS)
-    back = come_back(world, "b").response.member_id
+    back = rejoin(world, "b").response.member_id
     for _ in range(2 * REBALANCE_MS // SESSION_MS):
         world.heartbeat(leader.member_id, 1)
         world.heartbeat(back, 1)
@@ -216,25 +216,25 @@ def test_a_member_that_comes_back_and_does_not_sync_is_out() -> None:
     assert set(world.group().members) == {leader.member_id}
 
 
-def test_a_member_that_comes_back_may_read_other_topics() -> None:
+def test_a_static_member_may_rejoin_with_another_subscription() -> None:
     def reads(topic: str) -> tuple[tuple[str, bytes], ...]:
         said = b"\0\0" + encode(ConsumerProtocolSubscription([topic]), 0)
         return (("range", said),)
 
     world = ClassicWorld()
     static_pair(world, protocols=reads("old"))
-    come_back(world, "b", protocols=reads("new"))
+    rejoin(world, "b", protocols=reads("new"))
     assert world.group().state_name == "Stable"
     assert [world.group().is_subscribed_to(topic) for topic in ("old", "new")] == [True, True]
     assert not world.group().is_subscribed_to("other")
 
 
-def test_nobody_is_waited_for_in_a_hurry() -> None:
-    """Static members that leave no time to join again, and do not, cost next to nothing."""
+def test_static_members_with_a_zero_rebalance_timeout_cause_no_busy_loop() -> None:
+    """The coordinator waits at least MIN_JOIN_TIMEOUT_MS between two checks."""
     world = ClassicWorld()
     static_pair(world)
     for instance in "ab":
-        come_back(world, instance, rebalance_ms=0)
+        rejoin(world, instance, rebalance_ms=0)
     world.leave(("", "a"))
     assert world.group().state_name == "PreparingRebalance"
     assert world.schedule.run(lambda: world.group().state_name == "Empty", max_steps=100)

@@ -54,7 +54,7 @@ def refusal(call: Any, *arguments: Any) -> ErrorCode:
     return refused.value.code
 
 
-def test_a_group_without_members_takes_commits_of_nobody_and_of_nobody_else() -> None:
+def test_an_empty_group_accepts_commits_without_a_member_only() -> None:
     assert group().check_commit("", None, -1, 9) is None
     assert refusal(group().check_commit, "m", None, 0, 9) is ErrorCode.UNKNOWN_MEMBER_ID
     assert refusal(group(member()).check_commit, "", None, -1, 9) is ErrorCode.UNKNOWN_MEMBER_ID
@@ -66,7 +66,7 @@ def test_a_member_commits_in_its_epoch() -> None:
     assert refusal(group(member()).check_commit, "m", None, 5, 8) is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_in_an_older_epoch_a_member_commits_what_it_has_had_since_then() -> None:
+def test_a_member_commits_kept_partitions_in_an_older_epoch() -> None:
     holder = member(assigned={T: {0: 3, 1: 5}}, revoking={U: {0: 2}}, state=UNREVOKED)
     check = group(holder).check_commit("m", None, 4, 9)
     assert check is not None
@@ -77,7 +77,7 @@ def test_in_an_older_epoch_a_member_commits_what_it_has_had_since_then() -> None
     assert refusal(check, b"x" * 16, 0) is ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_a_classic_member_is_refused_in_the_words_of_its_protocol() -> None:
+def test_a_classic_member_gets_the_errors_of_its_protocol() -> None:
     classic = group(member(classic=CLASSIC))
     assert classic.check_commit("m", None, 5, 2) is None
     assert refusal(classic.check_commit, "m", None, 6, 2) is ErrorCode.ILLEGAL_GENERATION
@@ -97,7 +97,7 @@ def test_a_member_fetches_in_its_epoch_and_an_admin_always() -> None:
     assert refusal(readers.check_fetch, None, 5) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-# Admins
+# Admin requests
 
 
 def test_only_an_empty_group_is_deleted() -> None:
@@ -106,7 +106,7 @@ def test_only_an_empty_group_is_deleted() -> None:
     group(member()).check_offset_delete()
 
 
-def test_states_tell_how_far_the_group_is() -> None:
+def test_the_state_follows_from_the_epochs() -> None:
     readers = group()
     assert (readers.state_name, readers.is_empty) == ("Empty", True)
     readers.put(member(epoch=5))
@@ -124,7 +124,7 @@ def test_states_tell_how_far_the_group_is() -> None:
     assert readers.state_name == "Stable"
 
 
-def test_a_topic_is_read_as_long_as_a_name_or_a_pattern_says_so() -> None:
+def test_a_topic_is_subscribed_by_name_or_by_regular_expression() -> None:
     readers = group(member(topics=frozenset({"t", "u"})), member("n"))
     readers.set_resolved("t.*", ResolvedRegex(frozenset({"t", "tt"}), 0, 0))
     assert [readers.is_subscribed_to(name) for name in ("t", "u", "tt", "x")] == [
@@ -143,7 +143,7 @@ def test_a_topic_is_read_as_long_as_a_name_or_a_pattern_says_so() -> None:
     assert readers.subscribed == {}
 
 
-def test_offsets_count_from_their_commit() -> None:
+def test_the_retention_of_an_offset_starts_with_its_commit() -> None:
     assert group().offsets_unused_since(7) == 7
 
 
@@ -151,7 +151,7 @@ def test_offsets_count_from_their_commit() -> None:
 
 
 def replayed(*records: Entry, groups: dict[str, Group] | None = None) -> dict[str, Group]:
-    """After a way through bytes, as from the log."""
+    """The groups after encoding, decoding and replaying these records."""
     found = {} if groups is None else groups
     replayers = ConsumerReplay(found).replayers
     for record in records:
@@ -200,20 +200,20 @@ def same(one: Group, other: Group) -> bool:
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_a_group_is_its_records_in_any_order(backwards: bool) -> None:
+def test_records_restore_the_group_in_any_order(backwards: bool) -> None:
     made = whole_group()
     records = records_of(made)
     again = replayed(*(records[::-1] if backwards else records))["g"]
     assert same(again, made)
 
 
-def test_tombstones_leave_nothing() -> None:
+def test_tombstones_delete_the_group() -> None:
     made = whole_group()
     assert replayed(*records_of(made), *made.tombstones()) == {}
     assert replayed(*made.tombstones()) == {}
 
 
-def test_a_member_that_is_gone_leaves_no_count_behind() -> None:
+def test_a_removed_member_is_removed_from_all_indexes() -> None:
     made = whole_group()
     gone = [
         *consumer_records.member_tombstones("g", "m"),
@@ -226,19 +226,19 @@ def test_a_member_that_is_gone_leaves_no_count_behind() -> None:
     assert same(left, empty)
 
 
-def test_a_group_that_was_there_for_its_offsets_alone_is_replaced() -> None:
+def test_a_simple_group_is_replaced() -> None:
     groups: dict[str, Group] = {"g": ClassicGroup("g", 0)}
     replayed(consumer_records.group_epoch("g", 3, 0), groups=groups)
     assert isinstance(groups["g"], ConsumerGroup)
 
 
-def test_a_classic_group_does_not_care_about_tombstones_of_a_consumer_group() -> None:
+def test_a_classic_group_ignores_tombstones_of_a_consumer_group() -> None:
     groups: dict[str, Group] = {"g": ClassicGroup("g", 0)}
     replayed(*whole_group().tombstones(), groups=groups)
     assert isinstance(groups["g"], ClassicGroup)
 
 
-def test_epochs_of_partitions_that_are_not_written_are_the_members_own() -> None:
+def test_missing_assignment_epochs_default_to_the_member_epoch() -> None:
     record = consumer_records.current("g", member(assigned={T: {0: 3}}))
     assert record.value is not None
     for epoch, expected in ((5, 5), (-2, 0)):
@@ -250,7 +250,7 @@ def test_epochs_of_partitions_that_are_not_written_are_the_members_own() -> None
             assert found.members["m"].assigned == {T: {0: expected}}
 
 
-def test_a_state_from_the_future_is_unknown() -> None:
+def test_an_undefined_member_state_is_unknown() -> None:
     record = consumer_records.current("g", member())
     assert record.value is not None
     record.value.state = 9
@@ -259,7 +259,7 @@ def test_a_state_from_the_future_is_unknown() -> None:
     assert found.members["m"].state is UNKNOWN
 
 
-def test_metadata_of_partitions_is_remembered_until_it_is_gone() -> None:
+def test_partition_metadata_is_noted_until_its_tombstone() -> None:
     key = ConsumerGroupPartitionMetadataKey("g")
     groups = replayed(Entry(key, ConsumerGroupPartitionMetadataValue()))
     found = groups["g"]

@@ -1,4 +1,4 @@
-"""Who may send a heartbeat, what it must say, and what comes back."""
+"""ConsumerGroupHeartbeat: required fields, checks of the sender, and the response."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from sawlog.protocol.messages.consumer_group_heartbeat_request import (
 )
 from support.groups.consumer_group import REBALANCE_MS, Consumer, Groups, settle
 
-# What it must say
+# Required fields
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from support.groups.consumer_group import REBALANCE_MS, Consumer, Groups, settle
     ],
     ids=str,
 )
-def test_a_heartbeat_that_says_too_little_is_no_request(fields: dict[str, Any]) -> None:
+def test_a_heartbeat_with_missing_fields_is_invalid(fields: dict[str, Any]) -> None:
     groups = Groups()
     whole = {
         "member_id": "m",
@@ -50,33 +50,33 @@ def test_a_heartbeat_that_says_too_little_is_no_request(fields: dict[str, Any]) 
     assert groups.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_an_assignor_that_is_not_offered_is_refused() -> None:
+def test_an_unsupported_assignor_is_refused() -> None:
     groups = Groups(group_consumer_assignors="uniform")
     for name in ("range", "sticky"):
         answer = groups.join("m", "t", server_assignor=name)
         assert answer.error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
 
 
-def test_the_protocol_can_be_turned_off() -> None:
+def test_the_consumer_protocol_can_be_disabled() -> None:
     groups = Groups(group_coordinator_rebalance_protocols="classic")
     assert groups.join("m", "t").error_code == ErrorCode.UNSUPPORTED_VERSION
     assert groups.describe().error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-# Who it is from
+# The sender
 
 
-def test_a_member_of_version_0_is_given_an_id() -> None:
+def test_a_member_gets_an_id_in_version_0() -> None:
     groups = Groups()
     groups.make(t=1)
     first = groups.join("", "t", version=0)
     second = groups.join("", "t", version=0)
     assert first.error_code == second.error_code == 0
     assert first.member_id != second.member_id
-    parse_topic_id(first.member_id)  # Kafka's own form of an id
+    parse_topic_id(first.member_id)  # Kafka's format of ids
 
 
-def test_a_member_that_nobody_knows_is_told_so() -> None:
+def test_an_unknown_member_is_refused() -> None:
     groups = Groups()
     assert (
         groups.heartbeat(member_id="m", member_epoch=1).error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -91,7 +91,7 @@ def test_a_member_that_nobody_knows_is_told_so() -> None:
     )
 
 
-def test_an_epoch_from_the_future_is_fenced() -> None:
+def test_a_newer_epoch_is_fenced() -> None:
     groups = Groups()
     groups.make(t=1)
     epoch = groups.join("m", "t").member_epoch
@@ -99,9 +99,7 @@ def test_an_epoch_from_the_future_is_fenced() -> None:
     assert answer.error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_one_epoch_behind_is_a_lost_answer_for_a_member_that_has_nothing_more_than_it_should() -> (
-    None
-):
+def test_the_previous_epoch_is_accepted_if_only_assigned_partitions_are_owned() -> None:
     groups = Groups()
     groups.make(t=2)
     a, b = Consumer(groups, "a", "t"), Consumer(groups, "b", "t")
@@ -137,7 +135,7 @@ def test_two_epochs_behind_is_fenced() -> None:
     assert answer.error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_a_member_that_was_put_out_comes_back_with_epoch_0() -> None:
+def test_a_fenced_member_rejoins_with_epoch_0() -> None:
     groups = Groups()
     groups.make(t=1)
     a = Consumer(groups, "a", "t")
@@ -148,7 +146,7 @@ def test_a_member_that_was_put_out_comes_back_with_epoch_0() -> None:
     assert a.reads == {("t", 0)}
 
 
-def test_a_member_that_joins_again_keeps_what_it_has() -> None:
+def test_a_member_that_rejoins_keeps_its_partitions() -> None:
     groups = Groups()
     groups.make(t=1)
     first = groups.join("a", "t")
@@ -156,7 +154,7 @@ def test_a_member_that_joins_again_keeps_what_it_has() -> None:
     assert again == first
 
 
-def test_a_full_group_takes_nobody_new() -> None:
+def test_a_full_consumer_group_refuses_new_members() -> None:
     groups = Groups(group_consumer_max_size="1")
     groups.make(t=1)
     a = Consumer(groups, "a", "t")
@@ -169,15 +167,15 @@ def test_a_full_group_takes_nobody_new() -> None:
     assert groups.join("b", "t").error_code == 0
 
 
-# What comes back
+# The response
 
 
-def test_the_answer_tells_how_often_to_beat() -> None:
+def test_the_response_has_the_heartbeat_interval() -> None:
     groups = Groups(group_consumer_heartbeat_interval_ms="7000")
     assert groups.join("a").heartbeat_interval_ms == 7_000
 
 
-def test_an_assignment_comes_only_when_it_is_new_or_asked_for() -> None:
+def test_the_response_has_an_assignment_only_if_it_changed_or_was_requested() -> None:
     groups = Groups()
     groups.make(t=1)
     joined = groups.join("a", "t")
@@ -202,7 +200,7 @@ def test_an_assignment_comes_only_when_it_is_new_or_asked_for() -> None:
     assert grown.assignment.topic_partitions[0].partitions == [0, 1]
 
 
-def test_an_empty_assignment_is_not_the_same_as_none() -> None:
+def test_an_empty_assignment_differs_from_no_assignment() -> None:
     groups = Groups()
     answer = groups.join("a", "missing")
     assert answer.assignment is not None
@@ -222,7 +220,7 @@ def test_a_heartbeat_that_changes_nothing_writes_nothing() -> None:
     assert log.end_offset == end
 
 
-def test_where_nothing_can_be_written_nothing_changes() -> None:
+def test_a_heartbeat_that_cannot_be_written_changes_nothing() -> None:
     groups = Groups()
     groups.make(t=1)
     a = Consumer(groups, "a", "t")
@@ -238,7 +236,7 @@ def test_where_nothing_can_be_written_nothing_changes() -> None:
     assert groups.state() == "Empty", "its session went on although its leave was lost"
 
 
-def test_members_that_come_at_once_get_one_target() -> None:
+def test_members_that_join_together_share_one_target() -> None:
     groups = Groups()
     groups.make(t=40)
     calls = [
@@ -257,7 +255,7 @@ def test_members_that_come_at_once_get_one_target() -> None:
     assert groups.machine.schedule.run(lambda: all(call.is_done for call in calls))
     answers = [call.answered for call in calls]
     assert [answer.error_code for answer in answers] == [0] * 20
-    assert {answer.member_epoch for answer in answers} == {21}  # a group begins in epoch 1
+    assert {answer.member_epoch for answer in answers} == {21}  # the first group epoch is 1
     assert sorted(
         index
         for answer in answers
@@ -267,7 +265,7 @@ def test_members_that_come_at_once_get_one_target() -> None:
     assert groups.group().epoch == groups.group().target_epoch == 21
 
 
-def test_what_is_put_down_of_a_member_that_comes_is_enough_after_a_kill() -> None:
+def test_a_joining_members_first_record_is_enough_after_a_kill() -> None:
     groups = Groups()
     groups.make(t=2)
     Consumer(groups, "a", "t").join()

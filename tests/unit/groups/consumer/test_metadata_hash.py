@@ -1,4 +1,4 @@
-"""The metadata hash is Kafka's own: the numbers below were asked from Kafka 4.3.0."""
+"""The metadata hash equals Kafka's: the numbers below are from Kafka 4.3.0."""
 
 from sawlog.cluster.metadata_image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, TopicName
@@ -30,21 +30,21 @@ def test_the_hash_is_that_of_kafka() -> None:
     assert MetadataHashes().of(["tópic", "t"], bare) == 6371304120156948911
 
 
-def test_racks_are_part_of_it() -> None:
+def test_racks_change_the_hash() -> None:
     racked = image(T, U, **RACKS)
     assert MetadataHashes().of(["t"], racked) == -1402181514985243976
     assert MetadataHashes().of(["tópic"], racked) == -5698343918024164014
     assert MetadataHashes().of(["t", "tópic"], racked) == -2905652511813654822
 
 
-def test_topics_that_are_not_there_do_not_count() -> None:
+def test_missing_topics_do_not_change_the_hash() -> None:
     hashes = MetadataHashes()
     assert hashes.of([], image(T)) == 0
     assert hashes.of(["x"], image(T)) == 0
     assert hashes.of(["x", "t"], image(T)) == hashes.of(["t"], image(T)) != 0
 
 
-def test_a_topic_that_grows_or_is_made_anew_has_another_hash() -> None:
+def test_a_topic_that_is_extended_or_recreated_has_another_hash() -> None:
     hashes = MetadataHashes()
     found = {
         hashes.of(["t"], image(one))
@@ -53,7 +53,7 @@ def test_a_topic_that_grows_or_is_made_anew_has_another_hash() -> None:
     assert len(found) == 3
 
 
-def test_a_broker_that_is_down_takes_no_rack_away() -> None:
+def test_a_broker_that_is_down_keeps_its_rack() -> None:
     hashes = MetadataHashes()
     before = hashes.of(["t"], image(T, **RACKS))
     assert hashes.of(["t"], image(T, first=RACKS["first"])) == before

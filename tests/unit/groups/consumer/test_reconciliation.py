@@ -1,4 +1,4 @@
-"""The table of a member's states: every state with every event, and what a step does."""
+"""The state table of a member: every state with every heartbeat, and the steps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,7 +37,7 @@ def member(state: MemberState = STABLE, **fields: Any) -> ConsumerMember:
     return ConsumerMember("m", EPOCH, EPOCH - 1, state, **fields)
 
 
-def situation(
+def heartbeat(
     target: Mapping[TopicId, set[int]] | None = None,
     *,
     epoch: int = TARGET_EPOCH,
@@ -60,7 +60,7 @@ def situation(
 # The table
 
 
-def test_every_state_knows_what_to_do_with_any_heartbeat() -> None:
+def test_every_state_handles_every_heartbeat() -> None:
     assert set(STEPS) == set(MemberState)
     assert all(rows[-1][0] is Event.HEARTBEAT for rows in STEPS.values())
     assert set(OUTCOMES) == set(Obstacle)
@@ -95,15 +95,15 @@ CASES = [
     ("state", "column"), [(STABLE, 3), (UNREVOKED, 4), (UNRELEASED, 5), (UNKNOWN, 6)]
 )
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_each_state_takes_each_heartbeat_as_the_table_says(
+def test_each_state_and_heartbeat_gives_the_step_of_the_table(
     state: MemberState, column: int, case: tuple[Any, ...]
 ) -> None:
-    """The member has 0 and 1, must give 2 up where it is unrevoked; it no longer wants topic u,
-    of which it has partition 9; the target gives it 3 in place of 1."""
+    """The member owns 0 and 1, and must revoke 2 if it is unrevoked; it no longer subscribes to
+    topic u, of which it owns partition 9; the target has 3 in place of 1."""
     newer, changed, owned, expected = case[0], case[1], case[2], case[column]
     revoking = {T: held(2)} if state is UNREVOKED else {}
     before = member(state, assigned={T: held(0, 1), U: held(9)}, revoking=revoking)
-    now = situation(
+    now = heartbeat(
         {T: {0, 3}, U: {9}},
         epoch=TARGET_EPOCH if newer else EPOCH,
         changed=changed,
@@ -133,86 +133,86 @@ def test_each_state_takes_each_heartbeat_as_the_table_says(
 # Steps
 
 
-def test_a_member_advances_to_what_it_has_already() -> None:
-    after = reconcile(member(), situation())
+def test_a_member_advances_to_a_target_that_it_owns_already() -> None:
+    after = reconcile(member(), heartbeat())
     assert (after.epoch, after.previous_epoch, after.state) == (TARGET_EPOCH, EPOCH, STABLE)
     assert after.assigned == {T: held(0, 1)}
 
 
-def test_a_member_must_give_up_before_it_gets() -> None:
-    after = reconcile(member(), situation({T: {1, 2}}))
+def test_a_member_must_revoke_before_it_gets_new_partitions() -> None:
+    after = reconcile(member(), heartbeat({T: {1, 2}}))
     assert (after.epoch, after.previous_epoch, after.state) == (EPOCH, EPOCH, UNREVOKED)
     assert after.assigned == {T: held(1)}
     assert after.revoking == {T: held(0)}
 
 
-def test_what_it_reports_not_to_have_needs_no_giving_up() -> None:
-    after = reconcile(member(), situation({T: {1, 2}}, owned={T: [1]}))
+def test_partitions_that_are_not_reported_need_no_revocation() -> None:
+    after = reconcile(member(), heartbeat({T: {1, 2}}, owned={T: [1]}))
     assert (after.epoch, after.state) == (TARGET_EPOCH, STABLE)
     assert after.assigned == {T: {1: GIVEN, 2: TARGET_EPOCH}}
     assert after.revoking == {}
 
 
-def test_free_partitions_come_at_once_and_held_ones_later() -> None:
-    first = reconcile(member(), situation({T: {0, 1, 2, 3}}, others={T: {3}}))
+def test_free_partitions_are_assigned_at_once_and_owned_ones_later() -> None:
+    first = reconcile(member(), heartbeat({T: {0, 1, 2, 3}}, others={T: {3}}))
     assert (first.epoch, first.state) == (TARGET_EPOCH, UNRELEASED)
     assert set(first.assigned[T]) == {0, 1, 2}
-    still = reconcile(first, situation({T: {0, 1, 2, 3}}, others={T: {3}}))
+    still = reconcile(first, heartbeat({T: {0, 1, 2, 3}}, others={T: {3}}))
     assert still == first._replace(previous_epoch=TARGET_EPOCH)
-    last = reconcile(still, situation({T: {0, 1, 2, 3}}))
+    last = reconcile(still, heartbeat({T: {0, 1, 2, 3}}))
     assert (last.epoch, last.state) == (TARGET_EPOCH, STABLE)
     assert set(last.assigned[T]) == {0, 1, 2, 3}
 
 
-def test_a_member_may_have_back_what_it_is_giving_up() -> None:
+def test_a_member_may_get_back_a_partition_that_it_is_revoking() -> None:
     before = member(UNREVOKED, assigned={T: held(0)}, revoking={T: held(1)})
-    after = reconcile(before, situation({T: {0, 1}}, owned={T: [0]}, others={T: {1}}))
+    after = reconcile(before, heartbeat({T: {0, 1}}, owned={T: [0]}, others={T: {1}}))
     assert (after.epoch, after.state) == (TARGET_EPOCH, STABLE)
     assert after.assigned == {T: {0: GIVEN, 1: TARGET_EPOCH}}
 
 
-def test_a_member_that_gave_up_may_have_to_give_up_more() -> None:
+def test_a_member_may_have_to_revoke_more_after_a_revocation() -> None:
     before = member(UNREVOKED, assigned={T: held(0, 1)}, revoking={T: held(2)})
-    after = reconcile(before, situation({T: {0}}, owned={T: [0, 1]}))
+    after = reconcile(before, heartbeat({T: {0}}, owned={T: [0, 1]}))
     assert (after.epoch, after.state) == (EPOCH, UNREVOKED)
     assert (after.assigned, after.revoking) == ({T: held(0)}, {T: held(1)})
 
 
-def test_a_target_in_a_topic_that_the_member_left_is_none() -> None:
-    after = reconcile(member(), situation({T: {0, 1}, U: {0}}, reads=(T,)))
+def test_targets_in_unsubscribed_topics_are_ignored() -> None:
+    after = reconcile(member(), heartbeat({T: {0, 1}, U: {0}}, reads=(T,)))
     assert after.assigned == {T: held(0, 1)}
     assert after.state is STABLE
 
 
-def test_partitions_of_a_topic_that_it_left_are_given_up_in_the_same_epoch() -> None:
+def test_partitions_of_unsubscribed_topics_are_revoked_in_the_same_epoch() -> None:
     before = member(assigned={T: held(0), U: held(1)})
-    now = situation({T: {0}, U: {1}}, epoch=EPOCH, changed=True, reads=(U,))
+    now = heartbeat({T: {0}, U: {1}}, epoch=EPOCH, changed=True, reads=(U,))
     after = reconcile(before, now)
     assert (after.epoch, after.state) == (EPOCH, UNREVOKED)
     assert (after.assigned, after.revoking) == ({U: held(1)}, {T: held(0)})
 
 
-def test_a_member_that_unsubscribes_gives_up_more_than_it_was_told_to() -> None:
+def test_unsubscribing_adds_to_the_partitions_to_revoke() -> None:
     before = member(UNREVOKED, assigned={T: held(0), U: held(1)}, revoking={T: held(2)})
-    after = reconcile(before, situation(epoch=EPOCH, changed=True, reads=()))
+    after = reconcile(before, heartbeat(epoch=EPOCH, changed=True, reads=()))
     assert after.state is UNREVOKED
     assert (after.assigned, after.revoking) == ({}, {T: held(0, 2), U: held(1)})
 
 
-def test_partitions_of_a_topic_that_it_left_and_no_longer_has_are_just_gone() -> None:
+def test_unreported_partitions_of_unsubscribed_topics_are_dropped() -> None:
     before = member(assigned={T: held(0), U: held(1)})
-    after = reconcile(before, situation(epoch=EPOCH, changed=True, reads=(U,), owned={U: [1]}))
+    after = reconcile(before, heartbeat(epoch=EPOCH, changed=True, reads=(U,), owned={U: [1]}))
     assert (after.epoch, after.previous_epoch, after.state) == (EPOCH, EPOCH, STABLE)
     assert (after.assigned, after.revoking) == ({U: held(1)}, {})
 
 
-def test_another_subscription_that_takes_nothing_away_changes_nothing() -> None:
+def test_a_wider_subscription_changes_nothing_before_the_next_target() -> None:
     before = member()
-    assert reconcile(before, situation(epoch=EPOCH, changed=True)) is before
+    assert reconcile(before, heartbeat(epoch=EPOCH, changed=True)) is before
 
 
-def test_a_member_of_unknown_state_begins_again_when_it_has_nothing() -> None:
+def test_a_member_in_an_unknown_state_advances_if_it_owns_nothing() -> None:
     before = member(UNKNOWN, assigned={T: held(0)})
-    after = reconcile(before, situation({T: {1}})._replace(owned=[]))
+    after = reconcile(before, heartbeat({T: {1}})._replace(owned=[]))
     assert (after.epoch, after.state) == (TARGET_EPOCH, STABLE)
     assert set(after.assigned[T]) == {1}

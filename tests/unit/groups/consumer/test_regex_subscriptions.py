@@ -1,4 +1,4 @@
-"""Subscriptions by pattern: matched in a moment of their own, and again when topics are made."""
+"""Subscriptions by regular expression: when they are resolved, and what they match."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def keep_alive(groups: Groups, duration_ms: int, *consumers: Consumer) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "[", "*", "a{1001}", "(?=a)", r"\1"])
-def test_what_is_no_pattern_is_refused_and_leaves_no_trace(pattern: str) -> None:
+def test_an_invalid_regular_expression_is_refused_and_changes_nothing(pattern: str) -> None:
     groups = Groups()
     answer = groups.join("a", subscribed_topic_regex=pattern)
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
@@ -35,7 +35,7 @@ def test_what_is_no_pattern_is_refused_and_leaves_no_trace(pattern: str) -> None
         compiled(pattern)
 
 
-def test_a_pattern_means_the_names_that_it_matches_as_a_whole() -> None:
+def test_a_regular_expression_matches_whole_names() -> None:
     names = ["log", "log-1", "catalog", "Log"]
     assert matching("log.*", names) == {"log", "log-1"}
     assert matching("log", names) == {"log"}
@@ -43,7 +43,7 @@ def test_a_pattern_means_the_names_that_it_matches_as_a_whole() -> None:
     assert matching("x*", names) == set()
 
 
-def test_topics_come_with_the_heartbeat_after_the_one_that_brought_the_pattern() -> None:
+def test_a_regular_expression_is_resolved_for_the_next_heartbeat() -> None:
     groups = Groups()
     groups.make(log1=1, log2=1, other=1)
     a = reader(groups, "a", "log.*")
@@ -54,7 +54,7 @@ def test_topics_come_with_the_heartbeat_after_the_one_that_brought_the_pattern()
     assert (a.epoch, topics(a)) == (2, [["log1", "log2"]])
 
 
-def test_a_second_member_of_the_pattern_gets_its_share_at_once() -> None:
+def test_a_second_member_with_the_same_regular_expression_gets_its_share_at_once() -> None:
     groups = Groups()
     groups.make(log=2)
     a, b = reader(groups, "a", "log.*"), reader(groups, "b", "log.*")
@@ -66,7 +66,7 @@ def test_a_second_member_of_the_pattern_gets_its_share_at_once() -> None:
     assert sorted(map(len, shares(a, b))) == [1, 1]
 
 
-def test_a_new_topic_is_found_but_not_more_often_than_every_ten_seconds() -> None:
+def test_new_topics_are_resolved_at_most_every_ten_seconds() -> None:
     groups = Groups()
     groups.make(log1=1)
     a = reader(groups, "a", "log.*")
@@ -86,7 +86,7 @@ def test_a_new_topic_is_found_but_not_more_often_than_every_ten_seconds() -> Non
     assert topics(a) == [["log1", "log2"]]
 
 
-def test_without_new_topics_a_pattern_is_matched_again_after_a_long_while() -> None:
+def test_a_regular_expression_is_resolved_again_after_the_refresh_interval() -> None:
     groups = Groups()
     groups.make(log1=1)
     a = reader(groups, "a", "log.*")
@@ -102,7 +102,7 @@ def test_without_new_topics_a_pattern_is_matched_again_after_a_long_while() -> N
     assert groups.group().epoch == 2
 
 
-def test_a_deleted_topic_is_taken_away_before_the_pattern_is_matched_again() -> None:
+def test_a_deleted_topic_is_revoked_before_the_next_resolution() -> None:
     groups = Groups()
     groups.make(log1=1, log2=1)
     a = reader(groups, "a", "log.*")
@@ -114,7 +114,7 @@ def test_a_deleted_topic_is_taken_away_before_the_pattern_is_matched_again() -> 
     assert topics(a) == [["log1"]]
 
 
-def test_a_pattern_that_nobody_wants_any_more_is_forgotten() -> None:
+def test_a_regular_expression_without_members_is_deleted() -> None:
     groups = Groups()
     groups.make(log=1, other=1)
     a, b = reader(groups, "a", "log.*"), Consumer(groups, "b", "other")
@@ -128,7 +128,7 @@ def test_a_pattern_that_nobody_wants_any_more_is_forgotten() -> None:
     assert not groups.group().is_subscribed_to("log")
 
 
-def test_another_pattern_takes_the_place_of_the_first() -> None:
+def test_another_regular_expression_replaces_the_first() -> None:
     groups = Groups()
     groups.make(log=1, other=1)
     a = reader(groups, "a", "log.*")
@@ -144,7 +144,7 @@ def test_another_pattern_takes_the_place_of_the_first() -> None:
     assert list(groups.group().resolved) == ["oth.*"]
 
 
-def test_a_second_pattern_within_ten_seconds_waits_its_turn() -> None:
+def test_a_second_regular_expression_within_ten_seconds_waits() -> None:
     groups = Groups()
     groups.make(log=1, other=1)
     a, b = reader(groups, "a", "log.*"), reader(groups, "b", "oth.*")
@@ -159,7 +159,7 @@ def test_a_second_pattern_within_ten_seconds_waits_its_turn() -> None:
     assert topics(a, b) == [["log"], ["other"]]
 
 
-def test_a_member_may_name_topics_and_a_pattern() -> None:
+def test_a_member_may_subscribe_by_name_and_by_regular_expression() -> None:
     groups = Groups()
     groups.make(log=1, other=1)
     a = Consumer(groups, "a", "other", subscribed_topic_regex="log.*")
@@ -170,7 +170,7 @@ def test_a_member_may_name_topics_and_a_pattern() -> None:
     assert topics(a) == [["log", "other"]]
 
 
-def test_an_empty_pattern_means_no_topics() -> None:
+def test_an_empty_regular_expression_matches_no_topics() -> None:
     groups = Groups()
     groups.make(log=1)
     a = reader(groups, "a", "log.*")
@@ -183,7 +183,7 @@ def test_an_empty_pattern_means_no_topics() -> None:
     assert not groups.group().resolved
 
 
-def test_patterns_are_matched_again_after_a_restart() -> None:
+def test_regular_expressions_are_resolved_again_after_a_restart() -> None:
     groups = Groups()
     groups.make(log1=1)
     a = reader(groups, "a", "log.*")

@@ -1,9 +1,9 @@
-"""When a target is computed anew, by which assignor, and how often."""
+"""When a target assignment is computed, how often, and by which assignor."""
 
 from sawlog.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
 from support.groups.consumer_group import Consumer, Groups, settle, shares
 
-# What makes a new epoch of the group
+# New group epochs
 
 
 def epochs(groups: Groups) -> tuple[int, int]:
@@ -11,7 +11,7 @@ def epochs(groups: Groups) -> tuple[int, int]:
     return described.group_epoch, described.assignment_epoch
 
 
-def test_a_member_without_topics_makes_no_new_epoch() -> None:
+def test_a_member_without_topics_does_not_bump_the_epoch() -> None:
     groups = Groups()
     answer = groups.join("a")
     assert answer.member_epoch == 1
@@ -19,7 +19,7 @@ def test_a_member_without_topics_makes_no_new_epoch() -> None:
     assert groups.state() == "Stable"
 
 
-def test_a_new_subscription_makes_a_new_epoch_and_the_same_again_does_not() -> None:
+def test_only_a_changed_subscription_bumps_the_epoch() -> None:
     groups = Groups()
     groups.make(t=1, u=1)
     a = Consumer(groups, "a", "t")
@@ -33,7 +33,7 @@ def test_a_new_subscription_makes_a_new_epoch_and_the_same_again_does_not() -> N
     assert epochs(groups) == (3, 3)
 
 
-def test_a_topic_that_somebody_else_reads_makes_no_new_epoch() -> None:
+def test_an_unsubscribed_topic_does_not_bump_the_epoch() -> None:
     groups = Groups()
     groups.make(t=1, u=1)
     a = Consumer(groups, "a", "t")
@@ -45,7 +45,7 @@ def test_a_topic_that_somebody_else_reads_makes_no_new_epoch() -> None:
     assert epochs(groups) == (2, 2)
 
 
-def test_another_client_name_or_timeout_is_written_but_makes_no_new_epoch() -> None:
+def test_another_client_id_or_timeout_is_written_without_a_new_epoch() -> None:
     groups = Groups()
     groups.make(t=1)
     a = Consumer(groups, "a", "t")
@@ -56,7 +56,7 @@ def test_another_client_name_or_timeout_is_written_but_makes_no_new_epoch() -> N
     assert (member.rebalance_timeout_ms, member.rack_id, member.assignor) == (1_000, "r", "range")
 
 
-def test_a_leaving_member_makes_a_new_epoch_that_the_next_heartbeat_computes() -> None:
+def test_a_leaving_member_bumps_the_epoch_and_the_next_heartbeat_computes_the_target() -> None:
     groups = Groups()
     groups.make(t=1)
     a, b = Consumer(groups, "a", "t"), Consumer(groups, "b", "t")
@@ -70,7 +70,7 @@ def test_a_leaving_member_makes_a_new_epoch_that_the_next_heartbeat_computes() -
     assert epochs(groups) == (4, 4)
 
 
-def test_a_topic_that_is_deleted_and_made_again_is_another_one() -> None:
+def test_a_recreated_topic_is_another_topic() -> None:
     groups = Groups()
     groups.make(t=1)
     a = Consumer(groups, "a", "t")
@@ -87,10 +87,10 @@ def test_a_topic_that_is_deleted_and_made_again_is_another_one() -> None:
     assert answer.assignment.topic_partitions[0].topic_id == groups.topic_id("t")
 
 
-# How often (KIP-1263)
+# Minimum interval (KIP-1263)
 
 
-def test_targets_keep_their_distance_in_time() -> None:
+def test_targets_are_computed_with_a_minimum_interval() -> None:
     groups = Groups(interval_ms=1_000)
     groups.make(t=2)
     a, b = Consumer(groups, "a", "t"), Consumer(groups, "b", "t")
@@ -109,7 +109,7 @@ def test_targets_keep_their_distance_in_time() -> None:
     assert sorted(map(len, shares(a, b))) == [1, 1]
 
 
-def test_many_members_that_come_together_make_few_targets() -> None:
+def test_many_members_that_join_together_need_few_targets() -> None:
     groups = Groups(interval_ms=1_000)
     groups.make(t=20)
     consumers = [Consumer(groups, f"m{index}", "t") for index in range(20)]
@@ -122,10 +122,10 @@ def test_many_members_that_come_together_make_few_targets() -> None:
     assert all(len(consumer.reads) == 1 for consumer in consumers)
 
 
-# By which assignor
+# Choice of the assignor
 
 
-def test_most_members_choose_the_assignor() -> None:
+def test_the_assignor_with_the_most_votes_is_used() -> None:
     groups = Groups()
     groups.make(t=3, u=3)
     asked = {"a": "range", "b": "range", "c": "uniform"}
@@ -144,7 +144,7 @@ def test_most_members_choose_the_assignor() -> None:
     ]
 
 
-def test_without_a_choice_it_is_the_first_on_offer() -> None:
+def test_the_default_assignor_is_the_first_configured_one() -> None:
     for offered in ("uniform,range", "range,uniform"):
         groups = Groups(group_consumer_assignors=offered)
         groups.join("a")

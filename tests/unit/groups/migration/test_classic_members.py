@@ -1,4 +1,4 @@
-"""Members of a consumer group that speak the classic protocol: what they ask and what they hear."""
+"""The requests of classic members of consumer groups."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from sawlog.protocol.messages.join_group_request import JoinGroupRequestProtocol
 from support.groups.consumer_group import REBALANCE_MS, Groups
 from support.groups.rolling_members import (
     SESSION_MS,
-    NewMember,
-    OldMember,
+    ClassicClient,
+    ConsumerClient,
     join,
     leave,
     mixed,
@@ -26,7 +26,7 @@ ASSIGNMENT_IN_VERSION_3 = (3).to_bytes(2)
 # JoinGroup
 
 
-def test_a_guest_is_asked_to_come_with_an_id() -> None:
+def test_a_classic_member_must_join_with_an_id() -> None:
     groups = world()
     mixed(groups)
     answer = join(groups)
@@ -36,7 +36,7 @@ def test_a_guest_is_asked_to_come_with_an_id() -> None:
     assert answer.member_id in groups.group().members
 
 
-def test_a_guest_of_old_is_a_member_at_once() -> None:
+def test_a_classic_member_joins_with_one_request_before_version_4() -> None:
     groups = world()
     mixed(groups)
     answer = join(groups, version=3)
@@ -54,7 +54,7 @@ def test_a_guest_of_old_is_a_member_at_once() -> None:
     ],
     ids=str,
 )
-def test_a_guest_needs_a_protocol_that_the_others_have(fields: dict[str, Any]) -> None:
+def test_a_classic_member_needs_a_protocol_in_common(fields: dict[str, Any]) -> None:
     groups = world()
     mixed(groups)
     before = groups.group().epoch
@@ -63,7 +63,7 @@ def test_a_guest_needs_a_protocol_that_the_others_have(fields: dict[str, Any]) -
     assert groups.group().epoch == before
 
 
-def test_a_guest_whose_words_are_garbage_does_no_harm() -> None:
+def test_a_malformed_subscription_is_refused() -> None:
     groups = world()
     old, new = mixed(groups)
     garbage = [JoinGroupRequestProtocol("mine", b"\0\1garbage")]
@@ -72,14 +72,14 @@ def test_a_guest_whose_words_are_garbage_does_no_harm() -> None:
     assert read_by(old, new) == [0, 1, 2, 3]
 
 
-def test_a_full_group_takes_no_guests() -> None:
+def test_a_full_group_refuses_classic_members() -> None:
     groups = world(group_consumer_max_size="2")
     old, _ = mixed(groups)
     assert join(groups).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert join(groups, member_id=old.id).error_code == 0
 
 
-def test_a_guest_that_joins_again_with_other_topics_gets_those() -> None:
+def test_a_classic_member_may_rejoin_with_another_subscription() -> None:
     groups = world()
     groups.make(u=2)
     old, new = mixed(groups)
@@ -92,7 +92,7 @@ def test_a_guest_that_joins_again_with_other_topics_gets_those() -> None:
     assert list(member.assigned) == [groups.topic_id("u")]
 
 
-def test_a_static_guest_that_nobody_knows_by_that_id_is_sent_away() -> None:
+def test_an_unknown_static_classic_member_is_refused() -> None:
     groups = world()
     mixed(groups)
     answer = join(groups, member_id="ghost", group_instance_id="desk")
@@ -108,7 +108,7 @@ def test_a_static_guest_that_nobody_knows_by_that_id_is_sent_away() -> None:
 # SyncGroup and Heartbeat
 
 
-def test_a_guest_is_told_what_it_may_have_in_the_version_that_it_speaks() -> None:
+def test_the_assignment_is_encoded_in_the_version_of_the_classic_member() -> None:
     groups = world()
     old, _ = mixed(groups)
     answer = sync(groups, old)
@@ -132,7 +132,7 @@ def test_a_guest_is_told_what_it_may_have_in_the_version_that_it_speaks() -> Non
     ],
     ids=str,
 )
-def test_a_sync_that_does_not_fit_is_refused(fields: dict[str, Any], code: ErrorCode) -> None:
+def test_an_inconsistent_sync_is_refused(fields: dict[str, Any], code: ErrorCode) -> None:
     groups = world()
     old, _ = mixed(groups)
     assert sync(groups, old, **fields).error_code == code
@@ -149,37 +149,37 @@ def test_a_sync_that_does_not_fit_is_refused(fields: dict[str, Any], code: Error
     ],
     ids=str,
 )
-def test_a_heartbeat_of_a_guest(fields: dict[str, Any], code: ErrorCode) -> None:
+def test_a_heartbeat_of_a_classic_member_is_checked(
+    fields: dict[str, Any], code: ErrorCode
+) -> None:
     groups = world()
     old, _ = mixed(groups)
     assert old.heartbeat(**fields) is code
 
 
-def test_a_guest_hears_of_a_new_target_of_partitions_to_give_up_and_of_partitions_set_free() -> (
-    None
-):
+def test_a_classic_member_rejoins_for_a_target_a_revocation_and_free_partitions() -> None:
     groups = world()
     old, new = mixed(groups)
-    third = NewMember(groups, "third", "t")
+    third = ConsumerClient(groups, "third", "t")
     third.join()
     fourth = join(groups, version=3)
-    member = OldMember(groups, "t")
+    member = ClassicClient(groups, "t")
     member.id, member.generation = fourth.member_id, fourth.generation_id
     assert old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, "the target is new"
     assert sync(groups, old).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert member.heartbeat() is ErrorCode.NONE, "others have not given anything up yet"
     settle(groups, [new, third], rounds=5)
-    old.step()  # it joins, and keeps all that it has
+    old.step()  # it joins and keeps all its partitions
     groups.pass_time(20)
     assert old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, "it has something to give up"
     settle(groups, [old, new, third])
     assert member.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, "there is something for it"
 
 
-# Time and leaving
+# Timeouts and leaving
 
 
-def test_guests_alone_get_what_the_last_host_read() -> None:
+def test_classic_members_alone_get_the_partitions_of_the_last_consumer_member() -> None:
     groups = world(group_consumer_migration_policy="upgrade")
     old, new = mixed(groups)
     assert new.leave() == 0
@@ -189,7 +189,7 @@ def test_guests_alone_get_what_the_last_host_read() -> None:
     assert old.heartbeat() is ErrorCode.NONE
 
 
-def test_guests_alone_are_not_called_before_there_may_be_another_target() -> None:
+def test_classic_members_alone_rejoin_only_when_a_target_may_be_computed() -> None:
     interval_ms = 5_000
     groups = Groups(
         interval_ms=interval_ms,
@@ -199,8 +199,8 @@ def test_guests_alone_are_not_called_before_there_may_be_another_target() -> Non
     groups.make(t=4)
     old, new = mixed(groups)
     groups.pass_time(interval_ms)
-    other = OldMember(groups, "t")
-    settle(groups, [other, old, new])  # its join begins a target
+    other = ClassicClient(groups, "t")
+    settle(groups, [other, old, new])  # its join computes a target
     assert new.leave() == 0
     assert [old.heartbeat(), other.heartbeat()] == [ErrorCode.NONE, ErrorCode.NONE]
     groups.pass_time(interval_ms)
@@ -209,10 +209,10 @@ def test_guests_alone_are_not_called_before_there_may_be_another_target() -> Non
     assert read_by(old, other) == [0, 1, 2, 3]
 
 
-def test_beside_a_host_a_guest_waits_for_the_new_target() -> None:
+def test_a_classic_member_waits_for_the_target_that_a_consumer_member_computes() -> None:
     groups = world()
     old, new = mixed(groups)
-    other = OldMember(groups, "t")
+    other = ClassicClient(groups, "t")
     settle(groups, [old, other, new])
     assert other.leave() == 0
     assert old.heartbeat() is ErrorCode.NONE
@@ -220,7 +220,7 @@ def test_beside_a_host_a_guest_waits_for_the_new_target() -> None:
     assert old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_guest_that_is_silent_for_its_own_session_is_out() -> None:
+def test_a_silent_classic_member_is_removed_after_its_own_session_timeout() -> None:
     groups = world()
     old, new = mixed(groups)
     groups.pass_time(SESSION_MS - 1_000)
@@ -231,10 +231,10 @@ def test_a_guest_that_is_silent_for_its_own_session_is_out() -> None:
     assert read_by(new) == [0, 1, 2, 3]
 
 
-def beat_until_out(groups: Groups, guest: OldMember, *others: NewMember) -> int:
-    """How long it lives although it is told to join, and only beats."""
+def beat_until_removed(groups: Groups, classic: ClassicClient, *others: ConsumerClient) -> int:
+    """The time until a member is removed that sends heartbeats and does not rejoin."""
     lived_ms = 0
-    while guest.heartbeat() is not ErrorCode.UNKNOWN_MEMBER_ID:
+    while classic.heartbeat() is not ErrorCode.UNKNOWN_MEMBER_ID:
         groups.pass_time(5_000)
         lived_ms += 5_000
         for other in others:
@@ -243,33 +243,33 @@ def beat_until_out(groups: Groups, guest: OldMember, *others: NewMember) -> int:
     return lived_ms
 
 
-def test_a_guest_that_does_not_join_when_it_is_told_to_is_out() -> None:
+def test_a_classic_member_that_does_not_rejoin_in_time_is_removed() -> None:
     groups = world()
     old, new = mixed(groups)
-    third = NewMember(groups, "third", "t")
+    third = ConsumerClient(groups, "third", "t")
     third.join()
-    assert beat_until_out(groups, old, new, third) == REBALANCE_MS
+    assert beat_until_removed(groups, old, new, third) == REBALANCE_MS
 
 
-def test_a_guest_that_does_not_sync_when_it_has_joined_is_out() -> None:
+def test_a_classic_member_that_does_not_sync_in_time_is_removed() -> None:
     groups = world()
     _, new = mixed(groups)
     answer = join(groups, version=3)
-    guest = OldMember(groups, "t")
-    guest.id, guest.generation = answer.member_id, answer.generation_id
-    assert beat_until_out(groups, guest, new) == REBALANCE_MS
+    classic = ClassicClient(groups, "t")
+    classic.id, classic.generation = answer.member_id, answer.generation_id
+    assert beat_until_removed(groups, classic, new) == REBALANCE_MS
 
 
-def test_an_admin_puts_out_a_guest_by_the_name_of_its_instance() -> None:
+def test_an_admin_removes_a_classic_member_by_its_instance_id() -> None:
     groups = world()
     mixed(groups)
-    guest = join(groups, group_instance_id="desk")
+    classic = join(groups, group_instance_id="desk")
     unknown, fenced = ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
     assert leave(groups, ("ghost", None), ("ghost", "desk"), ("", "chair")) == [
         unknown,
         fenced,
         unknown,
     ]
-    assert guest.member_id in groups.group().members
-    assert leave(groups, ("", "desk"), (guest.member_id, "desk")) == [0, 0]
-    assert guest.member_id not in groups.group().members
+    assert classic.member_id in groups.group().members
+    assert leave(groups, ("", "desk"), (classic.member_id, "desk")) == [0, 0]
+    assert classic.member_id not in groups.group().members

@@ -1,4 +1,4 @@
-"""A group of one kind made into one of the other, as values."""
+"""The conversion of groups between the two protocols."""
 
 import pytest
 
@@ -58,18 +58,18 @@ def upgraded(*consumers: str) -> ConsumerGroup:
     return group
 
 
-# What consumers tell each other
+# Subscriptions and assignments
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_a_subscription_is_read_in_every_version(version: int) -> None:
+def test_a_subscription_is_decoded_in_every_version(version: int) -> None:
     read = read_subscription(subscription("t", "u", owned={"t": {1, 2}}, version=version))
     assert read.topics == ["t", "u"]
     owned = [(topic.topic, topic.partitions) for topic in read.owned_partitions]
     assert owned == ([("t", [1, 2])] if version else [])
 
 
-def test_a_version_from_the_future_is_read_as_the_newest() -> None:
+def test_an_unknown_newer_version_is_decoded_as_the_newest() -> None:
     newest = subscription("t", version=3)
     assert read_subscription((99).to_bytes(2) + newest[2:]).topics == ["t"]
     assert version_of((99).to_bytes(2)) == 3
@@ -78,22 +78,24 @@ def test_a_version_from_the_future_is_read_as_the_newest() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"\0", b"\xff\xff", b"\0\1\0\0\0\x09", subscription("t")[:-9]]
 )
-def test_damaged_words_are_malformed(data: bytes) -> None:
+def test_damaged_messages_are_malformed(data: bytes) -> None:
     with pytest.raises(MalformedFrame):
         read_subscription(data)
 
 
-def test_topics_that_are_gone_are_left_out_of_an_assignment() -> None:
+def test_deleted_topics_are_left_out_of_an_assignment() -> None:
     written = write_assignment(by_id({"t": {2, 0}, "gone": {1}, "u": {1}}), 1, KNOWN)
     assert version_of(written) == 1
-    told = [(part.topic, part.partitions) for part in read_assignment(written).assigned_partitions]
-    assert told == [("t", [0, 2]), ("u", [1])]
+    decoded = [
+        (part.topic, part.partitions) for part in read_assignment(written).assigned_partitions
+    ]
+    assert decoded == [("t", [0, 2]), ("u", [1])]
 
 
 # Upgrade
 
 
-def test_members_keep_what_their_leader_gave_them() -> None:
+def test_upgraded_members_keep_their_assignments() -> None:
     group = upgraded()
     assert (group.epoch, group.target_epoch, group.target_ms) == (7, 7, 0)
     assert group.targets == {"a": by_id({"t": {0, 1}}), "b": by_id({"t": {2}})}
@@ -101,7 +103,7 @@ def test_members_keep_what_their_leader_gave_them() -> None:
     assert group.state_name == "Stable"
 
 
-def test_members_stay_classic_with_all_that_they_said() -> None:
+def test_upgraded_members_stay_classic_with_their_metadata() -> None:
     member = upgraded().members["a"]
     assert (member.epoch, member.previous_epoch, member.client_id) == (7, 7, "client-a")
     assert (member.rebalance_timeout_ms, member.topics) == (60_000, frozenset({"t"}))
@@ -111,20 +113,20 @@ def test_members_stay_classic_with_all_that_they_said() -> None:
     assert tuple(offer.name for offer in member.classic.supported_protocols) == ASSIGNORS
 
 
-def test_a_member_that_never_synced_has_nothing() -> None:
+def test_a_member_that_never_synced_has_no_target() -> None:
     classic = classic_group(KNOWN, {"a": {}})
     classic.update(classic.members["a"]._replace(assignment=b""))
     assert consumer_group_of(classic, KNOWN).members["a"].assigned == {}
 
 
-def test_a_group_that_is_still_gathering_can_be_upgraded() -> None:
+def test_a_group_without_a_protocol_can_be_upgraded() -> None:
     classic = classic_group(KNOWN, {"a": {}}, generation=0)
     classic.protocol = None
     assert consumer_group_of(classic, KNOWN).members["a"].topics == frozenset({"t"})
 
 
 @pytest.mark.parametrize("policy", ["disabled", "downgrade", "DISABLED"])
-def test_an_upgrade_needs_a_policy_that_allows_it(policy: str) -> None:
+def test_the_policy_must_allow_an_upgrade(policy: str) -> None:
     group = classic_group(KNOWN, {"a": {}})
     settings = config(group_consumer_migration_policy=policy)
     assert refused(group, settings) is ErrorCode.GROUP_ID_NOT_FOUND
@@ -136,16 +138,16 @@ def test_a_group_that_is_too_large_is_not_upgraded() -> None:
     assert refused(group, settings) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_group_of_other_workers_is_not_upgraded() -> None:
+def test_a_group_of_another_protocol_type_is_not_upgraded() -> None:
     group = classic_group(KNOWN, {"a": {}})
     group.protocol_type = "connect"
     assert refused(group) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-@pytest.mark.parametrize("told", [b"\0", b"garbage!", b"\xff\xff\0\0"])
-def test_a_damaged_assignment_stops_an_upgrade(told: bytes) -> None:
+@pytest.mark.parametrize("damaged", [b"\0", b"garbage!", b"\xff\xff\0\0"])
+def test_a_damaged_assignment_stops_an_upgrade(damaged: bytes) -> None:
     group = classic_group(KNOWN, {"a": {}})
-    group.update(group.members["a"]._replace(assignment=told))
+    group.update(group.members["a"]._replace(assignment=damaged))
     assert refused(group) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
@@ -156,10 +158,10 @@ def test_a_damaged_subscription_stops_an_upgrade() -> None:
     assert refused(group) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_an_assignor_that_tells_members_more_stops_an_upgrade() -> None:
+def test_user_data_in_assignments_stops_an_upgrade() -> None:
     group = classic_group(KNOWN, {"a": {}})
-    told = assignment({"t": {0}}, KNOWN)[:-4] + b"\0\0\0\4mine"
-    group.update(group.members["a"]._replace(assignment=told))
+    with_user_data = assignment({"t": {0}}, KNOWN)[:-4] + b"\0\0\0\4mine"
+    group.update(group.members["a"]._replace(assignment=with_user_data))
     assert refused(group) is ErrorCode.GROUP_ID_NOT_FOUND
 
 
@@ -170,9 +172,7 @@ def test_an_assignor_that_tells_members_more_stops_an_upgrade() -> None:
     ("leaving", "expected"),
     [(["x"], False), (["x", "y"], True), (["a", "x", "y"], True), (["a", "b", "x", "y"], False)],
 )
-def test_a_downgrade_waits_for_the_last_that_is_not_classic(
-    leaving: list[str], expected: bool
-) -> None:
+def test_a_downgrade_waits_for_the_last_consumer_member(leaving: list[str], expected: bool) -> None:
     group = upgraded("x", "y")
     assert may_downgrade(group, [group.members[name] for name in leaving], config()) is expected
 
@@ -185,13 +185,13 @@ def test_a_downgrade_waits_for_the_last_that_is_not_classic(
         config(group_max_size="1"),
     ],
 )
-def test_a_downgrade_needs_leave_and_room(settings: BrokerConfig) -> None:
+def test_the_policy_and_the_size_must_allow_a_downgrade(settings: BrokerConfig) -> None:
     group = upgraded("x")
     assert not may_downgrade(group, [group.members["x"]], settings)
     assert not may_downgrade_by_replacement(group, group.members["x"], settings)
 
 
-def test_a_replacement_downgrades_only_for_the_last_that_is_not_classic() -> None:
+def test_only_the_replacement_of_the_last_consumer_member_downgrades() -> None:
     group = upgraded("x")
     assert may_downgrade_by_replacement(group, group.members["x"], config())
     assert not may_downgrade_by_replacement(group, group.members["a"], config())
@@ -199,7 +199,7 @@ def test_a_replacement_downgrades_only_for_the_last_that_is_not_classic() -> Non
     assert not may_downgrade_by_replacement(group, group.members["x"], config())
 
 
-def test_members_that_stay_are_told_their_target() -> None:
+def test_the_target_becomes_the_assignment_of_remaining_members() -> None:
     group = upgraded("x")
     group.epoch = 9
     classic = classic_group_of(group, [group.members["x"]], KNOWN, NOW_MS)
@@ -211,7 +211,7 @@ def test_members_that_stay_are_told_their_target() -> None:
     assert classic.members.keys() == {"a", "b"}
 
 
-def test_a_member_is_told_in_the_version_that_it_speaks() -> None:
+def test_the_assignment_has_the_version_of_the_members_subscription() -> None:
     classic = classic_group(KNOWN, {"a": {"t": {0}}})
     protocols = tuple(Protocol(name, subscription("t", version=1)) for name in ASSIGNORS)
     classic.update(classic.members["a"]._replace(protocols=protocols))
@@ -219,14 +219,14 @@ def test_a_member_is_told_in_the_version_that_it_speaks() -> None:
     assert version_of(back.members["a"].assignment) == 1
 
 
-def test_there_and_back_again_is_the_same_group() -> None:
+def test_an_upgrade_and_a_downgrade_restore_the_group() -> None:
     classic = classic_group(KNOWN, {"a": {"t": {0, 1}}, "b": {"t": {2}}})
     back = classic_group_of(consumer_group_of(classic, KNOWN), [], KNOWN, NOW_MS)
     assert back.members == classic.members
     assert (back.leader, back.generation, back.protocol) == ("a", 7, ASSIGNORS[0])
 
 
-def test_one_that_takes_a_static_members_place_takes_its_target() -> None:
+def test_a_static_replacement_inherits_the_target() -> None:
     group = upgraded("x")
     old = group.members["x"]
     a = group.members["a"]

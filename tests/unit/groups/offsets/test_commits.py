@@ -1,4 +1,4 @@
-"""Who may commit offsets, what is written for it, and what comes back."""
+"""OffsetCommit: checks of the member, the records, and the response."""
 
 import pytest
 
@@ -15,16 +15,16 @@ T0 = ("t", 0)
 DONE = {T0: 0}
 
 
-def test_a_commit_from_nowhere_makes_a_simple_group() -> None:
+def test_a_commit_without_a_member_creates_a_simple_group() -> None:
     world = OffsetsWorld()
     assert world.commit("g", {T0: 5}) == DONE
-    group = world.shard.groups["g"]
+    group = world.machine.groups["g"]
     assert (group.type, group.protocol_type, group.state_name) == (GroupType.CLASSIC, "", "Empty")
     assert world.fetch("g", T0) == {T0: (5, "")}
     assert world.rebuilt().groups.keys() == {"g"}
 
 
-def test_the_record_is_the_one_that_kafka_writes() -> None:
+def test_the_record_is_that_of_kafka() -> None:
     world = OffsetsWorld()
     world.commit("g", {("t", 3): 5}, metadata="why", leader_epoch=2)
     [(key, value)] = world.written
@@ -34,7 +34,7 @@ def test_the_record_is_the_one_that_kafka_writes() -> None:
     assert entry.value == OffsetCommitValue(5, 2, "why", START_MS, -1, topic_id("t"))
 
 
-def test_a_wish_of_an_old_client_for_its_own_retention_is_kept_in_the_old_form() -> None:
+def test_a_retention_time_of_an_old_client_is_written_in_version_1() -> None:
     world = OffsetsWorld()
     world.commit("g", {T0: 5}, version=4, retention_ms=1_000)
     [(key, value)] = world.written
@@ -55,12 +55,12 @@ def test_all_partitions_of_a_request_are_one_batch() -> None:
     assert world.fetch("g") == {T0: (1, ""), ("t", 1): (2, ""), ("u", 0): (3, "")}
 
 
-def test_a_failed_write_leaves_everything_as_it_was() -> None:
+def test_a_failed_write_changes_nothing() -> None:
     world = OffsetsWorld()
     world.fails = KafkaError(ErrorCode.NOT_COORDINATOR)
     assert world.commit("g", {T0: 5}) is ErrorCode.NOT_COORDINATOR
-    assert world.shard.groups == {}
-    assert world.shard.offsets.by_group == {}
+    assert world.machine.groups == {}
+    assert world.machine.offsets.by_group == {}
 
 
 @pytest.mark.parametrize(
@@ -68,41 +68,41 @@ def test_a_failed_write_leaves_everything_as_it_was() -> None:
     [
         ("x" * 10, 0),
         ("x" * 11, ErrorCode.OFFSET_METADATA_TOO_LARGE),
-        ("ü" * 10, 0),  # letters count, not bytes
-        ("\N{GRINNING FACE}" * 5, 0),  # two for a letter that UTF-16 writes as two
+        ("ü" * 10, 0),  # the limit counts characters, not bytes
+        ("\N{GRINNING FACE}" * 5, 0),  # a surrogate pair counts as two
         ("\N{GRINNING FACE}" * 6, ErrorCode.OFFSET_METADATA_TOO_LARGE),
     ],
 )
-def test_metadata_has_a_longest_length(text: str, code: int) -> None:
+def test_metadata_has_a_maximum_length(text: str, code: int) -> None:
     world = OffsetsWorld(offset_metadata_max_bytes="10")
     assert world.commit("g", {T0: 5}, metadata=text) == {T0: code}
     assert (world.get("g") is None) == bool(code)
 
 
-def test_nothing_is_written_where_every_metadata_is_too_long() -> None:
+def test_a_commit_with_only_too_long_metadata_writes_nothing() -> None:
     world = OffsetsWorld(offset_metadata_max_bytes="1")
     world.commit("g", {T0: 5}, metadata="xx")
     assert world.written == []
-    assert world.shard.groups == {}
+    assert world.machine.groups == {}
 
 
-def test_no_metadata_is_an_empty_one() -> None:
+def test_null_metadata_is_written_as_empty() -> None:
     world = OffsetsWorld()
     world.commit("g", {T0: 5}, metadata=None)
     assert world.fetch("g", T0) == {T0: (5, "")}
 
 
-def test_a_group_id_that_records_cannot_hold_is_refused() -> None:
+def test_a_group_id_too_long_for_a_record_is_refused() -> None:
     world = OffsetsWorld()
     assert world.commit("g" * 40_000, {T0: 5}) is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert world.shard.groups == {}
+    assert world.machine.groups == {}
 
 
 @pytest.mark.parametrize(
     ("version", "code"),
     [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)],
 )
-def test_a_member_of_a_group_that_is_not_there_is_told_so(version: int, code: int) -> None:
+def test_a_member_of_an_unknown_group_cannot_commit(version: int, code: int) -> None:
     world = OffsetsWorld()
     assert world.commit("g", {T0: 5}, member="m", epoch=1, version=version) is code
     assert world.written == []
@@ -119,7 +119,7 @@ def test_a_member_of_a_group_that_is_not_there_is_told_so(version: int, code: in
         ("m", 3, "stranger", ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_a_classic_group_takes_commits_of_its_members_in_their_generation(
+def test_a_classic_group_accepts_commits_of_members_in_their_generation(
     member: str, epoch: int, instance: str | None, expected: object
 ) -> None:
     world = OffsetsWorld()
@@ -128,14 +128,14 @@ def test_a_classic_group_takes_commits_of_its_members_in_their_generation(
     assert answer == expected
 
 
-def test_a_classic_group_without_members_takes_commits_of_anybody() -> None:
+def test_an_empty_classic_group_accepts_any_commit() -> None:
     world = OffsetsWorld()
     world.write(classic_group("g", {}, generation=3))
     assert world.commit("g", {T0: 5}) == DONE
-    assert world.shard.groups["g"].protocol_type == "consumer"
+    assert world.machine.groups["g"].protocol_type == "consumer"
 
 
-def test_a_commit_is_a_sign_of_life_of_a_classic_member() -> None:
+def test_a_commit_renews_the_session_of_a_classic_member() -> None:
     world = OffsetsWorld()
     world.write(classic_group("g", {"m": ["t"]}, generation=3, session_ms=10_000))
     world.restart()
@@ -152,14 +152,14 @@ def test_a_commit_is_a_sign_of_life_of_a_classic_member() -> None:
         ("m", 5, 9, DONE),
         ("m", 5, 8, ErrorCode.UNSUPPORTED_VERSION),
         ("m", 6, 9, ErrorCode.STALE_MEMBER_EPOCH),
-        ("m", 4, 9, DONE),  # the partition has been the member's since then
+        ("m", 4, 9, DONE),  # the member has owned the partition since then
         ("m", 3, 9, DONE),
         ("m", 2, 9, ErrorCode.STALE_MEMBER_EPOCH),
         ("nobody", 5, 9, ErrorCode.UNKNOWN_MEMBER_ID),
         ("", -1, 9, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_a_consumer_group_takes_commits_of_its_members_for_what_they_hold(
+def test_a_consumer_group_accepts_commits_of_owned_partitions(
     member: str, epoch: int, version: int, expected: object
 ) -> None:
     world = OffsetsWorld()
@@ -168,7 +168,7 @@ def test_a_consumer_group_takes_commits_of_its_members_for_what_they_hold(
     assert world.commit("g", {T0: 5}, member=member, epoch=epoch, version=version) == expected
 
 
-def test_a_late_member_commits_all_or_nothing() -> None:
+def test_a_commit_in_an_older_epoch_is_all_or_nothing() -> None:
     world = OffsetsWorld()
     held = {"m": (topic_id("t"), 0, 3)}
     world.write(*consumer_group("g", {"m": ["t"]}, epoch=5, assigned=held))

@@ -1,4 +1,4 @@
-"""What a group's offsets look like to those who ask for them."""
+"""OffsetFetch: checks of the member, and the returned offsets."""
 
 import pytest
 
@@ -10,28 +10,28 @@ T0, T1 = ("t", 0), ("t", 1)
 NOTHING = (-1, "")
 
 
-def test_an_unknown_group_has_committed_nothing() -> None:
+def test_an_unknown_group_has_no_offsets() -> None:
     world = OffsetsWorld()
     assert world.fetch("g", T0, ("u", 7)) == {T0: NOTHING, ("u", 7): NOTHING}
     assert world.fetch("g") == {}
 
 
-def test_partitions_without_a_commit_are_told_as_such() -> None:
+def test_partitions_without_a_commit_have_offset_minus_one() -> None:
     world = OffsetsWorld()
     world.commit("g", {T0: 5}, metadata="here")
     assert world.fetch("g", T0, T1) == {T0: (5, "here"), T1: NOTHING}
     assert world.fetch("g") == {T0: (5, "here")}
 
 
-def test_the_last_commit_counts_even_if_it_goes_back() -> None:
+def test_the_last_commit_counts_even_if_its_offset_is_lower() -> None:
     world = OffsetsWorld()
     world.commit("g", {T0: 5})
     world.commit("g", {T0: 3})
     assert world.fetch("g", T0) == {T0: (3, "")}
-    assert world.rebuilt().offsets.by_group == world.shard.offsets.by_group
+    assert world.rebuilt().offsets.by_group == world.machine.offsets.by_group
 
 
-def test_two_groups_do_not_disturb_each_other() -> None:
+def test_two_groups_are_independent_of_each_other() -> None:
     world = OffsetsWorld()
     world.commit("g", {T0: 5})
     world.commit("h", {T0: 9})
@@ -39,7 +39,7 @@ def test_two_groups_do_not_disturb_each_other() -> None:
     assert world.fetch("h", T0) == {T0: (9, "")}
 
 
-def test_members_of_a_classic_group_are_not_asked_who_they_are() -> None:
+def test_members_of_a_classic_group_are_not_checked() -> None:
     world = OffsetsWorld()
     world.write(classic_group("g", {"m": ["t"]}))
     world.commit("g", {T0: 5}, member="m", epoch=1)
@@ -49,7 +49,7 @@ def test_members_of_a_classic_group_are_not_asked_who_they_are() -> None:
 @pytest.mark.parametrize(
     ("member", "epoch", "expected"),
     [
-        (None, -1, {T0: (5, "")}),  # an admin
+        (None, -1, {T0: (5, "")}),  # an admin client
         ("m", 5, {T0: (5, "")}),
         ("m", 4, ErrorCode.STALE_MEMBER_EPOCH),
         ("m", 6, ErrorCode.STALE_MEMBER_EPOCH),
@@ -68,8 +68,8 @@ def test_members_of_a_consumer_group_are_checked(
     assert everything == expected
 
 
-class TestATopicThatWasMadeAnew:
-    """Its offsets are gone with it; here one is left over, as after a crash at the wrong moment."""
+class TestRecreatedTopic:
+    """Offsets are deleted with their topic; here one is left over, as after a crash."""
 
     @pytest.fixture
     def world(self) -> OffsetsWorld:
@@ -80,23 +80,23 @@ class TestATopicThatWasMadeAnew:
         world.image = image_of(world.lives)
         return world
 
-    def test_an_old_offset_is_not_given_to_who_names_the_new_id(self, world: OffsetsWorld) -> None:
+    def test_the_old_offset_is_not_returned_for_the_new_topic_id(self, world: OffsetsWorld) -> None:
         assert world.fetch("g", T0, ids={"t": topic_id("t", 2)}) == {T0: NOTHING}
 
-    def test_nor_to_who_knows_no_ids(self, world: OffsetsWorld) -> None:
+    def test_the_old_offset_is_not_returned_by_name(self, world: OffsetsWorld) -> None:
         assert world.fetch("g", T0) == {T0: NOTHING}
         assert world.fetch("g") == {}
 
-    def test_a_new_commit_takes_its_place(self, world: OffsetsWorld) -> None:
+    def test_a_new_commit_replaces_the_old_offset(self, world: OffsetsWorld) -> None:
         world.commit("g", {T0: 7})
         assert world.fetch("g", T0) == {T0: (7, "")}
 
-    def test_an_offset_without_an_id_is_given_out(self, world: OffsetsWorld) -> None:
+    def test_an_offset_without_a_topic_id_is_returned(self, world: OffsetsWorld) -> None:
         world.commit("g", {T0: 7}, version=4, retention_ms=100_000)
         assert world.fetch("g", T0, ids={"t": topic_id("t", 2)}) == {T0: (7, "")}
 
 
-def test_an_offset_of_a_topic_that_is_unknown_now_is_still_told_by_name() -> None:
+def test_an_offset_of_an_unknown_topic_is_returned_by_name() -> None:
     world = OffsetsWorld()
     world.commit("g", {T0: 5})
     world.lives.clear()

@@ -1,4 +1,4 @@
-"""When offsets expire by themselves, and when a group goes with them."""
+"""The expiration of offsets and of groups without offsets."""
 
 import pytest
 
@@ -12,11 +12,11 @@ from support.groups.offsets import MINUTE_MS, START_MS, OffsetsWorld
 T0, U0 = ("t", 0), ("u", 0)
 RETENTION_MS = 10 * MINUTE_MS
 ONE_BYTES = 304
-"""So many are counted for a tombstone of a group whose id is one letter."""
+"""The bytes counted for a tombstone of a group whose id is one character."""
 
 
 def world_of(**lives: int) -> OffsetsWorld:
-    """Looks every minute for offsets that are older than ten."""
+    """Offsets expire after ten minutes; the check runs every minute."""
     return OffsetsWorld(
         lives or {"t": 1},
         offsets_retention_minutes="10",
@@ -24,7 +24,7 @@ def world_of(**lives: int) -> OffsetsWorld:
     )
 
 
-def test_offsets_of_a_simple_group_expire_after_their_last_commit() -> None:
+def test_offsets_of_a_simple_group_expire_after_their_commit() -> None:
     world = world_of(t=1, u=1)
     world.commit("g", {T0: 1, U0: 1})
     world.pass_ms(MINUTE_MS)
@@ -35,23 +35,23 @@ def test_offsets_of_a_simple_group_expire_after_their_last_commit() -> None:
     assert world.fetch("g") == {T0: (2, "")}
     world.pass_ms(MINUTE_MS)
     assert world.fetch("g") == {}
-    assert world.shard.groups == {}
+    assert world.machine.groups == {}
     rebuilt = world.rebuilt()
     assert rebuilt.groups == {}
     assert rebuilt.offsets.by_group == {}
 
 
-def test_offsets_of_an_empty_classic_group_expire_after_its_last_member() -> None:
+def test_offsets_of_an_empty_classic_group_expire_after_its_last_member_left() -> None:
     world = world_of()
     world.write(classic_group("g", {}, since_ms=START_MS + 5 * MINUTE_MS))
     world.commit("g", {T0: 1})
     world.pass_ms(RETENTION_MS)
     assert world.fetch("g") == {T0: (1, "")}
     world.pass_ms(5 * MINUTE_MS)
-    assert world.shard.groups == {}
+    assert world.machine.groups == {}
 
 
-def test_a_group_that_does_not_know_since_when_it_is_empty_counts_from_commits() -> None:
+def test_without_a_state_timestamp_the_retention_starts_with_the_commit() -> None:
     world = world_of()
     world.write(classic_group("g", {}))
     world.pass_ms(5 * MINUTE_MS)
@@ -62,17 +62,17 @@ def test_a_group_that_does_not_know_since_when_it_is_empty_counts_from_commits()
     assert world.fetch("g") == {}
 
 
-def test_offsets_of_topics_that_members_read_stay() -> None:
+def test_offsets_of_subscribed_topics_do_not_expire() -> None:
     for group in ([classic_group("g", {"m": ["t"]})], consumer_group("g", {"m": ["t"]})):
         world = world_of(t=1, u=1)
         world.write(*group)
         world.commit("g", {T0: 1, U0: 1}, member="m", epoch=1)
         world.pass_ms(RETENTION_MS)
         assert world.fetch("g") == {T0: (1, "")}
-        assert world.shard.groups.keys() == {"g"}
+        assert world.machine.groups.keys() == {"g"}
 
 
-def test_offsets_stay_where_nobody_knows_what_members_read() -> None:
+def test_offsets_do_not_expire_while_subscriptions_are_unknown() -> None:
     world = world_of()
     world.write(classic_group("g", {"m": []}, protocol_type="connect"))
     world.commit("g", {T0: 1}, member="m", epoch=1)
@@ -80,28 +80,28 @@ def test_offsets_stay_where_nobody_knows_what_members_read() -> None:
     assert world.fetch("g") == {T0: (1, "")}
 
 
-def test_nothing_expires_while_a_group_rebalances() -> None:
+def test_offsets_do_not_expire_during_a_rebalance() -> None:
     world = world_of(t=1, u=1)
     world.write(classic_group("g", {"m": ["t"], "n": ["t"]}))
     world.commit("g", {U0: 1}, member="m", epoch=1)
     message = LeaveGroupRequest("g", members=[MemberIdentity("n")])
     caller = Caller("client", "/host", 5)
-    world.do(lambda: world.shard.classic.leave(caller, message))
-    assert world.shard.groups["g"].state_name == "PreparingRebalance"
+    world.do(lambda: world.machine.classic.leave(caller, message))
+    assert world.machine.groups["g"].state_name == "PreparingRebalance"
     world.pass_ms(2 * RETENTION_MS)
     assert world.fetch("g") == {U0: (1, "")}
 
 
-def test_offsets_of_a_consumer_group_without_members_expire_after_their_commit() -> None:
+def test_offsets_of_an_empty_consumer_group_expire_after_their_commit() -> None:
     world = world_of()
     world.write(*consumer_group("g", {}))
     world.commit("g", {T0: 1})
     world.pass_ms(RETENTION_MS)
-    assert world.shard.groups == {}
+    assert world.machine.groups == {}
     assert world.rebuilt().groups == {}
 
 
-def test_a_time_of_expiry_that_a_client_chose_counts_alone() -> None:
+def test_the_expiry_time_of_a_client_replaces_the_retention() -> None:
     world = world_of(t=1, u=1)
     world.commit("g", {T0: 1}, version=4, retention_ms=2 * MINUTE_MS)
     world.commit("g", {U0: 1}, version=4, retention_ms=2 * RETENTION_MS)
@@ -113,7 +113,7 @@ def test_a_time_of_expiry_that_a_client_chose_counts_alone() -> None:
     assert world.fetch("g") == {}
 
 
-def test_a_chosen_time_of_expiry_does_not_touch_what_members_read() -> None:
+def test_the_expiry_time_of_a_client_does_not_apply_to_subscribed_topics() -> None:
     world = world_of()
     world.write(classic_group("g", {"m": ["t"]}))
     world.commit("g", {T0: 1}, member="m", epoch=1, version=4, retention_ms=MINUTE_MS)
@@ -121,23 +121,23 @@ def test_a_chosen_time_of_expiry_does_not_touch_what_members_read() -> None:
     assert world.fetch("g") == {T0: (1, "")}
 
 
-def test_an_empty_group_without_offsets_goes_at_the_next_look() -> None:
+def test_an_empty_group_without_offsets_is_deleted_at_the_next_check() -> None:
     world = world_of()
     world.write(classic_group("g", {}, since_ms=START_MS))
     world.commit("h", {T0: 1})
     world.delete_offsets("h", T0)
     world.pass_ms(MINUTE_MS)
-    assert world.shard.groups == {}
+    assert world.machine.groups == {}
 
 
-def test_a_group_with_members_and_no_offsets_stays() -> None:
+def test_a_non_empty_group_without_offsets_is_kept() -> None:
     world = world_of()
     world.write(*consumer_group("g", {"m": ["t"]}))
     world.pass_ms(2 * RETENTION_MS)
-    assert world.shard.groups.keys() == {"g"}
+    assert world.machine.groups.keys() == {"g"}
 
 
-def test_time_counts_over_a_restart() -> None:
+def test_the_retention_continues_across_a_restart() -> None:
     world = world_of()
     world.commit("g", {T0: 1})
     world.pass_ms(9 * MINUTE_MS)
@@ -147,9 +147,7 @@ def test_time_counts_over_a_restart() -> None:
 
 
 @pytest.mark.parametrize("tombstones", [0, 1, 4])
-def test_much_that_expires_goes_batch_by_batch(
-    monkeypatch: pytest.MonkeyPatch, tombstones: int
-) -> None:
+def test_many_offsets_expire_in_batches(monkeypatch: pytest.MonkeyPatch, tombstones: int) -> None:
     monkeypatch.setattr(offset_expiration, "STEP_BYTES", tombstones * ONE_BYTES)
     monkeypatch.setattr(offset_expiration, "STEP_GROUPS", 2)
     world = world_of()
@@ -159,14 +157,14 @@ def test_much_that_expires_goes_batch_by_batch(
     world.commit("f", {T0: 1})
     before = world.batches
     world.pass_ms(RETENTION_MS - MINUTE_MS)
-    assert world.shard.groups.keys() == {"f"}
+    assert world.machine.groups.keys() == {"f"}
     assert world.fetch("f") == {T0: (1, "")}
     assert world.batches - before >= 45 // max(tombstones, 1)
     assert len(world.written) == 46 + 45 + 5  # nothing is written twice
-    assert world.rebuilt().offsets.by_group == world.shard.offsets.by_group
+    assert world.rebuilt().offsets.by_group == world.machine.offsets.by_group
 
 
-def test_what_could_not_be_written_expires_at_the_next_look() -> None:
+def test_a_failed_expiration_is_repeated_at_the_next_check() -> None:
     world = world_of()
     world.commit("g", {T0: 1})
     world.fails = KafkaError(ErrorCode.NOT_COORDINATOR)
@@ -174,7 +172,7 @@ def test_what_could_not_be_written_expires_at_the_next_look() -> None:
     assert world.get("g") is not None
     world.fails = None
     world.pass_ms(MINUTE_MS)
-    assert world.shard.groups == {}
+    assert world.machine.groups == {}
 
 
 def test_groups_with_long_ids_expire_in_small_batches() -> None:
@@ -183,5 +181,5 @@ def test_groups_with_long_ids_expire_in_small_batches() -> None:
         world.commit(letter * 30_000, {("t", index): 1 for index in range(9)})
     before = world.batches
     world.pass_ms(RETENTION_MS)
-    assert world.shard.groups == {}
+    assert world.machine.groups == {}
     assert world.batches - before > 20

@@ -1,4 +1,4 @@
-"""The offsets of all groups as their records tell them, in whichever form."""
+"""The table of committed offsets, loaded from records of all versions."""
 
 import pytest
 
@@ -40,12 +40,12 @@ def test_every_version_of_a_commit_is_read(version: int, expected: CommittedOffs
     assert offsets.get("g", "t", 0) == expected
 
 
-def test_commits_of_the_first_kafkas_are_read() -> None:
+def test_legacy_commit_records_are_read() -> None:
     key, value = LegacyOffsetCommitKey("g", "t", 0), LegacyOffsetCommitValue(5, "words", 7)
     assert loaded(Entry(key, value)).get("g", "t", 0) == CommittedOffset(5, -1, "words", 7)
 
 
-def test_later_records_take_the_place_of_earlier_ones() -> None:
+def test_later_records_replace_earlier_ones() -> None:
     legacy = Entry(LegacyOffsetCommitKey("g", "t", 0), LegacyOffsetCommitValue(1, "", 1))
     old = Entry(KEY, OffsetCommitValue(2, 0, "", 2), 3)
     new = Entry(KEY, OffsetCommitValue(3, 0, "", 3, topic_id=ID), 4)
@@ -53,7 +53,7 @@ def test_later_records_take_the_place_of_earlier_ones() -> None:
         assert loaded(legacy, old, new, last).get("g", "t", 0) == loaded(last).get("g", "t", 0)
 
 
-def test_what_is_empty_is_not_kept() -> None:
+def test_empty_mappings_are_removed() -> None:
     offsets = OffsetTable()
     one = CommittedOffset(1, -1, "", 1)
     for topic, partition in (("t", 0), ("t", 1), ("u", 0)):
@@ -69,7 +69,7 @@ def test_what_is_empty_is_not_kept() -> None:
     assert offsets.by_group == {}
 
 
-def test_a_look_leaves_no_trace() -> None:
+def test_a_look_up_adds_nothing() -> None:
     offsets = OffsetTable()
     assert offsets.get("g", "t", 0) is None
     assert offsets.partitions("g", "t") == {}

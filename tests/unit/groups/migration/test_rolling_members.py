@@ -1,4 +1,4 @@
-"""Groups whose members roll from one protocol to the other, from what members ask and hear."""
+"""Groups whose members are rolled from one protocol to the other, as the clients see it."""
 
 import pytest
 
@@ -8,9 +8,9 @@ from sawlog.protocol.messages.join_group_request import JoinGroupRequest, JoinGr
 from support.groups.consumer_group import REBALANCE_MS
 from support.groups.rolling_members import (
     SESSION_MS,
-    AnyMember,
-    NewMember,
-    OldMember,
+    AnyClient,
+    ClassicClient,
+    ConsumerClient,
     group_type,
     leave,
     mixed,
@@ -20,10 +20,10 @@ from support.groups.rolling_members import (
     world,
 )
 
-# Up
+# Upgrade
 
 
-def test_a_first_new_member_makes_a_consumer_group_of_a_classic_one() -> None:
+def test_the_first_consumer_member_upgrades_a_classic_group() -> None:
     groups = world()
     old, new = mixed(groups)
     described = groups.describe()
@@ -36,24 +36,24 @@ def test_a_first_new_member_makes_a_consumer_group_of_a_classic_one() -> None:
     assert len(old.reads) == len(new.reads) == 2
 
 
-def test_the_groups_epochs_go_on_from_its_generation() -> None:
+def test_the_group_epoch_continues_from_the_generation() -> None:
     groups = world()
-    old = OldMember(groups, "t")
+    old = ClassicClient(groups, "t")
     settle(groups, [old])
     generation = old.generation
-    new = NewMember(groups, "new", "t")
+    new = ConsumerClient(groups, "new", "t")
     assert new.join() == 0
     assert new.epoch == generation + 1
     group = groups.group()
     assert (group.members[old.id].epoch, group.target_epoch) == (generation, generation + 1)
 
 
-def test_what_a_classic_member_keeps_it_never_stops_reading() -> None:
+def test_a_classic_member_never_stops_reading_partitions_that_it_keeps() -> None:
     groups = world()
-    old = OldMember(groups, "t")
+    old = ClassicClient(groups, "t")
     settle(groups, [old])
     kept = set(old.reads)
-    new = NewMember(groups, "new", "t")
+    new = ConsumerClient(groups, "new", "t")
     for _ in range(20):
         settle(groups, [old, new], rounds=1)
         kept &= old.reads
@@ -61,16 +61,16 @@ def test_what_a_classic_member_keeps_it_never_stops_reading() -> None:
     assert len(kept) == 2
 
 
-def test_an_eager_member_gives_all_up_and_gets_its_share_at_once() -> None:
+def test_an_eager_member_revokes_all_and_gets_its_share_at_once() -> None:
     groups = world()
     old, new = mixed(groups, is_eager=True)
     assert read_by(old, new) == [0, 1, 2, 3]
     assert old.joins == 3, "for an id, to join, and once more when the new one came"
 
 
-def test_whoever_waits_in_the_classic_group_is_told_to_come_again() -> None:
+def test_parked_requests_of_the_classic_group_are_answered_with_a_rejoin() -> None:
     groups = world()
-    old = OldMember(groups, "t")
+    old = ClassicClient(groups, "t")
     settle(groups, [old])
     message = JoinGroupRequest(
         group_id="g",
@@ -82,39 +82,39 @@ def test_whoever_waits_in_the_classic_group_is_told_to_come_again() -> None:
     waiting = groups.machine.send(message, 3)
     groups.pass_time(100)
     assert not waiting.is_done
-    assert NewMember(groups, "new", "t").join() == 0
+    assert ConsumerClient(groups, "new", "t").join() == 0
     assert waiting.answered.error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert waiting.answered.member_id in groups.group().members
 
 
-def test_a_group_in_the_middle_of_a_rebalance_loses_nothing() -> None:
+def test_an_upgrade_during_a_rebalance_loses_no_partition() -> None:
     groups = world()
-    members: list[AnyMember] = [OldMember(groups, "t"), OldMember(groups, "t")]
+    members: list[AnyClient] = [ClassicClient(groups, "t"), ClassicClient(groups, "t")]
     for _ in range(3):
         for member in members:
             member.step()
-    members.append(NewMember(groups, "new", "t"))
+    members.append(ConsumerClient(groups, "new", "t"))
     members[-1].step()
     assert group_type(groups) == "Consumer"
     settle(groups, members)
     assert read_by(*members) == [0, 1, 2, 3]
 
 
-def test_a_static_member_takes_its_place_in_the_middle_of_the_first_rebalance() -> None:
+def test_a_static_member_may_be_replaced_during_the_first_rebalance() -> None:
     groups = world()
-    old = OldMember(groups, "t", instance="desk")
+    old = ClassicClient(groups, "t", instance="desk")
     old.step()
-    new = NewMember(groups, "new", "t", instance_id="desk")
+    new = ConsumerClient(groups, "new", "t", instance_id="desk")
     settle(groups, [new])
     assert read_by(new) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
-def test_without_leave_to_upgrade_a_new_member_is_sent_away(policy: str) -> None:
+def test_a_consumer_member_is_refused_if_the_policy_forbids_upgrades(policy: str) -> None:
     groups = world(group_consumer_migration_policy=policy)
-    old = OldMember(groups, "t")
+    old = ClassicClient(groups, "t")
     settle(groups, [old])
-    assert NewMember(groups, "new", "t").join() == ErrorCode.GROUP_ID_NOT_FOUND
+    assert ConsumerClient(groups, "new", "t").join() == ErrorCode.GROUP_ID_NOT_FOUND
     settle(groups, [old])
     assert (group_type(groups), read_by(old)) == ("Classic", [0, 1, 2, 3])
 
@@ -122,26 +122,26 @@ def test_without_leave_to_upgrade_a_new_member_is_sent_away(policy: str) -> None
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
 def test_an_empty_group_changes_its_protocol_under_any_policy(policy: str) -> None:
     groups = world(group_consumer_migration_policy=policy)
-    old = OldMember(groups, "t")
+    old = ClassicClient(groups, "t")
     settle(groups, [old])
     assert old.leave() == 0
-    new = NewMember(groups, "new", "t")
+    new = ConsumerClient(groups, "new", "t")
     settle(groups, [new])
     assert (group_type(groups), read_by(new)) == ("Consumer", [0, 1, 2, 3])
 
 
-# Down
+# Downgrade
 
 
-def test_when_the_last_new_member_leaves_the_group_is_a_classic_one() -> None:
+def test_the_group_is_downgraded_when_the_last_consumer_member_leaves() -> None:
     groups = world()
     old, new = mixed(groups)
-    other = OldMember(groups, "t")
+    other = ClassicClient(groups, "t")
     settle(groups, [old, other, new])
     epoch = groups.group().epoch
     kept = set(old.reads)
     assert new.leave() == 0
-    group = groups.shard.groups["g"]
+    group = groups.group_machine.groups["g"]
     assert isinstance(group, ClassicGroup)
     assert (group.generation, group.state_name) == (epoch, "PreparingRebalance")
     assert old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
@@ -150,7 +150,7 @@ def test_when_the_last_new_member_leaves_the_group_is_a_classic_one() -> None:
     assert kept <= old.reads
 
 
-def test_a_new_member_that_dies_makes_the_group_a_classic_one() -> None:
+def test_the_group_is_downgraded_when_the_last_consumer_member_times_out() -> None:
     groups = world()
     old, _ = mixed(groups)
     for _ in range(20):
@@ -160,7 +160,9 @@ def test_a_new_member_that_dies_makes_the_group_a_classic_one() -> None:
 
 
 @pytest.mark.parametrize("policy", ["upgrade", "UPGRADE"])
-def test_without_leave_to_downgrade_the_guests_go_on_in_a_consumer_group(policy: str) -> None:
+def test_classic_members_stay_in_a_consumer_group_if_the_policy_forbids_downgrades(
+    policy: str,
+) -> None:
     groups = world(group_consumer_migration_policy=policy)
     old, new = mixed(groups)
     assert new.leave() == 0
@@ -169,36 +171,36 @@ def test_without_leave_to_downgrade_the_guests_go_on_in_a_consumer_group(policy:
     assert old.heartbeat() is ErrorCode.NONE
 
 
-def test_when_all_leave_at_once_the_group_stays_a_consumer_group() -> None:
+def test_a_group_whose_members_all_leave_stays_a_consumer_group() -> None:
     groups = world()
     old, _ = mixed(groups)
     assert leave(groups, (old.id, None), ("new", None)) == [0, 0]
     assert (group_type(groups), groups.state()) == ("Consumer", "Empty")
 
 
-def test_a_static_guest_in_the_last_new_members_place_ends_the_consumer_group_in_peace() -> None:
+def test_replacing_the_last_consumer_member_downgrades_without_a_rebalance() -> None:
     groups = world()
-    old = OldMember(groups, "t")
+    old = ClassicClient(groups, "t")
     settle(groups, [old])
-    new = NewMember(groups, "new", "t", instance_id="desk")
+    new = ConsumerClient(groups, "new", "t", instance_id="desk")
     settle(groups, [old, new])
     reads, joins = set(new.reads), old.joins
     assert new.leave(-2) == 0
-    back = OldMember(groups, "t", instance="desk")
+    back = ClassicClient(groups, "t", instance="desk")
     settle(groups, [old, back])
     assert group_type(groups) == "Classic"
     assert back.reads == reads
-    assert old.joins == joins, "nobody had to join again"
+    assert old.joins == joins, "no member had to rejoin"
 
 
-def test_a_static_guest_that_comes_while_others_move_waits_for_a_rebalance() -> None:
+def test_replacing_the_last_consumer_member_during_reconciliation_rebalances() -> None:
     groups = world()
-    old = OldMember(groups, "t")
+    old = ClassicClient(groups, "t")
     settle(groups, [old])
-    new = NewMember(groups, "new", "t", instance_id="desk")
+    new = ConsumerClient(groups, "new", "t", instance_id="desk")
     new.step()
     assert read_by(old) == [0, 1, 2, 3], "it has not given anything up yet"
-    back = OldMember(groups, "t", instance="desk")
+    back = ClassicClient(groups, "t", instance="desk")
     settle(groups, [old, back])
     assert group_type(groups) == "Classic"
     assert read_by(old, back) == [0, 1, 2, 3]
@@ -208,7 +210,7 @@ def test_a_static_guest_that_comes_while_others_move_waits_for_a_rebalance() -> 
 # Restarts
 
 
-def test_a_mixed_group_is_the_same_after_a_restart() -> None:
+def test_a_mixed_group_survives_a_restart() -> None:
     groups = world()
     old, new = mixed(groups)
     before = groups.group()
@@ -221,7 +223,7 @@ def test_a_mixed_group_is_the_same_after_a_restart() -> None:
     assert read_by(old, new) == [0, 1, 2, 3]
 
 
-def test_a_downgrade_whose_rebalance_was_lost_in_a_restart_still_has_one() -> None:
+def test_a_restart_during_the_rebalance_of_a_downgrade_causes_another() -> None:
     groups = world()
     old, new = mixed(groups)
     assert new.leave() == 0

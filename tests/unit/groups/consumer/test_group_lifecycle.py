@@ -1,4 +1,4 @@
-"""Where a consumer group comes from, what becomes of what was there, and how it is described."""
+"""Creation, deletion and description of consumer groups."""
 
 from sawlog.coordinator.coordinator_records import Entry
 from sawlog.coordinator.plan import Plan
@@ -24,7 +24,7 @@ NAMED_COMMIT = 9
 
 
 def commit(groups: Groups, offset: int, member_id: str = "", epoch: int = -1) -> int:
-    """The error code of a commit of t-0."""
+    """Commit an offset of t-0 and return the error code."""
     topic = OffsetCommitRequestTopic(
         name="t", partitions=[OffsetCommitRequestPartition(0, committed_offset=offset)]
     )
@@ -34,26 +34,26 @@ def commit(groups: Groups, offset: int, member_id: str = "", epoch: int = -1) ->
     return int(groups.ask(request, NAMED_COMMIT).topics[0].partitions[0].error_code)
 
 
-# What was there before
+# Creation and deletion
 
 
-def test_a_group_that_only_kept_offsets_becomes_a_consumer_group_and_keeps_them() -> None:
+def test_a_simple_group_becomes_a_consumer_group_and_keeps_its_offsets() -> None:
     groups = Groups()
     groups.make(t=1)
     assert commit(groups, 7) == 0
-    assert groups.shard.groups["g"].type is GroupType.CLASSIC
+    assert groups.group_machine.groups["g"].type is GroupType.CLASSIC
     a = Consumer(groups, "a", "t")
     assert a.join() == 0
-    assert groups.shard.groups["g"].type is GroupType.CONSUMER
+    assert groups.group_machine.groups["g"].type is GroupType.CONSUMER
     groups.restart()
-    assert isinstance(groups.shard.groups["g"], ConsumerGroup)
+    assert isinstance(groups.group_machine.groups["g"], ConsumerGroup)
     assert a.beat() == 0
-    committed = groups.shard.offsets.get("g", "t", 0)
+    committed = groups.group_machine.offsets.get("g", "t", 0)
     assert committed is not None
     assert committed.offset == 7
 
 
-def test_an_empty_consumer_group_takes_members_again_in_higher_epochs() -> None:
+def test_an_empty_consumer_group_accepts_members_in_higher_epochs() -> None:
     groups = Groups()
     groups.make(t=1)
     a = Consumer(groups, "a", "t")
@@ -65,7 +65,7 @@ def test_an_empty_consumer_group_takes_members_again_in_higher_epochs() -> None:
     assert (b.epoch, shares(b)) == (4, [[("t", 0)]])
 
 
-def test_a_deleted_group_begins_anew() -> None:
+def test_a_deleted_group_starts_again_at_its_first_epoch() -> None:
     groups = Groups()
     groups.make(t=1)
     a = Consumer(groups, "a", "t")
@@ -80,14 +80,14 @@ def test_a_deleted_group_begins_anew() -> None:
     assert a.epoch == 2
 
 
-def test_what_older_brokers_wrote_about_partitions_is_removed() -> None:
+def test_partition_metadata_of_older_brokers_is_removed() -> None:
     groups = Groups()
     groups.make(t=1)
     a = Consumer(groups, "a", "t")
     a.join()
     old = Entry(ConsumerGroupPartitionMetadataKey("g"), ConsumerGroupPartitionMetadataValue())
-    index = next(iter(groups.machine.broker.groups.runtimes.values()))
-    index.run(lambda: Plan(entries=[old]), lambda _: None, lambda _: None)
+    runtime = next(iter(groups.machine.broker.groups.runtimes.values()))
+    runtime.run(lambda: Plan(entries=[old]), lambda _: None, lambda _: None)
     groups.restart()
     assert groups.group().has_partition_metadata
     a.beat()
@@ -97,7 +97,7 @@ def test_what_older_brokers_wrote_about_partitions_is_removed() -> None:
 # Offsets of members
 
 
-def test_members_commit_in_their_epoch_and_what_they_have_had_for_longer() -> None:
+def test_members_commit_in_their_epoch_or_an_older_one_for_kept_partitions() -> None:
     groups = Groups()
     groups.make(t=2)
     a, b = Consumer(groups, "a", "t"), Consumer(groups, "b", "t")
@@ -117,7 +117,7 @@ def test_members_commit_in_their_epoch_and_what_they_have_had_for_longer() -> No
 # Descriptions
 
 
-def test_a_description_tells_what_members_have_and_should_have() -> None:
+def test_a_description_has_current_and_target_assignments() -> None:
     groups = Groups()
     groups.make(t=2)
     a = Consumer(groups, "a", "t", instance_id="i", rack_id="r")

@@ -1,4 +1,4 @@
-"""What befalls a consumer group, from the heartbeats of its members."""
+"""The life of a consumer group, as its members see it in their heartbeats."""
 
 from sawlog.core.errors import ErrorCode
 from support.groups.consumer_group import REBALANCE_MS, SESSION_MS, Consumer, Groups, settle, shares
@@ -8,7 +8,7 @@ def t(*indexes: int) -> list[tuple[str, int]]:
     return [("t", index) for index in indexes]
 
 
-def test_the_first_member_gets_everything_at_once() -> None:
+def test_the_first_member_gets_all_partitions_at_once() -> None:
     groups = Groups()
     groups.make(t=3)
     a = Consumer(groups, "a", "t")
@@ -18,7 +18,7 @@ def test_the_first_member_gets_everything_at_once() -> None:
     assert groups.state() == "Stable"
 
 
-def test_a_second_member_gets_partitions_only_when_the_first_has_let_go_of_them() -> None:
+def test_a_second_member_gets_partitions_only_after_the_first_revoked_them() -> None:
     groups = Groups()
     groups.make(t=2)
     a, b = Consumer(groups, "a", "t"), Consumer(groups, "b", "t")
@@ -29,7 +29,7 @@ def test_a_second_member_gets_partitions_only_when_the_first_has_let_go_of_them(
     a.beat()
     assert (a.epoch, shares(a)) == (2, [t(0)]), "it must let go before it goes on"
     b.beat()
-    assert shares(b) == [[]], "nobody has said yet that the partition is free"
+    assert shares(b) == [[]], "the first member has not revoked it yet"
     a.beat()
     assert a.epoch == 3
     b.beat()
@@ -48,7 +48,7 @@ def test_more_members_than_partitions_leaves_the_rest_idle() -> None:
     assert {consumer.epoch for consumer in consumers} == {4}
 
 
-def test_two_groups_do_not_disturb_each_other() -> None:
+def test_two_groups_are_independent_of_each_other() -> None:
     groups = Groups()
     groups.make(t=2)
     a, b = Consumer(groups, "a", "t"), Consumer(groups, "b", "t", group_id="h")
@@ -88,7 +88,7 @@ def test_a_member_that_leaves_frees_its_partitions_at_once() -> None:
     assert groups.state() == "Empty"
 
 
-def test_a_member_that_does_not_let_go_in_time_is_put_out() -> None:
+def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
     groups = Groups()
     groups.make(t=2)
     a, b = Consumer(groups, "a", "t"), Consumer(groups, "b", "t")
@@ -107,7 +107,7 @@ def test_a_member_that_does_not_let_go_in_time_is_put_out() -> None:
     assert shares(b) == [t(0, 1)]
 
 
-def test_a_member_that_lets_go_in_time_is_not_put_out_later() -> None:
+def test_a_member_that_revokes_in_time_is_not_removed_later() -> None:
     groups = Groups()
     groups.make(t=2)
     a, b = Consumer(groups, "a", "t"), Consumer(groups, "b", "t")
@@ -119,7 +119,7 @@ def test_a_member_that_lets_go_in_time_is_not_put_out_later() -> None:
         assert (a.beat(), b.beat()) == (0, 0)
 
 
-def test_a_topic_that_grows_is_shared_anew() -> None:
+def test_a_topic_that_is_extended_is_assigned_again() -> None:
     groups = Groups()
     groups.make(t=2)
     a, b = Consumer(groups, "a", "t"), Consumer(groups, "b", "t")
@@ -128,7 +128,7 @@ def test_a_topic_that_grows_is_shared_anew() -> None:
     settle([a, b])
     before = shares(a, b)
     groups.grow("t", 4)
-    assert groups.state() == "Stable", "nobody has looked yet"
+    assert groups.state() == "Stable", "no heartbeat has compared the topics yet"
     a.beat()
     assert groups.state() in {"Reconciling", "Stable"}
     settle([a, b])
@@ -136,7 +136,7 @@ def test_a_topic_that_grows_is_shared_anew() -> None:
     assert sorted(a.reads | b.reads) == t(0, 1, 2, 3)
 
 
-def test_a_topic_that_is_deleted_is_taken_away() -> None:
+def test_a_deleted_topic_is_revoked() -> None:
     groups = Groups()
     groups.make(t=2, u=1)
     a = Consumer(groups, "a", "t", "u")
@@ -147,7 +147,7 @@ def test_a_topic_that_is_deleted_is_taken_away() -> None:
     assert a.epoch == 3
 
 
-def test_a_topic_that_is_made_after_its_readers_came_is_given_to_them() -> None:
+def test_a_topic_created_after_its_subscription_is_assigned() -> None:
     groups = Groups()
     a = Consumer(groups, "a", "t")
     a.join()
@@ -157,7 +157,7 @@ def test_a_topic_that_is_made_after_its_readers_came_is_given_to_them() -> None:
     assert shares(a) == [t(0)]
 
 
-def test_a_member_that_subscribes_to_other_topics_lets_go_of_the_old_first() -> None:
+def test_a_member_with_a_new_subscription_revokes_the_old_topics_first() -> None:
     groups = Groups()
     groups.make(t=1, u=1)
     a = Consumer(groups, "a", "t")
@@ -169,7 +169,7 @@ def test_a_member_that_subscribes_to_other_topics_lets_go_of_the_old_first() -> 
     assert groups.state() == "Stable"
 
 
-def test_everything_is_as_it_was_after_a_restart() -> None:
+def test_a_restart_restores_the_group() -> None:
     groups = Groups()
     groups.make(t=3)
     a, b = Consumer(groups, "a", "t"), Consumer(groups, "b", "t", instance_id="i")
@@ -183,7 +183,7 @@ def test_everything_is_as_it_was_after_a_restart() -> None:
     assert shares(a, b) == before
 
 
-def test_sessions_begin_anew_after_a_restart_and_end_all_the_same() -> None:
+def test_sessions_restart_after_a_restart_and_time_out() -> None:
     groups = Groups()
     groups.make(t=1)
     a = Consumer(groups, "a", "t")

@@ -1,4 +1,4 @@
-"""The hand-made form of offset commits is that of the codec, whatever is committed."""
+"""The fast encoding of offset commits equals that of the codec for all values."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ VERSIONS = st.integers(0, 4)
 
 @settings(deadline=None)
 @given(KEYS, VALUES, VERSIONS)
-def test_what_is_written_is_what_the_codec_would_write(
+def test_fast_encoding_equals_the_codec(
     key: OffsetCommitKey, value: OffsetCommitValue, version: int
 ) -> None:
     quick = encode_commit(key, value, version)
@@ -36,7 +36,7 @@ def test_what_is_written_is_what_the_codec_would_write(
 
 @settings(deadline=None)
 @given(KEYS, VALUES, VERSIONS)
-def test_what_is_read_is_what_the_codec_would_read(
+def test_fast_decoding_equals_the_codec(
     key: OffsetCommitKey, value: OffsetCommitValue, version: int
 ) -> None:
     written_key, written = CODEC.encode(Entry(key, value, version))
@@ -54,7 +54,7 @@ def test_what_is_read_is_what_the_codec_would_read(
 
 @settings(deadline=None)
 @given(st.binary(max_size=60), st.binary(max_size=80), st.booleans())
-def test_any_bytes_are_left_alone_or_read_as_the_codec_reads_them(
+def test_arbitrary_bytes_are_skipped_or_decoded_as_the_codec_does(
     key: bytes, value: bytes, looks_right: bool
 ) -> None:
     if looks_right:
