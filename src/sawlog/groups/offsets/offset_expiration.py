@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EXPIRE = "offset expiration"
 DELETE = "offsets of deleted topics"
 STEP_BYTES = 200_000
-"""Bytes of tombstones in one batch: some hundred records, below any max.message.bytes."""
+"""Bytes of tombstones in one batch: some hundred records."""
 
 STEP_GROUPS = 1_000
 OTHER_BYTES = 300
@@ -90,19 +90,19 @@ class OffsetExpiration:
         if group is None:
             return [], True
         entries: list[Entry] = []
-        has_offsets = False
+        keeps_offsets = False
         for topic, partitions in self._offsets.by_group.get(group_id, {}).items():
             if group.is_subscribed_to(topic):
-                has_offsets = True
+                keeps_offsets = True
                 continue
             for partition, committed in partitions.items():
                 if not self._is_expired(group, committed, now_ms):
-                    has_offsets = True
+                    keeps_offsets = True
                 elif len(entries) == limit:
                     return entries, False
                 else:
                     entries.append(tombstone(group_id, topic, partition))
-        if not has_offsets and group.is_empty:
+        if not keeps_offsets and group.is_empty:
             entries += group.tombstones()
         return entries, True
 
