@@ -3,7 +3,7 @@ that this broker leads."""
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sawlog.broker.coordinator_partition import CoordinatorPartition
 from sawlog.cluster.internal_topics import CONSUMER_OFFSETS
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sawlog.cluster.metadata_image import MetadataImage
     from sawlog.cluster.topics import Topics
     from sawlog.coordinator.plan import Plan, Timers
-    from sawlog.coordinator.runtime import Answer, Refuse
+    from sawlog.coordinator.runtime import Refuse
     from sawlog.core.config import BrokerConfig
     from sawlog.core.ids import NodeId
     from sawlog.core.ports import Clock, Random, Timer
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from sawlog.storage.log_directory import LogDirectory
 
 logger = EventLogger(__name__)
+
+R = TypeVar("R")
 
 
 class GroupCoordinator:
@@ -85,8 +87,8 @@ class GroupCoordinator:
     def ask(
         self,
         group_id: str,
-        operation: "Callable[[GroupMachine], Plan]",
-        answer: "Answer",
+        operation: "Callable[[GroupMachine], Plan[R]]",
+        answer: "Callable[[R], None]",
         refuse: "Refuse",
     ) -> None:
         """Run an operation on the machine of the group; `refuse` also gets NOT_COORDINATOR."""

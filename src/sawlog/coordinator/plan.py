@@ -7,13 +7,15 @@ reply said, and a failed append leaves the state as it was.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from sawlog.coordinator.coordinator_records import Entry
 from sawlog.core.errors import KafkaError
 
+R = TypeVar("R")
 
-class Plan(NamedTuple):
+
+class Plan(NamedTuple, Generic[R]):
     """The result of an operation: the reply, and the records to append before it is sent.
 
     reply: None if the machine itself answers the request later.
@@ -25,14 +27,14 @@ class Plan(NamedTuple):
         operation runs again; only that run replies.
     """
 
-    reply: Any = None
+    reply: R | None = None
     entries: Sequence[Entry] = ()
     apply: Callable[[], None] | None = None
     on_committed: Callable[[KafkaError | None], None] | None = None
     run_again: bool = False
 
 
-Operation = Callable[[], Plan]
+Operation = Callable[[], Plan[Any]]
 """May raise KafkaError: the caller gets the error, and nothing has changed."""
 
 

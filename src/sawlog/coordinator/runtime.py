@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 logger = EventLogger(__name__)
 
 M = TypeVar("M", bound=Machine)
-Answer = Callable[[Any], None]
+R = TypeVar("R")
 Refuse = Callable[[KafkaError], None]
 
 RETRY_MS = 500
@@ -130,7 +130,9 @@ class CoordinatorRuntime(Generic[M]):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
-    def run(self, operation: Operation, answer: Answer, refuse: Refuse) -> None:
+    def run(
+        self, operation: Callable[[], Plan[R]], answer: Callable[[R], None], refuse: Refuse
+    ) -> None:
         """Run an operation. When all that it wrote or could see is committed, call `answer` with
         the plan's reply, unless that is None; on failure call `refuse` with the client's error."""
         try:
@@ -154,7 +156,7 @@ class CoordinatorRuntime(Generic[M]):
             committed = partial(self._committed, plan, answer, refuse)
             self._writer.when_committed(self._end_offset, committed)
 
-    def _append(self, plan: Plan) -> None:
+    def _append(self, plan: Plan[Any]) -> None:
         builder = BatchBuilder()
         now_ms = self._clock.now_ms()
         for entry in plan.entries:
@@ -178,7 +180,7 @@ class CoordinatorRuntime(Generic[M]):
                 self._on_failure(self)
             raise not_coordinator from error
 
-    def _apply(self, plan: Plan) -> None:
+    def _apply(self, plan: Plan[Any]) -> None:
         if plan.apply is not None:
             plan.apply()
         else:
@@ -186,7 +188,11 @@ class CoordinatorRuntime(Generic[M]):
                 self.machine.replay(entry)
 
     def _committed(
-        self, plan: Plan, answer: Answer, refuse: Refuse, error: KafkaError | None
+        self,
+        plan: Plan[R],
+        answer: Callable[[R], None],
+        refuse: Refuse,
+        error: KafkaError | None,
     ) -> None:
         client_error = None
         if error is not None:

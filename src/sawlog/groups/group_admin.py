@@ -24,7 +24,7 @@ class GroupAdmin:
         self._groups = groups
         self._offsets = offsets
 
-    def list(self, states: Collection[str], types: Collection[str]) -> Plan:
+    def list(self, states: Collection[str], types: Collection[str]) -> Plan[list[ListedGroup]]:
         """List the groups in one of these states and of one of these types, both in lower case; an
         empty collection means all."""
         return Plan(
@@ -36,7 +36,7 @@ class GroupAdmin:
             ]
         )
 
-    def describe(self, group_id: str, api_version: int) -> Plan:
+    def describe(self, group_id: str, api_version: int) -> Plan[DescribedGroup]:
         """Describe a classic group; a missing one is dead, and an error from version 6 on."""
         group = self._groups.get(group_id)
         described = None if group is None else group.describe()
@@ -49,7 +49,7 @@ class GroupAdmin:
                 described.error_message = error.message
         return Plan(described)
 
-    def delete(self, group_id: str) -> Plan:
+    def delete(self, group_id: str) -> Plan[DeletableGroupResult]:
         """Delete an empty group with all its offsets."""
         group = self._groups.get(group_id)
         if group is None:

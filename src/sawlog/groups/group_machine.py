@@ -66,7 +66,7 @@ class GroupMachine:
     def deactivate(self, error: "KafkaError") -> None:
         self.classic.deactivate(error)
 
-    def image_changed(self, old: "MetadataImage", new: "MetadataImage") -> Plan:
+    def image_changed(self, old: "MetadataImage", new: "MetadataImage") -> Plan[None]:
         """Update the groups after topics were created, extended or deleted."""
         self.consumer.image_changed(old, new)
         return self.offset_expiration.delete_for_topics(old, new)

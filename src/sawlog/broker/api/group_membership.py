@@ -7,7 +7,7 @@ reasons from version 5 (KIP-800).
 """
 
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.groups.classic.classic_responses import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sawlog.broker.group_coordinator import GroupCoordinator
     from sawlog.broker.request import Request
     from sawlog.coordinator.plan import Plan
-    from sawlog.coordinator.runtime import Answer, Refuse
+    from sawlog.coordinator.runtime import Refuse
     from sawlog.core.config import BrokerConfig
     from sawlog.groups.group_machine import GroupMachine
     from sawlog.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
         config: BrokerConfig
         groups: GroupCoordinator
 
+
+R = TypeVar("R")
 
 FIRST_JOIN_WITH_REBALANCE_TIMEOUT = 1
 FIRST_JOIN_WITH_NULL_PROTOCOL = 7
@@ -156,8 +158,8 @@ def leave_group(
 def _ask_named_group(
     context: "MembershipContext",
     group_id: str,
-    operation: "Callable[[GroupMachine], Plan]",
-    answer: "Answer",
+    operation: "Callable[[GroupMachine], Plan[R]]",
+    answer: "Callable[[R], None]",
     refuse: "Refuse",
 ) -> None:
     if group_id:

@@ -28,9 +28,13 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.group_metadata_key import GroupMetadataKey
     from sawlog.protocol.messages.group_metadata_value import GroupMetadataValue
     from sawlog.protocol.messages.heartbeat_request import HeartbeatRequest
+    from sawlog.protocol.messages.heartbeat_response import HeartbeatResponse
     from sawlog.protocol.messages.join_group_request import JoinGroupRequest
+    from sawlog.protocol.messages.join_group_response import JoinGroupResponse
     from sawlog.protocol.messages.leave_group_request import LeaveGroupRequest
+    from sawlog.protocol.messages.leave_group_response import LeaveGroupResponse
     from sawlog.protocol.messages.sync_group_request import SyncGroupRequest
+    from sawlog.protocol.messages.sync_group_response import SyncGroupResponse
 
 
 class ClassicMembership:
@@ -55,25 +59,29 @@ class ClassicMembership:
 
     # Requests
 
-    def join(self, caller: "Caller", message: "JoinGroupRequest", respond: "Respond") -> "Plan":
+    def join(
+        self, caller: "Caller", message: "JoinGroupRequest", respond: "Respond"
+    ) -> "Plan[JoinGroupResponse]":
         group = self._groups.get(message.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             return self._classic_members.join(caller, group, message, respond)
         return self._join_group.join(caller, message, respond)
 
-    def sync(self, _: "Caller", message: "SyncGroupRequest", respond: "Respond") -> "Plan":
+    def sync(
+        self, _: "Caller", message: "SyncGroupRequest", respond: "Respond"
+    ) -> "Plan[SyncGroupResponse]":
         group = self._group(message.group_id)
         if isinstance(group, ConsumerGroup):
             return self._classic_members.sync(group, message)
         return self._sync_group.sync(group, message, respond)
 
-    def heartbeat(self, _: "Caller", message: "HeartbeatRequest") -> "Plan":
+    def heartbeat(self, _: "Caller", message: "HeartbeatRequest") -> "Plan[HeartbeatResponse]":
         group = self._group(message.group_id)
         if isinstance(group, ConsumerGroup):
             return self._classic_members.heartbeat(group, message)
         return self._sync_group.heartbeat(group, message)
 
-    def leave(self, _: "Caller", message: "LeaveGroupRequest") -> "Plan":
+    def leave(self, _: "Caller", message: "LeaveGroupRequest") -> "Plan[LeaveGroupResponse]":
         group = self._group(message.group_id)
         if isinstance(group, ConsumerGroup):
             return self._classic_members.leave(group, message)

@@ -5,7 +5,7 @@ Everything is applied to a copy of the group. If the log refuses the records, th
 and nothing has changed.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sawlog.coordinator.plan import Plan
 from sawlog.core.errors import ErrorCode
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from sawlog.core.errors import KafkaError
     from sawlog.groups.classic.classic_group import ClassicGroup, Respond
     from sawlog.groups.group import Group
+
+R = TypeVar("R")
 
 UNKNOWN_MEMBER_ID = int(ErrorCode.UNKNOWN_MEMBER_ID)
 FENCED_INSTANCE_ID = int(ErrorCode.FENCED_INSTANCE_ID)
@@ -49,8 +51,10 @@ class GroupChange:
         self._timer_changes: dict[object, tuple[int, Operation] | None] = {}
 
     def plan(
-        self, reply: Any = None, on_committed: "Callable[[KafkaError | None], None] | None" = None
-    ) -> Plan:
+        self,
+        reply: R | None = None,
+        on_committed: "Callable[[KafkaError | None], None] | None" = None,
+    ) -> Plan[R]:
         if self._entries:
             return Plan(reply, self._entries, self._apply, on_committed)
         self._apply()

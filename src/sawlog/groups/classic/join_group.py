@@ -20,6 +20,7 @@ from sawlog.groups.classic.classic_responses import (
 )
 from sawlog.groups.classic.classic_states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE
 from sawlog.groups.classic.rebalance import NEW_MEMBER_TIMEOUT_MS
+from sawlog.protocol.messages.join_group_response import JoinGroupResponse
 
 if TYPE_CHECKING:
     from sawlog.groups.classic.classic_group import Respond
@@ -57,7 +58,7 @@ class Join:
     def protocol_names(self) -> frozenset[str]:
         return frozenset(protocol.name for protocol in self.protocols)
 
-    def refuse(self, code: ErrorCode, member_id: str = NO_MEMBER) -> Plan:
+    def refuse(self, code: ErrorCode, member_id: str = NO_MEMBER) -> Plan[JoinGroupResponse]:
         return self.change.plan(join_error(code, member_id))
 
     def park(self, member_id: str) -> None:
@@ -76,7 +77,9 @@ class JoinGroup:
         self._groups = groups
         self._rebalancer = rebalancer
 
-    def join(self, caller: "Caller", message: "JoinGroupRequest", respond: "Respond") -> Plan:
+    def join(
+        self, caller: "Caller", message: "JoinGroupRequest", respond: "Respond"
+    ) -> Plan[JoinGroupResponse]:
         """Join a classic group, a new group, or an empty group of another type."""
         known = self._groups.get(message.group_id)
         if isinstance(known, ClassicGroup):
@@ -106,7 +109,7 @@ class JoinGroup:
             return member_id in group.waiting_joins or len(group.waiting_joins) < limit
         return member_id in group.members or len(group.members) < limit
 
-    def _refuse_for_size(self, join: Join) -> Plan:
+    def _refuse_for_size(self, join: Join) -> Plan[JoinGroupResponse]:
         if join.message.member_id != NO_MEMBER:
             join.change.remove(join.message.member_id)
             self._rebalancer.try_complete(join.change)
@@ -114,7 +117,7 @@ class JoinGroup:
 
     # Without a member id
 
-    def _join_without_id(self, join: Join) -> Plan:
+    def _join_without_id(self, join: Join) -> Plan[JoinGroupResponse]:
         message, group = join.message, join.change.group
         if group.state is DEAD:
             return join.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -133,7 +136,7 @@ class JoinGroup:
             return join.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         return self._add(join, member_id)
 
-    def _add(self, join: Join, member_id: str) -> Plan:
+    def _add(self, join: Join, member_id: str) -> Plan[JoinGroupResponse]:
         message, change = join.message, join.change
         member = ClassicMember(
             member_id,
@@ -150,7 +153,7 @@ class JoinGroup:
         self._rebalancer.begin_or_complete(change, join.reason(f"{member_id} joins"))
         return change.plan()
 
-    def _replace_static(self, join: Join, old_id: str, member_id: str) -> Plan:
+    def _replace_static(self, join: Join, old_id: str, member_id: str) -> Plan[JoinGroupResponse]:
         """Replace a static member by its new id; a client that still uses the old id is fenced."""
         change, rebalancer = join.change, self._rebalancer
         group = change.group
@@ -178,7 +181,7 @@ class JoinGroup:
 
     # With a member id
 
-    def _join_with_id(self, join: Join) -> Plan:
+    def _join_with_id(self, join: Join) -> Plan[JoinGroupResponse]:
         message, group = join.message, join.change.group
         member_id = message.member_id
         if group.state is DEAD:
@@ -200,7 +203,7 @@ class JoinGroup:
             return Plan(join_response(group, member_id))
         return self._update(join, member)
 
-    def _update(self, join: Join, member: ClassicMember) -> Plan:
+    def _update(self, join: Join, member: ClassicMember) -> Plan[JoinGroupResponse]:
         """Rebalance because a member changed, or because the leader rejoined: its topics did."""
         message, change = join.message, join.change
         change.group.update(

@@ -21,7 +21,9 @@ class LeaveGroup:
     def __init__(self, rebalancer: "Rebalancer") -> None:
         self._rebalancer = rebalancer
 
-    def leave(self, group: "ClassicGroup", message: "LeaveGroupRequest") -> Plan:
+    def leave(
+        self, group: "ClassicGroup", message: "LeaveGroupRequest"
+    ) -> Plan[LeaveGroupResponse]:
         """Remove members, each with a result of its own; the group rebalances once."""
         group.check_alive()
         change = self._rebalancer.change(group)

@@ -161,7 +161,7 @@ class Rebalancer:
 
     # Timeouts
 
-    def session_timed_out(self, group_id: str, member_id: str) -> Plan:
+    def session_timed_out(self, group_id: str, member_id: str) -> Plan[None]:
         """Remove a member that sent no request in time, unless one of its requests is parked. A new
         member is removed in any case."""
         group = self.find(group_id)
@@ -185,7 +185,7 @@ class Rebalancer:
             self.begin(change, "a session timed out")
         return change.plan()
 
-    def join_timed_out(self, group_id: str) -> Plan:
+    def join_timed_out(self, group_id: str) -> Plan[None]:
         group = self.find(group_id)
         if group is None or group.state is not PREPARING:
             return Plan()
@@ -193,7 +193,7 @@ class Rebalancer:
         self.complete(change)
         return change.plan()
 
-    def first_delay_over(self, group_id: str, delay_ms: int, remaining_ms: int) -> Plan:
+    def first_delay_over(self, group_id: str, delay_ms: int, remaining_ms: int) -> Plan[None]:
         group = self.find(group_id)
         if group is None or group.state is not PREPARING:
             return Plan()
@@ -208,7 +208,7 @@ class Rebalancer:
             self.complete(change)
         return change.plan()
 
-    def sync_timed_out(self, group_id: str, generation: int) -> Plan:
+    def sync_timed_out(self, group_id: str, generation: int) -> Plan[None]:
         group = self.find(group_id)
         if (
             group is None

@@ -12,6 +12,8 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.groups.classic.classic_responses import heartbeat_response, sync_response
 from sawlog.groups.classic.classic_states import COMPLETING, PREPARING, STABLE, Event
 from sawlog.groups.classic.group_change import sync_key
+from sawlog.protocol.messages.heartbeat_response import HeartbeatResponse
+from sawlog.protocol.messages.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
     from sawlog.groups.classic.classic_group import ClassicGroup, Respond
@@ -28,7 +30,9 @@ class SyncGroup:
         self._context = context
         self._rebalancer = rebalancer
 
-    def sync(self, group: "ClassicGroup", message: "SyncGroupRequest", respond: "Respond") -> Plan:
+    def sync(
+        self, group: "ClassicGroup", message: "SyncGroupRequest", respond: "Respond"
+    ) -> Plan[SyncGroupResponse]:
         group.check_alive()
         group.check_member(message.member_id, message.group_instance_id)
         group.check_generation(message.generation_id)
@@ -51,7 +55,7 @@ class SyncGroup:
 
     def _assign(
         self, change: "GroupChange", leader: "ClassicMember", message: "SyncGroupRequest"
-    ) -> Plan:
+    ) -> Plan[SyncGroupResponse]:
         """Take the leader's assignments; those of unknown members are ignored."""
         group = change.group
         group.assign({one.member_id: one.assignment for one in message.assignments})
@@ -82,7 +86,9 @@ class SyncGroup:
             self._rebalancer.begin(change, f"the assignment cannot be written: {error}")
         change.plan()
 
-    def heartbeat(self, group: "ClassicGroup", message: "HeartbeatRequest") -> Plan:
+    def heartbeat(
+        self, group: "ClassicGroup", message: "HeartbeatRequest"
+    ) -> Plan[HeartbeatResponse]:
         group.check_alive()
         member = group.check_member(message.member_id, message.group_instance_id)
         group.check_generation(message.generation_id)

@@ -7,7 +7,7 @@ effect of a heartbeat; `reconciliation.py` has the states of a member.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sawlog.cluster.metadata_image import changed_topics
 from sawlog.coordinator.plan import Plan
@@ -32,6 +32,7 @@ from sawlog.groups.consumer.replay import ConsumerReplay
 from sawlog.groups.consumer.server_assignors import ASSIGNORS
 from sawlog.groups.consumer.timeouts import MemberTimeouts
 from sawlog.groups.migration.protocol_switch import ProtocolSwitch
+from sawlog.protocol.messages.consumer_group_describe_response import DescribedGroup
 from sawlog.protocol.messages.consumer_group_heartbeat_response import (
     Assignment,
     ConsumerGroupHeartbeatResponse,
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     )
 
 logger = EventLogger(__name__)
+
+R = TypeVar("R")
 
 
 class ConsumerMembership:
@@ -103,7 +106,9 @@ class ConsumerMembership:
 
     # Heartbeats
 
-    def heartbeat(self, caller: "Caller", message: "ConsumerGroupHeartbeatRequest") -> Plan:
+    def heartbeat(
+        self, caller: "Caller", message: "ConsumerGroupHeartbeatRequest"
+    ) -> Plan[ConsumerGroupHeartbeatResponse]:
         if message.member_epoch < JOINING_EPOCH:
             return self._leave(message)
         is_joining = message.member_epoch == JOINING_EPOCH
@@ -182,7 +187,9 @@ class ConsumerMembership:
 
     # Leaving
 
-    def _leave(self, message: "ConsumerGroupHeartbeatRequest") -> Plan:
+    def _leave(
+        self, message: "ConsumerGroupHeartbeatRequest"
+    ) -> Plan[ConsumerGroupHeartbeatResponse]:
         group = self.consumer_group(message.group_id)
         reply = ConsumerGroupHeartbeatResponse(
             member_id=message.member_id, member_epoch=message.member_epoch
@@ -206,8 +213,8 @@ class ConsumerMembership:
         return Plan(reply, [consumer_records.current(group.id, leaving)])
 
     def fence(
-        self, group: ConsumerGroup, members: Sequence[ConsumerMember], reply: object = None
-    ) -> Plan:
+        self, group: ConsumerGroup, members: Sequence[ConsumerMember], reply: R | None = None
+    ) -> Plan[R]:
         """Remove members; the group continues in a new epoch, or as a classic group."""
         if not members:
             return Plan(reply)
@@ -234,7 +241,7 @@ class ConsumerMembership:
         for member_id in removed:
             self.timeouts.cancel_all(group_id, member_id)
 
-    def _expire(self, group_id: str, member_id: str, epoch: int | None) -> Plan:
+    def _expire(self, group_id: str, member_id: str, epoch: int | None) -> Plan[None]:
         """Fence a member after its session timeout, or its revocation timeout in `epoch`."""
         group = self._groups.get(group_id)
         member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
@@ -256,7 +263,7 @@ class ConsumerMembership:
             raise _not_found(group_id)
         return group
 
-    def describe(self, group_id: str) -> Plan:
+    def describe(self, group_id: str) -> Plan[DescribedGroup]:
         """Reply with a DescribedGroup."""
         return Plan(
             describe(

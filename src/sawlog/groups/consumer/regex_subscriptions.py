@@ -139,7 +139,7 @@ class RegexSubscriptions:
         if is_due and wanted:
             self._context.timers.set(key, 0, lambda: self._resolve(group.id, sorted(wanted)))
 
-    def _resolve(self, group_id: str, wanted: list[str]) -> Plan:
+    def _resolve(self, group_id: str, wanted: list[str]) -> Plan[None]:
         """Resolve the regular expressions that are still in use; a change bumps the group epoch."""
         group = self._groups.get(group_id)
         if not isinstance(group, ConsumerGroup):

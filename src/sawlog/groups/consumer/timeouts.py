@@ -9,7 +9,7 @@ from sawlog.groups.consumer.consumer_member import UNREVOKED, ConsumerMember
 if TYPE_CHECKING:
     from sawlog.coordinator.plan import Plan, Timers
 
-Expired = Callable[[str, str, int | None], "Plan"]
+Expired = Callable[[str, str, int | None], "Plan[None]"]
 """(group, member, epoch): fences the member; with an epoch only if it still revokes in it."""
 
 

@@ -73,7 +73,7 @@ class ClassicMembers:
         group: "ConsumerGroup",
         message: "JoinGroupRequest",
         respond: "Respond",
-    ) -> Plan:
+    ) -> Plan[JoinGroupResponse]:
         member_id = message.member_id or self._consumer.new_member_id()
         self._consumer.check_room(group, member_id)
         _check_protocols(group, message)
@@ -119,7 +119,7 @@ class ClassicMembers:
 
     # SyncGroup
 
-    def sync(self, group: "ConsumerGroup", message: "SyncGroupRequest") -> Plan:
+    def sync(self, group: "ConsumerGroup", message: "SyncGroupRequest") -> Plan[SyncGroupResponse]:
         member = _member_of(group, message.member_id, message.group_instance_id)
         classic = _classic_part(member, message.generation_id)
         protocol = classic.supported_protocols[0]
@@ -144,7 +144,9 @@ class ClassicMembers:
 
     # Heartbeat
 
-    def heartbeat(self, group: "ConsumerGroup", message: "HeartbeatRequest") -> Plan:
+    def heartbeat(
+        self, group: "ConsumerGroup", message: "HeartbeatRequest"
+    ) -> Plan[HeartbeatResponse]:
         member = _member_of(group, message.member_id, message.group_instance_id)
         classic = _classic_part(member, message.generation_id)
         timeouts = self._consumer.timeouts
@@ -163,7 +165,9 @@ class ClassicMembers:
 
     # LeaveGroup
 
-    def leave(self, group: "ConsumerGroup", message: "LeaveGroupRequest") -> Plan:
+    def leave(
+        self, group: "ConsumerGroup", message: "LeaveGroupRequest"
+    ) -> Plan[LeaveGroupResponse]:
         """Remove members of either protocol: an admin client may remove any."""
         responses = []
         leaving: dict[str, ConsumerMember] = {}

@@ -4,7 +4,7 @@ Parked requests of the old protocol are answered with an error that makes their 
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sawlog.core.errors import KafkaError
 from sawlog.core.event_logger import EventLogger
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from sawlog.groups.context import GroupContext
 
 logger = EventLogger(__name__)
+
+R = TypeVar("R")
 
 
 class ProtocolSwitch:
@@ -80,8 +82,8 @@ class ProtocolSwitch:
         return may_downgrade(group, leaving, self._context.config)
 
     def downgrade(
-        self, group: "ConsumerGroup", leaving: "Sequence[ConsumerMember]", reply: Any
-    ) -> "Plan":
+        self, group: "ConsumerGroup", leaving: "Sequence[ConsumerMember]", reply: R | None
+    ) -> "Plan[R]":
         """Remove members, downgrade the group and rebalance it."""
         change = self._downgraded(group, leaving)
         self._rebalance(change, "the last members of the consumer protocol left")
@@ -97,7 +99,7 @@ class ProtocolSwitch:
         replaced: "ConsumerMember",
         joining: "ConsumerMember",
         respond: "Respond",
-    ) -> "Plan":
+    ) -> "Plan[JoinGroupResponse]":
         """Downgrade the group because a classic member replaces the last non-classic one. If all
         members have reached their targets they keep them; else the group rebalances."""
         change = self._downgraded(group, [replaced], joining)
@@ -137,12 +139,12 @@ class ProtocolSwitch:
         change.write_as_next_generation()
         self._rebalancer.begin(change, reason)
 
-    def _plan(self, group: "ConsumerGroup", change: "GroupChange", reply: Any) -> "Plan":
+    def _plan(self, group: "ConsumerGroup", change: "GroupChange", reply: R | None) -> "Plan[R]":
         plan = change.plan(reply)
         assert plan.apply is not None
         return plan._replace(apply=partial(self._apply, group, plan))
 
-    def _apply(self, group: "ConsumerGroup", plan: "Plan") -> None:
+    def _apply(self, group: "ConsumerGroup", plan: "Plan[Any]") -> None:
         for member_id in group.members:
             self._timeouts.cancel_all(group.id, member_id)
         if plan.apply is not None:

@@ -59,11 +59,11 @@ class OffsetExpiration:
     def _schedule(self) -> None:
         self._context.timers.set(EXPIRE, self._interval_ms, self._expire_all)
 
-    def _expire_all(self) -> Plan:
+    def _expire_all(self) -> Plan[None]:
         self._to_check = list(reversed(self._groups))
         return self._expire_some()
 
-    def _expire_some(self) -> Plan:
+    def _expire_some(self) -> Plan[None]:
         """Expire the offsets of the next groups, up to one batch of tombstones."""
         self._schedule()
         now_ms = self._context.clock.now_ms()
@@ -120,7 +120,7 @@ class OffsetExpiration:
 
     # Deleted topics
 
-    def delete_for_topics(self, old: "MetadataImage", new: "MetadataImage") -> Plan:
+    def delete_for_topics(self, old: "MetadataImage", new: "MetadataImage") -> Plan[None]:
         """Delete the offsets of deleted topics, but not those of a new topic with the same name."""
         deleted = {
             before.name: before.id
@@ -141,7 +141,7 @@ class OffsetExpiration:
         self._to_delete += deletions
         return self._delete_some()
 
-    def _delete_some(self) -> Plan:
+    def _delete_some(self) -> Plan[None]:
         """Delete the next offsets, except those that were committed again since."""
         offsets = self._offsets
         entries: list[Entry] = []

@@ -73,7 +73,9 @@ class OffsetRequests:
 
     # OffsetCommit
 
-    def commit(self, message: "OffsetCommitRequest", api_version: int) -> Plan:
+    def commit(
+        self, message: "OffsetCommitRequest", api_version: int
+    ) -> Plan[OffsetCommitResponse]:
         """Commit offsets of partitions that have names and topic ids. Partitions with too long
         metadata are refused one by one; all other errors refuse the whole commit."""
         group_id = message.group_id
@@ -158,7 +160,7 @@ class OffsetRequests:
 
     # OffsetFetch
 
-    def fetch(self, request: "OffsetFetchRequestGroup") -> Plan:
+    def fetch(self, request: "OffsetFetchRequestGroup") -> Plan[OffsetFetchResponseGroup]:
         """Return the offsets of the requested partitions, -1 if there is none; of all partitions if
         the request names no topics.
 
@@ -222,7 +224,7 @@ class OffsetRequests:
 
     # OffsetDelete
 
-    def delete(self, message: "OffsetDeleteRequest") -> Plan:
+    def delete(self, message: "OffsetDeleteRequest") -> Plan[OffsetDeleteResponse]:
         group_id = message.group_id
         group = self._groups.get(group_id)
         if group is None:
