@@ -8,7 +8,7 @@ import pytest
 
 from support.sources import SOURCE, modules_of, parse
 
-PACKAGES = ("groups", "coordinator")
+PACKAGES = ("storage", "groups", "coordinator")
 
 Graph = Mapping[str, Iterable[str]]
 
