@@ -105,9 +105,5 @@ class ServerProcess:
     def rss_bytes(self) -> int:
         return int(psutil.Process(self.pid).memory_info().rss)
 
-    def cpu_seconds(self) -> float:
-        times = psutil.Process(self.pid).cpu_times()
-        return float(times.user + times.system)
-
     def open_files(self) -> int:
         return int(psutil.Process(self.pid).num_fds())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sawlog.cluster.internal_topics import is_internal
-from sawlog.core.ids import LeaderEpoch, NodeId, PartitionIndex, TopicId, TopicName, TopicPartition
+from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, TopicName
 
 NO_NODE = NodeId(-1)
 
@@ -75,13 +75,6 @@ class MetadataImage:
         if image is None or not 0 <= index < len(image.partitions):
             return None
         return image.partitions[index]
-
-    def led_by(self, node: NodeId) -> Iterator[TopicPartition]:
-        """The partitions that this node leads, in the order of the topics."""
-        for topic in self.topics.values():
-            for index, partition in enumerate(topic.partitions):
-                if partition.leader == node:
-                    yield TopicPartition(topic.name, PartitionIndex(index))
 
 
 EMPTY_IMAGE = MetadataImage()

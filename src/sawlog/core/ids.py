@@ -16,8 +16,6 @@ Offset = NewType("Offset", int)
 ProducerId = NewType("ProducerId", int)
 
 NO_TOPIC_ID = TopicId(bytes(16))
-NO_LEADER_EPOCH = LeaderEpoch(-1)
-NO_PRODUCER_ID = ProducerId(-1)
 
 
 class TopicPartition(NamedTuple):

@@ -17,7 +17,7 @@ class Scraped:
 
     def __init__(self) -> None:
         self.registry = Registry()
-        self.registry.counter("requests_total", "Requests.").add(3)
+        self.registry.read_counter("requests_total", "Requests.", lambda: 3)
         declare_process_metrics(self.registry)
         self.clock = ManualClock()
         self.endpoint = MetricsEndpoint(self.registry, self.clock, Address("127.0.0.1", 0))

@@ -11,7 +11,7 @@ from sawlog.cluster.metadata_image import (
 )
 from sawlog.cluster.new_topic import NewTopic
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.core.ids import NodeId, PartitionIndex, TopicName, TopicPartition
+from sawlog.core.ids import NodeId, TopicName
 from sawlog.core.store import Node, StoreError
 from support.cluster.member import TIMEOUT_MS, SoleBroker
 
@@ -63,9 +63,6 @@ def test_a_new_topic_shows_with_leaders(broker: SoleBroker) -> None:
     assert broker.image.topic_by_id(image.id) is image
     assert broker.image.partition("t", 2) is image.partitions[2]
     assert broker.image.partition("t", 3) is None
-    assert list(broker.image.led_by(NodeId(0)))[2] == TopicPartition(
-        TopicName("t"), PartitionIndex(2)
-    )
 
 
 def test_a_topic_of_a_hundred_partitions_takes_two_writes(broker: SoleBroker) -> None:
