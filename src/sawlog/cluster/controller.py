@@ -151,7 +151,7 @@ class Controller:
 
     def _rule(self, reign: ControllerTerm) -> None:
         self._reign = reign
-        self._view.brokers_changed()  # so that every topic is looked at
+        self._view.mark_all_changed()
         self._moved()
 
     def _again(self, generation: int) -> Callable[[], None]:

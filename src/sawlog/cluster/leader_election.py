@@ -46,7 +46,7 @@ def steps(
     """Everything that the view shows undone, in the order of topics and partitions; without
     operations where the step is taken already."""
     found: list[Step] = []
-    for name in sorted(view.deletions):
+    for name in sorted(view.delete_requests):
         found += _deletion(view, name)
     settled: list[TopicName] = []
     for name in sorted(view.unsettled):
@@ -58,26 +58,25 @@ def steps(
         found += todo
         if not todo:
             settled.append(name)
-    view.unsettled.difference_update(settled)
+    view.settle(settled)
     return found
 
 
 def _is_going(view: View, topic: TopicView) -> bool:
-    wish = view.deletions.get(topic.name)
-    return wish is not None and wish.means(topic.assignment.topic_id)
+    request = view.delete_requests.get(topic.name)
+    return request is not None and request.matches(topic.assignment.topic_id)
 
 
 def _deletion(view: View, name: TopicName) -> Iterator[Step]:
-    """A topic and all below it go in one multi, and the wish for it too; a wish for one that is
-    gone already goes alone."""
+    """Delete the topic's nodes and its delete request in one multi; a request for a topic that is
+    gone already is deleted alone."""
     topic = view.topics.get(name)
-    wish = Delete(znodes.deletion_path(name))
+    request = Delete(znodes.delete_request_path(name))
     if topic is not None and not topic.is_read:
         return
     if topic is None or not _is_going(view, topic):
-        yield Step(
-            StepKey(name.encode(), -1, view.deletions[name].created), [wish], StepKind.DELETION
-        )
+        key = StepKey(name.encode(), -1, view.delete_requests[name].created)
+        yield Step(key, [request], StepKind.DELETION)
         return
     operations: list[Operation] = []
     for index in topic.states:
@@ -87,7 +86,7 @@ def _deletion(view: View, name: TopicName) -> Iterator[Step]:
         Delete(znodes.partitions_path(name)),
         Delete(znodes.topic_path(name)),
         Delete(znodes.config_path(name)),
-        wish,
+        request,
     ]
     yield Step(
         StepKey(topic.assignment.topic_id, -1, len(topic.states)), operations, StepKind.DELETION

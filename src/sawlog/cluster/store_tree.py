@@ -65,6 +65,32 @@ class _Entry:
     def stat(self) -> NodeStat:
         return NodeStat(self.version, len(self.children), self.owner, self.created, self.modified)
 
+    def set_data(self, data: bytes, number: int) -> None:
+        self.data = data
+        self.version += 1
+        self.modified = number
+
+    def undo_set_data(self, data: bytes, modified: int) -> None:
+        self.data = data
+        self.version -= 1
+        self.modified = modified
+
+    def add_child(self, name: str) -> None:
+        self.children[name] = None
+        self.sequence += 1
+
+    def undo_add_child(self, name: str) -> None:
+        del self.children[name]
+        self.sequence -= 1
+
+    def remove_child(self, name: str) -> None:
+        del self.children[name]
+        self.sequence += 1
+
+    def undo_remove_child(self, name: str) -> None:
+        self.children[name] = None
+        self.sequence -= 1
+
 
 def split(path: str) -> tuple[str, str]:
     """The path of the parent and the name."""
@@ -193,42 +219,29 @@ class Tree:
 
     def _create(self, path: str, data: bytes, owner: int) -> None:
         parent_path, name = split(path)
-        parent = self._entries[parent_path]
+        self._entries[parent_path].add_child(name)
         self._entries[path] = _Entry(data, owner, self.number)
-        parent.children[name] = None
-        parent.sequence += 1
         self._undo.append(partial(self._undo_create, path))
 
     def _set(self, path: str, data: bytes) -> None:
         entry = self._entries[path]
-        self._undo.append(partial(self._undo_set, entry, entry.data, entry.modified))
-        entry.data = data
-        entry.version += 1
-        entry.modified = self.number
+        self._undo.append(partial(entry.undo_set_data, entry.data, entry.modified))
+        entry.set_data(data, self.number)
 
     def _delete(self, path: str) -> None:
         parent_path, name = split(path)
-        parent = self._entries[parent_path]
         self._undo.append(partial(self._undo_delete, path, self._entries.pop(path)))
-        del parent.children[name]
-        parent.sequence += 1
+        self._entries[parent_path].remove_child(name)
 
     def _undo_create(self, path: str) -> None:
         parent_path, name = split(path)
         del self._entries[path]
-        del self._entries[parent_path].children[name]
-        self._entries[parent_path].sequence -= 1
-
-    def _undo_set(self, entry: _Entry, data: bytes, modified: int) -> None:
-        entry.data = data
-        entry.version -= 1
-        entry.modified = modified
+        self._entries[parent_path].undo_add_child(name)
 
     def _undo_delete(self, path: str, entry: _Entry) -> None:
         parent_path, name = split(path)
         self._entries[path] = entry
-        self._entries[parent_path].children[name] = None
-        self._entries[parent_path].sequence -= 1
+        self._entries[parent_path].undo_remove_child(name)
 
     def dump(self) -> Iterator[tuple[str, str, int, int, int, int, int]]:
         """Every node, parents first: path, data (a character for a byte), version, owner, created,

@@ -1,10 +1,11 @@
-"""What one broker has read of the store: the raw form behind the image, and the controller's input.
+"""A broker's copy of the store's nodes: the source of the metadata image and of the controller.
 
-It may be behind the store, never beside it: every value has the version at which it was read, and
-whoever writes names that version. `image` makes the immutable picture for everyone else.
+The copy may lag behind the store. Every value carries the version at which it was read, and a write
+names that version, so a write based on stale data fails. `View.image` builds the immutable image
+that the rest of the broker reads.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from sawlog.cluster.internal_topics import INTERNAL_TOPICS
 from sawlog.cluster.metadata_image import (
@@ -20,7 +21,7 @@ from sawlog.core.ids import NodeId, TopicId, TopicName
 
 
 class TopicView:
-    """One topic as far as it is read. `states` may lack partitions that have none yet."""
+    """The nodes of one topic that were read so far. `states` lacks partitions without a state."""
 
     __slots__ = ("assignment", "config_version", "configs", "name", "states")
 
@@ -35,47 +36,110 @@ class TopicView:
     def is_read(self) -> bool:
         return bool(self.assignment.topic_id)
 
+    def set_assignment(self, assignment: Assignment) -> None:
+        self.assignment = assignment
+
+    def set_configs(self, configs: Mapping[str, str], version: int) -> None:
+        self.configs = configs
+        self.config_version = version
+
+    def set_state(self, index: int, state: PartitionState) -> None:
+        self.states[index] = state
+
 
 class View:
-    """Mutable. `changed` names the topics whose images are to be made anew, `unsettled` those that
-    the controller has to look at."""
+    """`changed` names the topics whose images must be rebuilt, `unsettled` those that the
+    controller must examine. The store watcher writes the view; all others read it."""
 
     def __init__(self) -> None:
-        self.is_loaded = False  # everything was read once since the connection was made
+        self.is_loaded = False  # every node was read once since the last (re)connection
         self.cluster_id = ""
         self.controller_id = NO_NODE
         self.brokers: dict[NodeId, BrokerImage] = {}
-        self.sessions: dict[NodeId, int] = {}  # under which each broker is registered
+        self.sessions: dict[NodeId, int] = {}  # the session that owns each registration
         self.topics: dict[TopicName, TopicView] = {}
-        self.deletions: dict[TopicName, DeleteRequest] = {}
+        self.delete_requests: dict[TopicName, DeleteRequest] = {}
         self.changed: set[TopicName] = set()
         self.unsettled: set[TopicName] = set()
 
-    def touch(self, name: TopicName) -> None:
-        """Something of this topic is new."""
-        self.changed.add(name)
-        self.unsettled.add(name)
-
-    def forget(self) -> None:
-        """Everything is about to be read again; nothing of it shows before that is done."""
+    def begin_loading(self) -> None:
+        """Clear the view before all nodes are read again; no image is built until then."""
         self.is_loaded = False
         self.changed.update(self.topics)
         self.topics = {}
         self.brokers = {}
-        self.deletions = {}
+        self.delete_requests = {}
+
+    def finish_loading(self) -> None:
+        self.is_loaded = True
+
+    def set_cluster_id(self, cluster_id: str) -> None:
+        self.cluster_id = cluster_id
+
+    def set_controller(self, node: NodeId) -> None:
+        self.controller_id = node
+
+    # Brokers
+
+    def put_broker(self, broker: BrokerImage, session: int) -> None:
+        self.sessions[broker.id] = session
+        if self.brokers.get(broker.id) != broker:
+            self.brokers[broker.id] = broker
+            self.mark_all_changed()
+
+    def keep_brokers(self, ids: Collection[NodeId]) -> None:
+        """Remove all brokers but these."""
+        for gone in self.brokers.keys() - set(ids):
+            del self.brokers[gone]
+            self.mark_all_changed()
 
     def is_leading(self, state: PartitionState) -> bool:
-        """Is the elected leader alive, as the very process that was elected?"""
+        """Tell whether the elected leader is registered, with the epoch under which it was elected:
+        a leader that restarted since then must be elected again."""
         broker = self.brokers.get(state.leader)
         return broker is not None and broker.epoch == state.broker_epoch
 
-    def brokers_changed(self) -> None:
-        """Leaders may have come or gone anywhere."""
+    # Delete requests
+
+    def put_delete_request(self, name: TopicName, request: DeleteRequest) -> None:
+        self.delete_requests[name] = request
+
+    def remove_delete_request(self, name: TopicName) -> None:
+        self.delete_requests.pop(name, None)
+
+    def keep_delete_requests(self, names: Collection[str]) -> None:
+        """Remove all delete requests but these."""
+        for gone in self.delete_requests.keys() - set(names):
+            del self.delete_requests[gone]
+
+    # Topics
+
+    def add_topic(self, name: TopicName) -> TopicView:
+        topic = self.topics[name] = TopicView(name)
+        return topic
+
+    def remove_topic(self, name: TopicName) -> None:
+        if self.topics.pop(name, None) is not None:
+            self.mark_changed(name)
+
+    def mark_changed(self, name: TopicName) -> None:
+        """A node of this topic changed: rebuild its image, and let the controller examine it."""
+        self.changed.add(name)
+        self.unsettled.add(name)
+
+    def mark_all_changed(self) -> None:
+        """Brokers or the controller changed, so any partition may need a leader."""
         self.changed.update(self.topics)
         self.unsettled.update(self.topics)
 
+    def settle(self, names: Iterable[TopicName]) -> None:
+        """The controller has nothing left to do for these topics until they change again."""
+        self.unsettled.difference_update(names)
+
+    # The image
+
     def image(self, old: MetadataImage) -> MetadataImage:
-        """The next image; parts that did not change are the same objects as in the old one."""
+        """Return the next image; unchanged parts are the same objects as in the old one."""
         topics, names = old.topics, old.names
         if self.changed:
             topics, names = self._next_topics(old)

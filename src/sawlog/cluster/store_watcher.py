@@ -45,11 +45,11 @@ class Watcher:
         """Reads everything, also after a lost connection; what was under way is forgotten."""
         self._generation += 1
         self._under_way = 0
-        self._view.forget()
+        self._view.begin_loading()
         self._read_node(znodes.CLUSTER_ID, self._got_cluster_id)
         self._read_controller()
         self._list_brokers()
-        self._list_deletions()
+        self._list_delete_requests()
         self._list_topics()
 
     def stop(self) -> None:
@@ -93,7 +93,7 @@ class Watcher:
         if not self._view.is_loaded:
             if self._under_way:
                 return
-            self._view.is_loaded = True
+            self._view.finish_loading()
         if not self._change_is_due:
             self._change_is_due = True
             self._timer.after(0, self._tell_change)
@@ -116,19 +116,19 @@ class Watcher:
     # The cluster and its controller
 
     def _got_cluster_id(self, node: Node) -> None:
-        self._view.cluster_id = znodes.decode_cluster_id(node)
+        self._view.set_cluster_id(znodes.decode_cluster_id(node))
 
     def _read_controller(self) -> None:
         """By `exists`, because the node may come later."""
 
         def found(stat: NodeStat | None) -> None:
             if stat is None:
-                self._view.controller_id = NO_NODE
+                self._view.set_controller(NO_NODE)
             else:
                 self._read_node(znodes.CONTROLLER, got)
 
         def got(node: Node) -> None:
-            self._view.controller_id = znodes.decode_controller(node)
+            self._view.set_controller(znodes.decode_controller(node))
 
         watch = self._watch(self._read_controller)
         self._store.exists(znodes.CONTROLLER, self._answered(found), watch)
@@ -140,45 +140,35 @@ class Watcher:
         self._store.children(znodes.BROKER_IDS, self._answered(self._got_broker_ids), watch)
 
     def _got_broker_ids(self, names: list[str]) -> None:
-        view = self._view
         ids = [NodeId(int(name)) for name in names]
-        for gone in view.brokers.keys() - set(ids):
-            del view.brokers[gone]
-            view.brokers_changed()
+        self._view.keep_brokers(ids)
         for node in ids:
             self._read_node(znodes.broker_path(node), partial(self._got_broker, node))
 
     def _got_broker(self, node_id: NodeId, node: Node) -> None:
-        broker = znodes.decode_broker(node_id, node)
-        self._view.sessions[node_id] = node.stat.owner
-        if self._view.brokers.get(node_id) != broker:
-            self._view.brokers[node_id] = broker
-            self._view.brokers_changed()
+        self._view.put_broker(znodes.decode_broker(node_id, node), node.stat.owner)
 
     # Topics
 
-    def _list_deletions(self) -> None:
+    def _list_delete_requests(self) -> None:
         def got(names: list[str]) -> None:
-            wishes = self._view.deletions
-            for gone in wishes.keys() - set(names):
-                del wishes[gone]
+            self._view.keep_delete_requests(names)
             for name in names:
-                self._read_deletion(TopicName(name))
+                self._read_delete_request(TopicName(name))
 
-        watch = self._watch(self._list_deletions)
+        watch = self._watch(self._list_delete_requests)
         self._store.children(znodes.DELETE_TOPICS, self._answered(got), watch)
 
-    def _read_deletion(self, name: TopicName) -> None:
-        """After the listing, so that a topic which went before this wish came is gone here too."""
+    def _read_delete_request(self, name: TopicName) -> None:
+        """Read after the listing: a topic that was deleted before this request was written is then
+        gone from the view too."""
 
         def got(node: Node) -> None:
-            self._view.deletions[name] = znodes.decode_delete_request(node)
+            self._view.put_delete_request(name, znodes.decode_delete_request(node))
 
-        def missing() -> None:
-            self._view.deletions.pop(name, None)
-
-        again = partial(self._read_deletion, name)
-        self._read_node(znodes.deletion_path(name), got, again, missing)
+        again = partial(self._read_delete_request, name)
+        missing = partial(self._view.remove_delete_request, name)
+        self._read_node(znodes.delete_request_path(name), got, again, missing)
 
     def _list_topics(self) -> None:
         watch = self._watch(self._list_topics)
@@ -187,17 +177,13 @@ class Watcher:
     def _got_topics(self, names: list[str]) -> None:
         view = self._view
         for gone in view.topics.keys() - set(names):
-            self._drop_topic(gone)
+            view.remove_topic(gone)
         for name in names:
             if name not in view.topics:
                 self._load_topic(TopicName(name))
 
-    def _drop_topic(self, name: TopicName) -> None:
-        if self._view.topics.pop(name, None) is not None:
-            self._view.touch(name)
-
     def _load_topic(self, name: TopicName) -> None:
-        topic = self._view.topics[name] = TopicView(name)
+        topic = self._view.add_topic(name)
         self._read_topic(topic)
         self._read_configs(topic)
 
@@ -216,8 +202,8 @@ class Watcher:
                 return
             if not topic.is_read:
                 self._list_partitions(topic)
-            topic.assignment = assignment
-            self._view.touch(topic.name)
+            topic.set_assignment(assignment)
+            self._view.mark_changed(topic.name)
 
         def changed() -> None:
             if self._is_current(topic):
@@ -229,19 +215,18 @@ class Watcher:
 
     def _topic_is_gone(self, topic: TopicView) -> None:
         if self._is_current(topic):
-            self._drop_topic(topic.name)
+            self._view.remove_topic(topic.name)
             self._list_topics()  # it may have come again under the same name
 
     def _reload_topic(self, topic: TopicView) -> None:
-        self._drop_topic(topic.name)
+        self._view.remove_topic(topic.name)
         self._load_topic(topic.name)
 
     def _read_configs(self, topic: TopicView) -> None:
         def got(node: Node) -> None:
             if self._is_current(topic) and topic.config_version != node.stat.version:
-                topic.configs = znodes.decode_configs(node)
-                topic.config_version = node.stat.version
-                self._view.touch(topic.name)
+                topic.set_configs(znodes.decode_configs(node), node.stat.version)
+                self._view.mark_changed(topic.name)
 
         def changed() -> None:
             if self._is_current(topic):
@@ -279,8 +264,8 @@ class Watcher:
             if index in topic.states and topic.states[index].created != state.created:
                 self._reload_topic(topic)  # the topic was deleted and made again in between
                 return
-            topic.states[index] = state
-            self._view.touch(topic.name)
+            topic.set_state(index, state)
+            self._view.mark_changed(topic.name)
 
         def changed() -> None:
             if self._is_current(topic):

@@ -158,6 +158,10 @@ class Topics:
         def shows(image: MetadataImage) -> bool:
             return planned.id in image.names
 
+        def failed(error: StoreError) -> None:
+            is_there = isinstance(error, NodeExists)
+            done(_exists(planned.name) if is_there else _unavailable(error))
+
         self._write(
             [
                 Create(znodes.config_path(planned.name), znodes.encode_configs(planned.configs)),
@@ -170,7 +174,7 @@ class Topics:
             shows,
             timeout_ms,
             done,
-            {NodeExists: _exists(planned.name)},
+            failed,
         )
 
     def _make(self, name: str, done: Answered) -> int:
@@ -189,7 +193,7 @@ class Topics:
         def shows(image: MetadataImage) -> bool:
             return topic.id not in image.names
 
-        path = znodes.deletion_path(topic.name)
+        path = znodes.delete_request_path(topic.name)
         wish = [Create(path, znodes.encode_delete_request(topic.id))]
 
         def written(result: list[Result] | StoreError) -> None:
@@ -303,17 +307,17 @@ class Topics:
                 return
             version = node.stat.version
             write = SetData(path, znodes.encode_configs(new), version)
-            self._write([write], partial(shows, version + 1), timeout_ms, answered)
+            self._write([write], partial(shows, version + 1), timeout_ms, done, failed)
 
         def shows(version: int, image: MetadataImage) -> bool:
             now = image.topics.get(topic.name)
             return now is None or now.id != topic.id or now.config_version >= version
 
-        def answered(error: KafkaError | None) -> None:
-            if error is not None and isinstance(error.__cause__, BadVersion):
+        def failed(error: StoreError) -> None:
+            if isinstance(error, BadVersion):
                 self._store.get(path, got)
             else:
-                done(error)
+                done(_unavailable(error))
 
         self._store.get(path, got)
 
@@ -325,15 +329,18 @@ class Topics:
         shows: Condition,
         timeout_ms: int,
         done: Answered,
-        expected: Mapping[type[StoreError], KafkaError] | None = None,
+        failed: Callable[[StoreError], None] | None = None,
     ) -> None:
-        """Answers when the image shows it; `expected` are errors with a meaning."""
+        """Write, and call `done` when the image shows the change. `failed` replaces the default
+        answer to a StoreError."""
 
         def written(result: list[Result] | StoreError) -> None:
-            if isinstance(result, StoreError):
-                done((expected or {}).get(type(result), _unavailable(result)))
-            else:
+            if not isinstance(result, StoreError):
                 self._answer_when(shows, timeout_ms, done)
+            elif failed is not None:
+                failed(result)
+            else:
+                done(_unavailable(result))
 
         self._store.multi(operations, written)
 
@@ -378,6 +385,4 @@ def _unavailable(error: StoreError) -> KafkaError:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif isinstance(error, StoreUnavailable):
         code = ErrorCode.KAFKA_STORAGE_ERROR
-    refusal = KafkaError(code, str(error))
-    refusal.__cause__ = error
-    return refusal
+    return KafkaError(code, str(error))

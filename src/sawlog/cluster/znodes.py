@@ -64,7 +64,7 @@ class DeleteRequest(NamedTuple):
     topic_id: bytes
     created: int
 
-    def means(self, topic_id: bytes) -> bool:
+    def matches(self, topic_id: bytes) -> bool:
         return self.topic_id in (b"", topic_id)
 
 
@@ -92,7 +92,7 @@ def config_path(topic: str) -> str:
     return f"{CONFIG_TOPICS}/{topic}"
 
 
-def deletion_path(topic: str) -> str:
+def delete_request_path(topic: str) -> str:
     return f"{DELETE_TOPICS}/{topic}"
 
 

@@ -263,8 +263,7 @@ def test_a_leader_that_is_not_there_does_not_show() -> None:
     broker = SoleBroker()
     broker.create("t")
     view = broker.member._view
-    view.brokers = {}
-    view.brokers_changed()
+    view.keep_brokers([])
     image: MetadataImage = view.image(broker.image)
     assert image.topics[TopicName("t")].partitions[0].leader == NO_NODE
 

@@ -134,7 +134,7 @@ def test_a_group_topic_of_which_a_part_was_made_does_not_show() -> None:
     view = broker.member._view
     for name in (CONSUMER_OFFSETS.name, "t"):
         del view.topics[TopicName(name)].states[2]
-        view.touch(TopicName(name))
+        view.mark_changed(TopicName(name))
     image = view.image(EMPTY_IMAGE)
     assert {name: len(topic.partitions) for name, topic in image.topics.items()} == {"t": 2}
 
