@@ -67,7 +67,7 @@ class GroupCoordinator:
         image = self._metadata.image
         topic = image.topics.get(CONSUMER_OFFSETS.name)
         if topic is None:
-            self._topics.on_demand.make(CONSUMER_OFFSETS.name)
+            self._topics.auto_create.create(CONSUMER_OFFSETS.name)
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         leader = topic.partitions[partition_for(group_id, len(topic.partitions))].leader
         if leader == NO_NODE or leader not in image.brokers:

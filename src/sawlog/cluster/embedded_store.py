@@ -14,8 +14,7 @@ from typing import TypeVar
 from sawlog.cluster.callbacks import guarded
 from sawlog.cluster.disk_reserve import Reserve
 from sawlog.cluster.store_journal import SNAPSHOT_BYTES, Journal
-from sawlog.cluster.store_tree import CHANGED, Applied
-from sawlog.cluster.store_watches import Watches
+from sawlog.cluster.store_tree import CHANGED, Applied, Watches
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import Disk, DiskError, DiskFull, Timer
 from sawlog.core.store import (

@@ -5,7 +5,7 @@ nothing, and returns the changes in a resolved form (`Change`) that a journal ke
 repeats exactly. Every applied list has a change number, one higher than the last.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,6 +25,9 @@ from sawlog.core.store import (
     Operation,
     Result,
     SetData,
+    Watch,
+    WatchEvent,
+    WatchKind,
 )
 
 ROOT = "/"
@@ -272,3 +275,44 @@ class Tree:
                 parent, name = split(path)
                 entries[parent].children[name] = None
         return tree
+
+
+_WATCH_KINDS = {CREATED: WatchKind.CREATED, DELETED: WatchKind.DELETED}
+
+
+class Watches:
+    """The watches of one session. A watch is called once and removed.
+
+    The watches of a multi are called after all of it is applied, in the order of its changes.
+    """
+
+    def __init__(self) -> None:
+        self._of_node: dict[str, list[Watch]] = {}
+        self._of_children: dict[str, list[Watch]] = {}
+
+    def watch_node(self, path: str, watch: Watch) -> None:
+        self._of_node.setdefault(path, []).append(watch)
+
+    def watch_children(self, path: str, watch: Watch) -> None:
+        self._of_children.setdefault(path, []).append(watch)
+
+    def clear(self) -> None:
+        self._of_node.clear()
+        self._of_children.clear()
+
+    def triggered(self, changes: Iterable[Change]) -> Iterator[tuple[Watch, WatchEvent]]:
+        """Remove and return the watches that these changes trigger, each with its event."""
+        if not self._of_node and not self._of_children:
+            return
+        for change in changes:
+            path = change.path
+            event = WatchEvent(_WATCH_KINDS.get(change.kind, WatchKind.CHANGED), path)
+            for watch in self._of_node.pop(path, ()):
+                yield watch, event
+            if change.kind == DELETED:
+                for watch in self._of_children.pop(path, ()):
+                    yield watch, event
+            if change.kind in _WATCH_KINDS:
+                parent = split(path)[0]
+                for watch in self._of_children.pop(parent, ()):
+                    yield watch, WatchEvent(WatchKind.CHILDREN, parent)

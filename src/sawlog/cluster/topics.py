@@ -38,7 +38,7 @@ from sawlog.core.store import (
 Answered = Callable[[KafkaError | None], None]
 """None: it is in the store and in this broker's image."""
 Replicas = tuple[tuple[NodeId, ...], ...]
-ON_DEMAND_TIMEOUT_MS = 30_000
+AUTO_CREATE_TIMEOUT_MS = 30_000
 MAX_PARTITIONS = 10_000
 """Of a topic, and of all topics in one request, as in Kafka: a topic's node in the store stays
 within ZooKeeper's limit."""
@@ -60,7 +60,7 @@ class Topics:
         self._store = member.store
         self._config = config
         self._random = random
-        self.on_demand = AutoCreate(member.clock, self._make)
+        self.auto_create = AutoCreate(member.clock, self._auto_create)
 
     @property
     def _image(self) -> MetadataImage:
@@ -177,14 +177,14 @@ class Topics:
             failed,
         )
 
-    def _make(self, name: str, done: Answered) -> int:
+    def _auto_create(self, name: str, done: Answered) -> int:
         internal = INTERNAL_TOPICS.get(name)
         if internal is None:
             new = NewTopic(name)
         else:
             new = internal.new_topic(self._config, len(self._image.brokers))
         planned = self.plan(new)
-        self.create(planned, ON_DEMAND_TIMEOUT_MS, done)
+        self.create(planned, AUTO_CREATE_TIMEOUT_MS, done)
         return len(planned.replicas)
 
     # Deletion

@@ -179,7 +179,7 @@ class Connection:
     def _refuse(self, reason: str) -> None:
         """Bytes that are no frame; what was asked before them is still answered."""
         self.is_delivering = False
-        self._resources.complaints.warning(
+        self._resources.logger.warning(
             "connection given up", client=self.client.host, reason=reason
         )
         self._read_no_more(reason)
@@ -187,7 +187,7 @@ class Connection:
 
     def _broke(self, event: str) -> None:
         """A bug, which must not come back with every turn of the loop."""
-        self._resources.complaints.exception(event, client=self.client.host)
+        self._resources.logger.exception(event, client=self.client.host)
         self.close("internal error")
 
     def _read_on(self) -> None:
@@ -248,7 +248,7 @@ class Connection:
             try:
                 exchange.outgoing = pin(parts)
             except DiskError as error:
-                self._resources.complaints.warning(
+                self._resources.logger.warning(
                     "an answer cannot be read from disk", reason=str(error)
                 )
                 exchange.close("internal error")
@@ -356,6 +356,6 @@ class Connection:
         try:
             self._resources.application.disconnected(self.client)
         except Exception:
-            self._resources.complaints.exception(
+            self._resources.logger.exception(
                 "a lost connection broke the application", client=self.client.host
             )

@@ -1,6 +1,6 @@
-"""How much of everything a listener's clients may have, in one place.
+"""Limits on what a listener's clients may use, and the count of connections against them.
 
-The names on the right are Kafka's settings for the same thing, where it has one.
+The comments name Kafka's setting for the same limit, where there is one.
 """
 
 import resource
@@ -14,50 +14,48 @@ DEFAULT_FRAMES_TOTAL_BYTES = 256 * MIB
 DEFAULT_BACKLOG = 512
 
 _NO_LIMIT = 1 << 31
-_LEAST_FILES = 64
+_MIN_LOG_FILES = 64
 _OTHER_DESCRIPTORS = 48
-"""The process's own, listening sockets, and files that are open for a moment on disk threads."""
+"""The process's own, listening sockets, and files that disk threads open for a moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     frame_bytes: int = 100 * MIB  # socket.request.max.bytes
-    frames_total_bytes: int = (
-        DEFAULT_FRAMES_TOTAL_BYTES  # queued.max.request.bytes, but never without a limit
-    )
-    exchanges: int = 64  # requests of one connection under way; Kafka allows one
-    waiting_bytes: int = 256 * KIB  # answers of one connection that wait for an earlier one
+    frames_total_bytes: int = DEFAULT_FRAMES_TOTAL_BYTES  # queued.max.request.bytes; never off
+    exchanges: int = 64  # requests in flight on one connection; Kafka processes one at a time
+    waiting_bytes: int = 256 * KIB  # finished responses of one connection behind a pending one
     connections: int = _NO_LIMIT  # max.connections
     connections_per_ip: int = _NO_LIMIT  # max.connections.per.ip
-    idle_ms: int = 600_000  # connections.max.idle.ms; below 0: for ever
-    stall_ms: int = 30_000  # a frame that has begun brings `stall_bytes` in each such time, or ends
+    idle_ms: int = 600_000  # connections.max.idle.ms; negative: no timeout
+    stall_ms: int = 30_000  # a started frame must receive `stall_bytes` in every such interval
     stall_bytes: int = 30 * 256 * KIB  # 100 MiB within 400 s
-    send_buffer_bytes: int = -1  # socket.send.buffer.bytes; -1: the system's choice
-    receive_buffer_bytes: int = -1  # socket.receive.buffer.bytes; likewise
+    send_buffer_bytes: int = -1  # socket.send.buffer.bytes; -1: the system's default
+    receive_buffer_bytes: int = -1  # socket.receive.buffer.bytes; -1: the system's default
     backlog: int = DEFAULT_BACKLOG  # socket.listen.backlog.size
 
 
 def file_descriptors(descriptors: int) -> int:
-    """How many of a process's descriptors are for the files of logs: a quarter."""
-    return max(_LEAST_FILES, descriptors // 4)
+    """Return how many of the process's descriptors are reserved for log files: a quarter."""
+    return max(_MIN_LOG_FILES, descriptors // 4)
 
 
 def connection_descriptors(descriptors: int) -> int:
-    """How many are for connections: they must not keep a new log from being opened."""
+    """Return how many descriptors connections may use without keeping logs from being opened."""
     return max(1, descriptors - file_descriptors(descriptors) - _OTHER_DESCRIPTORS)
 
 
 def granted_descriptors() -> int:
-    """How many the system grants this process now."""
+    """Return the process's current limit on open descriptors (RLIMIT_NOFILE)."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _NO_LIMIT if soft == resource.RLIM_INFINITY else soft
 
 
 def limits_from(config: BrokerConfig) -> Limits:
-    """The limits that a broker's settings ask for, as far as the system's go.
+    """Return the limits that the broker's settings and the system's limits allow.
 
-    Kafka's fixed socket buffers count only where they were set: left alone, the system sizes them
-    better.
+    Kafka's defaults for socket buffers are ignored: unless they are set, the system sizes the
+    buffers better.
     """
     given = config.given
     total: int = config["queued.max.request.bytes"]
@@ -75,3 +73,42 @@ def limits_from(config: BrokerConfig) -> Limits:
         ),
         backlog=max(config["socket.listen.backlog.size"], DEFAULT_BACKLOG),
     )
+
+
+class ConnectionQuota:
+    """Counts open connections, in total and per address, against the limits.
+
+    Invariant: `total` is the sum over all addresses; addresses without connections are not kept.
+    """
+
+    __slots__ = ("_by_ip", "_limits", "refused", "total")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._by_ip: dict[str, int] = {}
+        self.total = 0
+        self.refused = 0
+
+    def acquire(self, ip: str) -> str | None:
+        """Count a new connection; return the reason where the limit is reached instead."""
+        count = self._by_ip.get(ip, 0)
+        if self.total >= self._limits.connections:
+            self.refused += 1
+            return f"{self.total} connections are open, the limit (max.connections)"
+        if count >= self._limits.connections_per_ip:
+            self.refused += 1
+            return (
+                f"{count} connections from this address are open, the limit"
+                " (max.connections.per.ip)"
+            )
+        self._by_ip[ip] = count + 1
+        self.total += 1
+        return None
+
+    def release(self, ip: str) -> None:
+        self.total -= 1
+        count = self._by_ip[ip] - 1
+        if count:
+            self._by_ip[ip] = count
+        else:
+            del self._by_ip[ip]

@@ -1,20 +1,19 @@
-"""What all connections of one process share: the loop, the application, memory, threads, counts."""
+"""Resources that all connections of a process share: loop, application, memory, threads."""
 
 import asyncio
 from typing import TYPE_CHECKING
 
+from sawlog.core.event_logger import EventLogger, ThrottledLogger
 from sawlog.core.metrics import Registry
 from sawlog.core.ports import Clock, Timer
-from sawlog.server.application import Application
 from sawlog.server.clock import LoopTimer, SystemClock
-from sawlog.server.connection_limits import Limits
-from sawlog.server.connection_quota import Admission
+from sawlog.server.connection_limits import ConnectionQuota, Limits
 from sawlog.server.disk_threads import DiskThreads
+from sawlog.server.exchange import Application
 from sawlog.server.file_slices import PageCache
 from sawlog.server.frames import FrameMemory
 from sawlog.server.request_memory import ByteBudget
 from sawlog.server.response_sender import SendTools
-from sawlog.server.throttled_warnings import ThrottledWarnings
 
 if TYPE_CHECKING:
     from sawlog.server.connection import Connection
@@ -23,7 +22,7 @@ _COLD_THREADS = 8
 
 
 class Resources:
-    """Made once per process, given to every listener."""
+    """Created once per process and passed to every listener."""
 
     def __init__(
         self,
@@ -46,14 +45,14 @@ class Resources:
         self.send_tools = send_tools or SendTools(
             loop, DiskThreads(loop.call_soon_threadsafe, limit=_COLD_THREADS), PageCache()
         )
-        self.admission = Admission(limits)
-        self.complaints = ThrottledWarnings(self.clock)
+        self.quota = ConnectionQuota(limits)
+        self.logger = ThrottledLogger(EventLogger("sawlog.server.connection"), self.clock)
         self._to_flush: list[Connection] = []
         if registry is not None:
             self._declare(registry)
 
     def flush_soon(self, connection: "Connection") -> None:
-        """Answers that come in one turn of the loop leave together at its end."""
+        """Flush at the end of this turn of the loop, so that its responses are sent together."""
         if not self._to_flush:
             self.loop.call_soon(self._flush)
         self._to_flush.append(connection)
@@ -82,21 +81,21 @@ class Resources:
         )
         registry.read_counter(
             "sawlog_network_refused_connections_total",
-            "Connections closed at once because there were too many.",
-            lambda: self.admission.refused,
+            "Connections closed at once because a connection limit was reached.",
+            lambda: self.quota.refused,
         )
         registry.read_gauge(
             "sawlog_network_frame_bytes",
-            "Memory taken by request frames that are still arriving.",
+            "Memory of large request frames that are being received.",
             lambda: self.budget.taken,
         )
         registry.read_gauge(
             "sawlog_network_connections",
             "Open connections.",
-            lambda: self.admission.total,
+            lambda: self.quota.total,
         )
         registry.read_gauge(
             "sawlog_network_frames_waiting",
-            "Connections that are not read until there is memory for their frame.",
+            "Connections whose reads are paused until memory for their frame is free.",
             lambda: self.budget.waiting,
         )

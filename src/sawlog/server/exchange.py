@@ -1,17 +1,39 @@
-"""One request on a connection, from its arrival until its answer leaves."""
+"""The boundary between the server and the broker: requests go in, responses come back."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from sawlog.core.ports import Part
+from sawlog.core.ports import Client, Exchange, Part
 
 if TYPE_CHECKING:
     from sawlog.server.connection import Connection
     from sawlog.server.file_slices import Outgoing
 
 
+class Application(Protocol):
+    """The broker as the server sees it.
+
+    All calls come from the loop's thread and are never nested: a connection that closes while the
+    application runs is reported afterwards.
+    """
+
+    def connected(self, client: Client) -> None: ...
+
+    def receive(self, exchange: Exchange, frame: memoryview) -> None:
+        """Take one request, without its length prefix, in writable memory that is reused when this
+        returns.
+
+        The application calls `exchange.answer` exactly once, now or later, or `exchange.close`.
+        """
+        ...
+
+    def disconnected(self, client: Client) -> None:
+        """The connection is closed; responses to its open exchanges are dropped from now on."""
+        ...
+
+
 class ConnectedClient:
-    """Who is at the other end; `software` is what the client says of itself (KIP-511)."""
+    """The Client port: the peer's address, and its name and version from ApiVersions (KIP-511)."""
 
     __slots__ = ("host", "port", "software")
 
@@ -22,8 +44,10 @@ class ConnectedClient:
 
 
 class PendingExchange:
-    """The Exchange port. `outgoing` is None until the answer is given; one that `is_closing` ends
-    the connection when its turn comes.
+    """The Exchange port: one request from its arrival until its response is sent.
+
+    `outgoing` is None until the response is given. An exchange that `is_closing` closes the
+    connection when its turn comes.
     """
 
     __slots__ = ("_connection", "is_closing", "outgoing")
@@ -44,7 +68,7 @@ class PendingExchange:
             return
         connection = self._connection
         if connection.is_delivering and len(parts) == 1 and type(first := parts[0]) is bytes:
-            self.outgoing = (first,)  # the usual case; it leaves at the end of the burst
+            self.outgoing = (first,)  # the usual case; sent after this read
         else:
             connection.answer(self, parts)
 

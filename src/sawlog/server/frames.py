@@ -13,8 +13,7 @@ from struct import Struct
 
 from sawlog.core.errors import MalformedFrame
 from sawlog.core.ports import Clock
-from sawlog.server.frame_buffers import BufferPool
-from sawlog.server.page_memory import pages
+from sawlog.server.buffer_pool import BufferPool, pages
 from sawlog.server.request_memory import ByteBudget, Share
 
 RECEIVE_BYTES = 1 << 19

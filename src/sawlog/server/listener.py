@@ -77,7 +77,7 @@ class Listener:
             self._welcome(connected, where[0].removeprefix(_MAPPED_IPV4), where[1])
 
     def _accept_later(self, reason: str) -> None:
-        self._resources.complaints.warning("cannot accept connections for now", reason=reason)
+        self._resources.logger.warning("cannot accept connections for now", reason=reason)
         self._accept_no_more()
         self._resources.timer.after(_EXHAUSTED_PAUSE_MS, self._accept_again)
 
@@ -87,10 +87,10 @@ class Listener:
 
     def _welcome(self, connected: socket.socket, host: str, port: int) -> None:
         resources = self._resources
-        refusal = resources.admission.admit(host)
+        refusal = resources.quota.acquire(host)
         if refusal is not None:
             connected.close()
-            resources.complaints.warning("connection refused", client=host, reason=refusal)
+            resources.logger.warning("connection refused", client=host, reason=refusal)
             return
         client = ConnectedClient(host, port)
         connection = Connection(resources, connected, client, self._forget)
@@ -107,13 +107,13 @@ class Listener:
         except OSError as error:
             connection.close(error.strerror or str(error))
         except Exception:
-            resources.complaints.exception("a new connection broke the application", client=host)
+            resources.logger.exception("a new connection broke the application", client=host)
             connection.close("internal error")
         else:
             connection.start()
 
     def _forget(self, connection: Connection) -> None:
-        self._resources.admission.leave(connection.client.host)
+        self._resources.quota.release(connection.client.host)
         del self._connections[connection]
         if self._emptied is not None and not self._connections and not self._emptied.done():
             self._emptied.set_result(None)

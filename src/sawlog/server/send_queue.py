@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sawlog.server.buffer_pool import PAGE_BYTES, pages
 from sawlog.server.file_slices import Outgoing, PageCache, PinnedSlice, release
-from sawlog.server.page_memory import PAGE_BYTES, pages
 
 if TYPE_CHECKING:
     from sawlog.core.ports import Buffer
@@ -60,7 +60,7 @@ class OutgoingQueue:
             if len(gathered.buffers) == _BUFFERS_PER_CALL:
                 break
             if isinstance(part, PinnedSlice):
-                # At the same place in a page as in the file: see `memory`.
+                # At the same place in a page as in the file: see `buffer_pool`.
                 start = -(-filled // PAGE_BYTES) * PAGE_BYTES + part.position % PAGE_BYTES
                 end = start + part.remaining
                 if part.remaining > SMALL_SLICE_BYTES or end > _SCRATCH_BYTES:

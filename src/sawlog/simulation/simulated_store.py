@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from sawlog.cluster.store_tree import Change, Tree
-from sawlog.cluster.store_watches import Watches
+from sawlog.cluster.store_tree import Change, Tree, Watches
 from sawlog.core.store import (
     ConnectionLost,
     Delete,

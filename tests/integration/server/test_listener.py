@@ -43,7 +43,7 @@ def test_many_connections_come_and_go_on_the_same_descriptors() -> None:
                     assert await client.request(b"x") == b"x"
                     client.close()
             await shell.until(lambda: len(shell.application.gone) == 150)
-            assert (shell.listener.connections, shell.resources.admission.total) == (0, 0)
+            assert (shell.listener.connections, shell.resources.quota.total) == (0, 0)
 
     run(test)
 
@@ -111,7 +111,7 @@ def test_past_the_limit_connections_are_refused_and_later_ones_welcome_again() -
             first, second = await shell.client(), await shell.client()
             assert await second.request(b"x") == b"x"
             assert await (await shell.client()).is_closed()
-            assert shell.resources.admission.refused == 1
+            assert shell.resources.quota.refused == 1
             first.close()
             await shell.until(lambda: shell.listener.connections == 1)
             assert await (await shell.client()).request(b"x") == b"x"

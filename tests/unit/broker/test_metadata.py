@@ -194,8 +194,8 @@ def test_failed_automatic_creations_are_logged_once_a_second(
         ask(machine, *names, allow_auto_topic_creation=True)
         ask(machine, *names, allow_auto_topic_creation=True)
         machine.schedule.run_for(1_500)
-    logged = [r for r in caplog.records if r.message == "topic not made on demand"]
-    assert [vars(record)["fields"]["others"] for record in logged] == [0, 99]
+    logged = [r for r in caplog.records if r.message == "topic cannot be auto-created"]
+    assert [vars(record)["fields"]["suppressed"] for record in logged] == [0, 99]
 
 
 # DescribeTopicPartitions

@@ -177,7 +177,7 @@ def _topics_by_name(
         )
         is_valid = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if may_create and is_valid and context.config["auto.create.topics.enable"]:
-            context.topics.on_demand.make(name)
+            context.topics.auto_create.create(name)
     return found + missing
 
 

@@ -1,11 +1,11 @@
-"""Large buffers are used again, and what lies idle is bounded."""
+"""Large buffers are reused, and idle memory is bounded."""
 
-from sawlog.server.frame_buffers import BufferPool
+from sawlog.server.buffer_pool import BufferPool
 
 MIB = 1 << 20
 
 
-def test_a_buffer_is_used_again_for_a_frame_of_about_its_size() -> None:
+def test_a_buffer_is_reused_for_a_frame_of_similar_size() -> None:
     pool = BufferPool()
     first = pool.take(900_000)
     pool.give_back(first)
@@ -13,7 +13,7 @@ def test_a_buffer_is_used_again_for_a_frame_of_about_its_size() -> None:
     assert pool.take(1_000_000) is not first
 
 
-def test_a_buffer_has_room_for_what_was_asked() -> None:
+def test_a_buffer_has_at_least_the_requested_size() -> None:
     pool = BufferPool()
     for count in (1, 65_536, 65_537, MIB, MIB + 1, 5 * MIB):
         assert len(pool.take(count)) >= count
@@ -26,7 +26,7 @@ def test_idle_memory_is_bounded() -> None:
     assert pool.idle_bytes == 3 * MIB
 
 
-def test_huge_buffers_are_not_kept() -> None:
+def test_very_large_buffers_are_not_kept() -> None:
     pool = BufferPool()
     pool.give_back(pool.take(64 * MIB))
     assert pool.idle_bytes == 0
