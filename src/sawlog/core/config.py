@@ -1,9 +1,9 @@
 """Broker and topic settings: Kafka's names, types, defaults and limits.
 
-A setting either has a meaning here, or it is one of Kafka's that is accepted without effect; any
-other name is refused, and so is a value of the wrong kind, in the words that Kafka uses. The tables
-are in `config_broker.py`, `config_accepted.py` and `config_topic.py`; the rules for values are in
-`config_values.py`. Files are read by the command line; only their text comes here.
+A setting has an effect, or is one of Kafka's that is accepted without effect. Unknown names and
+invalid values are rejected with Kafka's messages. The tables are in `config_broker.py`,
+`config_accepted.py` and `config_topic.py`, the rules for values in `config_values.py`. The command
+line reads the files; this module parses their text.
 """
 
 import re
@@ -14,7 +14,7 @@ from sawlog.core.config_accepted import ACCEPTED_SETTINGS
 from sawlog.core.config_broker import BROKER_SETTINGS
 from sawlog.core.config_topic import BROKER_SYNONYMS, TOPIC_SETTINGS, Synonym
 from sawlog.core.config_values import ConfigError, Setting, Value, parse_value
-from sawlog.core.config_warnings import check_unprotected, notices, unknown_setting
+from sawlog.core.config_warnings import notices, reject_security_setting, unknown_setting
 
 ALL_BROKER_SETTINGS: Mapping[str, Setting] = BROKER_SETTINGS | ACCEPTED_SETTINGS
 INTERNAL_SETTINGS = frozenset(
@@ -41,16 +41,16 @@ INTERNAL_SETTINGS = frozenset(
         "unstable.feature.versions.enable",
     }
 )
-"""Settings that Kafka marks as internal: DescribeConfigs tells them only where they are set."""
+"""Settings that Kafka marks as internal: DescribeConfigs returns them only if they are set."""
 
 ACCEPTED_PREFIXES = ("listener.name.", "rsm.config.", "rlmm.config.")
-"""Names that Kafka leaves open: per-listener settings and those of plug-ins."""
+"""Prefixes of settings that Kafka does not list by name: of listeners and plug-ins."""
 
 
 class Settings(Mapping[str, Any]):
-    """Parsed values by name: `settings["log.segment.bytes"]` is an int, None where there is none.
+    """Parsed values by name: `settings["log.segment.bytes"]` is an int, or None without a value.
 
-    `given` holds the text of those that were set; all others have their default.
+    `given` has the texts of the settings that were set; all others have their defaults.
     """
 
     __slots__ = ("_values", "given")
@@ -70,33 +70,33 @@ class Settings(Mapping[str, Any]):
 
 
 class BrokerConfig(Settings):
-    """All of a broker's settings; `notices` tells what was given and does less than it says."""
+    """All settings of a broker. `notices` lists settings that have less effect than expected."""
 
     __slots__ = ("notices",)
 
     def __init__(self, given: Mapping[str, str] | None = None) -> None:
-        """Raises ConfigError with the key, the value and what was expected."""
+        """Raise ConfigError with the key, the value and the expected value."""
         given = dict(given or {})
-        idle: set[str] = set()
+        ineffective: set[str] = set()
         for name, text in given.items():
-            check_unprotected(name, text, ALL_BROKER_SETTINGS.get(name))
+            reject_security_setting(name, text, ALL_BROKER_SETTINGS.get(name))
             if name in BROKER_SETTINGS:
                 continue
             if name not in ACCEPTED_SETTINGS and not name.startswith(ACCEPTED_PREFIXES):
                 raise unknown_setting(name, text, ALL_BROKER_SETTINGS)
-            idle.add(name)
+            ineffective.add(name)
         values: dict[str, Value] = {
             name: parse_value(setting, given.get(name, setting.default))
             for name, setting in ALL_BROKER_SETTINGS.items()
         }
         super().__init__(values, given)
-        self.notices = tuple(notices(values, given, idle))
+        self.notices = tuple(notices(values, given, ineffective))
 
     def started_with(self, effective: Mapping[str, str]) -> "BrokerConfig":
-        """A copy whose `effective` settings hold what this broker really runs with.
+        """Return a copy with the `effective` values that the command line determined.
 
-        The command line decides some values that Kafka reads from its file, for example `log.dirs`
-        from `--data`; DescribeConfigs must tell those in force. The notices stay the same.
+        For example `log.dirs` comes from `--data`; DescribeConfigs must return the values in force.
+        The notices stay the same.
         """
         config = BrokerConfig({**self.given, **effective})
         config.notices = self.notices
@@ -104,7 +104,7 @@ class BrokerConfig(Settings):
 
 
 class TopicConfig(Settings):
-    """The settings in force for one topic, under the topic's names: its own, else the broker's."""
+    """The settings in force for a topic, under topic names: its own, else the broker's."""
 
     __slots__ = ()
 
@@ -120,14 +120,14 @@ class TopicConfig(Settings):
 
     @property
     def segment_bytes(self) -> int:
-        """`internal.segment.bytes` goes below the least value of `segment.bytes`, for tests."""
+        """The segment size; tests use `internal.segment.bytes` to go below Kafka's minimum."""
         internal: int | None = self["internal.segment.bytes"]
         size: int = self["segment.bytes"] if internal is None else internal
         return size
 
 
 def _broker_default(broker: BrokerConfig, setting: Setting, synonyms: tuple[Synonym, ...]) -> Value:
-    """What a topic gets that says nothing: the first synonym that the broker has a value for."""
+    """Return a topic setting's default: the first synonym that has a value in the broker."""
     for synonym in synonyms:
         value = broker[synonym.name]
         if value is not None:
@@ -136,25 +136,25 @@ def _broker_default(broker: BrokerConfig, setting: Setting, synonyms: tuple[Syno
 
 
 def check_topic_configs(broker: BrokerConfig, given: Mapping[str, str]) -> TopicConfig:
-    """What the topic would have; ConfigError in Kafka's words where that cannot be."""
+    """Return the topic's settings; ConfigError with Kafka's message if they are invalid."""
     for name, value in given.items():
         if name not in TOPIC_SETTINGS:
-            words = f"Unknown topic config name: {name}"
-            raise ConfigError(name, value, "a known setting", words)
+            message = f"Unknown topic config name: {name}"
+            raise ConfigError(name, value, "a known setting", message)
     config = TopicConfig(broker, given)
     if config["remote.storage.enable"]:
-        words = (
+        message = (
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage."
         )
-        raise ConfigError("remote.storage.enable", "true", "false", words)
+        raise ConfigError("remote.storage.enable", "true", "false", message)
     least, most = config["min.compaction.lag.ms"], config["max.compaction.lag.ms"]
     if least > most:
-        words = (
+        message = (
             "conflict topic config setting min.compaction.lag.ms "
             f"({least}) > max.compaction.lag.ms ({most})"
         )
-        raise ConfigError("min.compaction.lag.ms", str(least), f"at most {most}", words)
+        raise ConfigError("min.compaction.lag.ms", str(least), f"at most {most}", message)
     return config
 
 
@@ -162,14 +162,15 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class Property(NamedTuple):
-    line: int  # where it begins, counted from 1
+    line: int  # its first line, counted from 1
     key: str
     value: str
 
 
 def parse_properties(text: str) -> list[Property]:
-    """The pairs in the text of a Java .properties file, as Kafka's `server.properties` is one;
-    the last of several with one key is meant.
+    """Parse the text of a Java .properties file such as Kafka's `server.properties`.
+
+    Of several pairs with the same key the last one counts.
     """
     found: list[Property] = []
     pending = ""
@@ -189,7 +190,7 @@ def parse_properties(text: str) -> list[Property]:
 
 
 def _split_pair(line: str) -> tuple[str, str]:
-    """At the first `=`, `:` or blank that no backslash stands before."""
+    """Split at the first unescaped `=`, `:` or blank."""
     match = re.match(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", line, re.DOTALL)
     return (match[1], match[2]) if match else (line, "")
 

@@ -1,7 +1,6 @@
-"""The broker settings of Apache Kafka 4.3 that are taken without effect, so that its files work.
+"""Broker settings of Apache Kafka 4.3 that are accepted without effect, so that its files work.
 
-Each is checked for its type and limits like any other. One that gains a meaning moves to
-`config_broker.py`.
+Each is checked for its type and limits. A setting that gets an effect moves to `config_broker.py`.
 """
 
 from sawlog.core.config_values import read_table

@@ -1,6 +1,6 @@
-"""The settings of a topic, and the broker settings from which each takes its default.
+"""The settings of a topic, and the broker settings that each takes its default from.
 
-Those without a description are stored and told, and have no effect yet.
+Settings without a description are stored and described, and have no effect yet.
 """
 
 from typing import NamedTuple
@@ -12,45 +12,48 @@ HOUR_MS = 60 * MINUTE_MS
 
 
 class Synonym(NamedTuple):
-    """A broker setting that says the same as a topic setting, perhaps in another unit."""
+    """A broker setting for the same property as a topic setting, perhaps in another unit."""
 
     name: str
     unit_ms: int = 1
 
     def in_ms(self, value: int) -> int:
-        """Negative values mean "no limit" in any unit."""
+        """Convert to milliseconds; negative values mean "no limit" in any unit."""
         return value * self.unit_ms if value > 0 else value
 
 
 TOPIC_SETTINGS = read_table("""
 segment.bytes INT 1073741824 >=1048576 :: A segment is rolled before it grows beyond this size.
 segment.ms LONG 604800000 >=1 :: A segment is rolled when it is this old.
-segment.jitter.ms LONG 0 >=0 :: A random part of this is taken off segment.ms.
+segment.jitter.ms LONG 0 >=0 :: The maximum random time that is subtracted from segment.ms.
 segment.index.bytes INT 10485760 >=4 :: A segment is rolled when an index reaches this size.
-flush.messages LONG 9223372036854775807 >=1 :: Under flush.policy=os: flush after so many records.
+flush.messages LONG 9223372036854775807 >=1 :: Under flush.policy=os: flush after this many records.
 flush.ms LONG 9223372036854775807 >=0 :: Under flush.policy=os: flush after this time.
-retention.bytes LONG -1 :: Old segments go when a partition is larger than this; -1: no limit.
-retention.ms LONG 604800000 >=-1 :: Segments older than this go; -1: they stay.
-max.message.bytes INT 1048588 >=0 :: The largest record batch that is taken.
-index.interval.bytes INT 4096 >=0 :: The log has an index entry about every so many bytes.
+retention.bytes LONG -1 :: The oldest segments of a larger partition are deleted; -1: no limit.
+retention.ms LONG 604800000 >=-1 :: Segments older than this are deleted; -1: no limit.
+max.message.bytes INT 1048588 >=0 :: The largest record batch that is accepted.
+index.interval.bytes INT 4096 >=0 :: The log has an index entry about every this many bytes.
 delete.retention.ms LONG 86400000 >=0
 min.compaction.lag.ms LONG 0 >=0
 max.compaction.lag.ms LONG 9223372036854775807 >=1
 file.delete.delay.ms LONG 60000 >=0
 min.cleanable.dirty.ratio DOUBLE 0.5 0..1
-cleanup.policy LIST delete oneof:compact,delete :: delete: old segments go; compact: keys count.
-unclean.leader.election.enable BOOLEAN false :: May a replica lead that may lack records?
-min.insync.replicas INT 1 >=1 :: acks=all is refused when fewer replicas are in sync.
-compression.type STRING producer oneof:uncompressed,zstd,lz4,snappy,gzip,producer :: How batches \
-are kept; producer: as they come.
+cleanup.policy LIST delete oneof:compact,delete :: delete: old segments are deleted; \
+compact: without effect yet.
+unclean.leader.election.enable BOOLEAN false :: Whether a replica that is not in sync may \
+become leader.
+min.insync.replicas INT 1 >=1 :: acks=all is rejected when fewer replicas are in sync.
+compression.type STRING producer oneof:uncompressed,zstd,lz4,snappy,gzip,producer :: The codec of \
+stored batches; producer: as the producer sent them.
 compression.gzip.level INT -1 1..9|-1
 compression.lz4.level INT 9 1..17
 compression.zstd.level INT 3 -131072..22
 preallocate BOOLEAN false
-message.timestamp.type STRING CreateTime oneof:CreateTime,LogAppendTime :: Whose clock stamps \
-records: the producer's or the broker's.
-message.timestamp.before.max.ms LONG 9223372036854775807 >=0 :: How old a record's time may be.
-message.timestamp.after.max.ms LONG 3600000 >=0 :: How far ahead a record's time may be.
+message.timestamp.type STRING CreateTime oneof:CreateTime,LogAppendTime :: Whether \
+the producer or the broker sets the timestamps of records.
+message.timestamp.before.max.ms LONG 9223372036854775807 >=0 :: How old a record's timestamp may be.
+message.timestamp.after.max.ms LONG 3600000 >=0 :: How far a record's timestamp may be ahead of \
+the broker's clock.
 leader.replication.throttled.replicas LIST "" throttled
 follower.replication.throttled.replicas LIST "" throttled
 remote.storage.enable BOOLEAN false
@@ -58,7 +61,7 @@ local.retention.ms LONG -2 >=-2
 local.retention.bytes LONG -2 >=-2
 remote.log.copy.disable BOOLEAN false
 remote.log.delete.on.disable BOOLEAN false
-internal.segment.bytes INT - >=1 :: Overrides segment.bytes, without its least value: for tests.
+internal.segment.bytes INT - >=1 :: Overrides segment.bytes without its minimum, for tests.
 """)
 
 HIDDEN_SETTINGS = frozenset({"internal.segment.bytes"})
@@ -106,4 +109,4 @@ BROKER_SYNONYMS: dict[str, tuple[Synonym, ...]] = {
     "file.delete.delay.ms": (Synonym("log.segment.delete.delay.ms"),),
     "min.cleanable.dirty.ratio": (Synonym("log.cleaner.min.cleanable.ratio"),),
 } | {name: (Synonym(prefix + name),) for prefix, names in _PREFIXED.items() for name in names}
-"""In the order in which they are asked: the first that has a value counts."""
+"""In order of precedence: the first one with a value counts."""

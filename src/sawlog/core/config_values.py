@@ -1,7 +1,7 @@
 """One setting and its value: from text to a typed value, and back as Kafka prints it.
 
 A rule is a short text in the tables: `>=1`, `1..9`, `1..9|-1`, `oneof:a,b`, `anycase:a,b`,
-`nonempty`, `throttled`. What fails is told in Kafka's words, because answers are compared with its.
+`nonempty`, `throttled`. Error messages are Kafka's own, because clients show them.
 """
 
 import re
@@ -12,7 +12,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 
 
 class ConfigType(IntEnum):
-    """The numbers are those of the DescribeConfigs response."""
+    """The type numbers of the DescribeConfigs response."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -30,11 +30,11 @@ BITS = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
 
 
 class ConfigError(ValueError):
-    """A setting that cannot be: `key`, `value` and what was `expected` of it."""
+    """An invalid setting: its `key`, its `value`, and what was `expected`."""
 
-    def __init__(self, key: str, value: str | None, expected: str, words: str = "") -> None:
-        """`words` is the whole message, where Kafka has another one than its usual."""
-        super().__init__(words or f"Invalid value {value} for configuration {key}: {expected}")
+    def __init__(self, key: str, value: str | None, expected: str, message: str = "") -> None:
+        """`message` replaces the usual message, where Kafka has a special one."""
+        super().__init__(message or f"Invalid value {value} for configuration {key}: {expected}")
         self.key = key
         self.value = value
         self.expected = expected
@@ -44,12 +44,12 @@ class Setting(NamedTuple):
     name: str
     type: ConfigType
     default: str | None
-    rule: str  # empty: anything of the type
+    rule: str  # empty: any value of the type
     doc: str  # empty: accepted without effect
 
 
 def read_table(text: str) -> dict[str, Setting]:
-    """Lines of `name TYPE default [rule] [:: what it does]`; `-` is no default, `""` an empty."""
+    """Parse lines of `name TYPE default [rule] [:: description]`; `-` is no default, `""` empty."""
     settings: dict[str, Setting] = {}
     for line in text.strip().splitlines():
         row, _, doc = line.partition(" :: ")
@@ -65,7 +65,7 @@ def read_table(text: str) -> dict[str, Setting]:
 
 
 def parse_value(setting: Setting, text: str | None) -> Value:
-    """The typed value behind its text; ConfigError where it is none."""
+    """Parse a setting's text; ConfigError if it is invalid."""
     if text is None:
         return None
     value = _of_type(setting, text)
@@ -120,8 +120,8 @@ def _check_range(setting: Setting, value: float) -> None:
         return
     least, _, most = bounds.removeprefix(">=").partition("..")
     if extra and most and not float(least) <= value <= float(most):
-        words = f"Value must be between {least} and {most} or equal to {extra}"
-        raise ConfigError(setting.name, format_value(value), words)
+        expected = f"Value must be between {least} and {most} or equal to {extra}"
+        raise ConfigError(setting.name, format_value(value), expected)
     if value < float(least):
         raise ConfigError(setting.name, format_value(value), f"Value must be at least {least}")
     if most and value > float(most):
@@ -131,26 +131,26 @@ def _check_range(setting: Setting, value: float) -> None:
 def _check_choice(setting: Setting, value: Value, choices: list[str], *, any_case: bool) -> None:
     items = value if isinstance(value, tuple) else (str(value),)
     if len(items) > 1 and "" in items:
-        words = f"Configuration '{setting.name}' values must not be empty."
-        raise ConfigError(setting.name, format_value(value), "no empty values", words)
+        message = f"Configuration '{setting.name}' values must not be empty."
+        raise ConfigError(setting.name, format_value(value), "no empty values", message)
     for item in items:
         if (item.upper() if any_case else item) not in choices:
-            words = f"String must be one of: {', '.join(choices)}"
-            raise ConfigError(setting.name, item, words)
+            expected = f"String must be one of: {', '.join(choices)}"
+            raise ConfigError(setting.name, item, expected)
 
 
 def _check_throttled(setting: Setting, value: tuple[str, ...]) -> None:
-    """`*`, or pairs of a partition and a broker."""
+    """Accept `*` or a list of `partition:broker` pairs."""
     if value != ("*",) and not all(re.fullmatch(r"[0-9]+:[0-9]+", item) for item in value):
-        words = (
+        expected = (
             f"{setting.name} must be the literal '*' or a list of replicas in the following "
             "format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
         )
-        raise ConfigError(setting.name, f"[{', '.join(value)}]", words)
+        raise ConfigError(setting.name, f"[{', '.join(value)}]", expected)
 
 
 def format_value(value: Value) -> str:
-    """The text that Kafka shows for a value."""
+    """Format a value as Kafka does."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

@@ -1,6 +1,7 @@
-"""What somebody who sets something must be told: a name that is none, and what is meant instead;
-settings that would protect a broker, which are refused because nothing here can honour them; and
-settings that do less here than they say, which are taken with a notice.
+"""Errors and warnings about configuration keys.
+
+Unknown keys are rejected with a suggestion, security settings because Sawlog cannot honour them
+yet. Settings with less effect than in Kafka are accepted with a notice.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,7 +9,7 @@ from typing import NamedTuple
 
 from sawlog.core.config_values import ConfigError, Setting, Value, parse_value
 
-_PROTECTING_NAMES = frozenset(
+_SECURITY_NAMES = frozenset(
     {
         "allow.everyone.if.no.acl.found",
         "authorizer.class.name",
@@ -19,10 +20,10 @@ _PROTECTING_NAMES = frozenset(
         "super.users",
     }
 )
-_PROTECTING_PREFIXES = ("ssl.", "sasl.")
+_SECURITY_PREFIXES = ("ssl.", "sasl.")
 _LISTENER_PREFIX = "listener.name."
-_OLD_PREFIXES = ("zookeeper.", "password.encoder.")
-_OLD_NAMES = frozenset(
+_REMOVED_PREFIXES = ("zookeeper.", "password.encoder.")
+_REMOVED_NAMES = frozenset(
     {
         "advertised.host.name",
         "advertised.port",
@@ -39,74 +40,76 @@ _OLD_NAMES = frozenset(
     }
 )
 _INSTEAD = {
-    "log.dir": "the data directory is the one of --data",
-    "log.dirs": "the data directory is the one of --data",
-    "metadata.log.dir": "metadata is kept in the data directory, --data",
+    "log.dir": "the data directory is set with --data",
+    "log.dirs": "the data directory is set with --data",
+    "metadata.log.dir": "metadata is stored in the data directory, set with --data",
 }
 
 
 class Notice(NamedTuple):
-    """Something to say about a setting that is taken nevertheless."""
+    """A warning about a setting that is accepted."""
 
     setting: str
-    words: str
+    message: str
 
 
 def unknown_setting(name: str, value: str, known: Iterable[str]) -> ConfigError:
-    if name in _OLD_NAMES or name.startswith(_OLD_PREFIXES):
+    if name in _REMOVED_NAMES or name.startswith(_REMOVED_PREFIXES):
         reason = (
-            "a setting of Kafka before 4.0, with ZooKeeper; this broker keeps its metadata itself:"
-            " leave it out"
+            "Kafka removed this setting in 4.0 with ZooKeeper mode, and Sawlog does not have it:"
+            " remove it"
         )
     else:
-        reason = f"there is no setting of this name{near_names(name, known)}"
+        reason = f"unknown setting{near_names(name, known)}"
     return ConfigError(name, value, "a known setting", f"{name}={value}: {reason}")
 
 
 def near_names(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence that offers what may have been meant; empty where nothing is near."""
+    """Return `; did you mean ...?` with similar names, or an empty string."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, list(known), n=3, cutoff=0.75)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
-def check_unprotected(name: str, text: str, setting: Setting | None) -> None:
-    """Refuses what asks for a protection; a value that asks for none is no harm. The value is not
-    shown: it may be a password.
+def reject_security_setting(name: str, text: str, setting: Setting | None) -> None:
+    """Reject security settings, except with their default values. The error does not show the
+    value, which may be a password.
     """
     if name.startswith(_LISTENER_PREFIX):  # listener.name.<listener>.[<mechanism>.]<setting>
-        is_protecting = any(f".{prefix}" in name for prefix in _PROTECTING_PREFIXES)
+        is_security = any(f".{prefix}" in name for prefix in _SECURITY_PREFIXES)
     else:
-        is_protecting = name in _PROTECTING_NAMES or name.startswith(_PROTECTING_PREFIXES)
-    if not is_protecting:
+        is_security = name in _SECURITY_NAMES or name.startswith(_SECURITY_PREFIXES)
+    if not is_security:
         return
     if setting is not None and parse_value(setting, text) == parse_value(setting, setting.default):
         return
-    words = (
-        f"{name}: there is no TLS, authentication or authorization here yet: the broker would be"
-        " open to everybody who reaches it. Leave the setting out to run it so"
+    message = (
+        f"{name}: TLS, authentication and authorization are not supported yet; every client that"
+        " can reach the broker has full access. Remove the setting to run the broker like that"
     )
-    raise ConfigError(name, None, "no protection asked for", words)
+    raise ConfigError(name, None, "no security setting", message)
 
 
-def notices(values: Mapping[str, Value], given: Iterable[str], idle: set[str]) -> list[Notice]:
-    """`idle`: the names among those given that have no effect."""
+def notices(
+    values: Mapping[str, Value], given: Iterable[str], ineffective: set[str]
+) -> list[Notice]:
+    """Return the notices for the settings in `given`; those in `ineffective` have no effect."""
     found: list[Notice] = []
     for name in given:
-        if name in idle:
+        if name in ineffective:
             instead = _INSTEAD.get(name)
-            words = "setting has no effect here" + (f": {instead}" if instead else "")
-            found.append(Notice(name, words))
-    for name, refused in (
-        ("default.replication.factor", "topics that do not say how many replicas they want"),
+            message = "setting has no effect" + (f": {instead}" if instead else "")
+            found.append(Notice(name, message))
+    for name, rejected in (
+        ("default.replication.factor", "topics without a replication factor of their own"),
         ("min.insync.replicas", "records with acks=all"),
     ):
         wanted = values[name]
         if isinstance(wanted, int) and wanted > 1:
-            words = f"a cluster has one broker for now: {refused} will be refused"
-            found.append(Notice(name, words))
+            message = f"a cluster has one broker for now: {rejected} will be rejected"
+            found.append(Notice(name, message))
     policy = values["log.cleanup.policy"]
     if isinstance(policy, tuple) and "compact" in policy:
-        found.append(Notice("log.cleanup.policy", "logs are not compacted yet: all records stay"))
+        found.append(Notice("log.cleanup.policy", "compaction is not supported yet"))
     return found

@@ -1,7 +1,7 @@
 """Kafka's error codes, and the exceptions that carry them.
 
-A `KafkaError` is an answer: whoever raises it says which code goes on the wire and, in words, what
-happened. Anything else that escapes a handler is a bug and becomes UNKNOWN_SERVER_ERROR.
+A `KafkaError` carries the code that goes on the wire and a message. Any other exception that
+escapes a handler is a bug and becomes UNKNOWN_SERVER_ERROR.
 """
 
 from enum import IntEnum
@@ -181,20 +181,19 @@ RETRIABLE = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
-"""Codes after which a client may send the same request again and hope."""
+"""Codes after which a client may retry the same request."""
 
 
-LONGEST_MESSAGE = 1_000
-"""In letters. What is refused is often named in the message, and a name may be so long that with
-words around it no answer could hold it."""
+MAX_MESSAGE_CHARACTERS = 1_000
+"""Messages quote names that clients choose; a very long one would not fit into a response."""
 
 
 class KafkaError(Exception):
-    """A refusal with a code for the wire; `message` is for people and may be empty."""
+    """An error response: its code, and a message for people that may be empty."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
-        if len(message) > LONGEST_MESSAGE:
-            message = f"{message[:LONGEST_MESSAGE]}..."
+        if len(message) > MAX_MESSAGE_CHARACTERS:
+            message = f"{message[:MAX_MESSAGE_CHARACTERS]}..."
         super().__init__(message or code.name)
         self.code = code
         self.message = message
@@ -205,4 +204,4 @@ class KafkaError(Exception):
 
 
 class MalformedFrame(Exception):
-    """Bytes that are no message: the connection is closed, as Kafka does."""
+    """The bytes are not a valid message; the connection is closed, as in Kafka."""

@@ -1,7 +1,4 @@
-"""The vocabulary of ids.
-
-Every domain id has its own type, so that a checker tells a node id from a partition number.
-"""
+"""Domain ids. Each has a type of its own, so that the type checker tells them apart."""
 
 import base64
 from collections.abc import Callable
@@ -19,7 +16,7 @@ NO_TOPIC_ID = TopicId(bytes(16))
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic; its string form is also its directory's name."""
+    """A partition of a topic; `str` gives the name of its log directory."""
 
     topic: TopicName
     partition: PartitionIndex
@@ -29,13 +26,13 @@ class TopicPartition(NamedTuple):
 
 
 def format_topic_id(topic_id: bytes) -> str:
-    """The text that Kafka's tools print for an id: URL-safe base64 without padding."""
+    """Format an id as Kafka's tools do: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode("ascii")
 
 
 def random_id_text(random_bytes: Callable[[int], bytes]) -> str:
-    """A random id (version 4) as Kafka makes them: no tool that is given one takes it for an
-    option."""
+    """Return a random UUID (version 4) in text form. As in Kafka it does not begin with `-`, so
+    command-line tools do not take it for an option."""
     while True:
         data = bytearray(random_bytes(16))
         data[6] = data[6] & 0x0F | 0x40
@@ -46,8 +43,8 @@ def random_id_text(random_bytes: Callable[[int], bytes]) -> str:
 
 
 def parse_topic_id(text: str) -> TopicId:
-    """The id behind its text form; ValueError where it is not 16 bytes."""
+    """Parse the text form of an id; ValueError unless it is 16 bytes."""
     raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if len(raw) != 16:
-        raise ValueError(f"a topic id is 16 bytes in base64, not {text!r}")
+        raise ValueError(f"invalid topic id {text!r}: expected 16 bytes in URL-safe base64")
     return TopicId(raw)

@@ -1,9 +1,9 @@
-"""What the deterministic part of Sawlog needs from the world, as protocols.
+"""The interfaces through which the deterministic layers reach clock, timers, disk and clients.
 
-`server/` implements them on the real machine, `simulation/` on a seed. Two rules hold for both:
-a call that can take long (an fsync, a Store call) returns at once and is answered later by calling
-`done` exactly once, never from inside the call itself; everything else returns its result at once.
-Paths are strings relative to the data directory, with `/` between names.
+`server/` implements them on the real machine, `simulation/` from a seed. A call that can take long
+(an fsync, a Store call) returns at once and calls `done` exactly once, later, never from inside the
+call itself; every other call returns its result. Paths are strings relative to the data directory,
+with `/` as separator.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class DiskError(Exception):
-    """An operation on the disk failed. `path` is what it was about."""
+    """A disk operation on `path` failed."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -22,20 +22,20 @@ class DiskError(Exception):
 
 
 class DiskFull(DiskError):
-    """No room (ENOSPC, EDQUOT): the append was cut back; reads go on, later appends may work."""
+    """The disk is full (ENOSPC, EDQUOT). The append was undone; reads work, later appends may."""
 
 
 class TooManyOpenFiles(DiskError):
-    """Out of descriptors (EMFILE, ENFILE): this request fails, the directory stays healthy."""
+    """No descriptor is left (EMFILE, ENFILE). The request fails; the log directory stays online."""
 
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Wall-clock time, in milliseconds since 1970."""
+        """Return wall-clock time in milliseconds since 1970."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Time that never goes back, for time-outs."""
+        """Return time that never goes back, for timeouts."""
         ...
 
 
@@ -45,7 +45,7 @@ class TimerHandle(Protocol):
 
 class Timer(Protocol):
     def after(self, delay_ms: int, action: Callable[[], None]) -> TimerHandle:
-        """Calls `action` once, `delay_ms` from now or later, unless cancelled."""
+        """Call `action` once, at least `delay_ms` from now, unless cancelled."""
         ...
 
 
@@ -53,15 +53,15 @@ class Random(Protocol):
     def bytes(self, count: int) -> bytes: ...
 
     def below(self, limit: int) -> int:
-        """A number from 0 up to, not including, `limit`."""
+        """Return a number from 0 to `limit - 1`."""
         ...
 
 
 class File(Protocol):
-    """One file that is appended to and read at any position.
+    """A file that is appended to and read at any position.
 
-    The handle stays valid however many files are open: descriptors are opened and closed behind
-    it as needed. `size` is kept in memory and costs nothing.
+    The handle stays valid however many files are open: the implementation opens and closes
+    descriptors as needed. `size` is kept in memory.
     """
 
     @property
@@ -71,33 +71,34 @@ class File(Protocol):
     def size(self) -> int: ...
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """Writes all buffers at the end with one writev; returns the position of the first byte.
+        """Write all buffers at the end with one writev; return the position of the first byte.
 
-        A short or failed write is cut back to the old size, then DiskFull or DiskError is raised.
+        After a short or failed write the file is truncated to its old size, and DiskFull or
+        DiskError is raised.
         """
         ...
 
     def read(self, position: int, length: int) -> bytes:
-        """Up to `length` bytes from `position`; fewer only at the end of the file."""
+        """Return `length` bytes from `position`; fewer only at the end of the file."""
         ...
 
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
-        """fdatasync, now and here; for starts, stops and small files."""
+        """Call fdatasync and wait for it; for start, stop and small files."""
         ...
 
     def sync_later(self, done: Callable[[DiskError | None], None]) -> None:
-        """fdatasync off the loop; covers every byte appended before this call."""
+        """Call fdatasync off the loop; it covers every byte appended before this call."""
         ...
 
     def close(self) -> None:
-        """Gives the descriptor back. Slices under way keep it open until they are sent."""
+        """Close the descriptor, after the slices that are being sent."""
         ...
 
 
 class FileSlice(NamedTuple):
-    """Bytes of a file that are sent as they are; what comes after `length` is not looked at."""
+    """A range of a file that is sent without copying."""
 
     file: File
     position: int
@@ -108,50 +109,50 @@ class FileSlice(NamedTuple):
 
 
 Part = Buffer | FileSlice
-"""A piece of a response: bytes, or a slice of a file that the shell sends without copying."""
+"""A piece of a response: bytes, or a slice of a file that the server sends with sendfile."""
 
 
 class Disk(Protocol):
-    """The data directory. Directory entries made here are durable only after `sync_directory`."""
+    """The data directory. A new directory entry is durable only after `sync_directory`."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """A handle on the file; FileNotFoundError where it is missing and `create` is off."""
+        """Return a handle; FileNotFoundError if the file is missing and `create` is false."""
         ...
 
     def exists(self, path: str) -> bool: ...
 
     def list(self, path: str) -> list[str]:
-        """Names in a directory, sorted."""
+        """Return the names in a directory, sorted."""
         ...
 
     def read_file(self, path: str) -> bytes:
-        """The whole of a small file; FileNotFoundError where it is missing."""
+        """Return the content of a small file; FileNotFoundError if it is missing."""
         ...
 
     def replace(self, path: str, data: Buffer) -> None:
-        """Writes aside, fsyncs, renames over `path`, fsyncs the directory: all or nothing."""
+        """Replace a file atomically: write a temporary file, fsync, rename, fsync the directory."""
         ...
 
     def replace_later(
         self, files: Sequence[tuple[str, Buffer]], done: Callable[[DiskError | None], None]
     ) -> None:
-        """The same for several files in order, off the loop."""
+        """Replace several files in order, off the loop."""
         ...
 
     def make_directory(self, path: str) -> None:
-        """With its parents; no error where it is there already."""
+        """Create a directory and its parents; no error if it exists."""
         ...
 
     def remove(self, path: str) -> None:
-        """A file; no error where it is gone already."""
+        """Remove a file; no error if it is missing."""
         ...
 
     def remove_directory(self, path: str) -> None:
-        """With all that is in it; no error where it is gone already."""
+        """Remove a directory with its content; no error if it is missing."""
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """A file or a directory; open handles follow it."""
+        """Rename a file or a directory; open handles follow it."""
         ...
 
     def sync_directory(self, path: str) -> None: ...
@@ -160,7 +161,7 @@ class Disk(Protocol):
 
 
 class Client(Protocol):
-    """Who is at the other end of a connection, as far as the broker has to know."""
+    """The client of a connection."""
 
     host: str
     port: int
@@ -168,20 +169,20 @@ class Client(Protocol):
 
 
 class Exchange(Protocol):
-    """One request on a connection, waiting for its answer.
+    """One request on a connection that waits for its response.
 
-    The frame's memory belongs to the connection and may be reused once `receive` returned: a
-    handler that parks keeps no view of it. Answers leave in the order of the requests, whatever
-    the order in which they are given.
+    The frame's memory belongs to the connection and is reused when `receive` returns: a parked
+    request keeps no view of it. Responses are sent in the order of the requests, in whatever order
+    they are given.
     """
 
     @property
     def client(self) -> Client: ...
 
     def answer(self, parts: Sequence[Part]) -> None:
-        """The response frame, its length prefix included; empty: nothing is sent (acks=0)."""
+        """Give the response frame with its length prefix; no parts: nothing is sent (acks=0)."""
         ...
 
     def close(self, reason: str) -> None:
-        """Closes the connection: the request was not one, or the client must see it end."""
+        """Close the connection instead of a response, for example after a malformed request."""
         ...

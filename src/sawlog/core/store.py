@@ -1,9 +1,9 @@
-"""The Store port: ZooKeeper's semantics, whoever implements them.
+"""The Store port: the coordination store, with ZooKeeper's semantics.
 
-A tree of small nodes with versions, ephemerals, sequence nodes, one-shot watches, multi, and a
-session that is connected, suspended or lost. Every call returns at once; its `done` is called
-later, exactly once, never from inside the call, with the answer or with a `StoreError` as a value.
-Answers of one client come in the order of its calls, and a write's answer means that it is durable.
+It is a tree of small nodes with versions, ephemeral and sequential nodes, one-shot watches, multi,
+and a session that is connected, suspended or lost. Every call returns at once; its `done` is called
+exactly once, later, never from inside the call, with the result or with a `StoreError` as a value.
+Results come in the order of the calls, and a write is durable when its result comes.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ from enum import Enum
 from typing import NamedTuple, Protocol, TypeVar
 
 ANY_VERSION = -1
-"""A version that matches whatever is there."""
+"""Matches every version."""
 
 
 class StoreError(Exception):
-    """Why a call did not do what it asked for; nothing of it happened, unless the class says so."""
+    """A call failed; it changed nothing, unless the subclass says otherwise."""
 
     def __init__(self, path: str, reason: str = "") -> None:
         super().__init__(f"{path}: {reason}" if reason else path)
@@ -24,43 +24,43 @@ class StoreError(Exception):
 
 
 class NoNode(StoreError):
-    """There is no such node (for a create: no such parent)."""
+    """The node (for a create: its parent) does not exist."""
 
 
 class NodeExists(StoreError):
-    """The node to create is there already."""
+    """The node to create exists."""
 
 
 class BadVersion(StoreError):
-    """The node's version is another one than expected: somebody else wrote first."""
+    """The node's version is not the expected one: another client wrote first."""
 
 
 class NotEmpty(StoreError):
-    """A node with children is not deleted."""
+    """The node has children and cannot be deleted."""
 
 
 class NoChildrenForEphemerals(StoreError):
-    """An ephemeral node has no children."""
+    """The parent is ephemeral and cannot have children."""
 
 
 class BadArguments(StoreError):
-    """The path or the data is not one that a store takes."""
+    """The path is invalid or the data too large."""
 
 
 class ConnectionLost(StoreError):
-    """The connection broke: whether the write happened is unknown."""
+    """The connection was lost; the write may or may not have happened."""
 
 
 class SessionLost(StoreError):
-    """The session is over: its ephemerals and watches are gone, and the call did not happen."""
+    """The session ended, with its ephemeral nodes and watches; the call did not happen."""
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot take this write (a full disk, say); reads go on, a later write may work."""
+    """The store cannot write now, for example on a full disk; reads work, later writes may."""
 
 
 class SessionState(Enum):
-    """After LOST the store begins a new session by itself and tells CONNECTED with its new id."""
+    """After LOST the store opens a new session by itself and reports CONNECTED with a new id."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"
@@ -68,12 +68,12 @@ class SessionState(Enum):
 
 
 class NodeStat(NamedTuple):
-    """What is known of a node besides its data. `created` and `modified` are change numbers that
-    rise over the whole tree (ZooKeeper's czxid and mzxid)."""
+    """A node's metadata. `created` and `modified` are change numbers of the whole tree (ZooKeeper's
+    czxid and mzxid)."""
 
     version: int
     children: int
-    owner: int  # the session of an ephemeral, else 0
+    owner: int  # the session of an ephemeral node, else 0
     created: int
     modified: int
 
@@ -96,14 +96,14 @@ class WatchEvent(NamedTuple):
 
 
 Watch = Callable[[WatchEvent], None]
-"""Called once, after the change is durable and before any answer that shows it to this client.
-Watches end with the connection, without an event: on CONNECTED, read and watch again."""
+"""Called once, after the change is durable and before any result that shows it to this client.
+A lost connection removes watches without an event: on CONNECTED, read and watch again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """A new node at version 0. A sequential one gets ten digits behind its name, from a counter
-    that its parent keeps; the result tells the whole path."""
+    """Create a node at version 0. A sequential node gets ten digits appended to its name, from a
+    counter of its parent; the result is the whole path."""
 
     path: str
     data: bytes = b""
@@ -113,7 +113,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class SetData:
-    """New data, and a version one higher."""
+    """Replace the data and increment the version."""
 
     path: str
     data: bytes
@@ -128,7 +128,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Changes nothing; the multi around it fails unless the node has this version."""
+    """Fail the whole multi unless the node has this version."""
 
     path: str
     version: int
@@ -136,51 +136,52 @@ class Check:
 
 Operation = Create | SetData | Delete | Check
 Result = str | NodeStat | None
-"""Of a Create the path, of a SetData the new stat, of a Delete and a Check nothing."""
+"""The path for a Create, the new stat for a SetData, None for a Delete or a Check."""
 
 T = TypeVar("T")
 Done = Callable[[T | StoreError], None]
 
 
 class Store(Protocol):
-    """One client's session with the tree. Paths begin with `/` and do not end with one."""
+    """One client's session. Paths begin with `/` and do not end with it."""
 
     @property
     def state(self) -> SessionState: ...
 
     @property
     def session_id(self) -> int:
-        """Of the session that is or was last connected; 0 before the first."""
+        """The id of the current or last session; 0 before the first."""
         ...
 
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
-        """Tells every change of the session's state from now on."""
+        """Call `listener` with every change of the session's state."""
         ...
 
     def get(self, path: str, done: Done[Node], watch: Watch | None = None) -> None:
-        """The node, or NoNode. The watch is set where the node exists, and tells CHANGED or
+        """Read a node, or NoNode. The watch is set only if the node exists, and reports CHANGED or
         DELETED."""
         ...
 
     def exists(self, path: str, done: Done[NodeStat | None], watch: Watch | None = None) -> None:
-        """The stat, None where there is no node. The watch is set in both cases, and tells CREATED,
-        CHANGED or DELETED."""
+        """Read a node's stat; None if it does not exist. The watch is set in both cases and reports
+        CREATED, CHANGED or DELETED."""
         ...
 
     def children(self, path: str, done: Done[list[str]], watch: Watch | None = None) -> None:
-        """The names of the children, sorted, or NoNode. The watch tells CHILDREN when one comes or
-        goes, and DELETED when the node itself goes."""
+        """List the names of the children, sorted, or NoNode. The watch reports CHILDREN when one is
+        created or deleted, and DELETED for the node itself."""
         ...
 
     def multi(
         self, operations: Sequence[Operation], done: Done[list[Result]], *, urgent: bool = False
     ) -> None:
-        """All operations in order as one change, or none and the error of the first that fails.
-        An urgent one is an election or a deletion: where the store itself is short of room, it
-        takes these from its reserve, and elections, which the next start makes anew, into memory
-        until there is room."""
+        """Apply all operations in order as one change, or none and return the first one's error.
+
+        `urgent` is for leader elections and deletions of topics. A store on a full disk writes
+        deletions to reserved space and keeps elections, which are repeated after a restart, in
+        memory until there is space."""
         ...
 
     def close(self, done: Callable[[], None]) -> None:
-        """Ends the session: its ephemerals go. Calls under way are answered first."""
+        """End the session and delete its ephemeral nodes, after the results of earlier calls."""
         ...

@@ -67,7 +67,7 @@ def run(options: BrokerOptions) -> int:
     """Run a broker until a stop signal; return the exit code of the process."""
     set_up_logging(as_json=options.log_as_json, level=options.log_level)
     for notice in (*options.config.notices, *options.notices):
-        logger.warning(notice.words, setting=notice.setting)
+        logger.warning(notice.message, setting=notice.setting)
 
     async def main(loop: asyncio.AbstractEventLoop) -> int:
         try:

@@ -12,7 +12,7 @@ from sawlog.core.ids import (
 )
 
 
-def test_a_partition_is_written_as_its_directory_is_called() -> None:
+def test_a_partitions_text_is_its_directory_name() -> None:
     assert str(TopicPartition(TopicName("a-b"), PartitionIndex(3))) == "a-b-3"
 
 
@@ -24,6 +24,6 @@ def test_a_topic_id_has_the_text_form_of_kafkas_tools() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "AAAAAAAAAAAAAAAAAAAAAAAA", "A", "?"])
-def test_text_that_is_no_topic_id_is_refused(text: str) -> None:
+def test_an_invalid_topic_id_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"topic id|base64"):
         parse_topic_id(text)
