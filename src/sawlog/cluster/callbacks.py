@@ -1,4 +1,4 @@
-"""Calls that tell others of something: one that fails does not keep the rest from being told."""
+"""Calls to listeners, isolated from each other: one that raises does not stop the next."""
 
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -11,9 +11,9 @@ logger = EventLogger("sawlog.cluster.callbacks")
 
 
 def guarded(action: Callable[P, T], *arguments: P.args, **more: P.kwargs) -> T | None:
-    """What the action returns; None where it raised, which is in the log then."""
+    """Return the result of the action; log an exception and return None instead."""
     try:
         return action(*arguments, **more)
     except Exception:
-        logger.exception("a callback failed")
+        logger.exception("a callback raised an exception; the broker goes on")
         return None

@@ -1,8 +1,9 @@
-"""One broker's part in the cluster: its registration, its image, its turn at being controller.
+"""A broker as a member of the cluster: its registration, its metadata image, its controller role.
 
-`start` registers the broker; `on_image(old, new)` follows with every new image, the first time when
-the broker is registered, a controller rules, and, where that is this broker, has nothing left to
-do. `when` calls back once an image fulfils a condition. After a lost session all begins again.
+`start` registers the broker and makes it a candidate for controller. `on_image(old, new)` is called
+with every new image. The first one comes when the broker is registered and a controller is elected;
+if that is this broker, when it has elected all leaders. After a lost session all of this is
+repeated.
 """
 
 from collections.abc import Callable
@@ -37,7 +38,7 @@ logger = EventLogger("sawlog.cluster.cluster_member")
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a broker tells of itself under `/brokers/ids`."""
+    """The broker's data under `/brokers/ids`."""
 
     id: NodeId
     host: str
@@ -53,7 +54,7 @@ class _Waiter:
 
 
 class ClusterMember:
-    """`image` is the newest image that `on_image` was told."""
+    """`image` is the image that `on_image` was called with last."""
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class ClusterMember:
             self._begin()
 
     def stop(self, done: Callable[[], None]) -> None:
-        """Leaves the cluster: the registration goes, and with it any reign as controller."""
+        """Leave the cluster: delete the registration and resign as controller."""
         self._is_stopped = True
         self._watcher.stop()
         self._controller.stop()
@@ -102,8 +103,8 @@ class ClusterMember:
         self.store.close(done)
 
     def when(self, condition: Condition, timeout_ms: int, done: Callable[[bool], None]) -> None:
-        """Calls `done(True)` with the first image that fulfils the condition, `done(False)` when
-        the time is over; never from inside this call."""
+        """Call `done(True)` with the first image that meets the condition, or `done(False)` after
+        the timeout; never from inside this call."""
         waiter = _Waiter(condition, done)
         self._waiters[waiter] = None
         is_fulfilled = condition(self.image)
@@ -115,10 +116,10 @@ class ClusterMember:
     # Images
 
     def _view_changed(self) -> None:
-        """Something was read, or the controller that this broker is has moved on."""
+        """The view changed, or this broker's controller made progress."""
         if self._is_stopped or not self._view.is_loaded:
             return
-        self._controller.consider()
+        self._controller.run()
         if self.image is EMPTY_IMAGE and not self._is_ready():
             return
         old = self.image
@@ -133,7 +134,7 @@ class ClusterMember:
     def _is_ready(self) -> bool:
         view, own_id = self._view, self._registration.id
         if own_id not in view.brokers or view.sessions[own_id] != self.store.session_id:
-            return False  # not registered, or only in an earlier life
+            return False  # not registered, or only by an earlier process
         if view.controller_id == NO_NODE:
             return False
         return view.controller_id != own_id or (
@@ -153,43 +154,45 @@ class ClusterMember:
             self._begin()
 
     def _begin(self) -> None:
-        """A connection is there, perhaps again: within the same session the registration is too,
-        unless it was under way when the connection broke."""
+        """Start after a (re)connection. In the same session the registration still exists, unless
+        it was being written when the connection was lost."""
         self._connection += 1
         if self.store.session_id != self._registered_session:
             for path, data in znodes.PERSISTENT_PATHS:
-                self._make(path, data)
+                self._create_node(path, data)
             cluster_id = format_topic_id(self._random.bytes(16))
-            self._make(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id))
+            self._create_node(znodes.CLUSTER_ID, znodes.encode_cluster_id(cluster_id))
             self._register(self._connection)
         self._controller.start()
         self._watcher.start()
 
-    def _make(self, path: str, data: bytes) -> None:
-        def made(result: list[Result] | StoreError) -> None:
+    def _create_node(self, path: str, data: bytes) -> None:
+        def created(result: list[Result] | StoreError) -> None:
             if isinstance(result, StoreError) and not isinstance(result, NodeExists):
-                logger.warning("node not made", path=path, reason=str(result))
+                logger.warning("cannot create a node in the store", path=path, reason=str(result))
 
-        self.store.multi([Create(path, data)], made)
+        self.store.multi([Create(path, data)], created)
 
-    def _is_over(self, connection: int) -> bool:
+    def _is_obsolete(self, connection: int) -> bool:
         return connection != self._connection or self._is_stopped
 
     def _register(self, connection: int) -> None:
         registration = self._registration
 
         def registered(result: list[Result] | StoreError) -> None:
-            if self._is_over(connection):
+            if self._is_obsolete(connection):
                 return
             if isinstance(result, NodeExists):
-                self._await_vacancy(connection)
+                self._await_expiry(connection)
             elif isinstance(result, StoreUnavailable):
-                logger.warning("no registration", node=registration.id, reason=str(result))
+                logger.warning(
+                    "cannot register the broker; retrying", node=registration.id, reason=str(result)
+                )
                 self._timer.after(RETRY_MS, lambda: self._register(connection))
             elif not isinstance(result, StoreError):
                 self._registered_session = self.store.session_id
 
-        if self._is_over(connection):
+        if self._is_obsolete(connection):
             return
         data = znodes.encode_broker(
             registration.host, registration.port, registration.rack, self.clock.now_ms()
@@ -197,21 +200,25 @@ class ClusterMember:
         path = znodes.broker_path(registration.id)
         self.store.multi([Create(path, data, ephemeral=True)], registered)
 
-    def _await_vacancy(self, connection: int) -> None:
-        """Until the session of another one, or of this broker's earlier life, is over."""
+    def _await_expiry(self, connection: int) -> None:
+        """Register when the session that owns this broker id ends: that of an earlier process of
+        this broker, or of another broker with the same id."""
 
-        def told(_: WatchEvent) -> None:
+        def watched(_: WatchEvent) -> None:
             self._register(connection)
 
         def found(stat: NodeStat | StoreError | None) -> None:
-            if self._is_over(connection):
+            if self._is_obsolete(connection):
                 return
             if stat is None:
                 self._register(connection)
             elif isinstance(stat, NodeStat):
-                if stat.owner == self.store.session_id:  # made just before the connection broke
+                if stat.owner == self.store.session_id:  # created just before the connection loss
                     self._registered_session = stat.owner
                 else:
-                    logger.warning("another broker has this id", node=self._registration.id)
+                    logger.warning(
+                        "this broker id is registered by another process; waiting until it leaves",
+                        node=self._registration.id,
+                    )
 
-        self.store.exists(znodes.broker_path(self._registration.id), found, told)
+        self.store.exists(znodes.broker_path(self._registration.id), found, watched)

@@ -1,9 +1,9 @@
-"""The controller: the broker that created `/controller`. It elects leaders; nothing else is its.
+"""The controller: the broker that created `/controller`. It elects leaders and deletes topics.
 
-Election is one multi that creates `/controller` and raises `/controller_epoch`; each of its writes
-is a multi that checks this epoch, so that nothing of a deposed controller lands. It works from the
-view: whatever the view shows undone (a partition without a state or without a leader, a topic to
-delete) becomes a write, and when the view shows it done nothing is left to do.
+Its election is one multi that creates `/controller` and increments `/controller_epoch`. Every write
+is a multi that checks this epoch, so that writes of a former controller fail. The controller works
+from the view: everything that the view shows as pending (a partition without a state or a leader, a
+topic to delete) becomes a write, until the view shows it done.
 """
 
 from collections.abc import Callable
@@ -35,21 +35,20 @@ from sawlog.core.store import (
 )
 
 MAX_OPERATIONS = 1500
-"""In one multi, so that it stays far below what ZooKeeper takes in one request (1 MiB)."""
+"""Operations in one multi, to stay far below ZooKeeper's request limit of 1 MiB."""
 RETRY_MS = 1000
 logger = EventLogger("sawlog.cluster.controller")
 
 
 class ControllerTerm(NamedTuple):
-    """One time of being controller."""
+    """One broker's time as controller."""
 
     epoch: int
-    version: int  # of the node that holds the epoch
+    version: int  # of the node /controller_epoch
 
 
 class Controller:
-    """Knows only the store and the view. `moved` is called when a reign begins and
-    when work is done."""
+    """`progressed` is called after a successful election and after every successful write."""
 
     def __init__(
         self,
@@ -59,7 +58,7 @@ class Controller:
         config: BrokerConfig,
         clock: Clock,
         timer: Timer,
-        moved: Callable[[], None],
+        progressed: Callable[[], None],
     ) -> None:
         self._store = store
         self._node = node
@@ -67,41 +66,41 @@ class Controller:
         self._config = config
         self._clock = clock
         self._timer = timer
-        self._moved = moved
+        self._progressed = progressed
         self._generation = 0
-        self._reign: ControllerTerm | None = None
+        self._term: ControllerTerm | None = None
         self._sent: set[StepKey] = set()
-        self._refused: set[StepKey] = set()  # for lack of room, at the last try
+        self._rejected: set[StepKey] = set()  # by a full disk, at the last attempt
 
     @property
     def is_active(self) -> bool:
-        return self._reign is not None
+        return self._term is not None
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is to be done, and the view shows all that was, but for what has no room."""
-        is_open = any(step.key not in self._refused for step in self._open_steps())
-        return not is_open and self._sent <= self._refused
+        """Whether the view shows all steps done, except those that a full disk rejected."""
+        is_open = any(step.key not in self._rejected for step in self._open_steps())
+        return not is_open and self._sent <= self._rejected
 
     def start(self) -> None:
-        """Stands for election, now and whenever there is no controller; also after a lost session,
-        which ends any reign."""
+        """Become a candidate, now and whenever there is no controller. A lost session ends the
+        current term."""
         self._generation += 1
-        self._reign = None
+        self._term = None
         self._sent = set()
-        self._refused = set()
-        self._look()
+        self._rejected = set()
+        self._find_controller()
 
     def stop(self) -> None:
         self._generation += 1
-        self._reign = None
+        self._term = None
 
     # Election
 
-    def _look(self) -> None:
+    def _find_controller(self) -> None:
         generation = self._generation
 
-        def told(_: WatchEvent) -> None:
+        def watched(_: WatchEvent) -> None:
             if generation == self._generation:
                 self.start()
 
@@ -109,24 +108,24 @@ class Controller:
             if generation != self._generation:
                 return
             if isinstance(stat, StoreError):
-                logger.warning("no look at the controller", reason=str(stat))
+                logger.warning("cannot read the node of the controller", reason=str(stat))
             elif stat is None:
-                self._store.get(znodes.CONTROLLER_EPOCH, stand)
+                self._store.get(znodes.CONTROLLER_EPOCH, read_epoch)
             elif stat.owner == self._store.session_id:
-                # A connection broke and came back, and the session outlived it.
-                self._store.get(znodes.CONTROLLER_EPOCH, go_on)
+                # The connection was lost, but not the session: the term continues.
+                self._store.get(znodes.CONTROLLER_EPOCH, continue_term)
 
-        def stand(node: Node | StoreError) -> None:
+        def read_epoch(node: Node | StoreError) -> None:
             if generation == self._generation and isinstance(node, Node):
-                self._stand(int(node.data) + 1, node.stat.version)
+                self._elect(int(node.data) + 1, node.stat.version)
 
-        def go_on(node: Node | StoreError) -> None:
+        def continue_term(node: Node | StoreError) -> None:
             if generation == self._generation and isinstance(node, Node):
-                self._rule(ControllerTerm(int(node.data), node.stat.version))
+                self._begin_term(ControllerTerm(int(node.data), node.stat.version))
 
-        self._store.exists(znodes.CONTROLLER, found, told)
+        self._store.exists(znodes.CONTROLLER, found, watched)
 
-    def _stand(self, epoch: int, version: int) -> None:
+    def _elect(self, epoch: int, version: int) -> None:
         generation = self._generation
 
         def answered(result: list[Result] | StoreError) -> None:
@@ -134,10 +133,10 @@ class Controller:
                 return
             if not isinstance(result, StoreError):
                 logger.info("elected controller", node=self._node, epoch=epoch)
-                self._rule(ControllerTerm(epoch, version + 1))
+                self._begin_term(ControllerTerm(epoch, version + 1))
             elif not isinstance(result, (NodeExists, BadVersion)):
-                logger.warning("election of the controller failed", reason=str(result))
-                self._timer.after(RETRY_MS, self._again(generation))
+                logger.warning("controller election failed; retrying", reason=str(result))
+                self._timer.after(RETRY_MS, self._restart(generation))
 
         record = znodes.encode_controller(self._node, self._clock.now_ms())
         self._store.multi(
@@ -149,33 +148,33 @@ class Controller:
             urgent=True,
         )
 
-    def _rule(self, reign: ControllerTerm) -> None:
-        self._reign = reign
+    def _begin_term(self, term: ControllerTerm) -> None:
+        self._term = term
         self._view.mark_all_changed()
-        self._moved()
+        self._progressed()
 
-    def _again(self, generation: int) -> Callable[[], None]:
-        def again() -> None:
+    def _restart(self, generation: int) -> Callable[[], None]:
+        def restart() -> None:
             if generation == self._generation:
                 self.start()
 
-        return again
+        return restart
 
-    # Work
+    # Steps
 
     def _open_steps(self) -> list[Step]:
-        reign = self._reign
-        if reign is None or not self._view.is_loaded:
+        term = self._term
+        if term is None or not self._view.is_loaded:
             return []
-        found = steps(self._view, self._config, reign.epoch, self._sent)
-        # What the view no longer asks for is done, or was overtaken.
+        found = steps(self._view, self._config, term.epoch, self._sent)
+        # Steps that the view no longer shows are done or obsolete.
         self._sent &= {step.key for step in found}
         return [step for step in found if step.key not in self._sent]
 
-    def consider(self) -> None:
-        """Looks at the view, and writes what is to be done."""
-        reign = self._reign
-        if reign is None:
+    def run(self) -> None:
+        """Write all pending steps of the view."""
+        term = self._term
+        if term is None:
             return
         by_kind: dict[StepKind, list[Step]] = {kind: [] for kind in StepKind}
         for step in self._open_steps():
@@ -185,15 +184,15 @@ class Controller:
             size = 0
             for step in todo:
                 if batch and size + len(step.operations) > MAX_OPERATIONS:
-                    self._write(reign, kind, batch)
+                    self._write(term, kind, batch)
                     batch, size = [], 0
                 batch.append(step)
                 size += len(step.operations)
             if batch:
-                self._write(reign, kind, batch)
+                self._write(term, kind, batch)
 
-    def _write(self, reign: ControllerTerm, kind: StepKind, batch: list[Step]) -> None:
-        """Of one kind, because each may land where the others have no room."""
+    def _write(self, term: ControllerTerm, kind: StepKind, batch: list[Step]) -> None:
+        """Write steps of one kind: on a full disk one kind may succeed where another fails."""
         generation = self._generation
         keys = {step.key for step in batch}
         self._sent |= keys
@@ -204,24 +203,24 @@ class Controller:
             if isinstance(result, StoreError):
                 self._sent -= keys
                 if isinstance(result, StoreUnavailable):
-                    self._refused |= keys
+                    self._rejected |= keys
                 self._failed(result)
             else:
-                self._refused -= keys
-                self._moved()
+                self._rejected -= keys
+                self._progressed()
 
-        operations: list[Operation] = [Check(znodes.CONTROLLER_EPOCH, reign.version)]
+        operations: list[Operation] = [Check(znodes.CONTROLLER_EPOCH, term.version)]
         for step in batch:
             operations += step.operations
         self._store.multi(operations, answered, urgent=kind is not StepKind.CREATION)
 
     def _failed(self, error: StoreError) -> None:
         if isinstance(error, BadVersion) and error.path == znodes.CONTROLLER_EPOCH:
-            logger.warning("another controller rules: standing down", node=self._node)
+            logger.warning("another broker is controller now; resigning", node=self._node)
             self.start()
             return
-        is_known = isinstance(error, StoreUnavailable)  # the store itself told why, once
-        if not is_known and not isinstance(error, (BadVersion, NodeExists, NoNode, NotEmpty)):
-            logger.warning("a write of the controller failed", reason=str(error))
-        # Where the view was only behind, its next change brings the controller back before this.
-        self._timer.after(RETRY_MS, self._moved)
+        is_logged = isinstance(error, StoreUnavailable)  # by the store, once
+        if not is_logged and not isinstance(error, (BadVersion, NodeExists, NoNode, NotEmpty)):
+            logger.warning("a write of the controller failed; retrying", reason=str(error))
+        # If the view was only stale, its next change runs the controller before this timer does.
+        self._timer.after(RETRY_MS, self._progressed)

@@ -1,7 +1,7 @@
-"""Room kept back on the disk, so that a full one still takes what makes room: a topic's deletion.
+"""Reserved disk space for the store, so that topics can be deleted when the disk is full.
 
-It is a file of zeros that is cut by a piece whenever an urgent write finds no room, and made whole
-again when there is some.
+The reserve is a file of zeros. It is truncated by a piece when an urgent write finds the disk full,
+and filled up again when there is space.
 """
 
 from collections.abc import Callable
@@ -11,38 +11,40 @@ from sawlog.core.ports import Disk, DiskError, Timer
 
 RESERVE = "store.reserve"
 RESERVE_BYTES = 1 << 20
-"""The elections of five thousand partitions, and some deletions after them."""
+"""Enough for the elections of five thousand partitions and some deletions after them."""
 PIECE_BYTES = 64 << 10
-"""Given at a time: the rest stays for the next write, because producers take what is left over."""
-REMAKE_MS = 60_000
+"""Freed at a time. The rest stays reserved, because producers fill up freed space."""
+REFILL_MS = 60_000
 logger = EventLogger("sawlog.cluster.disk_reserve")
 
 
-class Reserve:
-    """At most RESERVE_BYTES; less, or none, while the disk is full."""
+class DiskReserve:
+    """Holds RESERVE_BYTES, or less while the disk is full."""
 
-    def __init__(self, disk: Disk, timer: Timer, is_over: Callable[[], bool]) -> None:
-        """`is_over` tells when nothing is to be made any more."""
+    def __init__(self, disk: Disk, timer: Timer, is_closed: Callable[[], bool]) -> None:
+        """`is_closed` tells that the store is closed and the reserve no longer refilled."""
         self._disk = disk
         self._timer = timer
-        self._is_over = is_over
-        self._remake_is_due = False
+        self._is_closed = is_closed
+        self._refill_is_due = False
 
-    def keep(self) -> None:
-        """Makes it whole, off the loop, if it is not."""
-        self._remake_is_due = False
-        if self._is_over() or self._size() >= RESERVE_BYTES:
+    def refill(self) -> None:
+        """Write the file at its full size, off the loop, if it is shorter."""
+        self._refill_is_due = False
+        if self._is_closed() or self._size() >= RESERVE_BYTES:
             return
 
-        def made(error: DiskError | None) -> None:
+        def written(error: DiskError | None) -> None:
             if error is not None:
-                logger.warning("no room in reserve for the store", reason=error.reason)
-                self._remake_later()
+                logger.warning(
+                    "cannot reserve disk space for metadata; retrying", reason=error.reason
+                )
+                self._refill_later()
 
-        self._disk.replace_later([(RESERVE, bytes(RESERVE_BYTES))], made)
+        self._disk.replace_later([(RESERVE, bytes(RESERVE_BYTES))], written)
 
-    def give(self, size: int) -> bool:
-        """Frees at least this many bytes; False where that many are not there."""
+    def release(self, size: int) -> bool:
+        """Free at least `size` bytes on the disk; False if the reserve is too small."""
         left = self._size()
         if left < size or not left:
             return False
@@ -51,10 +53,12 @@ class Reserve:
             file.truncate(max(0, left - max(size, PIECE_BYTES)))
             file.close()
         except DiskError as error:
-            logger.warning("room in reserve cannot be used", reason=error.reason)
+            logger.warning("cannot free the reserved disk space", reason=error.reason)
             return False
-        logger.warning("the disk is full: room in reserve is used", left_bytes=self._size())
-        self._remake_later()
+        logger.warning(
+            "the disk is full: metadata is written to reserved space", left_bytes=self._size()
+        )
+        self._refill_later()
         return True
 
     def _size(self) -> int:
@@ -66,7 +70,7 @@ class Reserve:
         file.close()
         return size
 
-    def _remake_later(self) -> None:
-        if not self._remake_is_due:
-            self._remake_is_due = True
-            self._timer.after(REMAKE_MS, self.keep)
+    def _refill_later(self) -> None:
+        if not self._refill_is_due:
+            self._refill_is_due = True
+            self._timer.after(REFILL_MS, self.refill)

@@ -1,9 +1,9 @@
-"""The Store of a single broker: the tree in this process, journaled in the data directory.
+"""The Store of a single broker: a tree in memory, journaled in the data directory.
 
-A write is checked against the tree, appended to the journal and applied; its answer, its watches,
-and every read that could have seen it wait for the fsync that covers it. One fsync serves all
-writes that came while the last one ran. What is only about ephemerals is not written for its own
-sake, because no later start wants it: so a broker leaves, and comes back, on a full disk too.
+A write is applied to the tree and appended to the journal. Its result, its watches and every read
+that could see it wait for the fsync that covers it; one fsync covers all writes since the last.
+Changes to ephemeral nodes alone are not written at once, because no later start needs them. So a
+broker can stop and start on a full disk.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from sawlog.cluster.callbacks import guarded
-from sawlog.cluster.disk_reserve import Reserve
+from sawlog.cluster.disk_reserve import DiskReserve
 from sawlog.cluster.store_journal import SNAPSHOT_BYTES, Journal
 from sawlog.cluster.store_tree import CHANGED, Applied, Watches
 from sawlog.core.event_logger import EventLogger
@@ -32,14 +32,14 @@ from sawlog.core.store import (
     Watch,
 )
 
-HELD_MS = 1_000
-"""Between two tries at what waits in memory for room."""
+HELD_RETRY_MS = 1_000
+"""Between two attempts to write the changes that are held in memory on a full disk."""
 T = TypeVar("T")
 logger = EventLogger("sawlog.cluster.embedded_store")
 
 
 class EmbeddedStore:
-    """Opens in the constructor; raises StoreDamaged or DiskError. One session for its life."""
+    """The constructor opens the journal (StoreDamaged, DiskError) and the only session."""
 
     def __init__(self, disk: Disk, timer: Timer, *, snapshot_bytes: int = SNAPSHOT_BYTES) -> None:
         self._journal = Journal(disk, snapshot_bytes=snapshot_bytes)
@@ -47,20 +47,20 @@ class EmbeddedStore:
         self._tree = self._journal.open()
         self._watches = Watches()
         self._listeners: list[Callable[[SessionState], None]] = []
-        # What is to be told, and the change that must be durable before.
+        # Callbacks, each with the number of the change that must be durable before it.
         self._outbox: deque[tuple[int, Callable[[], None], Callable[[], None]]] = deque()
         self._delivery_is_due = False
         self._held_is_due = False
-        self._is_refusing = False  # since the last write that found no room
+        self._is_full = False  # the last write failed
         self._failure: DiskError | None = None
         self.state = SessionState.CONNECTED
         self.session_id = self._tree.number + 1
         leftovers = self._tree.ephemerals()
         if leftovers:
-            # The process that owned them is gone, or this one could not have the directory.
+            # The directory is locked, so the process that owned them has ended.
             self._write([Delete(path) for path in leftovers])
-        self._reserve = Reserve(disk, timer, lambda: self.state is SessionState.LOST)
-        self._reserve.keep()
+        self._reserve = DiskReserve(disk, timer, lambda: self.state is SessionState.LOST)
+        self._reserve.refill()
 
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
         self._listeners.append(listener)
@@ -72,7 +72,7 @@ class EmbeddedStore:
                 self._watches.watch_node(path, watch)
             return node
 
-        self._answer_read(path, read, done)
+        self._read(path, read, done)
 
     def exists(self, path: str, done: Done[NodeStat | None], watch: Watch | None = None) -> None:
         def read() -> NodeStat | None:
@@ -81,7 +81,7 @@ class EmbeddedStore:
                 self._watches.watch_node(path, watch)
             return stat
 
-        self._answer_read(path, read, done)
+        self._read(path, read, done)
 
     def children(self, path: str, done: Done[list[str]], watch: Watch | None = None) -> None:
         def read() -> list[str]:
@@ -90,21 +90,21 @@ class EmbeddedStore:
                 self._watches.watch_children(path, watch)
             return names
 
-        self._answer_read(path, read, done)
+        self._read(path, read, done)
 
     def multi(
         self, operations: Sequence[Operation], done: Done[list[Result]], *, urgent: bool = False
     ) -> None:
         path = operations[0].path if operations else ""
-        answer: list[Result] | StoreError
+        result: list[Result] | StoreError
         if self.state is not SessionState.CONNECTED:
-            answer = SessionLost(path)
+            result = SessionLost(path)
         else:
             try:
-                answer = self._write(operations, urgent=urgent)
+                result = self._write(operations, urgent=urgent)
             except StoreError as error:
-                answer = error
-        self._tell(lambda: done(answer), lambda: done(ConnectionLost(path)))
+                result = error
+        self._when_durable(lambda: done(result), lambda: done(ConnectionLost(path)))
 
     def close(self, done: Callable[[], None]) -> None:
         leftovers = self._tree.ephemerals(self.session_id)
@@ -119,35 +119,35 @@ class EmbeddedStore:
             self._journal.close()
             done()
 
-        self._tell(closed, closed)
+        self._when_durable(closed, closed)
 
-    def _answer_read(self, path: str, read: Callable[[], T], done: Done[T]) -> None:
-        answer: T | StoreError
+    def _read(self, path: str, read: Callable[[], T], done: Done[T]) -> None:
+        result: T | StoreError
         if self.state is not SessionState.CONNECTED:
-            answer = SessionLost(path)
+            result = SessionLost(path)
         else:
             try:
-                answer = read()
+                result = read()
             except StoreError as error:
-                answer = error
-        self._tell(lambda: done(answer), lambda: done(ConnectionLost(path)))
+                result = error
+        self._when_durable(lambda: done(result), lambda: done(ConnectionLost(path)))
 
     def _write(self, operations: Sequence[Operation], *, urgent: bool = False) -> list[Result]:
-        """Applied and in the journal, not yet durable; StoreError, and nothing has changed."""
+        """Apply and journal operations, not yet durable; a StoreError leaves nothing changed."""
         applied = self._tree.apply(operations, self.session_id)
-        if not applied.changes:  # checks alone: nothing to journal
+        if not applied.changes:  # only checks
             self._tree.undo()
             return applied.results
         try:
             self._record(applied, urgent=urgent)
         except DiskError as error:
             self._tree.undo()
-            if not self._is_refusing:  # the controller tries again every second
-                self._is_refusing = True
-                logger.error("the store's journal takes no more", reason=error.reason)
+            if not self._is_full:  # log once: the controller retries every second
+                self._is_full = True
+                logger.error("metadata cannot be written: free disk space", reason=error.reason)
             raise StoreUnavailable(operations[0].path, error.reason) from error
         for watch, event in self._watches.triggered(applied.changes):
-            self._tell(partial(watch, event), _nothing)
+            self._when_durable(partial(watch, event), _ignore)
         if self._journal.last > self._journal.synced:
             self._journal.sync_later(self._synced)
         return applied.results
@@ -164,43 +164,43 @@ class EmbeddedStore:
             if not urgent:
                 raise
             if all(change.kind == CHANGED for change in lasting):
-                # Lost in a crash, it is made again at the next start.
+                # An election; if a crash loses it, the next start repeats it.
                 self._journal.hold(number, changes)
                 self._write_held_later()
                 return
-            if not self._reserve.give(self._journal.size_of(changes)):
+            if not self._reserve.release(self._journal.size_of(changes)):
                 raise
             self._journal.append(number, changes)
         else:
-            if self._is_refusing:
-                self._is_refusing = False
-                logger.info("the store's journal takes writes again")
+            if self._is_full:
+                self._is_full = False
+                logger.info("metadata can be written again")
 
     def _write_held_later(self) -> None:
         if not self._held_is_due:
             self._held_is_due = True
-            logger.error("the disk is full: elections are kept in memory until there is room")
-            self._timer.after(HELD_MS, self._try_held)
+            logger.error("the disk is full: elections are kept in memory until there is space")
+            self._timer.after(HELD_RETRY_MS, self._retry_held)
 
-    def _try_held(self) -> None:
+    def _retry_held(self) -> None:
         if self.state is SessionState.CONNECTED and not self._write_held():
-            self._timer.after(HELD_MS, self._try_held)
+            self._timer.after(HELD_RETRY_MS, self._retry_held)
         else:
             self._held_is_due = False
-            logger.info("nothing of the store waits for room any more")
+            logger.info("all elections are written to the disk again")
 
     def _write_held(self) -> bool:
         try:
             self._journal.append_held()
         except DiskError:
-            return False  # it was told when the first of it had no room
+            return False  # logged when the first change was held
         if self._journal.last > self._journal.synced:
             self._journal.sync_later(self._synced)
         return True
 
-    def _tell(self, action: Callable[[], None], instead: Callable[[], None]) -> None:
-        """Calls `action` once all changes up to now are durable; `instead`, if they never are."""
-        self._outbox.append((self._journal.last, action, instead))
+    def _when_durable(self, action: Callable[[], None], failed: Callable[[], None]) -> None:
+        """Call `action` when all changes up to now are durable, or `failed` if they never are."""
+        self._outbox.append((self._journal.last, action, failed))
         if self._journal.last <= self._journal.synced or self._failure is not None:
             self._deliver_soon()
 
@@ -210,22 +210,22 @@ class EmbeddedStore:
             self._timer.after(0, self._deliver)
 
     def _deliver(self) -> None:
-        """Everything that is due by now; what is asked from within an answer comes later."""
+        """Run the callbacks that are due; those that they add run in a later turn."""
         self._delivery_is_due = False
         for _ in range(len(self._outbox)):
             if not self._is_due():
                 return
-            _, action, instead = self._outbox.popleft()
+            _, action, failed = self._outbox.popleft()
             try:
-                (action if self._failure is None else instead)()
+                (action if self._failure is None else failed)()
             except BaseException:
-                self._deliver_soon()  # the others are not to blame
+                self._deliver_soon()  # the remaining callbacks
                 raise
         if self._is_due():
             self._deliver_soon()
 
     def _is_due(self) -> bool:
-        """Is there something to tell, and may it be told?"""
+        """Whether the first callback can run: its change is durable, or never will be."""
         outbox = self._outbox
         if not outbox:
             return False
@@ -246,8 +246,8 @@ class EmbeddedStore:
         self._deliver()
 
     def _fail(self, error: DiskError) -> None:
-        """What was written may or may not be there after the next start: nothing more is said."""
-        logger.error("the store's journal cannot be flushed", reason=error.reason)
+        """End the session: after a failed fsync it is unknown what a restart will find on disk."""
+        logger.error("fsync of the store's journal failed; the session ends", reason=error.reason)
         self._failure = error
         self._watches.clear()
         self._deliver_soon()
@@ -256,5 +256,5 @@ class EmbeddedStore:
             guarded(listener, self.state)
 
 
-def _nothing() -> None:
+def _ignore() -> None:
     pass

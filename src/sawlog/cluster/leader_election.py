@@ -1,8 +1,8 @@
-"""What is to be done, given the view: one step for each partition or topic, and who leads.
+"""Leader election and topic deletion as pure functions: the pending steps of a view.
 
-The leader is the first live replica of the assignment that is in sync; where none is, and the topic
-allows it, the first live one. A leader that restarted is elected again under a new epoch, because
-an epoch has one appender.
+The leader is the first live replica in the assignment's order that is in sync; if there is none and
+the topic allows unclean election, the first live one. A leader that restarted is elected again with
+a new leader epoch, because only one process may append in an epoch.
 """
 
 from collections.abc import Container, Iterator
@@ -19,7 +19,7 @@ from sawlog.core.store import Create, Delete, Operation, SetData
 
 
 class StepKey(NamedTuple):
-    """What a step is about, so that it is not taken twice while the view is behind."""
+    """Identifies a step, so that it is not written twice while the view is stale."""
 
     topic_id: bytes
     partition: int  # -1: the whole topic
@@ -27,7 +27,7 @@ class StepKey(NamedTuple):
 
 
 class StepKind(Enum):
-    """In the order in which they are written: what makes room comes first."""
+    """In the order in which they are written: deletions free space."""
 
     DELETION = "deletion"
     ELECTION = "election"
@@ -43,26 +43,27 @@ class Step(NamedTuple):
 def steps(
     view: View, config: BrokerConfig, controller_epoch: int, taken: Container[StepKey]
 ) -> list[Step]:
-    """Everything that the view shows undone, in the order of topics and partitions; without
-    operations where the step is taken already."""
+    """Return all pending steps by topic and partition, those in `taken` without operations.
+
+    Topics without pending steps are settled in the view."""
     found: list[Step] = []
     for name in sorted(view.delete_requests):
         found += _deletion(view, name)
     settled: list[TopicName] = []
     for name in sorted(view.unsettled):
         topic = view.topics.get(name)
-        if topic is None or _is_going(view, topic):
+        if topic is None or _is_being_deleted(view, topic):
             settled.append(name)
             continue
-        todo = list(_topic_steps(view, topic, config, controller_epoch, taken))
-        found += todo
-        if not todo:
+        pending = list(_topic_steps(view, topic, config, controller_epoch, taken))
+        found += pending
+        if not pending:
             settled.append(name)
     view.settle(settled)
     return found
 
 
-def _is_going(view: View, topic: TopicView) -> bool:
+def _is_being_deleted(view: View, topic: TopicView) -> bool:
     request = view.delete_requests.get(topic.name)
     return request is not None and request.matches(topic.assignment.topic_id)
 
@@ -74,7 +75,7 @@ def _deletion(view: View, name: TopicName) -> Iterator[Step]:
     request = Delete(znodes.delete_request_path(name))
     if topic is not None and not topic.is_read:
         return
-    if topic is None or not _is_going(view, topic):
+    if topic is None or not _is_being_deleted(view, topic):
         key = StepKey(name.encode(), -1, view.delete_requests[name].created)
         yield Step(key, [request], StepKind.DELETION)
         return
@@ -132,16 +133,16 @@ def _elect(
     config: BrokerConfig,
     controller_epoch: int,
 ) -> PartitionState | None:
-    """The next state of a partition without a live leader; None where nothing can be done."""
+    """Return the next state of a partition without a live leader, or None if it cannot change."""
     live = [node for node in replicas if node in view.brokers]
     if old is None:
-        # Where none is there yet, any of them may be the first: all are equally empty.
+        # A new partition: all replicas are empty, so any of them may lead.
         leader, isr = (live[0], tuple(live)) if live else (NO_NODE, replicas)
     else:
         in_sync = [node for node in live if node in old.isr]
         if in_sync:
             leader, isr = in_sync[0], tuple(in_sync)
-        elif live and _may_be_unclean(topic, config):
+        elif live and _allows_unclean_election(topic, config):
             leader, isr = live[0], (live[0],)
         elif old.leader != NO_NODE:
             leader, isr = NO_NODE, old.isr
@@ -151,6 +152,6 @@ def _elect(
     return PartitionState(leader, epoch, isr, controller_epoch, broker_epoch)
 
 
-def _may_be_unclean(topic: TopicView, config: BrokerConfig) -> bool:
+def _allows_unclean_election(topic: TopicView, config: BrokerConfig) -> bool:
     allowed: bool = TopicConfig(config, topic.configs)["unclean.leader.election.enable"]
     return allowed

@@ -1,7 +1,7 @@
-"""The metadata image: what one broker knows of the cluster, as one immutable value.
+"""The metadata image: a broker's knowledge of the cluster as one immutable value.
 
-A change makes a new image that shares all unchanged topics with the old one, so that `is` tells
-what changed. Never mutate the mappings; `cluster/store_watcher.py` alone builds images.
+A change makes a new image that shares all unchanged topics with the old one, so that `is` finds the
+changed ones. The mappings are never mutated. `cluster/store_view.py` builds images.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ NO_NODE = NodeId(-1)
 
 
 class BrokerImage(NamedTuple):
-    """A live broker. `epoch` is the change number of its registration: a restart has a new one."""
+    """A live broker. `epoch` is the change number of its registration, new with every restart."""
 
     id: NodeId
     host: str
@@ -25,14 +25,14 @@ class BrokerImage(NamedTuple):
 
     @property
     def failure_domain(self) -> str:
-        """What replicas are spread over: the rack, or the host where no rack is set."""
+        """The unit that replicas are spread over: the rack, or the host if no rack is set."""
         return f"host {self.host}" if self.rack is None else f"rack {self.rack}"
 
 
 class PartitionImage(NamedTuple):
-    """`leader` is NO_NODE unless it is alive in the very process that was elected.
+    """`leader` is NO_NODE if the elected process is not alive, even if the broker restarted.
 
-    `partition_epoch` is the version of the state node: the one to name in a compare-and-set.
+    `partition_epoch` is the version of the state node, for compare-and-set.
     """
 
     leader: NodeId
@@ -44,8 +44,9 @@ class PartitionImage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicImage:
-    """A topic; each partition shown has a state, and those that it is growing by may not show yet.
-    `configs` holds only what was set on the topic; `config_version` rises with each change."""
+    """A topic. Partitions that are being added are missing until they have a state.
+
+    `configs` has the topic's own settings only; `config_version` rises with each change."""
 
     name: TopicName
     id: TopicId
@@ -83,10 +84,10 @@ EMPTY_IMAGE = MetadataImage()
 def changed_topics(
     old: MetadataImage, new: MetadataImage
 ) -> Iterator[tuple[TopicImage | None, TopicImage | None]]:
-    """Pairs of a topic before and after, None where it was not there or is gone.
+    """Yield each changed topic before and after; None before its creation and after its deletion.
 
-    A topic that was deleted and made again under the same name comes as two pairs, the one that
-    goes first: its id tells them apart.
+    A topic that was deleted and created again with the same name, but another id, yields two pairs:
+    first the deletion, then the creation.
     """
     if old.topics is new.topics:
         return

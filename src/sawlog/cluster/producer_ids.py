@@ -1,7 +1,8 @@
-"""Producer ids, in blocks of a thousand that are taken in the store before the first is used.
+"""Producer ids, allocated from the store in blocks of a thousand.
 
-A block is taken by a compare-and-set on `/latest_producer_id_block`, so that no two brokers have
-the same one; what is left of a block at a crash is never used. Kafka's JSON of its ZooKeeper days.
+A broker allocates a block with a compare-and-set on `/latest_producer_id_block`, so that no two
+brokers get the same one. After a crash the rest of a block is never used. The JSON is that of Kafka
+with ZooKeeper.
 """
 
 import json
@@ -28,15 +29,15 @@ from sawlog.core.store import (
 
 BLOCK_SIZE = 1000
 FIRST_ID = 1 << 40
-"""Far above what a Kafka cluster comes to, which begins with 0: a log that came from one knows its
-producers by these numbers, and a new producer here must not be taken for one of them."""
+"""Far above the ids of a Kafka cluster, which begin at 0: a log copied from Kafka has the state of
+its producers, and a new producer must not get the id of one of them."""
 MAX_PRODUCER_ID = (1 << 63) - 1
 Allocated = Callable[[ProducerId | KafkaError], None]
 logger = EventLogger("sawlog.cluster.producer_ids")
 
 
 class ProducerIds:
-    """Hands out ids in order; those who ask while a block is being taken wait for it."""
+    """Returns ids in order; calls during the allocation of a block wait for it."""
 
     def __init__(self, store: Store, node: NodeId) -> None:
         self._store = store
@@ -44,31 +45,31 @@ class ProducerIds:
         self._next = 0
         self._end = 0
         self._waiting: deque[Allocated] = deque()
-        self._is_taking = False
+        self._is_allocating = False
 
     def next(self, done: Allocated) -> None:
-        """An id that nobody else has or had; `done` may be called at once."""
+        """Pass a new, unique id to `done`, which may be called before this returns."""
         if self._next < self._end and not self._waiting:
             self._next += 1
             done(ProducerId(self._next - 1))
             return
         self._waiting.append(done)
-        if not self._is_taking:
-            self._is_taking = True
+        if not self._is_allocating:
+            self._is_allocating = True
             self._store.get(PRODUCER_ID_BLOCK, self._got_block)
 
     def _got_block(self, node: Node | StoreError) -> None:
         if isinstance(node, NoNode):
-            self._take(FIRST_ID, None)
+            self._allocate(FIRST_ID, None)
         elif isinstance(node, StoreError):
-            self._refuse(node)
+            self._fail(node)
         else:
-            self._take(int(json.loads(node.data)["block_end"]) + 1, node.stat.version)
+            self._allocate(int(json.loads(node.data)["block_end"]) + 1, node.stat.version)
 
-    def _take(self, start: int, version: int | None) -> None:
+    def _allocate(self, start: int, version: int | None) -> None:
         end = start + BLOCK_SIZE
         if end > MAX_PRODUCER_ID:
-            self._refuse(StoreError(PRODUCER_ID_BLOCK, "all producer ids are used up"))
+            self._fail(StoreError(PRODUCER_ID_BLOCK, "no producer ids are left"))
             return
         fields = {
             "version": 1,
@@ -83,26 +84,28 @@ class ProducerIds:
             else SetData(PRODUCER_ID_BLOCK, data, version)
         )
 
-        def taken(result: list[Result] | StoreError) -> None:
+        def allocated(result: list[Result] | StoreError) -> None:
             if isinstance(result, (BadVersion, NodeExists)):
-                self._store.get(PRODUCER_ID_BLOCK, self._got_block)  # another broker was faster
+                self._store.get(
+                    PRODUCER_ID_BLOCK, self._got_block
+                )  # another broker allocated first
             elif isinstance(result, StoreError):
-                self._refuse(result)
+                self._fail(result)
             else:
                 self._next, self._end = start, end
                 self._serve()
 
-        self._store.multi([write], taken)
+        self._store.multi([write], allocated)
 
     def _serve(self) -> None:
-        self._is_taking = False
+        self._is_allocating = False
         waiting, self._waiting = self._waiting, deque()
         for done in waiting:
             guarded(self.next, done)
 
-    def _refuse(self, error: StoreError) -> None:
-        logger.warning("no block of producer ids", reason=str(error))
-        self._is_taking = False
+    def _fail(self, error: StoreError) -> None:
+        logger.warning("cannot allocate a block of producer ids", reason=str(error))
+        self._is_allocating = False
         waiting, self._waiting = self._waiting, deque()
         for done in waiting:
             guarded(done, KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)))

@@ -2,8 +2,9 @@
 
     racks a: 1 2, b: 3 4, factor 2, start 0  ->  1 3 | 3 2 | 2 4 | 4 1 | 1 3 ...
 
-Replicas of a partition are on as many racks as there are, and leaders go round evenly. A broker
-without `broker.rack` counts as on a rack of its host: brokers on one host share a failure domain.
+The replicas of a partition are spread over as many racks as possible, and leaders evenly over
+brokers. The host is the rack of a broker without `broker.rack`: brokers on one host share a failure
+domain.
 """
 
 from collections.abc import Iterable
@@ -23,7 +24,7 @@ def place(
     *,
     first_partition: int = 0,
 ) -> tuple[tuple[NodeId, ...], ...]:
-    """The replicas of each new partition, preferred leader first."""
+    """Return the replicas of each new partition, preferred leader first."""
     ring = _alternating_racks(brokers)
     if not ring:
         raise _impossible(replication_factor, "All brokers are currently fenced.")
@@ -46,7 +47,7 @@ def _impossible(replication_factor: int, reason: str) -> KafkaError:
 
 
 def _alternating_racks(brokers: Iterable[BrokerImage]) -> list[BrokerImage]:
-    """All brokers, neighbours on different racks as far as that goes."""
+    """Return all brokers, with neighbours on different racks as far as possible."""
     racks: dict[str, list[BrokerImage]] = {}
     for broker in sorted(brokers, key=lambda broker: broker.id):
         racks.setdefault(broker.failure_domain, []).append(broker)
@@ -59,9 +60,9 @@ def _alternating_racks(brokers: Iterable[BrokerImage]) -> list[BrokerImage]:
 
 
 def _replicas(ring: list[BrokerImage], start: int, count: int) -> tuple[NodeId, ...]:
-    """From `start` on round the ring: first those on racks not used yet, then the others.
+    """Choose brokers from `start` on around the ring: first one per rack, then the others.
 
-    The whole ring is shifted once more with every full turn, so that a leader's followers change.
+    With every full turn the followers are shifted by one, so that a leader's followers vary.
     """
     turn, first = divmod(start, len(ring))
     others = [ring[(first + 1 + i) % len(ring)] for i in range(len(ring) - 1)]

@@ -1,10 +1,10 @@
-"""The embedded store on disk: a snapshot of the tree and journals of what came after it.
+"""The embedded store on disk: a snapshot of the tree, and journals of the changes after it.
 
 `store.journal.<n>` has a record for each multi after change n: magic, length, CRC32C and the JSON
 `[number, synced, changes]`, where `synced` is the last change known to be durable when the record
-was written; a record without changes is a mark that says only this. So a bad record is a torn tail,
-which is cut because nobody was answered for it, or, when a later one says that it was durable, it
-is damage, which is refused.
+was written. A record without changes is a mark that only carries `synced`. An invalid record is a
+torn tail, which is truncated because it was never acknowledged, unless a later record says that it
+was durable: then the file is damaged and the store does not open.
 """
 
 import json
@@ -21,30 +21,30 @@ from sawlog.protocol.checksum import crc32c
 SNAPSHOT = "store.snapshot"
 JOURNAL_PREFIX = "store.journal."
 _JOURNAL = re.compile(r"store\.journal\.[0-9]{20}")
-_ASIDE = re.compile(r"store\.(snapshot|reserve)\.[0-9]+\.tmp")
-"""Whole names, as they are written here and by the disk: a topic may be called `store.snapshot.x`,
-but its directories end with a dash and a number."""
+_TEMPORARY = re.compile(r"store\.(snapshot|reserve)\.[0-9]+\.tmp")
+"""Temporary files of `Disk.replace`. A topic may be called `store.snapshot.x`, but its directories
+end with a dash and a number."""
 MAGIC = b"SWJ1"
 SNAPSHOT_BYTES = 4 << 20
-"""Of journal, after which a snapshot is made: as much is read within a tenth of a second."""
+"""The journal's size that triggers a snapshot; so much is read in a tenth of a second."""
 BLOCK_BYTES = 4096
 HEADER = struct.Struct(">4sII")  # magic, length and CRC32C of the payload
 logger = EventLogger("sawlog.cluster.store_journal")
 
 
 def is_store_file(name: str) -> bool:
-    """Is this a name that holds the store: its snapshot or one of its journals?"""
+    """Whether a file belongs to the store: its snapshot or one of its journals."""
     return name == SNAPSHOT or _JOURNAL.fullmatch(name) is not None
 
 
 class StoreDamaged(DiskError):
-    """Bytes that had been durable have changed: a person must look, nothing is dropped silently."""
+    """Durable bytes have changed on disk; the broker does not start, so that nothing is lost."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
         super().__init__(
             path,
             f"damaged at byte {position}: {reason}; "
-            "restore it from a copy, the broker does not start without its metadata",
+            "the broker does not start without its metadata; restore the file from a backup",
         )
         self.position = position
 
@@ -62,14 +62,14 @@ def encode_record(payload: str) -> bytes:
 
 
 def decode_record(data: bytes, position: int) -> tuple[Any, int] | None:
-    """The payload at `position` and where it ends; None where no record checks out."""
+    """Return the payload at `position` and its end; None if no valid record is there."""
     if len(data) < position + HEADER.size:
         return None
     magic, length, crc = HEADER.unpack_from(data, position)
     begin = position + HEADER.size
     raw = data[begin : begin + length]
     if magic != MAGIC or not raw or len(raw) != length or crc32c(raw) != crc:
-        return None  # zeros after a torn header would check out as an empty record
+        return None  # `not raw`: zeros after a torn header would be a valid empty record
     return json.loads(raw), begin + length
 
 
@@ -82,7 +82,7 @@ def _read_record(data: bytes, position: int) -> _Record | None:
 
 
 def _records_after(data: bytes, position: int) -> Iterator[_Record]:
-    """Every record that checks out beyond a bad one, wherever it begins."""
+    """Yield every valid record after an invalid one, wherever it begins."""
     while (position := data.find(MAGIC, position + 1)) >= 0:
         record = _read_record(data, position)
         if record is not None:
@@ -90,7 +90,7 @@ def _records_after(data: bytes, position: int) -> Iterator[_Record]:
 
 
 class Journal:
-    """Appends are in order; `synced` is the number of the last change that is durable."""
+    """`last` is the number of the last change appended, `synced` of the last durable one."""
 
     def __init__(self, disk: Disk, *, snapshot_bytes: int = SNAPSHOT_BYTES) -> None:
         self._disk = disk
@@ -105,19 +105,19 @@ class Journal:
         self.synced = 0
 
     def open(self) -> Tree:
-        """The tree as of the last durable change, and perhaps some that nobody was told of."""
+        """Return the tree with all durable changes, and perhaps later ones, never acknowledged."""
         tree = self._read_snapshot()
         bases: list[int] = []
         for name in self._disk.list(""):
-            if _ASIDE.fullmatch(name):
-                self._drop_unfinished(name)
+            if _TEMPORARY.fullmatch(name):
+                self._remove_temporary(name)
             elif _JOURNAL.fullmatch(name):
                 bases.append(_base(name))
         bases.sort()
         while len(bases) > 1 and bases[1] <= tree.number:
             self._disk.remove(_name(bases.pop(0)))
         if (bases or tree.number) and bases[:1] != [tree.number]:
-            # The journal after a snapshot is made before it, and goes after the next one is there.
+            # The journal that follows a snapshot is created before it and removed after the next.
             raise StoreDamaged(_name(tree.number), 0, "the file is missing")
         for position, base in enumerate(bases):
             self._replay(tree, base, bases[position + 1] if position + 1 < len(bases) else None)
@@ -129,12 +129,12 @@ class Journal:
         self._disk.sync_directory("")
         return tree
 
-    def _drop_unfinished(self, name: str) -> None:
-        """What was written aside; nobody reads it, so that it is no reason not to start."""
+    def _remove_temporary(self, name: str) -> None:
+        """Remove a temporary file; a failure does not prevent the start."""
         try:
             self._disk.remove(name)
         except DiskError as error:
-            logger.warning("unfinished file stays", file=name, reason=error.reason)
+            logger.warning("cannot remove a temporary file", file=name, reason=error.reason)
 
     def _read_snapshot(self) -> Tree:
         if not self._disk.exists(SNAPSHOT):
@@ -142,37 +142,37 @@ class Journal:
         data = self._disk.read_file(SNAPSHOT)
         found = decode_record(data, 0)
         if found is None or found[1] != len(data):
-            raise StoreDamaged(SNAPSHOT, 0, "its checksum is wrong")
+            raise StoreDamaged(SNAPSHOT, 0, "its checksum does not match")
         number, nodes = found[0]
         return Tree.load(number, nodes)
 
     def _replay(self, tree: Tree, base: int, following: int | None) -> None:
-        """One journal; it must reach up to the `following` one, and only the last may be torn."""
+        """Replay one journal. It must reach the `following` one; only the last may be torn."""
         name = _name(base)
         data = self._disk.read_file(name)
         position, last = 0, base
         while position < len(data):
             record = _read_record(data, position)
             if record is None:
-                if last != following:  # else it was the mark at the end, which is never synced
-                    self._cut_torn_tail(name, data, position, last, is_last=following is None)
+                if last != following:  # else it is the mark at the end, which is never synced
+                    self._truncate_torn_tail(name, data, position, last, is_last=following is None)
                 return
             if record.number != last + bool(record.changes):
-                raise StoreDamaged(name, position, f"change {record.number} follows {last}")
+                raise StoreDamaged(name, position, f"change {record.number} follows change {last}")
             last = record.number
             if record.changes and record.number > tree.number:
                 tree.replay(record.number, [_change(fields) for fields in record.changes])
             position = record.end
         if following is not None and last != following:
-            raise StoreDamaged(name, position, f"it ends with change {last}, not {following}")
+            raise StoreDamaged(name, position, f"it ends with change {last} instead of {following}")
 
-    def _cut_torn_tail(
+    def _truncate_torn_tail(
         self, name: str, data: bytes, position: int, last: int, *, is_last: bool
     ) -> None:
         if not is_last or any(r.synced > last for r in _records_after(data, position)):
-            raise StoreDamaged(name, position, f"change {last + 1} was durable and is not readable")
+            raise StoreDamaged(name, position, f"change {last + 1} was durable and is unreadable")
         logger.warning(
-            "torn tail of the store's journal cut",
+            "truncated the torn tail of the store's journal",
             file=name,
             position=position,
             bytes=len(data) - position,
@@ -183,21 +183,21 @@ class Journal:
         file.sync()
 
     def append(self, number: int, changes: Sequence[Change]) -> None:
-        """Raises DiskError, and then nothing was written."""
+        """Append changes; after a DiskError nothing was written."""
         self._append([*self._held, self._record(number, changes)], number)
 
     def hold(self, number: int, changes: Sequence[Change]) -> None:
-        """For changes that need not be durable: they are written with the next one that must."""
+        """Keep changes that need not be durable in memory, until the next append writes them."""
         self._held.append(self._record(number, changes))
         self._last_held = number
 
     def append_held(self) -> None:
-        """As `append`, of what is held alone."""
+        """Append the held changes alone."""
         if self._held:
             self._append(self._held, self._last_held)
 
     def size_of(self, changes: Sequence[Change]) -> int:
-        """The room that `append` needs for these, in whole blocks of the disk."""
+        """Return how much disk space `append` needs for these changes, in whole blocks."""
         size = sum(map(len, self._held)) + len(self._record(self.last, changes))
         return size + 2 * BLOCK_BYTES
 
@@ -211,8 +211,8 @@ class Journal:
         self.last = last
 
     def sync_later(self, done: Callable[[DiskError | None], None]) -> None:
-        """One fdatasync at a time: a call while one is under way is dropped, because whoever made
-        it asks again when told. Covers every change appended before."""
+        """Call fdatasync off the loop; it covers every change appended before. A call while one is
+        under way is ignored: its `done` must call again if changes are left."""
         if self._syncing:
             return
         self._syncing = True
@@ -228,31 +228,31 @@ class Journal:
         self._file.sync_later(synced)
 
     def _mark(self) -> None:
-        """Says that all is durable, so that damage to it is told from a torn tail."""
+        """Record that all changes are durable, to distinguish later damage from a torn tail."""
         if self.last != self.synced:
             return
         try:
             self._file.append([_encode([self.last, self.synced, []])])
         except DiskError as error:
-            logger.warning("no mark in the store's journal", reason=error.reason)
+            logger.warning("cannot append a mark to the store's journal", reason=error.reason)
 
     def wants_snapshot(self) -> bool:
-        """Is the journal long, and quiet enough to begin a new one?"""
+        """Whether the journal is long enough for a snapshot, and all of it is durable."""
         return (
             self._file.size >= self._snapshot_bytes
             and self.last == self.synced
-            and not self._held  # the new journal begins where the old one ends
+            and not self._held  # they belong to the old journal
             and not self._snapshotting
         )
 
     def snapshot(self, tree: Tree) -> None:
-        """Begins a new journal and writes the tree aside; then the old journals go. A DiskError
-        ends the store, as any fsync that fails."""
+        """Start a new journal and write a snapshot of the tree off the loop, then remove the old
+        journals. A DiskError must end the session, as with any failed fsync."""
         name = _name(tree.number)
         try:
             file = self._disk.open(name, create=True)
         except DiskError as error:
-            logger.warning("no new journal for the store", reason=error.reason)
+            logger.warning("cannot start a new journal for the store", reason=error.reason)
             return
         self._disk.sync_directory("")
         self._snapshotting = True
@@ -264,7 +264,7 @@ class Journal:
         def written(error: DiskError | None) -> None:
             self._snapshotting = False
             if error is not None:
-                logger.warning("no snapshot of the store", reason=error.reason)
+                logger.warning("cannot write a snapshot of the store", reason=error.reason)
                 return
             for old in self._old_files:
                 self._disk.remove(old)

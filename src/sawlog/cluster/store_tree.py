@@ -1,8 +1,8 @@
-"""The tree of nodes with ZooKeeper's semantics, in memory: no session, no disk, no time.
+"""The tree of nodes with ZooKeeper's semantics, and its watches; in memory, without sessions.
 
-`apply` is the one table of what an operation does. It changes everything an operation list says or
-nothing, and returns the changes in a resolved form (`Change`) that a journal keeps and `replay`
-repeats exactly. Every applied list has a change number, one higher than the last.
+`apply` applies all operations of a list or none. It returns the changes in a resolved form
+(`Change`), which the journal stores and `replay` repeats exactly. Every applied list has a change
+number, one higher than the last.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,14 +32,14 @@ from sawlog.core.store import (
 
 ROOT = "/"
 MAX_DATA_BYTES = 1 << 20
-"""ZooKeeper's own limit for a node's data and for a whole request (jute.maxbuffer)."""
+"""ZooKeeper's limit for a node's data and for a whole request (jute.maxbuffer)."""
 
 CREATED, CHANGED, DELETED = "c", "s", "d"
 
 
 class Change(NamedTuple):
-    """What happened to one node: enough to do it again, with nothing left to decide. With an owner
-    it is about an ephemeral, which no later start wants to know of."""
+    """A change of one node, with all that is needed to repeat it. With an `owner` it concerns an
+    ephemeral node, which no later start needs."""
 
     kind: str
     path: str
@@ -63,7 +63,7 @@ class _Entry:
         self.created = number
         self.modified = number
         self.children: dict[str, None] = {}
-        self.sequence = 0  # rises with every child that comes or goes
+        self.sequence = 0  # rises with every child that is created or deleted
 
     def stat(self) -> NodeStat:
         return NodeStat(self.version, len(self.children), self.owner, self.created, self.modified)
@@ -96,7 +96,7 @@ class _Entry:
 
 
 def split(path: str) -> tuple[str, str]:
-    """The path of the parent and the name."""
+    """Split a path into the parent's path and the name."""
     parent, _, name = path.rpartition("/")
     return parent or ROOT, name
 
@@ -106,11 +106,11 @@ def check_path(path: str) -> None:
         return
     names = path.split("/")
     if not path or names[0] or not {"", ".", ".."}.isdisjoint(names[1:]) or "\0" in path:
-        raise BadArguments(path, "not a path of a node")
+        raise BadArguments(path, "invalid path of a node")
 
 
 class Tree:
-    """Reads raise StoreErrors; so does `apply`, and then nothing has changed."""
+    """Reads and `apply` raise StoreErrors; a failed `apply` changes nothing."""
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {ROOT: _Entry(b"", 0, 0)}
@@ -130,7 +130,7 @@ class Tree:
         return sorted(self._entry(path).children)
 
     def ephemerals(self, owner: int | None = None) -> list[str]:
-        """The ephemeral nodes of one session, or of all."""
+        """Return the ephemeral nodes of one session, or of all."""
         return [
             path
             for path, entry in self._entries.items()
@@ -138,7 +138,7 @@ class Tree:
         ]
 
     def apply(self, operations: Sequence[Operation], owner: int) -> Applied:
-        """All of it, or the error of the first operation that fails and none of it."""
+        """Apply all operations, or none and raise the error of the first that fails."""
         self._undo = []
         self.number += 1
         changes: list[Change] = []
@@ -150,14 +150,14 @@ class Tree:
         return Applied(self.number, results, changes)
 
     def undo(self) -> None:
-        """Takes the last `apply` back: its journal record could not be written."""
+        """Undo the last `apply`, whose journal record could not be written."""
         for step in reversed(self._undo):
             step()
         self._undo = []
         self.number -= 1
 
     def replay(self, number: int, changes: Sequence[Change]) -> None:
-        """Repeats what `apply` returned once."""
+        """Repeat the changes that an earlier `apply` returned."""
         self.number = number
         for change in changes:
             if change.kind == CREATED:
@@ -178,7 +178,9 @@ class Tree:
             return path
         entry = self._entry(operation.path)
         if operation.version not in (ANY_VERSION, entry.version):
-            raise BadVersion(operation.path, f"{entry.version}, not {operation.version}")
+            raise BadVersion(
+                operation.path, f"the version is {entry.version}, not {operation.version}"
+            )
         if isinstance(operation, SetData):
             self._check_data(operation.path, operation.data)
             self._set(operation.path, operation.data)
@@ -194,11 +196,11 @@ class Tree:
         return None
 
     def _new_path(self, operation: Create) -> str:
-        """All checks of a creation."""
+        """Check a creation and return the node's path."""
         self._check_data(operation.path, operation.data)
         parent = self._entries.get(split(operation.path)[0])
         if parent is None:
-            raise NoNode(operation.path, "its parent is missing")
+            raise NoNode(operation.path, "the parent does not exist")
         if parent.owner:
             raise NoChildrenForEphemerals(operation.path)
         path = operation.path
@@ -211,7 +213,7 @@ class Tree:
     @staticmethod
     def _check_data(path: str, data: bytes) -> None:
         if len(data) > MAX_DATA_BYTES:
-            raise BadArguments(path, f"{len(data)} bytes of data, more than {MAX_DATA_BYTES}")
+            raise BadArguments(path, f"{len(data)} bytes of data, the limit is {MAX_DATA_BYTES}")
 
     def _entry(self, path: str) -> _Entry:
         entry = self._entries.get(path)
@@ -247,7 +249,7 @@ class Tree:
         self._entries[parent_path].undo_remove_child(name)
 
     def dump(self) -> Iterator[tuple[str, str, int, int, int, int, int]]:
-        """Every node, parents first: path, data (a character for a byte), version, owner, created,
+        """Yield every node, parents first: path, data as latin-1, version, owner, created,
         modified, sequence."""
         for path, entry in self._entries.items():
             yield (
@@ -262,7 +264,7 @@ class Tree:
 
     @classmethod
     def load(cls, number: int, nodes: Sequence[Sequence[Any]]) -> "Tree":
-        """The tree that `dump` wrote down."""
+        """Rebuild a tree from the output of `dump`."""
         tree = cls()
         tree.number = number
         entries = tree._entries

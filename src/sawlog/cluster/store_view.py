@@ -174,7 +174,7 @@ class View:
         view = self.topics.get(name)
         if view is None or not view.is_read:
             return None
-        count = self._shown_partitions(view, before, is_first)
+        count = self._visible_partitions(view, before, is_first)
         if count == 0:
             return None
         partitions = tuple(
@@ -186,21 +186,24 @@ class View:
         )
         return before if before == after else after
 
-    def _shown_partitions(self, view: TopicView, before: TopicImage | None, is_first: bool) -> int:
-        """How many partitions show: all once all have states, until then those that did before.
+    def _visible_partitions(
+        self, view: TopicView, before: TopicImage | None, is_first: bool
+    ) -> int:
+        """Return how many partitions the image has: all once all have states, until then as many as
+        the image before.
 
-        The first image cannot know which did. It shows those up to the first one without a state,
-        so that the logs of a topic that had no room to grow have their place. An internal topic
-        does not grow: if it is incomplete, none of its partitions ever showed.
+        The first image after a start has those up to the first one without a state: so the existing
+        logs of a topic that could not grow on a full disk stay assigned. An internal topic never
+        grows; an incomplete one was never in an image.
         """
         wanted, states = len(view.assignment.replicas), view.states
-        stated = next((index for index in range(wanted) if index not in states), wanted)
-        if stated == wanted or (is_first and view.name not in INTERNAL_TOPICS):
-            return stated
+        with_state = next((index for index in range(wanted) if index not in states), wanted)
+        if with_state == wanted or (is_first and view.name not in INTERNAL_TOPICS):
+            return with_state
         if before is None or before.id != view.assignment.topic_id:
             return 0
         shown = len(before.partitions)
-        return shown if shown <= stated else 0
+        return shown if shown <= with_state else 0
 
     def _partition_image(
         self, state: PartitionState, replicas: tuple[NodeId, ...]

@@ -1,8 +1,8 @@
-"""Reads the store and keeps watching it, so that the view follows every change.
+"""Reads the store and watches it, so that the view follows every change.
 
-A watch tells only that something changed; what it is now is read again, with a new watch. Each
-topic is read for itself, so that one shows as soon as it is whole. After a broken connection
-everything is read again from the start.
+A watch only reports that a node changed; the node is then read again, with a new watch. Topics are
+read independently of each other, so that each appears as soon as it is complete. After a lost
+connection everything is read again.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ logger = EventLogger("sawlog.cluster.store_watcher")
 
 
 class Watcher:
-    """Calls `changed` after the view has changed, never from inside a call to it, and not before
+    """Calls `changed` after the view has changed, from a timer of its own, and not before
     everything was read once."""
 
     def __init__(self, store: Store, timer: Timer, view: View, changed: Callable[[], None]) -> None:
@@ -42,7 +42,7 @@ class Watcher:
         self._change_is_due = False
 
     def start(self) -> None:
-        """Reads everything, also after a lost connection; what was under way is forgotten."""
+        """Read everything, also after a lost connection; pending reads are ignored."""
         self._generation += 1
         self._under_way = 0
         self._view.begin_loading()
@@ -55,26 +55,26 @@ class Watcher:
     def stop(self) -> None:
         self._generation += 1
 
-    # One read under way, and its answer
+    # Reads and watches
 
     def _answered(
         self, take: Callable[[T], None], missing: Callable[[], None] | None = None
     ) -> Callable[[T | StoreError], None]:
-        """A `done` that drops answers from before a reconnection and counts what is under way."""
+        """Return a `done` that ignores results from before a reconnection, and count the read."""
         generation = self._generation
         self._under_way += 1
 
-        def done(answer: T | StoreError) -> None:
+        def done(result: T | StoreError) -> None:
             if generation != self._generation:
                 return
-            if not isinstance(answer, StoreError):
-                take(answer)
-            elif isinstance(answer, NoNode):
+            if not isinstance(result, StoreError):
+                take(result)
+            elif isinstance(result, NoNode):
                 if missing is not None:
                     missing()
             else:
-                logger.warning("read of the store failed", reason=str(answer))
-                return  # the connection broke: all is read again when it is back
+                logger.warning("cannot read the store", reason=str(result))
+                return  # the connection is lost: everything is read again after a reconnection
             self._under_way -= 1
             self._note_change()
 
@@ -83,11 +83,11 @@ class Watcher:
     def _watch(self, action: Callable[[], None]) -> Callable[[WatchEvent], None]:
         generation = self._generation
 
-        def told(_: WatchEvent) -> None:
+        def watched(_: WatchEvent) -> None:
             if generation == self._generation:
                 action()
 
-        return told
+        return watched
 
     def _note_change(self) -> None:
         if not self._view.is_loaded:
@@ -96,9 +96,9 @@ class Watcher:
             self._view.finish_loading()
         if not self._change_is_due:
             self._change_is_due = True
-            self._timer.after(0, self._tell_change)
+            self._timer.after(0, self._report_change)
 
-    def _tell_change(self) -> None:
+    def _report_change(self) -> None:
         self._change_is_due = False
         if self._view.is_loaded:
             self._changed()
@@ -113,13 +113,13 @@ class Watcher:
         watch = None if again is None else self._watch(again)
         self._store.get(path, self._answered(take, missing), watch)
 
-    # The cluster and its controller
+    # Cluster id and controller
 
     def _got_cluster_id(self, node: Node) -> None:
         self._view.set_cluster_id(znodes.decode_cluster_id(node))
 
     def _read_controller(self) -> None:
-        """By `exists`, because the node may come later."""
+        """Watch with `exists`, because the node may be created later."""
 
         def found(stat: NodeStat | None) -> None:
             if stat is None:
@@ -191,7 +191,7 @@ class Watcher:
         return self._view.topics.get(topic.name) is topic
 
     def _read_topic(self, topic: TopicView) -> None:
-        """Again on every change; a topic that is gone, or another of its name, is read anew."""
+        """Read a topic, again on every change; one that was deleted and recreated is reloaded."""
 
         def got(node: Node) -> None:
             if not self._is_current(topic):
@@ -210,13 +210,13 @@ class Watcher:
                 self._read_topic(topic)
 
         self._read_node(
-            znodes.topic_path(topic.name), got, changed, partial(self._topic_is_gone, topic)
+            znodes.topic_path(topic.name), got, changed, partial(self._topic_deleted, topic)
         )
 
-    def _topic_is_gone(self, topic: TopicView) -> None:
+    def _topic_deleted(self, topic: TopicView) -> None:
         if self._is_current(topic):
             self._view.remove_topic(topic.name)
-            self._list_topics()  # it may have come again under the same name
+            self._list_topics()  # it may have been recreated with the same name
 
     def _reload_topic(self, topic: TopicView) -> None:
         self._view.remove_topic(topic.name)
@@ -262,7 +262,7 @@ class Watcher:
                 return
             state = znodes.decode_state(node)
             if index in topic.states and topic.states[index].created != state.created:
-                self._reload_topic(topic)  # the topic was deleted and made again in between
+                self._reload_topic(topic)  # the topic was deleted and recreated in between
                 return
             topic.set_state(index, state)
             self._view.mark_changed(topic.name)

@@ -1,4 +1,4 @@
-"""Which topic names there may be, in Kafka's words."""
+"""The rules for topic names, with Kafka's messages."""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def name_problem(name: str) -> str | None:
-    """What is wrong with a name; None where nothing is."""
+    """Return what is wrong with a name, or None."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -33,7 +33,7 @@ def check_name(name: str) -> None:
 
 
 def check_collision(name: str, existing: Iterable[str]) -> None:
-    """`a.b` and `a_b` would share a metric's name, so the second one is refused."""
+    """Reject `a_b` if `a.b` exists: in Kafka they would share the names of metrics."""
     if "." not in name and "_" not in name:
         return
     unified = name.replace(".", "_")

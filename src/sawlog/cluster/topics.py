@@ -1,7 +1,8 @@
-"""Topics as intents: checked against the image, written into the store, done when the image shows.
+"""Creates, deletes and alters topics: checks against the image, then writes to the store.
 
-Any broker takes one. The controller turns the intent into partition states; see `controller.py`.
-Checks raise KafkaError with Kafka's own codes and words, because clients print them.
+Any broker can do this. The controller creates the partition states (see `controller.py`), and the
+request is answered when this broker's image shows the change. Checks raise KafkaError with Kafka's
+codes and messages, because clients print them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,17 +37,17 @@ from sawlog.core.store import (
 )
 
 Answered = Callable[[KafkaError | None], None]
-"""None: it is in the store and in this broker's image."""
+"""Called with None when the change is in the store and in this broker's image."""
 Replicas = tuple[tuple[NodeId, ...], ...]
 AUTO_CREATE_TIMEOUT_MS = 30_000
 MAX_PARTITIONS = 10_000
-"""Of a topic, and of all topics in one request, as in Kafka: a topic's node in the store stays
-within ZooKeeper's limit."""
+"""Per topic, and over all topics of one request, as in Kafka; a topic's node stays within
+ZooKeeper's limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedTopic:
-    """A topic that passed all checks, with its replicas placed."""
+    """A new topic that passed all checks, with its replica assignment."""
 
     name: TopicName
     id: TopicId
@@ -69,9 +70,9 @@ class Topics:
     # Creation
 
     def plan(self, new: NewTopic) -> PlannedTopic:
-        """All checks of a creation, and the placement; nothing is written."""
+        """Check a new topic and place its replicas; nothing is written."""
         check_name(new.name)
-        if new.name == CLUSTER_METADATA_TOPIC:  # clients take it for the log of a KRaft quorum
+        if new.name == CLUSTER_METADATA_TOPIC:  # the log of a KRaft quorum
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Creation of internal topic {new.name} is prohibited."
             )
@@ -119,7 +120,7 @@ class Topics:
         return place(self._image.brokers.values(), partitions, factor, self._random)
 
     def _assigned(self, new: NewTopic) -> Replicas:
-        """The placement that the client chose, where it is one."""
+        """Check and return the client's own replica assignment."""
         if new.replication_factor != -1:
             raise _contradiction("replication factor")
         if new.partitions != -1:
@@ -194,7 +195,7 @@ class Topics:
             return topic.id not in image.names
 
         path = znodes.delete_request_path(topic.name)
-        wish = [Create(path, znodes.encode_delete_request(topic.id))]
+        request = [Create(path, znodes.encode_delete_request(topic.id))]
 
         def written(result: list[Result] | StoreError) -> None:
             if isinstance(result, NodeExists):
@@ -205,9 +206,9 @@ class Topics:
                 self._answer_when(shows, timeout_ms, done)
 
         def found(node: Node | StoreError) -> None:
-            """A wish for this very topic, or for an older one of its name: that one goes first."""
+            """A request exists, for this topic or for an older one of its name."""
             if isinstance(node, NoNode):
-                self._store.multi(wish, written, urgent=True)
+                self._store.multi(request, written, urgent=True)
             elif isinstance(node, StoreError):
                 done(_unavailable(node))
             else:
@@ -215,16 +216,16 @@ class Topics:
 
         def gone(_: WatchEvent) -> None:
             if not shows(self._image):
-                self._store.multi(wish, _ignore, urgent=True)
+                self._store.multi(request, _ignore, urgent=True)
 
-        self._store.multi(wish, written, urgent=True)
+        self._store.multi(request, written, urgent=True)
 
-    # More partitions
+    # Partitions
 
     def plan_partitions(
         self, topic: TopicImage | None, count: int, assignments: Sequence[Sequence[int]] | None
     ) -> Replicas:
-        """The replicas of all partitions, old and new."""
+        """Check a new partition count; return the replicas of all partitions, old and new."""
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if topic.name in INTERNAL_TOPICS:
@@ -259,7 +260,7 @@ class Topics:
     def add_partitions(
         self, topic: TopicImage, replicas: Replicas, timeout_ms: int, done: Answered
     ) -> None:
-        """Unless somebody else was faster: the plan must stand on the partitions that are there."""
+        """Write a plan; INVALID_PARTITIONS if the partitions changed since it was made."""
         path = znodes.topic_path(topic.name)
 
         def shows(image: MetadataImage) -> bool:
@@ -272,7 +273,12 @@ class Topics:
                 return
             current = znodes.decode_assignment(node)
             if current.topic_id != topic.id or len(current.replicas) != len(topic.partitions):
-                done(KafkaError(ErrorCode.INVALID_PARTITIONS, "The topic has changed meanwhile."))
+                done(
+                    KafkaError(
+                        ErrorCode.INVALID_PARTITIONS,
+                        "The topic's partitions were changed by another request.",
+                    )
+                )
                 return
             data = znodes.encode_assignment(topic.id, replicas)
             self._write([SetData(path, data, current.version)], shows, timeout_ms, done)
@@ -288,8 +294,8 @@ class Topics:
         timeout_ms: int,
         done: Answered,
     ) -> None:
-        """Writes what `change` makes of the configs in the store; it may raise KafkaError, and it
-        is asked again where somebody else was faster."""
+        """Write `change(configs)`. It may raise KafkaError, and is called again with the new
+        configs if another request wrote first."""
         path = znodes.config_path(topic.name)
 
         def got(node: Node | StoreError) -> None:
@@ -352,14 +358,14 @@ class Topics:
 
 
 def _ignore(_: list[Result] | StoreError) -> None:
-    """Whoever waits for the image is told there, or when the time is over."""
+    """The waiting request is answered by the image or by its timeout."""
 
 
 def _check_count(partitions: int) -> None:
     if partitions > MAX_PARTITIONS:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS,
-            f"A topic has at most {MAX_PARTITIONS} partitions here, not {partitions}.",
+            f"A topic can have at most {MAX_PARTITIONS} partitions, not {partitions}.",
         )
 
 
@@ -379,7 +385,7 @@ def _bad_assignment(message: str) -> KafkaError:
 
 
 def _unavailable(error: StoreError) -> KafkaError:
-    """A store that does not answer is a controller that does not: the client tries again."""
+    """Return a retriable error, as Kafka does if its controller does not respond."""
     code = ErrorCode.REQUEST_TIMED_OUT
     if isinstance(error, NoNode):
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,7 +1,7 @@
-"""Where things are in the store and what the nodes hold: the paths and the JSON that Kafka had.
+"""The paths and the content of the store's nodes: those of Kafka with ZooKeeper.
 
-One field is ours: `broker_epoch` in a partition's state is the registration under which the leader
-was elected, so that a leader which restarted in between is told from the one that was elected.
+One field is Sawlog's own: `broker_epoch` in a partition's state identifies the registration of the
+leader at its election, so that a leader that restarted since then is detected.
 """
 
 import json
@@ -34,7 +34,7 @@ PERSISTENT_PATHS: tuple[tuple[str, bytes], ...] = (
     ("/cluster", b""),
     (CONTROLLER_EPOCH, b"0"),
 )
-"""Made by whichever broker comes first, parents before children."""
+"""Created by the first broker of a cluster, parents before children."""
 
 
 class PartitionState(NamedTuple):
@@ -50,7 +50,7 @@ class PartitionState(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """A topic's node: who holds which partition; `version` is that of the node."""
+    """A topic's node: the replicas of each partition; `version` is that of the node."""
 
     topic_id: TopicId
     replicas: tuple[tuple[NodeId, ...], ...]
@@ -58,8 +58,8 @@ class Assignment(NamedTuple):
 
 
 class DeleteRequest(NamedTuple):
-    """A node under `/admin/delete_topics`: which topic of that name is to go, because there may be
-    another one by the time that somebody looks; without an id, whichever is there."""
+    """A node under `/admin/delete_topics`. It has the topic's id, because a topic with the same
+    name may have been created since; without an id it matches any topic of the name."""
 
     topic_id: bytes
     created: int
@@ -141,7 +141,7 @@ def decode_assignment(node: Node) -> Assignment:
 
 
 def encode_state(state: PartitionState) -> bytes:
-    """By hand, because a start may write thousands."""
+    """Format the JSON by hand, because a start may write thousands of states."""
     isr = ",".join(map(str, state.isr))
     return (
         f'{{"version":1,"leader":{state.leader},"leader_epoch":{state.leader_epoch},'

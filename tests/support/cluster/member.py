@@ -15,8 +15,8 @@ from sawlog.simulation.simulated_disk import SimulatedDisk
 TIMEOUT_MS = 10_000
 
 
-class MemberWorld:
-    """One member with its topics; `images` is every image it was told."""
+class MemberHarness:
+    """One member with its topics; `images` has every image that it received."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class MemberWorld:
     def image(self) -> MetadataImage:
         return self.member.image
 
-    def start(self) -> "MemberWorld":
+    def start(self) -> "MemberHarness":
         self.member.start()
-        assert self.schedule.run(lambda: bool(self.images)), "no image came"
+        assert self.schedule.run(lambda: bool(self.images)), "no image was received"
         return self
 
     def stop(self) -> None:
@@ -59,7 +59,7 @@ class MemberWorld:
         assert self.schedule.run(lambda: bool(ended))
 
     def create(self, name: str, partitions: int = 1, **more: object) -> KafkaError | None:
-        """Plans and creates; the error, or None where the image shows the topic."""
+        """Create a topic; return the error, or None when the image has the topic."""
         try:
             planned = self.topics.plan(NewTopic(name, partitions, **more))  # type: ignore[arg-type]
         except KafkaError as error:
@@ -71,15 +71,15 @@ class MemberWorld:
         return self.settle(lambda done: self.topics.delete(topic, TIMEOUT_MS, done))
 
     def settle(self, call) -> KafkaError | None:  # type: ignore[no-untyped-def]
-        """Runs until the call's `done` was called, and returns what it was told."""
-        answers: list[KafkaError | None] = []
-        call(answers.append)
-        assert self.schedule.run(lambda: bool(answers)), "no answer came"
-        return answers[0]
+        """Run until the call's `done` is called, and return its argument."""
+        results: list[KafkaError | None] = []
+        call(results.append)
+        assert self.schedule.run(lambda: bool(results)), "`done` was not called"
+        return results[0]
 
 
-class SoleBroker(MemberWorld):
-    """A broker with the embedded store, started; `restart` is its next life on the same disk."""
+class SingleBroker(MemberHarness):
+    """A started broker with the embedded store on a simulated disk."""
 
     def __init__(self, seed: int = 1, *, config: dict[str, str] | None = None) -> None:
         schedule = Schedule(seed)
@@ -89,7 +89,7 @@ class SoleBroker(MemberWorld):
         self.start()
 
     def restart(self) -> None:
-        """kill -9 and start again."""
+        """Kill the process and start another one on the same disk."""
         self.schedule.clear()
         self.disk.kill()
         store = EmbeddedStore(self.disk, self.schedule)

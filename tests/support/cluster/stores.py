@@ -1,6 +1,6 @@
-"""Every implementation of the Store port behind one handle, for the contract suite.
+"""A harness for each implementation of the Store port, for the contract suite.
 
-`drive` lets the world go on until a condition holds; how, is the implementation's own business.
+`drive` runs the implementation until a condition holds.
 """
 
 import queue
@@ -20,10 +20,10 @@ PATIENCE_S = 20.0
 
 
 class StoreHarness(Protocol):
-    """What a test needs of an implementation besides the port."""
+    """An implementation of the Store under test."""
 
     def connect(self) -> Store:
-        """A new session with the tree that earlier ones have left."""
+        """Open a new session on the same tree."""
         ...
 
     def drive(self, until: Callable[[], bool]) -> bool: ...
@@ -32,23 +32,23 @@ class StoreHarness(Protocol):
 
 
 class Session:
-    """A store whose calls run to their end: an answer is returned, an error is raised."""
+    """A store with blocking calls: they return the result or raise the error."""
 
     def __init__(self, harness: StoreHarness) -> None:
         self.harness = harness
         self.store = harness.connect()
 
     def call(self, ask: Callable[[Done[Any]], None]) -> Any:
-        answers: list[Any] = []
-        ask(answers.append)
-        assert self.harness.drive(lambda: bool(answers)), "no answer came"
-        if isinstance(answers[0], StoreError):
-            raise answers[0]
-        return answers[0]
+        results: list[Any] = []
+        ask(results.append)
+        assert self.harness.drive(lambda: bool(results)), "`done` was not called"
+        if isinstance(results[0], StoreError):
+            raise results[0]
+        return results[0]
 
     def multi(self, *operations: Operation) -> list[Result]:
-        answer: list[Result] = self.call(lambda done: self.store.multi(operations, done))
-        return answer
+        results: list[Result] = self.call(lambda done: self.store.multi(operations, done))
+        return results
 
     def get(self, path: str, watch: Any = None) -> Any:
         return self.call(lambda done: self.store.get(path, done, watch))
@@ -63,10 +63,10 @@ class Session:
     def close(self) -> None:
         ended: list[bool] = []
         self.store.close(lambda: ended.append(True))
-        assert self.harness.drive(lambda: bool(ended)), "it did not close"
+        assert self.harness.drive(lambda: bool(ended)), "the store did not close"
 
     def settle(self) -> None:
-        """Until everything asked before has been answered, and its watches told."""
+        """Wait until all earlier calls have their results, and their watches are called."""
         for _ in range(2):
             self.exists("/")
 
@@ -95,7 +95,7 @@ class _Handle:
 
 
 class EmbeddedOnRealDisk:
-    """The disk's threads and the timer hand their calls to one queue, which stands for the loop."""
+    """The disk's threads and the timer put their calls into a queue that replaces the loop."""
 
     def __init__(self, root: Path) -> None:
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -146,5 +146,5 @@ HARNESSES: dict[str, Callable[[Path], StoreHarness]] = {
 
 
 def flattened(results: Sequence[Result]) -> list[object]:
-    """Results without stats, to compare."""
+    """Replace stats by their class names, to compare results."""
     return [result if isinstance(result, str) else type(result).__name__ for result in results]

@@ -13,7 +13,7 @@ from sawlog.core.ids import NodeId, TopicName
 from sawlog.core.store import Create, Delete, SessionState, SetData
 from sawlog.simulation.schedule import Schedule, SeededRandom
 from sawlog.simulation.simulated_store import SimulatedStore, StoreService
-from support.cluster.member import MemberWorld, SoleBroker
+from support.cluster.member import MemberHarness, SingleBroker
 
 
 class Cluster:
@@ -23,15 +23,15 @@ class Cluster:
         self.schedule = Schedule(seed)
         self.service = StoreService(self.schedule, seed)
         self.config = {name.replace("_", "."): value for name, value in config.items()}
-        self.members: dict[int, MemberWorld] = {}
+        self.members: dict[int, MemberHarness] = {}
         for node in range(brokers):
             self.boot(node)
         assert self.settle()
 
-    def boot(self, node: int) -> MemberWorld:
+    def boot(self, node: int) -> MemberHarness:
         store = self.service.connect()
         rack = f"rack{node % 2}"
-        member = MemberWorld(self.schedule, store, node, config=self.config, rack=rack)
+        member = MemberHarness(self.schedule, store, node, config=self.config, rack=rack)
         self.members[node] = member
         member.member.start()
         return member
@@ -42,7 +42,7 @@ class Cluster:
         return store
 
     def crash(self, node: int) -> SimulatedStore:
-        """The process dies; the returned session is still there until it expires."""
+        """Kill the process; the returned session lasts until it expires."""
         store = self.store(node)
         store.crash()
         del self.members[node]
@@ -59,7 +59,7 @@ class Cluster:
         return state
 
     def settled(self) -> bool:
-        """All brokers see the same, and it is what the store says."""
+        """Whether all images are equal and complete, and every partition has a leader."""
         images = [member.image for member in self.members.values()]
         return (
             set(images[0].brokers) == set(self.members)
@@ -81,7 +81,7 @@ def test_all_brokers_see_the_same_cluster() -> None:
     assert [image.brokers[NodeId(n)].rack for n in range(3)] == ["rack0", "rack1", "rack0"]
 
 
-def test_any_broker_takes_an_intent_and_all_see_it() -> None:
+def test_any_broker_creates_topics_that_all_brokers_see() -> None:
     cluster = Cluster()
     other = next(n for n in cluster.members if n != cluster.controller)
     assert cluster.members[other].create("t", 6, replication_factor=2) is None
@@ -95,7 +95,7 @@ def test_any_broker_takes_an_intent_and_all_see_it() -> None:
 
 def test_deleted_topics_are_not_kept_in_memory() -> None:
     cluster = Cluster()
-    sole = SoleBroker()
+    sole = SingleBroker()
     for index in range(20):
         for member in (cluster.members[1], sole):
             assert member.create(f"deleted-{index}", 3) is None
@@ -107,7 +107,7 @@ def test_deleted_topics_are_not_kept_in_memory() -> None:
     assert [name for name in views if name.startswith("deleted-")] == []
 
 
-def test_leaders_move_when_a_broker_goes_and_its_isr_shrinks() -> None:
+def test_leaders_move_and_the_isr_shrinks_when_a_broker_leaves() -> None:
     cluster = Cluster()
     cluster.members[0].create("t", 6, replication_factor=3)
     gone = next(n for n in cluster.members if n != cluster.controller)
@@ -122,7 +122,7 @@ def test_leaders_move_when_a_broker_goes_and_its_isr_shrinks() -> None:
             assert partition.leader_epoch == 0
 
 
-def test_the_last_in_sync_replica_is_waited_for() -> None:
+def test_a_partition_waits_for_its_last_in_sync_replica() -> None:
     cluster = Cluster(brokers=2)
     cluster.members[0].settle(
         lambda done: cluster.members[0].topics.create(
@@ -161,7 +161,7 @@ def _assigned(name: str, nodes: list[int], configs: dict[str, str] | None = None
 # Controllers
 
 
-def test_another_broker_becomes_controller_under_the_next_epoch() -> None:
+def test_the_next_controller_has_the_next_epoch() -> None:
     cluster = Cluster()
     assert cluster.service.tree.get("/controller_epoch").data == b"1"
     old = cluster.controller
@@ -171,8 +171,8 @@ def test_another_broker_becomes_controller_under_the_next_epoch() -> None:
     assert cluster.service.tree.get("/controller_epoch").data == b"2"
 
 
-def test_a_deposed_controller_writes_nothing() -> None:
-    """It still believes to rule when somebody else has raised the epoch."""
+def test_a_fenced_controller_writes_nothing() -> None:
+    """Another broker incremented the epoch, and this one does not know it yet."""
     cluster = Cluster(brokers=1)
     controller = cluster.members[0]
     cluster.service.write([SetData("/controller_epoch", b"9")], 0)
@@ -183,7 +183,7 @@ def test_a_deposed_controller_writes_nothing() -> None:
     assert cluster.service.tree.children("/brokers/topics/t/partitions") == []
 
 
-def test_a_controller_that_lost_its_node_stands_again() -> None:
+def test_a_controller_whose_node_was_deleted_is_elected_again() -> None:
     cluster = Cluster(brokers=1)
     cluster.service.write([Delete("/controller")], 0)
     cluster.schedule.run_for(100)
@@ -191,7 +191,7 @@ def test_a_controller_that_lost_its_node_stands_again() -> None:
     assert cluster.service.tree.get("/controller_epoch").data == b"2"
 
 
-def test_a_controller_goes_on_after_a_short_break_of_the_connection() -> None:
+def test_a_controller_keeps_its_term_over_a_short_disconnection() -> None:
     cluster = Cluster()
     node = cluster.controller
     store = cluster.store(node)
@@ -205,7 +205,7 @@ def test_a_controller_goes_on_after_a_short_break_of_the_connection() -> None:
     assert cluster.service.tree.get("/controller_epoch").data == b"1"
 
 
-def test_an_image_catches_up_after_a_break_of_the_connection() -> None:
+def test_an_image_catches_up_after_a_disconnection() -> None:
     cluster = Cluster()
     other = next(n for n in cluster.members if n != cluster.controller)
     cluster.store(other).suspend()
@@ -221,7 +221,7 @@ def test_an_image_catches_up_after_a_break_of_the_connection() -> None:
 # Sessions and restarts
 
 
-def test_an_expired_session_registers_again_under_a_new_broker_epoch() -> None:
+def test_a_broker_with_an_expired_session_registers_with_a_new_epoch() -> None:
     cluster = Cluster()
     cluster.members[0].create("t", 6)
     other = next(n for n in cluster.members if n != cluster.controller)
@@ -235,7 +235,7 @@ def test_an_expired_session_registers_again_under_a_new_broker_epoch() -> None:
             assert partition.leader_epoch >= 1
 
 
-def test_a_quick_restart_waits_for_its_old_session_and_leads_under_a_new_epoch() -> None:
+def test_a_restarted_broker_waits_for_its_old_session_to_expire() -> None:
     cluster = Cluster()
     cluster.members[0].create("t", 6)
     other = next(n for n in cluster.members if n != cluster.controller)
@@ -250,7 +250,7 @@ def test_a_quick_restart_waits_for_its_old_session_and_leads_under_a_new_epoch()
     assert all(partition.leader_epoch >= 1 for partition in led)
 
 
-def test_a_topic_deleted_and_made_again_behind_the_back_is_read_anew() -> None:
+def test_a_recreated_topic_replaces_the_old_one_in_all_images() -> None:
     cluster = Cluster()
     cluster.members[0].create("t", 3)
     assert cluster.settle()
@@ -263,14 +263,14 @@ def test_a_topic_deleted_and_made_again_behind_the_back_is_read_anew() -> None:
     assert len(cluster.members[other].image.topics[TopicName("t")].partitions) == 1
 
 
-def test_a_wish_to_delete_what_is_not_there_is_dropped() -> None:
+def test_a_request_to_delete_a_missing_topic_is_removed() -> None:
     cluster = Cluster()
     cluster.service.write([Create("/admin/delete_topics/ghost")], 0)
     cluster.schedule.run_for(100)
     assert cluster.service.tree.children("/admin/delete_topics") == []
 
 
-def test_a_late_wish_for_a_topic_that_is_gone_spares_the_next_of_its_name() -> None:
+def test_a_late_request_to_delete_a_topic_does_not_delete_its_successor() -> None:
     cluster = Cluster()
     member = cluster.members[0]
     member.create("t", 3)
@@ -287,7 +287,7 @@ def test_a_late_wish_for_a_topic_that_is_gone_spares_the_next_of_its_name() -> N
     assert member.delete("t") is None
 
 
-def test_a_wish_behind_one_for_an_older_topic_is_fulfilled() -> None:
+def test_a_delete_request_waits_behind_one_for_an_older_topic() -> None:
     cluster = Cluster()
     member = cluster.members[0]
     member.create("t")
@@ -304,7 +304,7 @@ def test_a_wish_behind_one_for_an_older_topic_is_fulfilled() -> None:
 
 
 class Churn:
-    """Faults and work drawn from a seed; leader epochs are watched at every step."""
+    """Random faults and topic changes from a seed; leader epochs are checked at every step."""
 
     def __init__(self, seed: int) -> None:
         self.cluster = Cluster(seed)
@@ -315,7 +315,7 @@ class Churn:
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
-            action = (self.work, self.work, self.break_session, self.crash, self.revive)
+            action = (self.work, self.work, self.break_session, self.crash, self.restart)
             action[self.random.below(len(action))]()
             for _ in range(self.random.below(40)):
                 self.cluster.schedule.step()
@@ -346,7 +346,7 @@ class Churn:
         if len(nodes) > 1:
             self.dead.append(self.cluster.crash(nodes[self.random.below(len(nodes))]))
 
-    def revive(self) -> None:
+    def restart(self) -> None:
         missing = [node for node in range(3) if node not in self.cluster.members]
         if missing:
             self.cluster.boot(missing[0])
@@ -366,7 +366,7 @@ class Churn:
                 assert epoch >= self.epochs.get(key, 0), "leader epochs never go back"
                 self.epochs[key] = epoch
 
-    def heal(self) -> None:
+    def recover(self) -> None:
         for store in self.dead:
             store.expire()
         for node in range(3):
@@ -377,10 +377,10 @@ class Churn:
 
 
 @pytest.mark.parametrize("seed", range(1, 16))
-def test_a_cluster_heals_after_any_churn(seed: int) -> None:
+def test_a_cluster_recovers_from_any_churn(seed: int) -> None:
     churn = Churn(seed)
     churn.run(40)
-    churn.heal()
-    assert churn.cluster.settle(), "all see the same, and every partition has a leader"
+    churn.recover()
+    assert churn.cluster.settle(), "all images are equal, and every partition has a leader"
     churn.check_epochs()
     assert sum(m.member.is_controller for m in churn.cluster.members.values()) == 1

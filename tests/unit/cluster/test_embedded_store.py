@@ -1,4 +1,4 @@
-"""The embedded store and its journal: what survives a crash, and what is refused."""
+"""The embedded store and its journal: recovery after crashes, and damage."""
 
 import logging
 
@@ -29,10 +29,10 @@ from sawlog.simulation.schedule import Schedule, SeededRandom
 from sawlog.simulation.simulated_disk import SimulatedDisk, Stopped
 
 FIRST_JOURNAL = f"{JOURNAL_PREFIX}{0:020d}"
-SMALL = 600  # bytes of journal after which a snapshot is made
+SMALL = 600  # bytes of journal that trigger a snapshot
 
 
-class World:
+class StoreOnDisk:
     """A disk that outlives the stores on it."""
 
     def __init__(self, seed: int = 1, *, snapshot_bytes: int = SNAPSHOT_BYTES) -> None:
@@ -46,17 +46,17 @@ class World:
         return self.store
 
     def write(self, *operations: Operation) -> list[Result] | StoreError:
-        answers: list[list[Result] | StoreError] = []
-        self.store.multi(operations, answers.append)
-        assert self.schedule.run(lambda: bool(answers))
-        return answers[0]
+        results: list[list[Result] | StoreError] = []
+        self.store.multi(operations, results.append)
+        assert self.schedule.run(lambda: bool(results))
+        return results[0]
 
     def data(self, path: str) -> bytes | None:
-        """None where there is no such node."""
-        answers: list[Node | StoreError] = []
-        self.store.get(path, answers.append)
-        assert self.schedule.run(lambda: bool(answers))
-        return answers[0].data if isinstance(answers[0], Node) else None
+        """Return a node's data, or None if it does not exist."""
+        results: list[Node | StoreError] = []
+        self.store.get(path, results.append)
+        assert self.schedule.run(lambda: bool(results))
+        return results[0].data if isinstance(results[0], Node) else None
 
     def kill(self) -> None:
         self.schedule.clear()
@@ -71,14 +71,14 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
+def world() -> StoreOnDisk:
+    world = StoreOnDisk()
     world.open()
-    world.schedule.run_for(100)  # so that the reserve is made
+    world.schedule.run_for(100)  # so that the disk reserve is written
     return world
 
 
-def test_what_was_answered_survives_a_kill(world: World) -> None:
+def test_acknowledged_writes_survive_a_kill(world: StoreOnDisk) -> None:
     world.write(Create("/a", b"0"), Create("/a/b"))
     world.write(SetData("/a", b"1"))
     world.write(Delete("/a/b"))
@@ -88,7 +88,7 @@ def test_what_was_answered_survives_a_kill(world: World) -> None:
     assert world.data("/a/b") is None
 
 
-def test_ephemerals_are_gone_after_a_kill(world: World) -> None:
+def test_ephemeral_nodes_do_not_survive_a_kill(world: StoreOnDisk) -> None:
     world.write(Create("/e", ephemeral=True), Create("/a"))
     session = world.store.session_id
     world.kill()
@@ -98,28 +98,30 @@ def test_ephemerals_are_gone_after_a_kill(world: World) -> None:
     assert world.store.session_id > session
 
 
-def test_an_answer_waits_for_the_fsync(world: World) -> None:
-    answers: list[object] = []
-    world.store.multi([Create("/a")], answers.append)
-    world.store.get("/a", answers.append)
-    while not answers:
+def test_results_wait_for_the_fsync(world: StoreOnDisk) -> None:
+    results: list[object] = []
+    world.store.multi([Create("/a")], results.append)
+    world.store.get("/a", results.append)
+    while not results:
         world.schedule.step()
     world.lose_power(seed=3)
     world.open()
     assert world.data("/a") == b""
 
 
-def test_one_fsync_serves_many_writes(world: World) -> None:
+def test_one_fsync_covers_many_writes(world: StoreOnDisk) -> None:
     before = world.disk.operations
-    answers: list[object] = []
+    results: list[object] = []
     for number in range(100):
-        world.store.multi([Create(f"/n{number}")], answers.append)
-    world.schedule.run(lambda: len(answers) == 100)
+        world.store.multi([Create(f"/n{number}")], results.append)
+    world.schedule.run(lambda: len(results) == 100)
     syncs = world.disk.operations - before - 100  # an append each, and some marks
     assert syncs <= 6
 
 
-def test_a_torn_tail_is_cut_and_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_torn_tail_is_truncated_and_logged(
+    world: StoreOnDisk, caplog: pytest.LogCaptureFixture
+) -> None:
     world.write(Create("/a"))
     size = world.journal_size()
     world.write(Create("/b"))
@@ -135,8 +137,8 @@ def test_a_torn_tail_is_cut_and_told(world: World, caplog: pytest.LogCaptureFixt
     assert world.data("/b") == b""
 
 
-def test_damage_to_what_was_durable_is_refused(world: World) -> None:
-    """Every byte of every acknowledged change: only the last mark may go unnoticed."""
+def test_damage_to_durable_changes_is_detected(world: StoreOnDisk) -> None:
+    """At every byte of every acknowledged change; only the last mark may be lost."""
     world.write(Create("/a", b"first"))
     world.write(Create("/b", b"second"))
     end_of_changes = world.journal_size()
@@ -145,16 +147,16 @@ def test_damage_to_what_was_durable_is_refused(world: World) -> None:
     intact = world.disk.read_file(FIRST_JOURNAL)
     for position in range(end_of_changes):
         world.disk.overwrite(FIRST_JOURNAL, position, bytes([intact[position] ^ 0x40]))
-        with pytest.raises(StoreDamaged) as refusal:
+        with pytest.raises(StoreDamaged) as raised:
             world.open()
-        assert refusal.value.path == FIRST_JOURNAL
-        assert str(position) in str(refusal.value) or refusal.value.position <= position
+        assert raised.value.path == FIRST_JOURNAL
+        assert str(position) in str(raised.value) or raised.value.position <= position
         world.disk.overwrite(FIRST_JOURNAL, position, intact[position : position + 1])
     world.open()
     assert world.data("/c") == b"third"
 
 
-def test_damage_to_the_last_change_is_refused_where_its_mark_is_there(world: World) -> None:
+def test_damage_to_the_last_change_is_detected_by_its_mark(world: StoreOnDisk) -> None:
     world.write(Create("/a", b"precious"))
     world.kill()
     journal = world.disk.read_file(FIRST_JOURNAL)
@@ -163,7 +165,7 @@ def test_damage_to_the_last_change_is_refused_where_its_mark_is_there(world: Wor
         world.open()
 
 
-def test_a_journal_out_of_its_order_is_refused(world: World) -> None:
+def test_a_gap_in_the_journal_is_detected(world: StoreOnDisk) -> None:
     world.write(Create("/a"))
     first = world.journal_size()
     world.write(Create("/b"))
@@ -177,8 +179,8 @@ def test_a_journal_out_of_its_order_is_refused(world: World) -> None:
         world.open()
 
 
-def test_a_long_journal_becomes_a_snapshot() -> None:
-    world = World(snapshot_bytes=SMALL)
+def test_a_long_journal_is_replaced_by_a_snapshot() -> None:
+    world = StoreOnDisk(snapshot_bytes=SMALL)
     world.open()
     for number in range(40):
         world.write(Create(f"/n{number}", b"x" * 50))
@@ -195,21 +197,21 @@ def test_a_long_journal_becomes_a_snapshot() -> None:
     assert world.data("/n39") == b"x" * 50
 
 
-def test_a_damaged_snapshot_is_refused() -> None:
-    world = World(snapshot_bytes=SMALL)
+def test_a_damaged_snapshot_is_detected() -> None:
+    world = StoreOnDisk(snapshot_bytes=SMALL)
     world.open()
     for number in range(40):
         world.write(Create(f"/n{number}", b"x" * 50))
     world.schedule.run_for(100)
     world.kill()
     world.disk.overwrite(SNAPSHOT, 100, b"?")
-    with pytest.raises(StoreDamaged) as refusal:
+    with pytest.raises(StoreDamaged) as raised:
         world.open()
-    assert refusal.value.path == SNAPSHOT
+    assert raised.value.path == SNAPSHOT
 
 
-def test_a_missing_journal_is_refused() -> None:
-    world = World(snapshot_bytes=SMALL)
+def test_a_missing_journal_is_detected() -> None:
+    world = StoreOnDisk(snapshot_bytes=SMALL)
     world.open()
     for number in range(40):
         world.write(Create(f"/n{number}", b"x" * 50))
@@ -225,8 +227,8 @@ def test_a_missing_journal_is_refused() -> None:
 @pytest.mark.parametrize(
     "topic", [SNAPSHOT, f"{SNAPSHOT}.foo", f"{SNAPSHOT}.1.tmp", FIRST_JOURNAL, "store.reserve"]
 )
-def test_a_topics_directory_is_never_taken_for_a_file_of_the_store(
-    world: World, topic: str
+def test_topic_directories_are_not_confused_with_store_files(
+    world: StoreOnDisk, topic: str
 ) -> None:
     for name in (f"{topic}-0", f"{topic}-0.0123456789abcdef-delete"):
         world.disk.make_directory(name)
@@ -239,7 +241,7 @@ def test_a_topics_directory_is_never_taken_for_a_file_of_the_store(
     assert world.disk.exists(f"{topic}-0/log")
 
 
-def test_a_snapshot_that_was_never_finished_goes_at_the_next_start(world: World) -> None:
+def test_an_unfinished_snapshot_is_removed_at_the_next_start(world: StoreOnDisk) -> None:
     world.disk.open(f"{SNAPSHOT}.17.tmp", create=True)
     world.kill()
     world.open()
@@ -248,7 +250,7 @@ def test_a_snapshot_that_was_never_finished_goes_at_the_next_start(world: World)
     assert is_store_file(SNAPSHOT)
 
 
-def test_a_full_disk_refuses_writes_and_goes_on(world: World) -> None:
+def test_writes_fail_on_a_full_disk_and_work_again_after_it(world: StoreOnDisk) -> None:
     world.write(Create("/a", b"0"))
     world.disk.free_bytes = 10
     assert isinstance(world.write(SetData("/a", b"1")), StoreUnavailable)
@@ -260,7 +262,7 @@ def test_a_full_disk_refuses_writes_and_goes_on(world: World) -> None:
     assert world.data("/a") == b"2"
 
 
-def test_a_failed_fsync_ends_the_session_for_good(world: World) -> None:
+def test_a_failed_fsync_ends_the_session(world: StoreOnDisk) -> None:
     states: list[SessionState] = []
     world.store.on_state(states.append)
     world.write(Create("/a"))
@@ -272,31 +274,31 @@ def test_a_failed_fsync_ends_the_session_for_good(world: World) -> None:
     assert world.data("/a") is None
 
 
-def test_a_callback_that_fails_does_not_keep_others_from_their_answers(world: World) -> None:
+def test_a_callback_that_raises_does_not_affect_the_others(world: StoreOnDisk) -> None:
     def fail(_: object) -> None:
         raise RuntimeError("a bug in a callback")
 
-    answers: list[object] = []
+    results: list[object] = []
     world.store.exists("/", fail)
-    world.store.exists("/", answers.append)
+    world.store.exists("/", results.append)
     with pytest.raises(RuntimeError):
-        world.schedule.run(lambda: bool(answers))
-    assert world.schedule.run(lambda: bool(answers))
+        world.schedule.run(lambda: bool(results))
+    assert world.schedule.run(lambda: bool(results))
 
 
 # Power loss
 
 
-def run_workload(world: World, answered: dict[int, None]) -> None:
-    """Multis that each leave a whole trace: a node, a child of it, and a count."""
+def run_workload(world: StoreOnDisk, acknowledged: dict[int, None]) -> None:
+    """Run multis that each create a node and a child and set a count."""
     world.open()
     world.write(Create("/count", b"-1"))
-    answered[-1] = None
+    acknowledged[-1] = None
 
-    def note(number: int) -> None:
+    def write(number: int) -> None:
         def done(result: list[Result] | StoreError) -> None:
             assert not isinstance(result, StoreError)
-            answered[number] = None
+            acknowledged[number] = None
 
         operations = [
             Create(f"/n{number}", b"x" * 40),
@@ -306,51 +308,51 @@ def run_workload(world: World, answered: dict[int, None]) -> None:
         world.store.multi(operations, done)
 
     for number in range(14):
-        note(number)
+        write(number)
         for _ in range(number % 4):
             world.schedule.step()
-    world.schedule.run(lambda: len(answered) == 15)
+    world.schedule.run(lambda: len(acknowledged) == 15)
     world.schedule.run_for(100)
 
 
-def check_after_power_loss(world: World, answered: dict[int, None]) -> None:
+def check_after_power_loss(world: StoreOnDisk, acknowledged: dict[int, None]) -> None:
     world.open()
     count = world.data("/count")
     last = -2 if count is None else int(count)
-    assert last >= max(answered, default=-2), "an answered write is gone"
+    assert last >= max(acknowledged, default=-2), "an acknowledged write is lost"
     for number in range(14):
-        whole = number <= last
-        assert (world.data(f"/n{number}") == b"x" * 40) is whole
-        assert (world.data(f"/n{number}/child") == b"") is whole
+        is_there = number <= last
+        assert (world.data(f"/n{number}") == b"x" * 40) is is_there
+        assert (world.data(f"/n{number}/child") == b"") is is_there
     assert world.write(Create("/after")) == ["/after"]
 
 
 def lose_power_at(step: int, seed: int, *, forgets_syncs: bool = False) -> bool:
-    """One run that ends at a step of the disk; False where the workload ended before."""
-    world = World(seed, snapshot_bytes=SMALL)
+    """Run the workload up to a disk operation; False if it finished before."""
+    world = StoreOnDisk(seed, snapshot_bytes=SMALL)
     world.disk.forgets_syncs = forgets_syncs
     world.disk.stop_at = step
-    answered: dict[int, None] = {}
+    acknowledged: dict[int, None] = {}
     stopped = False
     try:
-        run_workload(world, answered)
+        run_workload(world, acknowledged)
     except Stopped:
         stopped = True
     world.lose_power(seed * 1000 + step)
     world.disk.stop_at = None
-    check_after_power_loss(world, answered)
+    check_after_power_loss(world, acknowledged)
     return stopped
 
 
 @pytest.mark.parametrize("seed", range(1, 7))
-def test_power_loss_at_any_step_loses_nothing_answered_and_leaves_nothing_half(seed: int) -> None:
+def test_acknowledged_multis_survive_a_power_loss_at_any_step(seed: int) -> None:
     step = 1
     while lose_power_at(step, seed):
         step += 1
-    assert step > 30, "the workload takes some steps"
+    assert step > 30, "the workload has enough steps"
 
 
-def test_a_disk_that_does_not_sync_is_noticed_by_that_test() -> None:
+def test_the_power_loss_test_detects_a_disk_that_ignores_fsync() -> None:
     def everything_holds() -> bool:
         try:
             for step in range(1, 60):

@@ -1,12 +1,12 @@
-"""A full disk: the broker stops, starts, serves reads, and deletes topics on it."""
+"""On a full disk the broker can stop, start, serve reads and delete topics."""
 
 import logging
 from typing import Any
 
 import pytest
 
-from sawlog.cluster.disk_reserve import REMAKE_MS, RESERVE, RESERVE_BYTES
-from sawlog.cluster.embedded_store import HELD_MS
+from sawlog.cluster.disk_reserve import REFILL_MS, RESERVE, RESERVE_BYTES
+from sawlog.cluster.embedded_store import HELD_RETRY_MS
 from sawlog.cluster.internal_topics import CONSUMER_OFFSETS
 from sawlog.cluster.metadata_image import EMPTY_IMAGE
 from sawlog.cluster.new_topic import NewTopic
@@ -30,13 +30,13 @@ from sawlog.protocol.records import Record, build_batch
 from sawlog.simulation.schedule import SeededRandom
 from sawlog.simulation.simulated_broker import SimulatedMachine
 from sawlog.simulation.simulated_disk import SimulatedDisk
-from support.cluster.member import SoleBroker
+from support.cluster.member import SingleBroker
 from support.cluster.stores import EmbeddedOnSimulatedDisk, Session
 
 
 @pytest.fixture
 def machine() -> SimulatedMachine:
-    """With a topic of three partitions and a record in the first."""
+    """A machine with a topic of three partitions and a record in the first."""
     machine = SimulatedMachine(1)
     machine.boot()
     topics = [
@@ -58,12 +58,12 @@ def produce(machine: SimulatedMachine, index: int = 0) -> int:
 
 
 def fetched(machine: SimulatedMachine, index: int = 0) -> tuple[int, bool]:
-    """The error code, and whether the record came."""
+    """Return the error code, and whether the record was fetched."""
     partition = FetchPartition(partition=index, partition_max_bytes=1 << 20)
     topic = FetchTopic(topic="t", partitions=[partition])
     request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=[topic])
-    answer: Any = machine.ask(request, 11).responses[0].partitions[0]
-    return answer.error_code, b"value" in bytes(answer.records or b"")
+    partition: Any = machine.ask(request, 11).responses[0].partitions[0]
+    return partition.error_code, b"value" in bytes(partition.records or b"")
 
 
 def delete(machine: SimulatedMachine, name: str) -> int:
@@ -103,32 +103,34 @@ def restart_on_a_full_disk(machine: SimulatedMachine) -> None:
     machine.schedule.run_for(1_000)
 
 
-def make_room(machine: SimulatedMachine) -> None:
+def free_space(machine: SimulatedMachine) -> None:
     machine.disk.free_bytes = None
     machine.schedule.run_for(10_000)
 
 
-def set_aside(machine: SimulatedMachine) -> list[str]:
+def stray_logs(machine: SimulatedMachine) -> list[str]:
     return [name for name in machine.disk.list("") if name.endswith("-stray")]
 
 
-def test_a_topic_without_room_to_grow_keeps_its_records(machine: SimulatedMachine) -> None:
-    """The wish for more partitions lands with the last bytes of room; their states do not."""
+def test_a_topic_that_cannot_grow_on_a_full_disk_keeps_its_records(
+    machine: SimulatedMachine,
+) -> None:
+    """The last free bytes take the new assignment, but not the states of its partitions."""
     machine.disk.free_bytes = 500
-    wish = CreatePartitionsTopic(name="t", count=6, assignments=None)
-    response = machine.ask(CreatePartitionsRequest(topics=[wish], timeout_ms=2_000))
+    growth = CreatePartitionsTopic(name="t", count=6, assignments=None)
+    response = machine.ask(CreatePartitionsRequest(topics=[growth], timeout_ms=2_000))
     assert response.results[0].error_code == ErrorCode.REQUEST_TIMED_OUT
     restart_on_a_full_disk(machine)
     assert fetched(machine) == (0, True)
-    make_room(machine)
+    free_space(machine)
     assert fetched(machine) == (0, True)
     assert produce(machine, 5) == 0
-    assert set_aside(machine) == []
+    assert stray_logs(machine) == []
 
 
-def test_a_group_topic_of_which_a_part_was_made_does_not_show() -> None:
-    """Groups would be looked for in other partitions than later."""
-    broker = SoleBroker()
+def test_an_incomplete_consumer_offsets_topic_is_not_in_the_image() -> None:
+    """With fewer partitions, groups would be hashed to other partitions than later."""
+    broker = SingleBroker()
     broker.create(CONSUMER_OFFSETS.name, 3)
     broker.create("t", 3)
     view = broker.member._view
@@ -139,19 +141,19 @@ def test_a_group_topic_of_which_a_part_was_made_does_not_show() -> None:
     assert {name: len(topic.partitions) for name, topic in image.topics.items()} == {"t": 2}
 
 
-def test_a_log_that_does_not_know_its_topic_is_served_on_a_full_disk(
+def test_a_log_without_partition_metadata_is_served_on_a_full_disk(
     machine: SimulatedMachine,
 ) -> None:
     machine.disk.remove("t-0/partition.metadata")
     restart_on_a_full_disk(machine)
     assert fetched(machine) == (0, True)
-    make_room(machine)
+    free_space(machine)
     assert machine.disk.exists("t-0/partition.metadata")
     assert produce(machine) == 0
-    assert set_aside(machine) == []
+    assert stray_logs(machine) == []
 
 
-def test_a_log_that_cannot_be_made_leaves_the_others_of_its_topic_open(
+def test_a_log_that_cannot_be_created_does_not_affect_the_other_partitions(
     machine: SimulatedMachine,
 ) -> None:
     assert produce(machine, 2) == 0
@@ -159,27 +161,27 @@ def test_a_log_that_cannot_be_made_leaves_the_others_of_its_topic_open(
     restart_on_a_full_disk(machine)
     assert fetched(machine, 1)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert fetched(machine, 2) == (0, True)
-    make_room(machine)
+    free_space(machine)
     assert fetched(machine, 2) == (0, True)
     assert produce(machine, 1) == 0
-    assert set_aside(machine) == []
+    assert stray_logs(machine) == []
 
 
-def test_elections_on_a_full_disk_are_written_when_there_is_room() -> None:
-    broker = SoleBroker()
+def test_elections_on_a_full_disk_are_written_when_there_is_space() -> None:
+    broker = SingleBroker()
     broker.create("t", 2)
     fill(broker.disk)
     broker.restart()
     before = broker.image.topics[TopicName("t")].partitions[0].leader_epoch
     broker.disk.free_bytes = None
-    broker.schedule.run_for(2 * HELD_MS)
+    broker.schedule.run_for(2 * HELD_RETRY_MS)
     broker.restart()
     assert before == 1
     assert broker.image.topics[TopicName("t")].partitions[0].leader_epoch == 2
 
 
 @pytest.mark.parametrize("restarts", [0, 2])
-def test_topics_are_deleted_on_a_full_disk_and_stay_so(
+def test_topics_deleted_on_a_full_disk_stay_deleted(
     machine: SimulatedMachine, restarts: int
 ) -> None:
     fill(machine.disk)
@@ -194,7 +196,7 @@ def test_topics_are_deleted_on_a_full_disk_and_stay_so(
     assert list(machine.broker.metadata.image.topics) == ["t"]
 
 
-def test_what_is_not_urgent_leaves_the_reserve_alone(machine: SimulatedMachine) -> None:
+def test_creating_a_topic_does_not_use_the_reserve(machine: SimulatedMachine) -> None:
     fill(machine.disk)
     topic = CreatableTopic(name="new", num_partitions=1, replication_factor=1)
     response = machine.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1_000))
@@ -202,25 +204,25 @@ def test_what_is_not_urgent_leaves_the_reserve_alone(machine: SimulatedMachine) 
     assert len(machine.disk.read_file(RESERVE)) == RESERVE_BYTES
 
 
-def test_the_reserve_is_made_whole_when_there_is_room(machine: SimulatedMachine) -> None:
+def test_the_reserve_is_refilled_when_there_is_space(machine: SimulatedMachine) -> None:
     fill(machine.disk)
     assert delete(machine, "u") == 0
     assert 0 < len(machine.disk.read_file(RESERVE)) < RESERVE_BYTES
-    machine.schedule.run_for(2 * REMAKE_MS)
+    machine.schedule.run_for(2 * REFILL_MS)
     assert len(machine.disk.read_file(RESERVE)) < RESERVE_BYTES
     machine.disk.free_bytes = None
-    machine.schedule.run_for(2 * REMAKE_MS)
+    machine.schedule.run_for(2 * REFILL_MS)
     assert len(machine.disk.read_file(RESERVE)) == RESERVE_BYTES
 
 
-def test_a_deletion_left_over_without_any_room_does_not_keep_the_broker_from_starting() -> None:
-    broker = SoleBroker()
+def test_a_broker_starts_with_a_pending_deletion_and_no_space_at_all() -> None:
+    broker = SingleBroker()
     broker.create("t", 2)
     broker.schedule.run_for(100)
-    wish: list[object] = []
-    broker.member._controller.stop()  # it dies before it gets to it
-    broker.store.multi([Create("/admin/delete_topics/t")], wish.append)
-    broker.schedule.run(lambda: bool(wish))
+    results: list[object] = []
+    broker.member._controller.stop()  # it does not see the delete request
+    broker.store.multi([Create("/admin/delete_topics/t")], results.append)
+    broker.schedule.run(lambda: bool(results))
     broker.disk.remove(RESERVE)
     fill(broker.disk)
     broker.restart()
@@ -233,7 +235,7 @@ def test_a_deletion_left_over_without_any_room_does_not_keep_the_broker_from_sta
 # The store alone
 
 
-def test_ephemerals_take_no_room_and_the_session_ends_on_a_full_disk() -> None:
+def test_ephemeral_nodes_need_no_disk_space() -> None:
     harness = EmbeddedOnSimulatedDisk()
     session = Session(harness)
     session.multi(Create("/a"))
@@ -247,8 +249,8 @@ def test_ephemerals_take_no_room_and_the_session_ends_on_a_full_disk() -> None:
     assert Session(harness).children("/a") == []
 
 
-def test_what_came_with_ephemerals_before_it_is_there_after_a_power_loss() -> None:
-    """Changes that were not written at once are written before the next, in their order."""
+def test_a_change_after_ephemeral_ones_survives_a_power_loss() -> None:
+    """Held changes are written in order before the next change."""
     for seed in range(20):
         harness = EmbeddedOnSimulatedDisk(seed)
         session = Session(harness)
@@ -267,29 +269,29 @@ def test_what_came_with_ephemerals_before_it_is_there_after_a_power_loss() -> No
         assert after.children("/") == ["a"]
 
 
-def test_a_store_without_room_says_so_once_and_when_it_has_room_again(
+def test_a_full_disk_is_logged_once_and_its_end_too(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The controller tries again every second; the log must not tell of each try."""
-    broker = SoleBroker()
+    """The controller retries every second; not every attempt is logged."""
+    broker = SingleBroker()
     broker.create("t", 2)
     planned = broker.topics.plan(NewTopic("u", 50))
-    answers: list[object] = []
-    broker.topics.create(planned, 60_000, answers.append)
+    results: list[object] = []
+    broker.topics.create(planned, 60_000, results.append)
     broker.disk.free_bytes = 0
     with caplog.at_level(logging.INFO):
         broker.schedule.run_for(20_000)
         full = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
-        assert full.count("the store's journal takes no more") == 1
+        assert full.count("metadata cannot be written: free disk space") == 1
         assert not [line for line in full if "controller" in line]
         broker.disk.free_bytes = None
-        assert broker.schedule.run(lambda: bool(answers))
-    assert answers == [None]
-    told = [r.getMessage() for r in caplog.records]
-    assert told.count("the store's journal takes writes again") == 1
+        assert broker.schedule.run(lambda: bool(results))
+    assert results == [None]
+    lines = [r.getMessage() for r in caplog.records]
+    assert lines.count("metadata can be written again") == 1
 
 
-def test_refused_writes_are_counted(machine: SimulatedMachine) -> None:
+def test_rejected_writes_are_counted(machine: SimulatedMachine) -> None:
     registry = Registry()
     machine.broker.declare_metrics(registry)
     assert "sawlog_refused_writes_total 0" in registry.render()

@@ -1,4 +1,4 @@
-"""Producer ids: none twice, whatever crashes, however many brokers."""
+"""Producer ids are unique over crashes and over brokers."""
 
 import json
 
@@ -21,7 +21,7 @@ def ask(ids: ProducerIds, count: int, given: Given) -> None:
         ids.next(given.append)
 
 
-def test_ids_count_up_in_blocks_far_from_those_of_kafka() -> None:
+def test_ids_rise_in_blocks_far_above_kafkas() -> None:
     harness = EmbeddedOnSimulatedDisk()
     store = harness.connect()
     ids, given = ProducerIds(store, NodeId(3)), Given()
@@ -38,7 +38,7 @@ def test_ids_count_up_in_blocks_far_from_those_of_kafka() -> None:
     assert fields == {"version": 1, "broker": 3, **block}
 
 
-def test_an_id_from_a_block_at_hand_comes_at_once() -> None:
+def test_an_id_from_the_current_block_is_returned_at_once() -> None:
     harness = EmbeddedOnSimulatedDisk()
     ids, given = ProducerIds(harness.connect(), NodeId(0)), Given()
     ask(ids, 1, given)
@@ -48,7 +48,7 @@ def test_an_id_from_a_block_at_hand_comes_at_once() -> None:
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
-def test_no_id_is_used_twice_over_power_losses(seed: int) -> None:
+def test_ids_are_unique_over_power_losses(seed: int) -> None:
     harness = EmbeddedOnSimulatedDisk(seed)
     random = SeededRandom(seed)
     used: list[int] = []
@@ -68,7 +68,7 @@ def test_no_id_is_used_twice_over_power_losses(seed: int) -> None:
     assert len(used) == len(set(used))
 
 
-def test_brokers_never_share_a_block() -> None:
+def test_two_brokers_never_get_the_same_block() -> None:
     schedule = Schedule(1)
     service = StoreService(schedule)
     brokers = [ProducerIds(service.connect(), NodeId(node)) for node in range(3)]
@@ -81,7 +81,7 @@ def test_brokers_never_share_a_block() -> None:
     assert len(flat) == len(set(flat)) == 9 * (BLOCK_SIZE // 2 + 7)
 
 
-def test_a_store_that_is_gone_is_told_to_all_who_wait() -> None:
+def test_all_waiting_calls_fail_when_the_store_is_lost() -> None:
     schedule = Schedule(1)
     store = StoreService(schedule).connect()
     ids, given = ProducerIds(store, NodeId(0)), Given()
@@ -95,7 +95,7 @@ def test_a_store_that_is_gone_is_told_to_all_who_wait() -> None:
     assert isinstance(given[3], int)
 
 
-def test_the_last_ids_are_not_overrun() -> None:
+def test_no_block_goes_beyond_the_largest_id() -> None:
     harness = EmbeddedOnSimulatedDisk()
     store = harness.connect()
     last = json.dumps({"block_end": str((1 << 63) - 2)}).encode()

@@ -1,4 +1,4 @@
-"""Placement: even, over racks, and impossible where it is."""
+"""Replica placement: even, spread over racks, rejected with too few brokers."""
 
 from collections import Counter
 
@@ -47,13 +47,13 @@ def test_brokers_without_a_rack_are_spread_over_their_hosts() -> None:
         assert {hosts[node] for node in replicas} == {"host0", "host1"}
 
 
-def test_followers_of_a_leader_change_from_round_to_round() -> None:
+def test_followers_of_a_leader_vary() -> None:
     placed = place(brokers(None, None, None, None), 12, 2, SeededRandom(1))
     pairs = {replicas for replicas in placed if replicas[0] == 0}
     assert len(pairs) == 3
 
 
-def test_more_replicas_than_brokers_are_refused() -> None:
+def test_more_replicas_than_brokers_are_rejected() -> None:
     with pytest.raises(KafkaError) as refusal:
         place(brokers(None), 1, 3, SeededRandom(1))
     assert refusal.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
@@ -63,6 +63,6 @@ def test_more_replicas_than_brokers_are_refused() -> None:
     )
 
 
-def test_without_brokers_nothing_is_placed() -> None:
+def test_placement_without_brokers_is_rejected() -> None:
     with pytest.raises(KafkaError, match="All brokers are currently fenced"):
         place([], 1, 1, SeededRandom(1))

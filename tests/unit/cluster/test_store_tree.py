@@ -1,4 +1,4 @@
-"""The tree in memory: undo, replay and dump agree with what was applied."""
+"""The tree in memory: undo, replay and dump agree with the applied operations."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ def dump(tree: Tree) -> list[tuple[object, ...]]:
 
 
 @given(MULTIS)
-def test_a_multi_that_fails_leaves_the_tree_as_it_was(multis: list[list[Operation]]) -> None:
+def test_a_failed_or_undone_multi_changes_nothing(multis: list[list[Operation]]) -> None:
     tree = Tree()
     for operations in multis:
         before, number = dump(tree), tree.number

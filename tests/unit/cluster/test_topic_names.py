@@ -1,4 +1,4 @@
-"""Topic names, in Kafka's words."""
+"""The rules for topic names, with Kafka's messages."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from sawlog.core.errors import ErrorCode, KafkaError
 
 
 @pytest.mark.parametrize("name", ["a", "A-b_c.D9", "x" * 249, "...", "__internal"])
-def test_a_good_name_passes(name: str) -> None:
+def test_a_valid_name_is_accepted(name: str) -> None:
     check_name(name)
 
 
@@ -25,14 +25,14 @@ def test_a_good_name_passes(name: str) -> None:
         ("a\0", "'a\0' contains one or more characters other than"),
     ],
 )
-def test_a_bad_name_is_refused(name: str, problem: str) -> None:
+def test_an_invalid_name_is_rejected(name: str, problem: str) -> None:
     with pytest.raises(KafkaError) as refusal:
         check_name(name)
     assert refusal.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
     assert refusal.value.message.startswith(f"Topic name is invalid: {problem}")
 
 
-def test_names_that_differ_in_dots_and_underscores_only_collide() -> None:
+def test_names_that_differ_only_in_dots_and_underscores_collide() -> None:
     with pytest.raises(KafkaError, match=r"Topic 'a\.b' collides with existing topic: a_b"):
         check_collision("a.b", ["x", "a_b"])
     check_collision("a.b", ["ab", "a.b", "a-b"])
