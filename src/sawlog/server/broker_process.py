@@ -28,7 +28,7 @@ from sawlog.core.metrics import Registry
 from sawlog.core.ports import DiskError
 from sawlog.core.store import SessionState
 from sawlog.server import process
-from sawlog.server.address import EVERY_INTERFACE, Address, bound_address, listen
+from sawlog.server.address import ALL_INTERFACES, Address, bound_address, listen
 from sawlog.server.clock import LoopTimer, SystemClock, SystemRandom
 from sawlog.server.connection_limits import limits_from
 from sawlog.server.connection_resources import Resources
@@ -158,14 +158,14 @@ class BrokerProcess:
             await self._metrics.open()
         self.listener.open()
         process.on_stop_signal(self._loop, self._stop_signalled)
-        process.settle_memory()
+        process.freeze_garbage_collector()
 
     def announce(self) -> None:
         """Write the ready line with the address to standard output.
 
         It is a sentence, or a JSON object if the log is JSON. A closed standard output is ignored.
         """
-        if self.listener.address.host in EVERY_INTERFACE:
+        if self.listener.address.host in ALL_INTERFACES:
             logger.warning(
                 "this broker listens on all interfaces without authentication: any client can read,"
                 " write and delete; listen on 127.0.0.1 to restrict it to this machine",
@@ -230,7 +230,7 @@ class BrokerProcess:
 
 def _advertised(address: Address, bound_port: int) -> Address:
     """Return the advertised address: a host name in place of a wildcard, and the bound port."""
-    host = socket.gethostname() if address.host in EVERY_INTERFACE else address.host
+    host = socket.gethostname() if address.host in ALL_INTERFACES else address.host
     return Address(host, address.port or bound_port)
 
 

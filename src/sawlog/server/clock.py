@@ -1,4 +1,4 @@
-"""Time and chance of the real machine, as the ports of `core` want them."""
+"""The Clock, Timer and Random ports on the real machine."""
 
 import asyncio
 import os

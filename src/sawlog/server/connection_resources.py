@@ -13,7 +13,7 @@ from sawlog.server.exchange import Application
 from sawlog.server.file_slices import PageCache
 from sawlog.server.frames import FrameMemory
 from sawlog.server.request_memory import ByteBudget
-from sawlog.server.response_sender import SendTools
+from sawlog.server.response_sender import SendResources
 
 if TYPE_CHECKING:
     from sawlog.server.connection import Connection
@@ -32,7 +32,7 @@ class Resources:
         *,
         clock: Clock | None = None,
         timer: Timer | None = None,
-        send_tools: SendTools | None = None,
+        send_resources: SendResources | None = None,
         registry: Registry | None = None,
     ) -> None:
         self.loop = loop
@@ -42,7 +42,7 @@ class Resources:
         self.timer = timer or LoopTimer(loop)
         self.budget = ByteBudget(limits.frames_total_bytes)
         self.frame_memory = FrameMemory(self.budget, self.clock)
-        self.send_tools = send_tools or SendTools(
+        self.send_resources = send_resources or SendResources(
             loop, DiskThreads(loop.call_soon_threadsafe, limit=_COLD_THREADS), PageCache()
         )
         self.quota = ConnectionQuota(limits)
@@ -72,12 +72,12 @@ class Resources:
         registry.read_counter(
             "sawlog_network_sent_bytes_total",
             "Bytes sent to clients.",
-            lambda: self.send_tools.bytes_sent,
+            lambda: self.send_resources.bytes_sent,
         )
         registry.read_counter(
             "sawlog_network_cold_sends_total",
             "File slices that were not in the page cache and were sent from a thread.",
-            lambda: self.send_tools.cold_sends,
+            lambda: self.send_resources.cold_sends,
         )
         registry.read_counter(
             "sawlog_network_refused_connections_total",

@@ -1,5 +1,4 @@
-"""How the data of files gets to the disk without stopping the loop: by the kernel's own workers
-where it has them, else on threads."""
+"""fdatasync without blocking the loop: with Linux AIO if the kernel has it, else on threads."""
 
 import os
 from collections.abc import Callable
@@ -18,41 +17,39 @@ logger = EventLogger(__name__)
 
 
 class DataSyncs:
-    """The kernel is asked when the first file is to be synced: a broker that is not written to
-    needs nothing of it."""
+    """Linux AIO is set up with the first fdatasync: an idle broker does not need it."""
 
     def __init__(self, threads: "DiskThreads", loop: "AbstractEventLoop | None") -> None:
         self._threads = threads
         self._loop = loop
         self._kernel: KernelSyncs | None = None
 
-    def sync(self, descriptor: int, told: Callable[[int], None]) -> None:
-        """fdatasync; `told` gets the number of the error, or 0, later and on the loop's thread.
-        Never raises."""
+    def sync(self, descriptor: int, done: Callable[[int], None]) -> None:
+        """Call fdatasync, then `done` on the loop's thread with the errno or 0. Never raises."""
         if self._loop is not None:
-            self._ask_kernel(self._loop)
+            self._set_up_kernel(self._loop)
         if self._kernel is not None:
-            self._kernel.sync(descriptor, told)
+            self._kernel.sync(descriptor, done)
         else:
-            self._on_thread(descriptor, told)
+            self._on_thread(descriptor, done)
 
     def close(self) -> None:
-        """Waits for those under way."""
+        """Wait for the calls under way."""
         self._loop = None
         if self._kernel is not None:
             self._kernel.close()
             self._kernel = None
 
-    def _ask_kernel(self, loop: "AbstractEventLoop") -> None:
+    def _set_up_kernel(self, loop: "AbstractEventLoop") -> None:
         self._loop = None
         try:
-            from sawlog.server.kernel_syncs import KernelSyncs  # brings ctypes along
+            from sawlog.server.kernel_syncs import KernelSyncs  # imports ctypes
 
             self._kernel = KernelSyncs(loop, self._on_thread)
-        except (OSError, ImportError) as reason:  # both also where no descriptor is left
-            logger.info("files are synced on threads", reason=str(reason))
+        except (OSError, ImportError) as reason:  # both also if no descriptor is left
+            logger.info("Linux AIO is unavailable: using threads for fsync", reason=str(reason))
 
-    def _on_thread(self, descriptor: int, told: Callable[[int], None]) -> None:
+    def _on_thread(self, descriptor: int, done: Callable[[int], None]) -> None:
         result = 0
 
         def synchronise() -> None:
@@ -63,6 +60,6 @@ class DataSyncs:
                 result = error.errno or -1
 
         def finished(broken: "DiskError | None") -> None:
-            told(result if broken is None else -1)
+            done(result if broken is None else -1)
 
         self._threads.run(synchronise, finished)

@@ -1,8 +1,8 @@
 """The Disk port on the real machine: one data directory, owned by one process.
 
-Promises: no path leaves the directory, neither by `..` nor through a link; what is said to be on
-disk is; at most `max_descriptors` files are open beyond those pinned. Blocking calls run on
-threads and answer on the loop.
+No path leaves the directory, neither by `..` nor through a symbolic link. At most `max_descriptors`
+files are open in addition to pinned ones. Blocking calls run on threads; their `done` is called on
+the loop.
 """
 
 import errno
@@ -28,15 +28,15 @@ LOCK_FILE = ".lock"
 TEMPORARY_SUFFIX = ".tmp"
 _READ_BYTES = 1 << 16
 _FILE_MODE = 0o644
-_MOST_DESCRIPTORS = 1 << 16
+_MAX_DESCRIPTORS = 1 << 16
 
 
 class DirectoryInUse(DiskError):
-    """Another process has the data directory."""
+    """Another process has locked the data directory."""
 
 
 class RealDisk:
-    """Files under `root`. One thread calls it, apart from what it does on its own threads."""
+    """The files under `root`. All methods are called from one thread."""
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class RealDisk:
         loop: "AbstractEventLoop | None" = None,
         max_descriptors: int | None = None,
     ) -> None:
-        """`notify` hands a call to the loop's thread: `loop.call_soon_threadsafe`. With a loop
-        files are synced by the kernel alone, where it can."""
+        """`notify` runs a call on the loop's thread: `loop.call_soon_threadsafe`. With a `loop`,
+        fdatasync uses Linux AIO if available."""
         self.root = os.path.realpath(root)
         self.threads = DiskThreads(notify)
         self.syncs = DataSyncs(self.threads, loop)
@@ -55,7 +55,7 @@ class RealDisk:
         self._open: OrderedDict[RealFile, None] = OrderedDict()
         self._handles: dict[str, dict[str, RealFile]] = {}  # directory, name
         self._trusted_directories = {""}
-        self._deep_directories: set[str] = set()  # those in others; logs stand side by side
+        self._deep_directories: set[str] = set()  # nested ones; log directories are not
         self._replacing: dict[str, int] = {}
         self._replacing_lock = threading.Lock()
         self._tickets = 0
@@ -64,8 +64,8 @@ class RealDisk:
     # The directory as a whole
 
     def lock(self) -> None:
-        """Takes the directory for this process, and creates it where it is missing; nothing is
-        on the disk before. DirectoryInUse where another process has it.
+        """Lock the directory for this process, and create it if it is missing. DirectoryInUse if
+        another process has it.
         """
         try:
             os.makedirs(self.root, exist_ok=True)
@@ -83,12 +83,14 @@ class RealDisk:
         except OSError as error:
             os.close(descriptor)
             if error.errno in (errno.EAGAIN, errno.EACCES):
-                raise DirectoryInUse(self.root, "another broker uses this directory") from None
+                raise DirectoryInUse(
+                    self.root, "another broker is running on this data directory; stop it first"
+                ) from None
             raise disk_error(LOCK_FILE, error) from error
         self._lock_descriptor = descriptor
 
     def close(self) -> None:
-        """Ends the threads, closes all files, gives the lock back."""
+        """Stop the threads, close all files, release the lock."""
         self.syncs.close()
         self.threads.stop()
         for file in list(self._open):
@@ -246,13 +248,13 @@ class RealDisk:
     def open_descriptor(self, file: RealFile, flags: int) -> int:
         open_files = self._open
         if len(open_files) >= self._max_descriptors:
-            self._make_room()
+            self._close_one()
         full = self._resolve(file.path)
         flags |= os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             descriptor = os.open(full, flags, _FILE_MODE)
         except OSError as error:
-            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._make_room():
+            if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._close_one():
                 raise disk_error(file.path, error) from error
             try:
                 descriptor = os.open(full, flags, _FILE_MODE)
@@ -270,12 +272,12 @@ class RealDisk:
         if handles is not None and handles.get(name) is file:
             del handles[name]
 
-    def _make_room(self) -> bool:
-        """Closes the descriptor that was least in use, by second chance; False if all are pinned.
+    def _close_one(self) -> bool:
+        """Close a descriptor that was not used recently (second chance); False if all are pinned.
 
-        The hot path only sets `was_used`, instead of moving the file in a list at each call. Files
-        with unsynced bytes come last: the kernel reports a failed write-back to descriptors that
-        were open at the time.
+        The hot path only sets `was_used` instead of moving the file in a list. Files with unsynced
+        bytes are closed last, because the kernel reports a failed write-back only to descriptors
+        that were open at the time.
         """
         open_files = self._open
         for spares_dirty in (True, False):
@@ -288,7 +290,7 @@ class RealDisk:
                 open_files.move_to_end(file)
         return False
 
-    # Small files, aside and renamed
+    # Atomic replacement of small files
 
     def _ticket(self, path: str) -> int:
         self._tickets += 1
@@ -297,7 +299,7 @@ class RealDisk:
         return self._tickets
 
     def _replace(self, path: str, full: str, data: Buffer, ticket: int) -> None:
-        """On any thread. A later call for the same path wins, also where this one is slower."""
+        """Replace a file, on any thread. The latest call for a path wins, even if it is faster."""
         temporary = f"{full}.{ticket}{TEMPORARY_SUFFIX}"
         try:
             _write_synced(temporary, data)
@@ -320,7 +322,7 @@ class RealDisk:
     # Paths
 
     def _resolve(self, path: str) -> str:
-        """The full path; DiskError where it would leave the data directory."""
+        """Return the full path; DiskError if it is outside the data directory."""
         directory, name = _split(path)
         if name in ("", ".", "..") or "\0" in name:
             raise DiskError(path, "not a path inside the data directory")
@@ -332,7 +334,7 @@ class RealDisk:
         full = self._resolve(directory)
         try:
             if stat.S_ISLNK(os.lstat(full).st_mode):
-                raise DiskError(directory, "a link; the data directory is not left through one")
+                raise DiskError(directory, "symbolic links are not allowed in the data directory")
         except FileNotFoundError:
             return full
         except OSError as error:
@@ -346,7 +348,7 @@ class RealDisk:
             self._deep_directories.add(directory)
 
     def _forget_directories(self, path: str) -> Sequence[str]:
-        """Trusts neither this one any more nor those in it; tells which may have handles."""
+        """Forget that a directory and those in it are trusted; return all of them."""
         within = path + "/"
         gone = [path, *(deep for deep in self._deep_directories if deep.startswith(within))]
         self._trusted_directories.difference_update(gone)
@@ -390,4 +392,4 @@ def _unlink_quietly(full: str) -> None:
 
 
 def _default_max_descriptors() -> int:
-    return min(_MOST_DESCRIPTORS, file_descriptors(granted_descriptors()))
+    return min(_MAX_DESCRIPTORS, file_descriptors(granted_descriptors()))

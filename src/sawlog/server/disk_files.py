@@ -1,7 +1,7 @@
-"""Open files of the real disk, with fewer descriptors than files.
+"""Files of the real disk, more of them than descriptors.
 
-A `RealFile` is a handle for good; its descriptor comes when it is needed and goes when others need
-theirs more. While a descriptor is pinned (a slice is being sent, an fsync is under way) it stays.
+A `RealFile` is a permanent handle. Its descriptor is opened when needed, and closed when the limit
+on open files is reached. A pinned descriptor (during a send or an fsync) stays open.
 """
 
 import errno
@@ -23,7 +23,7 @@ NO_DESCRIPTOR = -1
 
 
 def disk_error(path: str, error: OSError) -> DiskError:
-    """The port's word for what the system said."""
+    """Convert an OSError into a DiskError."""
     reason = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(path, reason)
@@ -35,7 +35,7 @@ def disk_error(path: str, error: OSError) -> DiskError:
 class RealFile:
     """One file of the data directory.
 
-    Invariant: `size` is the file's size whenever no call is under way; nobody else writes to it.
+    Invariant: `size` is the file's size on disk between calls; no other process writes to it.
     """
 
     __slots__ = (
@@ -53,7 +53,7 @@ class RealFile:
         self.path = path
         self.size = size
         self.is_closed = False
-        self.is_dirty = False  # written to since the last sync began
+        self.is_dirty = False  # written since the last sync started
         self.was_used = False
         self._disk = disk
         self._descriptor = NO_DESCRIPTOR
@@ -73,7 +73,7 @@ class RealFile:
             if written != expected:
                 self._write_rest(descriptor, b"".join(buffers), position, written)
         except OSError as error:
-            self._cut_back(descriptor, position)
+            self._undo_write(descriptor, position)
             raise disk_error(self.path, error) from error
         self.size = position + expected
         return position
@@ -120,7 +120,7 @@ class RealFile:
 
     @contextmanager
     def descriptor(self) -> Iterator[int]:
-        """The descriptor, pinned inside the `with`; for sendfile and the like."""
+        """Return the descriptor, pinned inside the `with`."""
         descriptor = self.pin()
         try:
             yield descriptor
@@ -128,7 +128,7 @@ class RealFile:
             self.unpin()
 
     def pin(self) -> int:
-        """The descriptor, which stays open until as many `unpin` as `pin` were called."""
+        """Return the descriptor and keep it open until the matching `unpin`."""
         descriptor = self._open()
         self._pins += 1
         return descriptor
@@ -144,7 +144,7 @@ class RealFile:
         self.drop_descriptor()
 
     def drop_descriptor(self) -> bool:
-        """Closes the descriptor unless it is pinned; tells whether there is none now."""
+        """Close the descriptor unless it is pinned; return whether it is closed."""
         if self._pins:
             return False
         if self._descriptor >= 0:
@@ -154,7 +154,7 @@ class RealFile:
         return True
 
     def adopt(self, descriptor: int) -> None:
-        """A descriptor that is open already, from the call that created the file."""
+        """Set the descriptor of a file that was just created."""
         self._descriptor = descriptor
 
     def _open(self) -> int:
@@ -164,15 +164,15 @@ class RealFile:
         return self._descriptor
 
     def _write_rest(self, descriptor: int, data: bytes, position: int, written: int) -> None:
-        """A short write is mostly the last one before an error: go on and find out."""
+        """Continue after a short write, which usually precedes an error."""
         while written < len(data):
             count = os.pwrite(descriptor, data[written:], position + written)
             if count == 0:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             written += count
 
-    def _cut_back(self, descriptor: int, size: int) -> None:
-        """Best effort: the next append writes at `size` whether or not the cut succeeds."""
+    def _undo_write(self, descriptor: int, size: int) -> None:
+        """Truncate after a failed write. If this fails, the next append still writes at `size`."""
         try:
             os.ftruncate(descriptor, size)
         except OSError:

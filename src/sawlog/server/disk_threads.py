@@ -1,7 +1,7 @@
-"""The threads on which the real disk waits for fsync, and the way back to the loop.
+"""Threads for blocking disk calls.
 
-A task is a plain call that may block; what it returns or raises comes back on the loop's thread.
-Completions that arrive together are handed over with one wake-up of the loop.
+A task is a plain call that may block; its `done` is called on the loop's thread. Tasks that finish
+together wake up the loop once.
 """
 
 import threading
@@ -20,35 +20,35 @@ logger = EventLogger(__name__)
 
 
 class DiskThreads:
-    """Up to `limit` daemon threads, started as work comes; `notify` is call_soon_threadsafe."""
+    """Up to `limit` daemon threads, started on demand; `notify` is call_soon_threadsafe."""
 
     def __init__(self, notify: Notify, *, limit: int = 16) -> None:
         self._notify = notify
         self._limit = limit
         self._tasks: SimpleQueue[tuple[Task, Done] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._under_way = 0  # touched by the loop's thread alone
+        self._under_way = 0  # used by the loop's thread only
         self._finished: deque[tuple[Done, DiskError | None]] = deque()
         self._lock = threading.Lock()
         self._wake_up_sent = False
 
     @property
     def under_way(self) -> int:
-        """Tasks given whose `done` was not called yet."""
+        """The number of tasks whose `done` was not called yet."""
         return self._under_way
 
     def run(self, task: Task, done: Done) -> None:
-        """Never raises: where there is no thread at all to be had, `done` gets the DiskError."""
+        """Run a task. Never raises: without any thread, `done` gets a DiskError."""
         self._under_way += 1
         if self._under_way > len(self._threads) < self._limit:
             self._start_thread()
         if self._threads:
             self._tasks.put((task, done))
         else:
-            self._finish(done, DiskError("", "the system grants no thread to work on"))
+            self._finish(done, DiskError("", "cannot start a disk thread"))
 
     def stop(self) -> None:
-        """Ends the threads after what they are doing; queued tasks before this call still run."""
+        """Stop the threads after the tasks that are queued."""
         for _ in self._threads:
             self._tasks.put(None)
         for thread in self._threads:
@@ -61,7 +61,9 @@ class DiskThreads:
             thread.start()
         except (RuntimeError, MemoryError) as error:
             logger.warning(
-                "cannot start a disk thread", threads=len(self._threads), reason=str(error)
+                "cannot start a disk thread; using fewer",
+                threads=len(self._threads),
+                reason=str(error),
             )
         else:
             self._threads.append(thread)
@@ -74,14 +76,14 @@ class DiskThreads:
                 task()
             except DiskError as failure:
                 error = failure
-            except Exception as failure:  # a bug, but the loop must hear of it all the same
-                logger.exception("a disk task broke")
+            except Exception as failure:  # a bug; `done` must be called anyway
+                logger.exception("exception in a disk task")
                 error = DiskError("", repr(failure))
             if not self._finish(done, error):
                 return
 
     def _finish(self, done: Done, error: DiskError | None) -> bool:
-        """On any thread; whether the loop will hear of it."""
+        """Queue a `done` for the loop, on any thread; False if the loop is closed."""
         with self._lock:
             self._finished.append((done, error))
             is_first = not self._wake_up_sent
@@ -90,11 +92,11 @@ class DiskThreads:
             try:
                 self._notify(self.deliver)
             except RuntimeError:
-                return False  # the loop is closed: nobody waits any more
+                return False
         return True
 
     def deliver(self) -> None:
-        """On the loop's thread: answers everything that has finished."""
+        """Call the `done` of all finished tasks, on the loop's thread."""
         with self._lock:
             self._wake_up_sent = False
             finished = tuple(self._finished)
@@ -104,4 +106,4 @@ class DiskThreads:
             try:
                 done(error)
             except Exception:
-                logger.exception("the answer to a disk task broke")
+                logger.exception("exception in the callback of a disk task")

@@ -63,7 +63,7 @@ class PendingExchange:
 
     def answer(self, parts: Sequence[Part]) -> None:
         if self.outgoing is not None:
-            raise RuntimeError("a request can be answered only once")
+            raise RuntimeError("a request was answered twice")
         if self.is_closing:
             return
         connection = self._connection

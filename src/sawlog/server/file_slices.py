@@ -1,7 +1,7 @@
-"""Slices of files on their way out.
+"""Slices of log files in responses.
 
-A slice holds its file's descriptor from the moment the answer is given until the last byte has
-left, so that neither retention nor the bound on open files can take it away in between.
+A slice pins its file's descriptor until its last byte is sent, so that neither retention nor the
+limit on open files can close it.
 """
 
 import errno
@@ -11,11 +11,11 @@ from typing import Protocol, cast
 
 from sawlog.core.ports import Buffer, FileSlice, Part
 
-_PROBE_STEP_BYTES = 1 << 17  # the kernel's usual read-ahead: what lies between two hits is there
+_PROBE_STEP_BYTES = 1 << 17  # the kernel's usual read-ahead
 
 
 class PinnableFile(Protocol):
-    """A file of the real disk: its descriptor can be held open."""
+    """A file of the real disk, whose descriptor can be pinned."""
 
     def pin(self) -> int: ...
 
@@ -23,7 +23,7 @@ class PinnableFile(Protocol):
 
 
 class PinnedSlice:
-    """The part of a slice that has not been sent, and the descriptor to send it from."""
+    """The unsent part of a slice, and the descriptor to send it from."""
 
     __slots__ = ("_file", "descriptor", "position", "remaining")
 
@@ -48,7 +48,7 @@ Outgoing = Buffer | PinnedSlice
 
 
 def pin(parts: Sequence[Part]) -> list[Outgoing]:
-    """The parts with their slices pinned; all or none, DiskError where a file cannot be had."""
+    """Pin the slices among the parts, all or none; DiskError if a file cannot be opened."""
     pinned: list[Outgoing] = []
     try:
         for part in parts:
@@ -64,19 +64,19 @@ def pin(parts: Sequence[Part]) -> list[Outgoing]:
 
 
 def release(parts: Iterable[Outgoing]) -> None:
-    """Unpins what will not be sent."""
+    """Unpin slices that will not be sent."""
     for part in parts:
         if isinstance(part, PinnedSlice):
             part.release()
 
 
 def memory_bytes(parts: Iterable[Outgoing]) -> int:
-    """How much of them is in memory, not in a file."""
+    """Return how many bytes of the parts are in memory, not in files."""
     return sum(len(part) for part in parts if not isinstance(part, PinnedSlice))
 
 
 class PageCache:
-    """Tells whether bytes of a file can be read without waiting for the disk."""
+    """Finds out whether bytes of a file are in the page cache."""
 
     __slots__ = ("_byte",)
 
@@ -84,7 +84,7 @@ class PageCache:
         self._byte = [bytearray(1)]
 
     def holds(self, descriptor: int, position: int, count: int) -> bool:
-        """Looks at one byte in every read-ahead's length, and at the last one."""
+        """Probe one byte in every read-ahead window, and the last byte."""
         last = position + count - 1
         try:
             for probe in range(position, last, _PROBE_STEP_BYTES):
@@ -95,16 +95,16 @@ class PageCache:
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
                 raise
-            # A file system that cannot tell, tmpfs above all: its files are in memory.
+            # The file system does not support it, as tmpfs, whose files are in memory.
         return True
 
-    def read_into(self, descriptor: int, position: int, room: memoryview) -> bool:
-        """Fills `room`, or says no where that would have to wait (or there is not so much)."""
+    def read_into(self, descriptor: int, position: int, buffer: memoryview) -> bool:
+        """Fill `buffer` from the page cache; False if bytes are not cached or missing."""
         try:
-            return os.preadv(descriptor, [room], position, os.RWF_NOWAIT) == len(room)
+            return os.preadv(descriptor, [buffer], position, os.RWF_NOWAIT) == len(buffer)
         except BlockingIOError:
             return False
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
                 raise
-            return os.preadv(descriptor, [room], position) == len(room)
+            return os.preadv(descriptor, [buffer], position) == len(buffer)

@@ -1,10 +1,9 @@
-"""Cuts a connection's bytes into frames, with as little copying as can be.
+"""Splits a connection's bytes into frames with little copying.
 
-All connections of a loop receive into one large buffer, and whole frames are handed on as views
-of it. Only what is left over at the end is copied: a small beginning is put in front of the next
-bytes, a large frame gets a buffer of its own, which the rest is received into directly. Its length
-is checked before the buffer exists; its pages exist as they are filled, and are taken from the
-budget just before.
+All connections of a loop receive into one large buffer, and complete frames are passed on as views
+of it. Only an incomplete frame at the end is copied: a small one is put in front of the next bytes,
+a large one gets a buffer of its own and the rest is received directly into it. The length is
+checked before the buffer is allocated, and memory is taken from the budget as it is filled.
 """
 
 from collections.abc import Callable
@@ -14,20 +13,20 @@ from struct import Struct
 from sawlog.core.errors import MalformedFrame
 from sawlog.core.ports import Clock
 from sawlog.server.buffer_pool import BufferPool, pages
-from sawlog.server.request_memory import ByteBudget, Share
+from sawlog.server.request_memory import BudgetShare, ByteBudget
 
 RECEIVE_BYTES = 1 << 19
 SMALL_FRAME_BYTES = 1 << 17
-"""Frames up to this size are put together in the shared buffer and need no budget."""
+"""Frames up to this size are assembled in the shared buffer and need no budget."""
 
 AMPLE_STEP_BYTES = 1 << 20
 SCARCE_STEP_BYTES = 1 << 17
-"""How far ahead of its bytes a frame takes budget: the usual one in one step, unless it is scarce;
-many connections that announce much and send nothing shall not hold much."""
+"""How much budget a frame takes ahead of its bytes: enough for a usual frame, but little when the
+budget is scarce, so that clients which announce much and send little do not hold it."""
 
 FRAMES_PER_TURN = 64
 TURN_MS = 10
-"""After so many, or so long, it is another connection's turn."""
+"""After this many frames, or this long, it is another connection's turn."""
 
 _LENGTH = Struct(">i")
 _PREFIX_BYTES = 4
@@ -36,20 +35,20 @@ _NO_BUFFER = memoryview(b"")
 Receive = Callable[[memoryview], int]
 
 
-class Cut(Enum):
-    """What became of the bytes that were received."""
+class ReadResult(Enum):
+    """What a read ended with."""
 
-    GO_ON = auto()
-    ENDED = auto()  # the other side sends no more
-    PAUSED = auto()  # enough for now; whole frames may be left for `go_on`
+    CONTINUE = auto()  # more can be read
+    END = auto()  # of the stream: the client sends no more
+    PAUSED = auto()  # complete frames may be left for `read_rest`
     WAITING = auto()  # for budget; `granted` will be called, or was
 
 
-_GO_ON = Cut.GO_ON  # members of an Enum are slow to look up before Python 3.12
+_CONTINUE = ReadResult.CONTINUE  # Enum members are slow to look up before Python 3.12
 
 
 class FrameMemory:
-    """What the frame readers of a loop share. Used by one call at a time, never kept across."""
+    """The memory that all frame readers of a loop share, each during one call."""
 
     __slots__ = ("budget", "bytes_received", "clock", "pool", "view")
 
@@ -64,8 +63,8 @@ class FrameMemory:
 class FrameReader:
     """One connection's incoming bytes.
 
-    `deliver` gets each frame as a writable view that is valid during the call, and says whether it
-    can take another. `granted` is called when budget came for a frame that waited for it.
+    `deliver` gets each frame as a writable view that is valid during the call, and returns whether
+    it accepts another. `granted` is called when a waiting frame gets its budget.
     """
 
     __slots__ = (
@@ -89,10 +88,10 @@ class FrameReader:
     ) -> None:
         self._memory = memory
         self._deliver = deliver
-        self._share = Share(memory.budget, granted)
+        self._share = BudgetShare(memory.budget, granted)
         self.limit_bytes = limit_bytes
-        self.completed = 0  # moves whenever frames were delivered
-        # Of the frame under way; `_large` is None while it is small.
+        self.completed = 0  # frames delivered
+        # The incomplete frame: in `_kept` if it is small, else in `_large`
         self._kept = bytearray()
         self._large: memoryview | None = None
         self._large_buffer = _NO_BUFFER
@@ -100,7 +99,7 @@ class FrameReader:
 
     @property
     def unfinished_bytes(self) -> int:
-        """How much there is of a frame that has begun and is not whole; 0 between frames."""
+        """How many bytes of an incomplete frame were received; 0 between frames."""
         return len(self._kept) if self._large is None else self._received + _PREFIX_BYTES
 
     @property
@@ -108,8 +107,8 @@ class FrameReader:
         """Whether `granted` is still to be called."""
         return self._share.wanted > 0
 
-    def read(self, receive_into: Receive) -> Cut:
-        """Receives once and delivers the frames that are whole; MalformedFrame if a length lies.
+    def read(self, receive_into: Receive) -> ReadResult:
+        """Receive once and deliver complete frames; MalformedFrame if a length is invalid.
 
         BlockingIOError and other errors of `receive_into` pass through and change nothing.
         """
@@ -128,20 +127,20 @@ class FrameReader:
         else:
             count = receive_into(view)
         if count == 0:
-            return Cut.ENDED
+            return ReadResult.END
         memory.bytes_received += count
-        return self._cut(view, kept + count)
+        return self._split(view, kept + count)
 
-    def go_on(self) -> Cut:
-        """Delivers whole frames that were left."""
+    def read_rest(self) -> ReadResult:
+        """Deliver the complete frames that a paused read left."""
         if self._share.taken:
-            return _GO_ON  # a large frame has begun: `read` goes on with it
+            return _CONTINUE  # a large frame has started: `read` continues it
         kept = self._kept
         self._kept = bytearray()
-        return self._cut(memoryview(kept), len(kept))
+        return self._split(memoryview(kept), len(kept))
 
     def close(self) -> None:
-        """Gives everything back."""
+        """Release all memory."""
         self._kept = bytearray()
         if self._large is not None:
             self._large = None
@@ -149,7 +148,7 @@ class FrameReader:
             self._large_buffer = _NO_BUFFER
         self._share.give_back()
 
-    def _cut(self, view: memoryview, end: int) -> Cut:
+    def _split(self, view: memoryview, end: int) -> ReadResult:
         position = 0
         limit = self.limit_bytes
         deliver = self._deliver
@@ -160,7 +159,9 @@ class FrameReader:
         while end - position >= _PREFIX_BYTES:
             (length,) = unpack(view, position)
             if not 0 <= length <= limit:
-                raise MalformedFrame(f"frame of {length} bytes, where 0 to {limit} are allowed")
+                raise MalformedFrame(
+                    f"a frame has {length} bytes, the limit is {limit} (socket.request.max.bytes)"
+                )
             start = position + _PREFIX_BYTES
             if start + length > end:
                 return self._begin(view[position:end], length)
@@ -172,24 +173,24 @@ class FrameReader:
                 or (position < end and monotonic_ms() >= turn_ends_ms)
             ):
                 self._keep(view[position:end])
-                return Cut.PAUSED
+                return ReadResult.PAUSED
         if position < end:
             self._keep(view[position:end])
-        return _GO_ON
+        return _CONTINUE
 
     def _keep(self, rest: memoryview) -> None:
         self._kept = bytearray(rest)
 
-    def _begin(self, beginning: memoryview, length: int) -> Cut:
-        """The first bytes of a frame that is not whole yet."""
+    def _begin(self, beginning: memoryview, length: int) -> ReadResult:
+        """Keep the first bytes of an incomplete frame."""
         self._keep(beginning)
         if length <= SMALL_FRAME_BYTES:
-            return _GO_ON
+            return _CONTINUE
         received = len(beginning) - _PREFIX_BYTES
         if not self._share.take(received + self._step(length - received)):
-            return Cut.WAITING
+            return ReadResult.WAITING
         self._start_large()
-        return _GO_ON
+        return _CONTINUE
 
     def _step(self, rest: int) -> int:
         is_ample = self._memory.budget.is_ample
@@ -203,27 +204,27 @@ class FrameReader:
         self._large[: self._received] = memoryview(self._kept)[_PREFIX_BYTES:]
         self._kept = bytearray()
 
-    def _read_large(self, receive_into: Receive) -> Cut:
+    def _read_large(self, receive_into: Receive) -> ReadResult:
         frame = self._large
         assert frame is not None
         share = self._share
         count = receive_into(frame[self._received : share.taken])
         if count == 0:
-            return Cut.ENDED
+            return ReadResult.END
         self._memory.bytes_received += count
         self._received += count
         rest = len(frame) - self._received
         if rest:
             if self._received < share.taken or share.take(self._step(rest)):
-                return _GO_ON
-            return Cut.WAITING
-        # Out of `close`'s reach while the application looks at it.
+                return _CONTINUE
+            return ReadResult.WAITING
+        # `close` must not release the buffer while the application uses it.
         buffer = self._large_buffer
         self._large = None
         self._large_buffer = _NO_BUFFER
         self.completed += 1
         try:
-            return _GO_ON if self._deliver(frame) else Cut.PAUSED
+            return _CONTINUE if self._deliver(frame) else ReadResult.PAUSED
         finally:
             self._memory.pool.give_back(buffer)
             share.give_back()

@@ -1,14 +1,14 @@
-"""Tells a connection that does nothing, or that stalls inside a frame, from one at work.
+"""Detects connections that are idle or stall inside a frame.
 
-Asked now and then by the listener's sweep, so that a request costs no timer and no look at a
-clock: in between, a connection only leaves a mark that something happened.
+The listener checks all connections periodically, so that a request costs neither a timer nor a
+clock call: a connection only sets `is_active`.
 """
 
 from sawlog.server.connection_limits import Limits
 
 
-class Watch:
-    """One connection's signs of life."""
+class IdleTimeout:
+    """The activity of one connection since the last check."""
 
     __slots__ = (
         "_frame_bytes",
@@ -22,25 +22,26 @@ class Watch:
     def __init__(self, now_ms: int) -> None:
         self.is_active = False
         self._seen_ms = now_ms
-        # When the frame under way was looked at, for how long it could have grown by then, which
-        # one it is, and how long it was when that time began
+        # Of the incomplete frame: the last check, the time that counts so far, the number of
+        # frames before it, and its size when that time began
         self._frame_ms = now_ms
         self._frame_spent_ms = 0
         self._frame_completed = -1
         self._frame_bytes = 0
 
-    def is_idle(self, now_ms: int, limits: Limits, *, is_awaited: bool) -> bool:
-        """`is_awaited`: the next step is ours, so the client has every right to be silent."""
-        if self.is_active or is_awaited:
+    def is_idle(self, now_ms: int, limits: Limits, *, is_our_turn: bool) -> bool:
+        """Whether the client was idle too long. `is_our_turn`: the client waits for the broker."""
+        if self.is_active or is_our_turn:
             self.is_active = False
             self._seen_ms = now_ms
             return False
         return 0 <= limits.idle_ms <= now_ms - self._seen_ms
 
     def is_stalled(self, now_ms: int, limits: Limits, completed: int, unfinished: int) -> bool:
-        """`completed` frames came so far, and `unfinished` bytes of one more (0: none)."""
+        """Whether a frame makes too little progress: `completed` frames were received, and
+        `unfinished` bytes of the next (0: none)."""
         if unfinished == 0 or completed != self._frame_completed:
-            self._look(now_ms, completed if unfinished else -1, unfinished)
+            self._restart(now_ms, completed if unfinished else -1, unfinished)
             return False
         self._frame_spent_ms += now_ms - self._frame_ms
         self._frame_ms = now_ms
@@ -48,14 +49,14 @@ class Watch:
             return False
         if unfinished - self._frame_bytes < limits.stall_bytes:
             return True
-        self._look(now_ms, completed, unfinished)
+        self._restart(now_ms, completed, unfinished)
         return False
 
-    def does_not_count(self, now_ms: int) -> None:
-        """The connection is not read, so that its frame cannot grow."""
+    def pause(self, now_ms: int) -> None:
+        """The connection is not read now, so the time does not count for its frame."""
         self._frame_ms = now_ms
 
-    def _look(self, now_ms: int, completed: int, unfinished: int) -> None:
+    def _restart(self, now_ms: int, completed: int, unfinished: int) -> None:
         self._frame_ms = now_ms
         self._frame_spent_ms = 0
         self._frame_completed = completed

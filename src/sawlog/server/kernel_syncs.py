@@ -1,9 +1,9 @@
-"""fdatasync by the kernel's own workers (Linux AIO): no thread of ours waits for a disk.
+"""fdatasync with Linux AIO, without a thread of this process.
 
-A thread that comes back from fdatasync needs the interpreter's lock, and takes it from the loop at
-the worst moment: under load a third of a flush's cost was that. The kernel's asynchronous IO does
-the same call on its own workers and says through one descriptor that some are done. Python has no
-call for it, so these few are made by number.
+A thread that returns from fdatasync needs the interpreter's lock and takes it from the loop: under
+load this was a third of the cost of a flush. With AIO the kernel runs fdatasync on its own workers
+and signals completions through an eventfd. Python has no functions for AIO, so the system calls are
+made by number.
 """
 
 import ctypes
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
 SLOTS = 256
-"""Syncs under way at a time; others wait for one of them."""
+"""The maximum number of calls under way; more wait for a free slot."""
 
 _SYSTEM_CALLS = {"x86_64": (206, 207, 208, 209), "aarch64": (0, 1, 4, 2)}
 """The numbers of io_setup, io_destroy, io_getevents and io_submit."""
 _FDSYNC = 3  # IOCB_CMD_FDSYNC
-_TELL_DESCRIPTOR = 1  # IOCB_FLAG_RESFD
+_NOTIFY_EVENTFD = 1  # IOCB_FLAG_RESFD
 _EVENT = struct.Struct("=QQqq")
 
-Told = Callable[[int], None]
-"""Gets the number of the error, 0 where there was none."""
+Done = Callable[[int], None]
+"""Called with the errno, or 0."""
 
 
-class _Order(ctypes.Structure):
+class _Iocb(ctypes.Structure):
     """The kernel's `struct iocb`."""
 
     _fields_ = (
@@ -49,58 +49,58 @@ class _Order(ctypes.Structure):
     )
 
 
-class NotOffered(OSError):
-    """This system has no such calls, or grants none."""
+class NotSupported(OSError):
+    """The system does not support Linux AIO, or its limit is reached."""
 
 
 class KernelSyncs:
-    """Invariant: a slot is either in `_free` or under way, with the one to tell in `_told`."""
+    """Invariant: a slot is either in `_free` or under way, with its callback in `_callbacks`."""
 
-    def __init__(self, loop: "AbstractEventLoop", otherwise: Callable[[int, Told], None]) -> None:
-        """`otherwise` syncs in another way what the kernel does not take. OSError where it takes
-        nothing at all: NotOffered, or no descriptor is left."""
+    def __init__(self, loop: "AbstractEventLoop", fallback: Callable[[int, Done], None]) -> None:
+        """`fallback` is called for files that the kernel does not accept. OSError if AIO cannot be
+        used: NotSupported, or no descriptor is left."""
         numbers = _SYSTEM_CALLS.get(platform.machine())
         if numbers is None:
-            raise NotOffered(f"no call numbers for {platform.machine()}")
+            raise NotSupported(f"unknown system call numbers on {platform.machine()}")
         setup, self._destroy, self._get_events, self._submit = numbers
         self._call = ctypes.CDLL(None, use_errno=True).syscall
         self._context = ctypes.c_ulong(0)
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         if self._call(setup, SLOTS, ctypes.byref(self._context)) != 0:
             os.close(self._wake)
-            raise NotOffered(os.strerror(ctypes.get_errno()))
+            raise NotSupported(os.strerror(ctypes.get_errno()))
         self._loop = loop
-        self._otherwise = otherwise
-        self._orders = [
-            _Order(slot, opcode=_FDSYNC, flags=_TELL_DESCRIPTOR, event_descriptor=self._wake)
+        self._fallback = fallback
+        self._iocbs = [
+            _Iocb(slot, opcode=_FDSYNC, flags=_NOTIFY_EVENTFD, event_descriptor=self._wake)
             for slot in range(SLOTS)
         ]
-        self._lists = [(ctypes.c_void_p * 1)(ctypes.addressof(order)) for order in self._orders]
+        self._lists = [(ctypes.c_void_p * 1)(ctypes.addressof(iocb)) for iocb in self._iocbs]
         self._events = ctypes.create_string_buffer(_EVENT.size * SLOTS)
         self._free = list(range(SLOTS))
-        self._told: list[Told | None] = [None] * SLOTS
-        self._waiting: deque[tuple[int, Told]] = deque()
+        self._callbacks: list[Done | None] = [None] * SLOTS
+        self._waiting: deque[tuple[int, Done]] = deque()
         loop.add_reader(self._wake, self._finished)
 
     @property
     def under_way(self) -> int:
         return SLOTS - len(self._free) + len(self._waiting)
 
-    def sync(self, descriptor: int, told: Told) -> None:
-        """Calls `told` once, and later."""
+    def sync(self, descriptor: int, done: Done) -> None:
+        """Call fdatasync, then `done` once, later."""
         if not self._free:
-            self._waiting.append((descriptor, told))
+            self._waiting.append((descriptor, done))
             return
         slot = self._free.pop()
-        self._orders[slot].descriptor = descriptor
+        self._iocbs[slot].descriptor = descriptor
         if self._call(self._submit, self._context, 1, self._lists[slot]) != 1:
             self._free.append(slot)
-            self._otherwise(descriptor, told)
+            self._fallback(descriptor, done)
             return
-        self._told[slot] = told
+        self._callbacks[slot] = done
 
     def close(self) -> None:
-        """Waits for those under way; nobody is told any more."""
+        """Wait for the calls under way; no callback is called any more."""
         self._loop.remove_reader(self._wake)
         self._call(self._destroy, self._context)
         os.close(self._wake)
@@ -111,14 +111,14 @@ class KernelSyncs:
         except BlockingIOError:
             return
         count = self._call(self._get_events, self._context, 0, SLOTS, self._events, None)
-        done: list[tuple[Told, int]] = []
+        finished: list[tuple[Done, int]] = []
         for slot, _, result, _ in _EVENT.iter_unpack(self._events.raw[: count * _EVENT.size]):
-            told = self._told[slot]
-            self._told[slot] = None
+            done = self._callbacks[slot]
+            self._callbacks[slot] = None
             self._free.append(slot)
-            if told is not None:
-                done.append((told, -result))
+            if done is not None:
+                finished.append((done, -result))
         while self._waiting and self._free:
             self.sync(*self._waiting.popleft())
-        for told, error in done:
-            told(error)
+        for done, error in finished:
+            done(error)

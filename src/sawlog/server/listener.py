@@ -1,7 +1,7 @@
-"""Accepts connections, keeps them, looks after them now and then, and ends them in good order.
+"""Accepts connections, checks them for idleness, and closes them gracefully.
 
-Too many connections, or no descriptors for more, are answered by refusing or by accepting later;
-they never stop what is there already.
+Beyond the connection limit new connections are closed; without free descriptors accepting pauses.
+Neither affects existing connections.
 """
 
 import errno
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from sawlog.core.ports import TimerHandle
 
 _ACCEPTS_PER_TURN = 32
-_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_EXHAUSTED_PAUSE_MS = 250
+_NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_NO_RESOURCES_PAUSE_MS = 250
 _MAPPED_IPV4 = "::ffff:"
 
 
 class Listener:
-    """One address that clients connect to, with the connections that came in through it.
+    """One address that clients connect to, and its connections.
 
-    `sockets` listen already: clients that connect wait in the backlog until `open`.
+    `sockets` are listening: connections wait in the backlog until `open`.
     """
 
     def __init__(
@@ -46,18 +46,18 @@ class Listener:
         return len(self._connections)
 
     def open(self) -> None:
-        """Begins to accept."""
-        self._accept_on()
+        """Start to accept connections."""
+        self._start_accepting()
         self._sweep_later()
 
-    # Connections that come
+    # New connections
 
-    def _accept_on(self) -> None:
+    def _start_accepting(self) -> None:
         self._is_accepting = True
         for listening in self._sockets:
             self._resources.loop.add_reader(listening.fileno(), self._accept, listening)
 
-    def _accept_no_more(self) -> None:
+    def _stop_accepting(self) -> None:
         if self._is_accepting:
             self._is_accepting = False
             for listening in self._sockets:
@@ -70,30 +70,30 @@ class Listener:
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in _EXHAUSTED:
+                if error.errno in _NO_RESOURCES:
                     self._accept_later(error.strerror or str(error))
                     return
-                continue  # this one ended before it began
-            self._welcome(connected, where[0].removeprefix(_MAPPED_IPV4), where[1])
+                continue  # the client is gone already
+            self._open_connection(connected, where[0].removeprefix(_MAPPED_IPV4), where[1])
 
     def _accept_later(self, reason: str) -> None:
-        self._resources.logger.warning("cannot accept connections for now", reason=reason)
-        self._accept_no_more()
-        self._resources.timer.after(_EXHAUSTED_PAUSE_MS, self._accept_again)
+        self._resources.logger.warning("cannot accept connections; retrying", reason=reason)
+        self._stop_accepting()
+        self._resources.timer.after(_NO_RESOURCES_PAUSE_MS, self._accept_again)
 
     def _accept_again(self) -> None:
         if self._sockets and not self._is_accepting:
-            self._accept_on()
+            self._start_accepting()
 
-    def _welcome(self, connected: socket.socket, host: str, port: int) -> None:
+    def _open_connection(self, connected: socket.socket, host: str, port: int) -> None:
         resources = self._resources
-        refusal = resources.quota.acquire(host)
-        if refusal is not None:
+        rejection = resources.quota.acquire(host)
+        if rejection is not None:
             connected.close()
-            resources.logger.warning("connection refused", client=host, reason=refusal)
+            resources.logger.warning("connection rejected", client=host, reason=rejection)
             return
         client = ConnectedClient(host, port)
-        connection = Connection(resources, connected, client, self._forget)
+        connection = Connection(resources, connected, client, self._connection_closed)
         self._connections[connection] = None
         try:
             connected.setblocking(False)
@@ -107,18 +107,20 @@ class Listener:
         except OSError as error:
             connection.close(error.strerror or str(error))
         except Exception:
-            resources.logger.exception("a new connection broke the application", client=host)
+            resources.logger.exception(
+                "exception in the application with a new connection", client=host
+            )
             connection.close("internal error")
         else:
             connection.start()
 
-    def _forget(self, connection: Connection) -> None:
+    def _connection_closed(self, connection: Connection) -> None:
         self._resources.quota.release(connection.client.host)
         del self._connections[connection]
         if self._emptied is not None and not self._connections and not self._emptied.done():
             self._emptied.set_result(None)
 
-    # Connections that are there
+    # Open connections
 
     def _sweep_later(self) -> None:
         limits = self._resources.limits
@@ -127,17 +129,17 @@ class Listener:
         self._sweeping = self._resources.timer.after(interval_ms, self.sweep)
 
     def sweep(self) -> None:
-        """Closes the idle and the stalled."""
+        """Close idle and stalled connections."""
         now_ms = self._resources.clock.monotonic_ms()
         for connection in tuple(self._connections):
             connection.check(now_ms)
         self._sweep_later()
 
-    # The end
+    # Shutdown
 
     def quiesce(self) -> None:
-        """Accepts and reads no more; connections close as the answers under way have left."""
-        self._accept_no_more()
+        """Stop accepting and reading; connections close when their responses are sent."""
+        self._stop_accepting()
         for listening in self._sockets:
             listening.close()
         self._sockets.clear()
@@ -145,7 +147,7 @@ class Listener:
             connection.finish()
 
     async def drain(self, grace_ms: int) -> None:
-        """Waits until all connections are gone, but no longer than that; then closes the rest."""
+        """Wait up to `grace_ms` until all connections are closed; then close the rest."""
         self.quiesce()
         if self._connections:
             emptied = self._emptied = self._resources.loop.create_future()
@@ -155,8 +157,8 @@ class Listener:
         self.close()
 
     def close(self) -> None:
-        """Ends everything now."""
-        self._accept_no_more()
+        """Close everything at once."""
+        self._stop_accepting()
         for listening in self._sockets:
             listening.close()
         self._sockets.clear()
@@ -164,4 +166,4 @@ class Listener:
             self._sweeping.cancel()
             self._sweeping = None
         for connection in tuple(self._connections):
-            connection.close("the broker stops")
+            connection.close("the broker is stopping")

@@ -1,7 +1,7 @@
-"""How log lines look: one line per event, as `key=value` words or as JSON, on standard error.
+"""The format of log lines: one line per event on standard error, as `key=value` pairs or JSON.
 
-Whatever a client may have put into a name or a message, a line stays one line: control characters
-and what else a terminal could take for a command are escaped.
+Control characters and terminal escape sequences in names or messages from clients are escaped, so
+that an event is always one line.
 """
 
 import json
@@ -19,39 +19,39 @@ _PACKAGE = "sawlog."
 
 
 class LineFormatter(logging.Formatter):
-    """`time=... level=info logger=server.listener event="connection refused" client=10.0.0.7`"""
+    """`time=... level=info logger=server.listener event="connection rejected" client=10.0.0.7`"""
 
     def format(self, record: logging.LogRecord) -> str:
         return " ".join(f"{key}={_word(value)}" for key, value in _items(self, record))
 
 
 class JsonFormatter(logging.Formatter):
-    """The same as one JSON object per line."""
+    """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         return json.dumps(dict(_items(self, record)), default=_text)
 
 
 def set_up_logging(*, as_json: bool, level: str, stream: TextIO | None = None) -> None:
-    """Sends everything from `level` up to `stream`, standard error unless told otherwise."""
+    """Write log lines of `level` and above to `stream`, by default standard error."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if as_json else LineFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    logging.raiseExceptions = False  # a full disk under the log must not fill the log
+    logging.raiseExceptions = False  # a failing log stream must not raise or log itself
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 
 def json_line(event: str, fields: Mapping[str, Any]) -> str:
-    """A line as the JSON log has it, for what goes to standard output."""
+    """Format a line for standard output like one of the JSON log."""
     record = logging.LogRecord(__name__, logging.INFO, "", 0, event, None, None)
     record.fields = dict(fields)
     return JsonFormatter().format(record)
 
 
 def _items(formatter: logging.Formatter, record: logging.LogRecord) -> list[tuple[str, Any]]:
-    """What a line says, in the order in which it says it; the fixed keys cannot be overwritten."""
+    """Return the keys and values of a line in order; fields cannot replace the fixed keys."""
     second = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
     items: list[tuple[str, Any]] = [
         ("time", f"{second}.{int(record.msecs):03d}Z"),

@@ -1,7 +1,7 @@
-"""`GET /metrics` for Prometheus, and nothing else: one request per connection, then it is closed.
+"""`GET /metrics` for Prometheus: an HTTP endpoint with one request per connection.
 
-Whatever else arrives gets a short refusal or a closed connection, within bounded time and memory.
-It has a listener of its own, so that a flood of clients elsewhere does not hide the numbers.
+Time, memory and connections are bounded. It has a listener of its own, so that metrics stay
+available when too many clients connect to the broker.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ class MetricsEndpoint:
         self.address = address
 
     def bind(self) -> None:
-        """Takes the address, so that its port is known; OSError where it is not to be had."""
+        """Bind the address, so that its port is known; OSError if that fails."""
         self._sockets = listen(self.address, _CONNECTIONS)
         self.address = bound_address(self.address, self._sockets)
 
     async def open(self) -> None:
-        """Begins to serve, on the address it is bound to."""
+        """Start to serve on the bound address."""
         if not self._sockets:
             self.bind()
         loop = asyncio.get_running_loop()
@@ -58,26 +58,32 @@ class MetricsEndpoint:
             scrape.abort()
 
     def respond(self, request: bytes) -> bytes:
-        """The whole response to a request's head."""
+        """Return the response to the head of a request."""
         words = request.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
-            return _response("400 Bad Request", "not a request\n")
+            return _response("400 Bad Request", "not an HTTP/1 request\n")
         method, target, _ = words
         if target.split(b"?", 1)[0] != b"/metrics":
             return _response("404 Not Found", "metrics are at /metrics\n")
         if method not in (b"GET", b"HEAD"):
-            return _response("405 Method Not Allowed", "GET only\n", "Allow: GET, HEAD\r\n")
+            return _response(
+                "405 Method Not Allowed",
+                "only GET and HEAD are supported\n",
+                "Allow: GET, HEAD\r\n",
+            )
         try:
             text = self._registry.render()
         except Exception:
-            logger.exception("metrics cannot be rendered")
-            return _response("500 Internal Server Error", "metrics cannot be rendered\n")
+            logger.exception("cannot render the metrics")
+            return _response(
+                "500 Internal Server Error", "cannot render the metrics; see the broker's log\n"
+            )
         response = _response("200 OK", text, content_type=CONTENT_TYPE)
         return response if method == b"GET" else response.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
 
 
 class _Scrape(asyncio.Protocol):
-    """One connection: a request's head comes in, a response goes out, in a few seconds at most."""
+    """One connection: receives the head of a request and sends a response, with a timeout."""
 
     def __init__(self, endpoint: MetricsEndpoint, timer: Timer) -> None:
         self._endpoint = endpoint
@@ -99,7 +105,9 @@ class _Scrape(asyncio.Protocol):
         if b"\r\n\r\n" in self._request:
             transport.write(self._endpoint.respond(bytes(self._request)))
         elif len(self._request) > _REQUEST_BYTES:
-            transport.write(_response("431 Request Header Fields Too Large", "too long\n"))
+            transport.write(
+                _response("431 Request Header Fields Too Large", "the request is too long\n")
+            )
         else:
             return
         self._request.clear()

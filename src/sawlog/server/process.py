@@ -1,4 +1,4 @@
-"""What a broker asks of its process: the loop, stop signals, descriptors, garbage collection."""
+"""The broker's process: event loop, stop signals, descriptors, garbage collection, metrics."""
 
 import asyncio
 import gc
@@ -22,15 +22,15 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
-# A request makes objects and drops them, almost never in cycles: looking for those rarely is
-# enough, and each look at the young generation costs what is alive in it.
+# Requests rarely create reference cycles, so the collector can run rarely; each run over the young
+# generation costs time for its live objects.
 _COLLECT_AFTER = (20_000, 20, 20)
 
 
 def run(main: Callable[[asyncio.AbstractEventLoop], Coroutine[Any, Any, T]]) -> T:
-    """Runs `main` on a loop of its own, with as many descriptors as the system grants."""
+    """Run `main` on a new event loop, with the highest descriptor limit the system allows."""
     raise_descriptor_limit()
-    gc.disable()  # until `settle_memory`: a start makes much and drops little
+    gc.disable()  # until `freeze_garbage_collector`: a start creates many lasting objects
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(main(runner.get_loop()))
@@ -43,7 +43,7 @@ def on_stop_signal(
     stop: Callable[[], None],
     leave: Callable[[int], object] = os._exit,
 ) -> None:
-    """Calls `stop` at the first SIGTERM or SIGINT; at the second the process ends at once."""
+    """Call `stop` at the first SIGTERM or SIGINT; at the second one exit at once."""
     seen = 0
 
     def received(number: int) -> None:
@@ -54,7 +54,7 @@ def on_stop_signal(
             logger.info("stopping", signal=name)
             stop()
         else:
-            logger.warning("stopping at once", signal=name)
+            logger.warning("second stop signal: exiting at once", signal=name)
             leave(128 + number)
 
     for number in _STOP_SIGNALS:
@@ -62,32 +62,32 @@ def on_stop_signal(
 
 
 def raise_descriptor_limit() -> int:
-    """Asks for all descriptors that may be had; returns how many that is."""
+    """Raise the limit on open descriptors to the hard limit; return the limit in force."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         except (OSError, ValueError):
-            return soft  # some systems name a hard limit that they do not grant
+            return soft  # some systems report a hard limit that cannot be set
     return hard
 
 
 def seconds_since_start() -> float:
-    """How long ago this process began, interpreter and imports included."""
+    """Return the age of this process, including interpreter start and imports."""
     with open("/proc/self/stat", "rb") as file:
         ticks = int(file.read().rpartition(b")")[2].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / _TICKS_PER_SECOND
 
 
-def settle_memory() -> None:
-    """After the start: what is there now stays, and the collector need not look at it again."""
+def freeze_garbage_collector() -> None:
+    """After the start, exclude all existing objects from garbage collection."""
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
     gc.enable()
 
 
 def declare_process_metrics(registry: Registry) -> None:
-    """The numbers that every Prometheus client library tells of its process."""
+    """Declare the standard process metrics of Prometheus client libraries."""
     began = time.time()
     registry.read_counter(
         "process_cpu_seconds_total", "User and system CPU time spent, in seconds.", _cpu_seconds
@@ -96,26 +96,28 @@ def declare_process_metrics(registry: Registry) -> None:
         "process_resident_memory_bytes", "Resident memory, in bytes.", _resident_bytes
     )
     registry.read_gauge("process_open_fds", "Open file descriptors.", _open_descriptors)
-    registry.read_gauge("process_max_fds", "Descriptors that may be open.", _max_descriptors)
+    registry.read_gauge(
+        "process_max_fds", "Maximum number of open file descriptors.", _max_descriptors
+    )
     registry.read_gauge(
         "process_start_time_seconds", "Start of the process, in seconds since 1970.", lambda: began
     )
 
 
 def declare_file_system_metrics(registry: Registry, directory: str) -> None:
-    """How large the file system of the data directory is, and how much room is left on it."""
+    """Declare the size and the free space of the data directory's file system."""
 
     def free_bytes() -> int:
-        told = os.statvfs(directory)
-        return told.f_bavail * told.f_frsize
+        status = os.statvfs(directory)
+        return status.f_bavail * status.f_frsize
 
     def size_bytes() -> int:
-        told = os.statvfs(directory)
-        return told.f_blocks * told.f_frsize
+        status = os.statvfs(directory)
+        return status.f_blocks * status.f_frsize
 
     registry.read_gauge(
         "sawlog_data_directory_free_bytes",
-        "Room that is left on the file system of the data directory.",
+        "Free space on the file system of the data directory.",
         free_bytes,
     )
     registry.read_gauge(

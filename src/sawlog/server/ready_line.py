@@ -1,4 +1,4 @@
-"""What a broker says on standard output when it is ready, for people and for programs."""
+"""The line that a started broker prints on standard output, for people and for programs."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ReadyLine:
-    """The facts of a start; `str` makes the sentence, `fields` the JSON object.
+    """`str` gives the sentence, `fields` the JSON object.
 
-    `seconds` is how long ago the process began; `recovery_seconds` is the part of it that opening
-    the logs took.
+    `seconds` is the time since the start of the process, `recovery_seconds` the part of it for
+    opening the logs.
     """
 
     node_id: int

@@ -1,8 +1,8 @@
-"""The memory that request frames may take, all connections together.
+"""The memory budget for large request frames of all connections.
 
-A large frame takes its share step by step, as its bytes arrive: what a client announces costs
-nothing. Who comes when nothing is left waits in line, and his connection is not read meanwhile.
-The oldest frame under way never waits, or several that are half there could wait for each other.
+A frame takes its share step by step as its bytes arrive, not when its length is announced. When the
+budget is used up, frames wait in a queue and their connections are not read. The oldest frame never
+waits, because several incomplete frames could otherwise wait for each other.
 """
 
 from collections import deque
@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 
 class ByteBudget:
-    """Invariant: `taken` is the sum of all shares, and exceeds `limit` by one frame at most: the
-    oldest under way.
+    """Invariant: `taken` is the sum of all shares. It exceeds `limit` by at most one frame, the
+    oldest.
     """
 
     __slots__ = ("_by_age", "_waiting", "limit", "taken")
@@ -19,8 +19,8 @@ class ByteBudget:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.taken = 0
-        self._by_age: dict[Share, None] = {}  # every share that has bytes or waits for some
-        self._waiting: deque[Share] = deque()
+        self._by_age: dict[BudgetShare, None] = {}  # shares that have bytes or wait for some
+        self._waiting: deque[BudgetShare] = deque()
 
     @property
     def waiting(self) -> int:
@@ -28,22 +28,22 @@ class ByteBudget:
 
     @property
     def is_ample(self) -> bool:
-        """Whether less than half is taken."""
+        """Whether less than half of the budget is taken."""
         return self.taken * 2 < self.limit
 
-    def take(self, share: "Share", count: int) -> bool:
-        """For `Share`: whether it has the bytes; else it is in line, and will be told."""
+    def take(self, share: "BudgetShare", count: int) -> bool:
+        """Called by the share: take bytes, or queue the share and return False."""
         self._by_age.setdefault(share)
         is_oldest = next(iter(self._by_age)) is share
         if is_oldest or (not self._waiting and self.taken + count <= self.limit):
-            self._hand_out(share, count)
+            self._grant_bytes(share, count)
             return True
         share.wanted = count
         self._waiting.append(share)
         return False
 
-    def give_back(self, share: "Share") -> None:
-        """For `Share`: it is over, and whatever it had or waited for is the others'."""
+    def give_back(self, share: "BudgetShare") -> None:
+        """Called by the share: return all its bytes and remove it from the queue."""
         if share not in self._by_age:
             return
         del self._by_age[share]
@@ -53,32 +53,32 @@ class ByteBudget:
             share.wanted = 0
             self._waiting.remove(share)
         if self._waiting:
-            self._grant()
+            self._grant_next()
 
-    def _grant(self) -> None:
+    def _grant_next(self) -> None:
         oldest = next(iter(self._by_age))
         if oldest.wanted:
             self._waiting.remove(oldest)
-            self._hand_out_late(oldest)
+            self._grant_waiting(oldest)
         while self._waiting and self.taken + self._waiting[0].wanted <= self.limit:
-            self._hand_out_late(self._waiting.popleft())
+            self._grant_waiting(self._waiting.popleft())
 
-    def _hand_out(self, share: "Share", count: int) -> None:
+    def _grant_bytes(self, share: "BudgetShare", count: int) -> None:
         self.taken += count
         share.taken += count
 
-    def _hand_out_late(self, share: "Share") -> None:
+    def _grant_waiting(self, share: "BudgetShare") -> None:
         count = share.wanted
         share.wanted = 0
-        self._hand_out(share, count)
+        self._grant_bytes(share, count)
         share.granted()
 
 
-class Share:
-    """What the frame under way on one connection has of the budget.
+class BudgetShare:
+    """The part of the budget that one connection's current frame has.
 
-    `granted` is called, from somebody else's `give_back`, when bytes came that were waited for;
-    it must neither take nor give back.
+    `granted` is called when a waiting share gets its bytes, from inside another share's
+    `give_back`; it must neither take nor give back.
     """
 
     __slots__ = ("_budget", "granted", "taken", "wanted")
@@ -87,12 +87,12 @@ class Share:
         self._budget = budget
         self.granted = granted
         self.taken = 0
-        self.wanted = 0  # while in line
+        self.wanted = 0  # nonzero while in the queue
 
     def take(self, count: int) -> bool:
-        """Whether the bytes could be had at once; never past those who wait already."""
+        """Take bytes; return False if the share must wait, behind those that wait already."""
         return self._budget.take(self, count)
 
     def give_back(self) -> None:
-        """Everything, a place in the line included."""
+        """Return all bytes, and leave the queue."""
         self._budget.give_back(self)

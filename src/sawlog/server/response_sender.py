@@ -1,8 +1,8 @@
-"""Sends a connection's answers: buffers by sendmsg, slices of files by sendfile.
+"""Sends a connection's responses: buffers with sendmsg, slices of log files with sendfile.
 
-Nothing here waits. What the socket does not take leaves when the loop says that there is room; a
+No call blocks. Bytes that the socket does not accept are sent when the loop reports it writable; a
 slice that is not in the page cache is sent from a thread; a long slice is sent in turns, so that
-one reader does not hold up the others.
+one consumer does not delay the others.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ from sawlog.server.send_queue import SMALL_SLICE_BYTES, OutgoingQueue, new_scrat
 logger = EventLogger(__name__)
 
 TURN_BYTES = 1 << 20
-"""After so much it is another connection's turn; a slice is sent in pieces of this size."""
+"""After this many bytes it is another connection's turn; also the largest piece of a slice."""
 
-_TOO_SHORT = "the file ends before its slice does"
+_TOO_SHORT = "the log segment is shorter than the slice to send"
 _MORE_FOLLOWS = socket.MSG_MORE
 
 Transfer = Callable[[int, int, int, int], int]
 
 
-class SendTools:
-    """What the senders of a loop share. `transfer` is sendfile, and does what it does."""
+class SendResources:
+    """Resources that all senders of a loop share. `transfer` is sendfile; tests replace it."""
 
     __slots__ = ("bytes_sent", "cold_sends", "loop", "page_cache", "scratch", "threads", "transfer")
 
@@ -51,76 +51,76 @@ class SendTools:
 class Sender:
     """One connection's outgoing bytes.
 
-    While `is_busy`, the socket or the disk is waited for and `drained` will be called once
-    everything has left. `broken` is called, once, when the other side is gone.
+    While it `is_busy`, it waits for the socket or the disk, and calls `drained` when everything is
+    sent. It calls `failed` once if the connection is lost.
     """
 
     __slots__ = (
-        "_broken",
         "_cold",
         "_descriptor",
         "_drained",
+        "_failed",
         "_is_closed",
         "_is_writer_added",
         "_queue",
+        "_resources",
         "_socket",
-        "_tools",
         "is_busy",
         "made_progress",
     )
 
     def __init__(
         self,
-        tools: SendTools,
+        resources: SendResources,
         connected: socket.socket,
         drained: Callable[[], None],
-        broken: Callable[[str], None],
+        failed: Callable[[str], None],
     ) -> None:
-        # For the whole life
-        self._tools = tools
+        # Constant
+        self._resources = resources
         self._socket = connected
         self._descriptor = connected.fileno()
         self._drained = drained
-        self._broken = broken
-        self._queue = OutgoingQueue(tools.page_cache, tools.scratch)
-        # From moment to moment
+        self._failed = failed
+        self._queue = OutgoingQueue(resources.page_cache, resources.scratch)
+        # Changes with responses
         self.is_busy = False
-        self.made_progress = False  # for whoever wants to know, and clears it
+        self.made_progress = False  # cleared by the connection
         self._is_writer_added = False
         self._is_closed = False
         self._cold: _ColdSend | None = None
 
     def send(self, parts: list[Outgoing]) -> None:
-        """Sends the parts as far as it goes now; only while not busy."""
+        """Send as much as the socket accepts now; not to be called while busy."""
         if len(parts) != 1 or type(buffer := parts[0]) is not bytes:
             self._queue.add(parts)
             self._transmit()
             return
-        # One small answer: the usual case, without detours.
+        # Fast path for the usual case: one small response
         try:
             sent = self._socket.send(buffer)
         except BlockingIOError:
             sent = 0
         except OSError as error:
-            self._broken(_reason(error))
+            self._failed(_reason(error))
             return
-        self._tools.bytes_sent += sent
+        self._resources.bytes_sent += sent
         if sent != len(buffer):
             self._queue.add((memoryview(buffer)[sent:],))
             self._wait_for_socket()
 
     def _transmit(self) -> None:
-        """Sends what is in the queue, as far as it goes now."""
+        """Send from the queue as much as the socket accepts now."""
         try:
             is_done = self._transmit_turn()
         except BlockingIOError:
             is_done = False
         except OSError as error:
-            self._broken(_reason(error))
+            self._failed(_reason(error))
             return
         except Exception:
-            logger.exception("sending broke")
-            self._broken("internal error")
+            logger.exception("exception while sending a response")
+            self._failed("internal error")
             return
         if self._cold is not None or self._is_closed:
             return
@@ -130,7 +130,7 @@ class Sender:
             self._wait_for_socket()
 
     def close(self) -> None:
-        """Closes the socket, as soon as no thread uses it, and gives the files back."""
+        """Close the socket, when no thread uses it, and release the files."""
         self._is_closed = True
         self._stop_waiting()
         self.is_busy = True
@@ -140,10 +140,10 @@ class Sender:
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
-            pass  # gone already
+            pass  # disconnected already
 
     def _transmit_turn(self) -> bool:
-        """Whether everything left."""
+        """Send one turn's worth; return whether the queue is empty."""
         queue = self._queue
         turn = 0
         while queue and turn < TURN_BYTES:
@@ -155,7 +155,7 @@ class Sender:
                 sent, wanted = self._send_buffers()
             if sent:
                 queue.consume(sent)
-                self._tools.bytes_sent += sent
+                self._resources.bytes_sent += sent
                 self.made_progress = True
             if sent < wanted:
                 return False
@@ -163,36 +163,37 @@ class Sender:
         return not queue
 
     def _send_slice(self, piece: PinnedSlice, count: int) -> int:
-        tools = self._tools
-        if not tools.page_cache.holds(piece.descriptor, piece.position, count):
+        resources = self._resources
+        if not resources.page_cache.holds(piece.descriptor, piece.position, count):
             self._send_cold(piece, count)
             return 0
-        sent = tools.transfer(self._descriptor, piece.descriptor, piece.position, count)
+        sent = resources.transfer(self._descriptor, piece.descriptor, piece.position, count)
         if sent == 0:
             raise OSError(_TOO_SHORT)
         return sent
 
     def _send_buffers(self) -> tuple[int, int]:
-        """Everything up to the next long slice, with one call: bytes sent, bytes wanted."""
-        gathered = self._queue.gather()
-        buffers = gathered.buffers
+        """Send up to the next long slice with one call; return the bytes sent and the bytes
+        given."""
+        vector = self._queue.gather()
+        buffers = vector.buffers
         if not buffers:
             piece = self._queue.first_slice()
             assert piece is not None
             self._send_cold(piece, piece.remaining)
             return 0, piece.remaining
-        flags = _MORE_FOLLOWS if gathered.is_slice_next else 0
+        flags = _MORE_FOLLOWS if vector.is_slice_next else 0
         if len(buffers) == 1:
-            return self._socket.send(buffers[0], flags), gathered.length
-        return self._socket.sendmsg(buffers, (), flags), gathered.length
+            return self._socket.send(buffers[0], flags), vector.length
+        return self._socket.sendmsg(buffers, (), flags), vector.length
 
     def _send_cold(self, piece: PinnedSlice, count: int) -> None:
-        """From here on the socket's sending side belongs to a thread, until it reports back."""
+        """Send from a thread, which alone uses the socket's sending side until `_cold_sent`."""
         self._stop_waiting()
         self.is_busy = True
-        self._tools.cold_sends += 1
-        self._cold = cold = _ColdSend(self._tools.transfer, self._descriptor, piece, count)
-        self._tools.threads.run(cold.run, self._cold_sent)
+        self._resources.cold_sends += 1
+        self._cold = cold = _ColdSend(self._resources.transfer, self._descriptor, piece, count)
+        self._resources.threads.run(cold.run, self._cold_sent)
 
     def _cold_sent(self, failure: DiskError | None) -> None:
         cold = self._cold
@@ -209,17 +210,17 @@ class Sender:
             if sent == 0:
                 raise OSError(_TOO_SHORT)
             self._queue.consume(sent)
-            self._tools.bytes_sent += sent
+            self._resources.bytes_sent += sent
             self.made_progress = True
         except BlockingIOError:
             self._wait_for_socket()
             return
         except OSError as error:
-            self._broken(_reason(error))
+            self._failed(_reason(error))
             return
-        self._go_on()
+        self._resume()
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         self._transmit()
         if not self.is_busy and not self._is_closed:
             self._drained()
@@ -228,13 +229,13 @@ class Sender:
         self.is_busy = True
         if not self._is_writer_added:
             self._is_writer_added = True
-            self._tools.loop.add_writer(self._descriptor, self._go_on)
+            self._resources.loop.add_writer(self._descriptor, self._resume)
 
     def _stop_waiting(self) -> None:
         self.is_busy = False
         if self._is_writer_added:
             self._is_writer_added = False
-            self._tools.loop.remove_writer(self._descriptor)
+            self._resources.loop.remove_writer(self._descriptor)
 
     def _finish_close(self) -> None:
         self._queue.clear()
@@ -242,29 +243,29 @@ class Sender:
 
 
 class _ColdSend:
-    """One transfer on a thread: nothing else looks at the socket or the slice meanwhile."""
+    """One transfer on a thread, which alone uses the socket and the slice meanwhile."""
 
-    __slots__ = ("_count", "_descriptor", "_outcome", "_transfer", "piece")
+    __slots__ = ("_count", "_descriptor", "_result", "_transfer", "piece")
 
     def __init__(self, transfer: Transfer, descriptor: int, piece: PinnedSlice, count: int) -> None:
         self._transfer = transfer
         self._descriptor = descriptor
         self.piece = piece
         self._count = count
-        self._outcome: int | OSError = 0
+        self._result: int | OSError = 0
 
     def run(self) -> None:
         try:
-            self._outcome = self._transfer(
+            self._result = self._transfer(
                 self._descriptor, self.piece.descriptor, self.piece.position, self._count
             )
         except OSError as error:
-            self._outcome = error
+            self._result = error
 
     def result(self) -> int:
-        if isinstance(self._outcome, OSError):
-            raise self._outcome
-        return self._outcome
+        if isinstance(self._result, OSError):
+            raise self._result
+        return self._result
 
 
 def _reason(error: OSError) -> str:

@@ -1,8 +1,8 @@
-"""What a connection has yet to send, in order: buffers and slices of files.
+"""The queue of buffers and file slices that a connection has to send.
 
-A slice stays a slice until its bytes have left, so a slow reader holds descriptors, never memory.
-Small slices are read into scratch memory beside their headers and leave with the same call; if
-the socket does not take them, they are read again another time.
+A slice stays in its file until it is sent, so a slow consumer holds descriptors but no memory.
+Small slices are read into scratch memory and sent with their headers in one call; if the socket
+does not accept them, they are read again later.
 """
 
 from collections import deque
@@ -20,8 +20,8 @@ _SCRATCH_BYTES = 1 << 19
 _BUFFERS_PER_CALL = 64
 
 
-class Gathered:
-    """Buffers for one call, how long they are, and whether a slice follows right behind them."""
+class SendVector:
+    """Buffers for one sendmsg, their total length, and whether a file slice follows."""
 
     __slots__ = ("buffers", "is_slice_next", "length")
 
@@ -32,7 +32,7 @@ class Gathered:
 
 
 class OutgoingQueue:
-    """`scratch` belongs to all queues of a loop; what is in it is good until the next gather."""
+    """`scratch` is shared by all queues of a loop; its content is valid until the next gather."""
 
     __slots__ = ("_page_cache", "_parts", "_scratch")
 
@@ -48,37 +48,37 @@ class OutgoingQueue:
         self._parts.extend(parts)
 
     def first_slice(self) -> PinnedSlice | None:
-        """The slice whose turn it is, if it is one's turn."""
+        """Return the first part if it is a slice."""
         first = self._parts[0]
         return first if isinstance(first, PinnedSlice) else None
 
-    def gather(self) -> Gathered:
-        """What can leave with one call; nothing, where a slice is first that must go alone."""
-        gathered = Gathered()
+    def gather(self) -> SendVector:
+        """Return what can be sent with one call; no buffers if a slice must be sent on its own."""
+        vector = SendVector()
         filled = 0
         for part in self._parts:
-            if len(gathered.buffers) == _BUFFERS_PER_CALL:
+            if len(vector.buffers) == _BUFFERS_PER_CALL:
                 break
             if isinstance(part, PinnedSlice):
-                # At the same place in a page as in the file: see `buffer_pool`.
+                # With the same page offset as in the file: see `buffer_pool`.
                 start = -(-filled // PAGE_BYTES) * PAGE_BYTES + part.position % PAGE_BYTES
                 end = start + part.remaining
                 if part.remaining > SMALL_SLICE_BYTES or end > _SCRATCH_BYTES:
-                    gathered.is_slice_next = True
+                    vector.is_slice_next = True
                     break
-                room = self._scratch[start:end]
-                if not self._page_cache.read_into(part.descriptor, part.position, room):
-                    gathered.is_slice_next = True
+                target = self._scratch[start:end]
+                if not self._page_cache.read_into(part.descriptor, part.position, target):
+                    vector.is_slice_next = True
                     break
                 filled = end
-                gathered.buffers.append(room)
+                vector.buffers.append(target)
             else:
-                gathered.buffers.append(part)
-            gathered.length += len(part)
-        return gathered
+                vector.buffers.append(part)
+            vector.length += len(part)
+        return vector
 
     def consume(self, count: int) -> None:
-        """That many bytes have left."""
+        """Remove bytes that were sent."""
         parts = self._parts
         while count:
             part = parts[0]

@@ -1,4 +1,4 @@
-"""What one connection may take of the memory and the time that all of them share."""
+"""Limits on the memory and the time that one connection can use."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ LARGE = framed(bytes(50_000))
 
 
 def park_first(exchange: Exchange, request: bytes) -> None:
-    """Large answers to all requests but the first, whose answer is the test's to give."""
+    """Give large responses to all requests but the first, which stays pending."""
     if request != b"first":
         exchange.answer([LARGE])
 
 
 @pytest.mark.parametrize("is_burst", [True, False])
-def test_large_answers_behind_one_that_is_not_given_are_bounded(is_burst: bool) -> None:
+def test_responses_behind_a_pending_one_are_bounded(is_burst: bool) -> None:
     async def test() -> None:
         application = ScriptedApplication(park_first)
         async with Shell(application, Limits(waiting_bytes=180_000)) as shell:
@@ -41,7 +41,7 @@ def test_large_answers_behind_one_that_is_not_given_are_bounded(is_burst: bool) 
     run(test)
 
 
-def test_answers_that_are_in_files_take_no_memory(tmp_path: Path) -> None:
+def test_responses_in_files_do_not_count_as_memory(tmp_path: Path) -> None:
     file = StoredFile(tmp_path / "log", bytes(50_000))
 
     def script(exchange: Exchange, request: bytes) -> None:
@@ -58,7 +58,7 @@ def test_answers_that_are_in_files_take_no_memory(tmp_path: Path) -> None:
     run(test)
 
 
-def test_requests_that_take_long_leave_others_their_turn() -> None:
+def test_slow_requests_do_not_starve_other_connections() -> None:
     async def test() -> None:
         application = ScriptedApplication()
         async with Shell(application) as shell:

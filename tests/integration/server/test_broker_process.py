@@ -1,4 +1,4 @@
-"""`sawlog broker` as a process: what it says, what it refuses, how it ends."""
+"""`sawlog broker` as a process: output, failed starts, stop."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def server(tmp_path: Path) -> Iterator[SawlogServer]:
 
 
 def refused(*options: str) -> subprocess.CompletedProcess[str]:
-    """A broker that must not start."""
+    """Run a broker that must not start."""
     command = [sys.executable, "-m", "sawlog.cli.main", "broker", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode != 0, done
@@ -38,7 +38,7 @@ def refused(*options: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_a_clean_stop_leaves_the_marker_and_the_next_start_takes_it(tmp_path: Path) -> None:
+def test_a_clean_stop_leaves_a_marker_for_the_next_start(tmp_path: Path) -> None:
     server = SawlogServer(tmp_path)
     server.stop()
     assert (server.data / MARKER).exists()
@@ -55,15 +55,13 @@ def test_a_killed_broker_leaves_no_marker_and_starts_again(tmp_path: Path) -> No
     server.stop()
 
 
-def test_the_ready_line_tells_the_address_and_the_time_it_took(server: SawlogServer) -> None:
+def test_the_ready_line_has_the_address_and_the_start_time(server: SawlogServer) -> None:
     line = server.process.output
     assert re.search(r"sawlog broker 1 ready on 127\.0\.0\.1:\d+ in \d+\.\d\d s", line), line
 
 
 @pytest.mark.parametrize("rack", [None, "eu-1a"])
-def test_clients_see_the_rack_that_is_set_and_null_otherwise(
-    tmp_path: Path, rack: str | None
-) -> None:
+def test_metadata_has_the_configured_rack_or_null(tmp_path: Path, rack: str | None) -> None:
     settings = {"broker.rack": rack} if rack else None
     with running_sawlog(tmp_path, settings) as server, Admin(server.bootstrap) as admin:
         (node,) = admin.describe_cluster().nodes
@@ -71,14 +69,14 @@ def test_clients_see_the_rack_that_is_set_and_null_otherwise(
 
 
 def started(tmp_path: Path, *options: str) -> ServerProcess:
-    """A broker on any port that has said that it is ready."""
+    """Start a broker on a free port and wait until it is ready."""
     command = [sys.executable, "-m", "sawlog", "broker", "--data", str(tmp_path / "data")]
     process = ServerProcess([*command, *options])
     process.wait_for_line("ready")
     return process
 
 
-def test_the_ready_line_is_json_where_the_log_is(tmp_path: Path) -> None:
+def test_the_ready_line_is_json_with_json_logs(tmp_path: Path) -> None:
     process = started(tmp_path, "--listen", "127.0.0.1:0", "--log-format", "json")
     lines = [json.loads(line) for line in process.lines]
     (ready,) = [line for line in lines if line["event"] == "ready"]
@@ -89,7 +87,7 @@ def test_the_ready_line_is_json_where_the_log_is(tmp_path: Path) -> None:
     assert process.terminate() == 0
 
 
-def test_a_start_after_a_kill_tells_what_was_recovered(tmp_path: Path) -> None:
+def test_the_ready_line_shows_recovery_after_a_kill(tmp_path: Path) -> None:
     with running_sawlog(tmp_path) as server:
         assert "unclean" not in server.process.output
         with Admin(server.bootstrap) as admin:
@@ -102,7 +100,7 @@ def test_a_start_after_a_kill_tells_what_was_recovered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("host", "warns"), [("0.0.0.0", True), ("127.0.0.1", False)])
-def test_listening_on_every_interface_warns_and_says_what_is_advertised(
+def test_listening_on_all_interfaces_warns_about_the_advertised_address(
     tmp_path: Path, host: str, warns: bool
 ) -> None:
     process = started(tmp_path, "--listen", f"{host}:0")
@@ -126,7 +124,7 @@ def test_a_broker_describes_the_values_that_are_in_force(tmp_path: Path) -> None
     assert values["broker.id"] == values["node.id"] == str(NODE_ID)
 
 
-def test_the_room_on_the_disk_is_a_metric(tmp_path: Path) -> None:
+def test_free_disk_space_is_a_metric(tmp_path: Path) -> None:
     process = started(tmp_path, "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
     where = process.wait_for_line(r"metrics on (?P<address>\S+?)\)")["address"]
     with urlopen(f"http://{where}/metrics", timeout=30) as answer:
@@ -138,17 +136,17 @@ def test_the_room_on_the_disk_is_a_metric(tmp_path: Path) -> None:
     assert process.terminate() == 0
 
 
-def test_a_second_broker_on_the_same_data_is_refused(server: SawlogServer) -> None:
+def test_a_second_broker_on_the_same_data_does_not_start(server: SawlogServer) -> None:
     done = refused("--data", str(server.data), "--listen", "127.0.0.1:0")
-    assert "another broker uses this directory" in done.stderr
+    assert "another broker is running on this data directory" in done.stderr
 
 
-def test_a_taken_port_is_refused(server: SawlogServer, tmp_path: Path) -> None:
+def test_a_broker_on_a_port_in_use_does_not_start(server: SawlogServer, tmp_path: Path) -> None:
     done = refused("--data", str(tmp_path / "other"), "--listen", server.bootstrap)
     assert "in use" in done.stderr
 
 
-def test_another_node_id_is_refused(tmp_path: Path) -> None:
+def test_a_broker_with_another_node_id_does_not_start(tmp_path: Path) -> None:
     server = SawlogServer(tmp_path)
     server.stop()
     done = refused("--data", str(server.data), "--listen", "127.0.0.1:0", "--node-id", "2")
@@ -156,7 +154,7 @@ def test_another_node_id_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("with_owner", [True, False])
-def test_logs_without_their_store_are_refused_and_left_alone(
+def test_a_broker_does_not_start_on_logs_without_their_store(
     tmp_path: Path, with_owner: bool
 ) -> None:
     server = SawlogServer(tmp_path)
@@ -181,7 +179,7 @@ def test_logs_without_their_store_are_refused_and_left_alone(
         ("nonsense", "KEY=VALUE"),
     ],
 )
-def test_a_wrong_setting_is_refused_with_what_was_expected(
+def test_a_broker_with_an_invalid_setting_does_not_start(
     tmp_path: Path, setting: str, expected: str
 ) -> None:
     done = refused("--data", str(tmp_path), "--listen", "127.0.0.1:0", "--set", setting)
@@ -190,14 +188,14 @@ def test_a_wrong_setting_is_refused_with_what_was_expected(
 
 
 def test_a_second_signal_ends_the_broker_at_once(tmp_path: Path) -> None:
-    """Whether the first is still at work or done by then, the process ends."""
+    """The process ends, whether or not the clean stop is finished by then."""
     server = SawlogServer(tmp_path)
     os.kill(server.process.pid, signal.SIGTERM)
     os.kill(server.process.pid, signal.SIGTERM)
     assert server.process.wait() in (0, 128 + signal.SIGTERM)
 
 
-def test_open_connections_do_not_hold_up_a_stop(server: SawlogServer) -> None:
+def test_open_connections_do_not_delay_a_stop(server: SawlogServer) -> None:
     with socket.create_connection((server.host, server.port)) as connected:
         connected.sendall((1000).to_bytes(4, "big") + b"the beginning of a frame")
         server.stop()

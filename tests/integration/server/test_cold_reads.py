@@ -1,4 +1,4 @@
-"""A consumer of data that is not in the page cache waits for the disk; nobody else does."""
+"""A read of data that is not in the page cache does not delay other connections."""
 
 import os
 import threading
@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 
 class ColdCache(PageCache):
-    """Says that nothing is in memory, as long as it is told to."""
+    """A page cache that reports misses while `is_cold`."""
 
     __slots__ = ("is_cold",)
 
@@ -30,7 +30,7 @@ class ColdCache(PageCache):
 
 
 class StuckDisk:
-    """A transfer that waits until the test lets it go on; only a thread may wait like this."""
+    """A transfer that blocks until the test releases it."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -54,7 +54,7 @@ def application_with(file: StoredFile) -> ScriptedApplication:
 
 
 @pytest.mark.parametrize("size", [1000, 3 * MIB])
-def test_others_are_served_while_a_cold_read_is_stuck(tmp_path: Path, size: int) -> None:
+def test_other_connections_are_served_during_a_cold_read(tmp_path: Path, size: int) -> None:
     file = StoredFile(tmp_path / "log", os.urandom(size))
     disk = StuckDisk()
 
@@ -74,7 +74,7 @@ def test_others_are_served_while_a_cold_read_is_stuck(tmp_path: Path, size: int)
     run(test)
 
 
-def test_a_connection_that_ends_during_a_cold_read_keeps_its_descriptors_until_then(
+def test_descriptors_stay_open_until_a_cold_read_ends(
     tmp_path: Path,
 ) -> None:
     file = StoredFile(tmp_path / "log", bytes(MIB))
@@ -96,7 +96,7 @@ def test_a_connection_that_ends_during_a_cold_read_keeps_its_descriptors_until_t
     run(test)
 
 
-def test_data_dropped_from_the_page_cache_arrives_whole_through_a_thread(tmp_path: Path) -> None:
+def test_uncached_data_is_sent_from_a_thread(tmp_path: Path) -> None:
     content = os.urandom(6 * MIB)
     file = StoredFile(tmp_path / "log", content)
 
@@ -104,17 +104,17 @@ def test_data_dropped_from_the_page_cache_arrives_whole_through_a_thread(tmp_pat
         async with Shell(application_with(file)) as shell:
             reader = await shell.client()
             assert await reader.request(b"read") == content
-            warm = shell.resources.send_tools.cold_sends
+            warm = shell.resources.send_resources.cold_sends
             file.make_cold()
-            if shell.resources.send_tools.page_cache.holds(file.descriptor, 0, file.size):
+            if shell.resources.send_resources.page_cache.holds(file.descriptor, 0, file.size):
                 pytest.skip("this file system does not tell what is in the page cache")
             assert await reader.request(b"read") == content
-            assert (warm, shell.resources.send_tools.cold_sends > 0) == (0, True)
+            assert (warm, shell.resources.send_resources.cold_sends > 0) == (0, True)
 
     run(test)
 
 
-def test_once_the_data_is_in_memory_no_thread_is_needed(tmp_path: Path) -> None:
+def test_cached_data_is_sent_without_a_thread(tmp_path: Path) -> None:
     file = StoredFile(tmp_path / "log", os.urandom(100_000))
     cache = ColdCache()
 
@@ -123,14 +123,14 @@ def test_once_the_data_is_in_memory_no_thread_is_needed(tmp_path: Path) -> None:
             reader = await shell.client()
             await reader.request(b"read")
             cache.is_cold = False
-            before = shell.resources.send_tools.cold_sends
+            before = shell.resources.send_resources.cold_sends
             await reader.request(b"read")
-            assert (before, shell.resources.send_tools.cold_sends) == (1, 1)
+            assert (before, shell.resources.send_resources.cold_sends) == (1, 1)
 
     run(test)
 
 
-def test_a_disk_that_fails_ends_the_connection_it_fails(tmp_path: Path) -> None:
+def test_a_failed_cold_read_closes_its_connection(tmp_path: Path) -> None:
     file = StoredFile(tmp_path / "log", bytes(MIB))
 
     def broken(target: int, source: int, position: int, count: int) -> int:

@@ -1,4 +1,4 @@
-"""Requests and answers over real sockets: in order, whole, and bounded."""
+"""Requests and responses over real sockets: complete, in order, and bounded."""
 
 import tracemalloc
 from pathlib import Path
@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 def park(exchange: Exchange, request: bytes) -> None:
-    """Answers later, or never."""
+    """Leave the request pending."""
 
 
 def a_second_later(shell: Shell) -> Shell:
@@ -42,7 +42,7 @@ def test_a_burst_is_answered_in_order() -> None:
     run(test)
 
 
-def test_answers_leave_in_the_order_of_the_requests_whatever_the_order_they_are_given() -> None:
+def test_responses_are_sent_in_the_order_of_the_requests() -> None:
     async def test() -> None:
         async with Shell(ScriptedApplication(park)) as shell:
             client = await shell.client()
@@ -56,7 +56,7 @@ def test_answers_leave_in_the_order_of_the_requests_whatever_the_order_they_are_
     run(test)
 
 
-def test_a_request_that_wants_no_answer_gets_none() -> None:
+def test_a_request_without_a_response_gets_none() -> None:
     def script(exchange: Exchange, request: bytes) -> None:
         exchange.answer([] if request == b"quiet" else [framed(request)])
 
@@ -70,7 +70,7 @@ def test_a_request_that_wants_no_answer_gets_none() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 70_000, MIB, 10 * MIB])
-def test_large_requests_and_answers_arrive_whole(size: int) -> None:
+def test_large_requests_and_responses_are_complete(size: int) -> None:
     async def test() -> None:
         async with Shell() as shell:
             client = await shell.client()
@@ -82,7 +82,7 @@ def test_large_requests_and_answers_arrive_whole(size: int) -> None:
     run(test)
 
 
-def test_parts_of_all_kinds_make_one_answer(tmp_path: Path) -> None:
+def test_a_response_of_buffers_and_slices_is_complete(tmp_path: Path) -> None:
     file = StoredFile(tmp_path / "log", bytes(range(256)) * 8192)
 
     def script(exchange: Exchange, request: bytes) -> None:
@@ -113,7 +113,7 @@ def test_parts_of_all_kinds_make_one_answer(tmp_path: Path) -> None:
     run(test)
 
 
-def test_a_slow_reader_costs_little_memory_and_holds_up_nobody(tmp_path: Path) -> None:
+def test_a_slow_client_costs_little_memory_and_delays_no_other(tmp_path: Path) -> None:
     file = StoredFile(tmp_path / "log", bytes(8 * MIB))
 
     def script(exchange: Exchange, request: bytes) -> None:
@@ -139,7 +139,7 @@ def test_a_slow_reader_costs_little_memory_and_holds_up_nobody(tmp_path: Path) -
     run(test)
 
 
-def test_a_client_that_does_not_read_its_answers_is_read_no_further() -> None:
+def test_reads_pause_while_a_client_does_not_read_responses() -> None:
     big = framed(bytes(100_000))
 
     async def test() -> None:
@@ -157,7 +157,7 @@ def test_a_client_that_does_not_read_its_answers_is_read_no_further() -> None:
     run(test)
 
 
-def test_open_requests_of_one_connection_are_bounded_and_reading_goes_on_after() -> None:
+def test_open_requests_of_a_connection_are_bounded() -> None:
     async def test() -> None:
         application = ScriptedApplication(park)
         async with Shell(application, Limits(exchanges=8)) as shell:
@@ -175,7 +175,7 @@ def test_open_requests_of_one_connection_are_bounded_and_reading_goes_on_after()
     run(test)
 
 
-def test_an_application_that_breaks_loses_one_connection_only() -> None:
+def test_an_exception_in_the_application_closes_one_connection_only() -> None:
     def script(exchange: Exchange, request: bytes) -> None:
         if request == b"bad":
             raise ZeroDivisionError
@@ -192,7 +192,7 @@ def test_an_application_that_breaks_loses_one_connection_only() -> None:
     run(test)
 
 
-def test_the_application_can_close_a_connection_and_hears_of_it_afterwards() -> None:
+def test_the_application_is_notified_after_it_closes_a_connection() -> None:
     events: list[str] = []
 
     class Application(ScriptedApplication):
@@ -215,14 +215,14 @@ def test_the_application_can_close_a_connection_and_hears_of_it_afterwards() -> 
 
 
 def close_or_echo(exchange: Exchange, request: bytes) -> None:
-    """What begins with `park` is answered later; `close` ends the connection."""
+    """Leave requests that begin with `park` pending; close the connection at `close`."""
     if request == b"close":
         exchange.close("as the client wants it")
     elif not request.startswith(b"park"):
         exchange.answer([framed(request)])
 
 
-def test_the_answers_before_a_close_leave_and_nothing_after_it_is_read_or_answered() -> None:
+def test_a_close_comes_after_the_earlier_responses_and_ends_reading() -> None:
     async def test() -> None:
         async with Shell(ScriptedApplication(close_or_echo)) as shell:
             client = await shell.client()
@@ -234,7 +234,7 @@ def test_the_answers_before_a_close_leave_and_nothing_after_it_is_read_or_answer
     run(test)
 
 
-def test_a_close_waits_for_the_answers_before_it_that_are_given_later(tmp_path: Path) -> None:
+def test_a_close_waits_for_earlier_pending_responses(tmp_path: Path) -> None:
     file = StoredFile(tmp_path / "log", b"content")
 
     async def test() -> None:
@@ -255,7 +255,7 @@ def test_a_close_waits_for_the_answers_before_it_that_are_given_later(tmp_path: 
     run(test)
 
 
-def test_a_request_that_ends_the_connection_late_takes_the_answers_after_it_along(
+def test_a_late_close_drops_later_responses(
     tmp_path: Path,
 ) -> None:
     file = StoredFile(tmp_path / "log", b"content")
@@ -275,7 +275,7 @@ def test_a_request_that_ends_the_connection_late_takes_the_answers_after_it_alon
     run(test)
 
 
-def test_bytes_that_are_no_frame_do_not_take_away_an_answer_that_comes_later() -> None:
+def test_an_invalid_frame_does_not_drop_earlier_pending_responses() -> None:
     async def test() -> None:
         async with Shell(ScriptedApplication(park), Limits(frame_bytes=1000)) as shell:
             client = await shell.client()
@@ -289,7 +289,7 @@ def test_bytes_that_are_no_frame_do_not_take_away_an_answer_that_comes_later() -
     run(test)
 
 
-def test_a_client_that_sends_no_more_still_gets_its_answers() -> None:
+def test_a_half_closed_client_gets_its_responses() -> None:
     big = framed(bytes(20 * MIB))
 
     def script(exchange: Exchange, request: bytes) -> None:
@@ -311,7 +311,7 @@ def test_a_client_that_sends_no_more_still_gets_its_answers() -> None:
     run(test)
 
 
-def test_a_client_that_has_gone_is_not_kept_for_an_answer_that_does_not_come() -> None:
+def test_a_half_closed_connection_times_out() -> None:
     async def test() -> None:
         async with Shell(ScriptedApplication(park)) as shell:
             client = await shell.client()
@@ -323,7 +323,7 @@ def test_a_client_that_has_gone_is_not_kept_for_an_answer_that_does_not_come() -
     run(test)
 
 
-def test_an_answer_to_a_connection_that_is_gone_goes_nowhere(tmp_path: Path) -> None:
+def test_a_response_to_a_closed_connection_is_dropped(tmp_path: Path) -> None:
     file = StoredFile(tmp_path / "log", b"content")
 
     async def test() -> None:
@@ -340,19 +340,19 @@ def test_an_answer_to_a_connection_that_is_gone_goes_nowhere(tmp_path: Path) -> 
     run(test)
 
 
-def test_a_second_answer_is_a_bug_and_says_so() -> None:
+def test_a_second_response_raises() -> None:
     async def test() -> None:
         async with Shell() as shell:
             client = await shell.client()
             await client.request(b"a")
-            with pytest.raises(RuntimeError, match="once"):
+            with pytest.raises(RuntimeError, match="twice"):
                 shell.application.exchanges[0].answer([b"again"])
 
     run(test)
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 2**31 - 1, 1001])
-def test_a_hostile_length_closes_the_connection_and_no_other(length: int) -> None:
+def test_an_invalid_length_closes_its_connection_only(length: int) -> None:
     async def test() -> None:
         async with Shell(limits=Limits(frame_bytes=1000)) as shell:
             hostile, other = await shell.client(), await shell.client()
@@ -365,7 +365,7 @@ def test_a_hostile_length_closes_the_connection_and_no_other(length: int) -> Non
     run(test)
 
 
-def test_a_slice_longer_than_its_file_ends_the_connection(tmp_path: Path) -> None:
+def test_a_slice_longer_than_its_file_closes_the_connection(tmp_path: Path) -> None:
     file = StoredFile(tmp_path / "log", bytes(100_000))
 
     async def test() -> None:

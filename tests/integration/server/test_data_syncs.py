@@ -1,4 +1,4 @@
-"""Files synced by the kernel's own workers, and on threads where it has none."""
+"""fdatasync with Linux AIO, and on threads without it."""
 
 import asyncio
 import errno
@@ -13,40 +13,40 @@ from sawlog.server import kernel_syncs
 from sawlog.server.data_syncs import DataSyncs
 from sawlog.server.disk import RealDisk
 from sawlog.server.disk_threads import DiskThreads
-from sawlog.server.kernel_syncs import SLOTS, KernelSyncs, NotOffered
+from sawlog.server.kernel_syncs import SLOTS, KernelSyncs, NotSupported
 
 GUARD_S = 30
 
 
 async def results_of(count: int, start: Callable[[Callable[[int], None]], None]) -> list[int]:
-    """What `count` syncs, started one by one, came to."""
-    told: list[int] = []
+    """Return the results of `count` syncs, started one by one."""
+    done: list[int] = []
     over = asyncio.Event()
 
     def one(error: int) -> None:
-        told.append(error)
-        if len(told) == count:
+        done.append(error)
+        if len(done) == count:
             over.set()
 
     for _ in range(count):
         start(one)
-    assert told == [], "told from inside the call"
+    assert done == [], "done from inside the call"
     await asyncio.wait_for(over.wait(), GUARD_S)
-    return told
+    return done
 
 
-def never(descriptor: int, told: Callable[[int], None]) -> None:
+def never(descriptor: int, done: Callable[[int], None]) -> None:
     raise AssertionError(f"descriptor {descriptor} was not taken by the kernel")
 
 
-def test_more_files_than_slots_are_synced_each_once(tmp_path: Path) -> None:
+def test_more_files_than_slots_are_all_synced(tmp_path: Path) -> None:
     async def sync_many() -> list[int]:
         syncs = KernelSyncs(asyncio.get_running_loop(), never)
         with (tmp_path / "file").open("wb", buffering=0) as file:
 
-            def start(told: Callable[[int], None]) -> None:
+            def start(done: Callable[[int], None]) -> None:
                 file.write(b"x" * 1000)
-                syncs.sync(file.fileno(), told)
+                syncs.sync(file.fileno(), done)
 
             try:
                 return await results_of(2 * SLOTS + 10, start)
@@ -57,14 +57,14 @@ def test_more_files_than_slots_are_synced_each_once(tmp_path: Path) -> None:
     assert asyncio.run(sync_many()) == [0] * (2 * SLOTS + 10)
 
 
-def test_what_the_kernel_does_not_take_goes_another_way_and_its_error_is_told() -> None:
+def test_a_file_that_aio_rejects_is_synced_by_the_fallback() -> None:
     async def sync_a_pipe() -> list[int]:
         reader, writer = os.pipe()
         loop = asyncio.get_running_loop()
         threads = DiskThreads(loop.call_soon_threadsafe)
         syncs = DataSyncs(threads, loop)
         try:
-            return await results_of(2, lambda told: syncs.sync(writer, told))
+            return await results_of(2, lambda done: syncs.sync(writer, done))
         finally:
             syncs.close()
             threads.stop()
@@ -75,7 +75,7 @@ def test_what_the_kernel_does_not_take_goes_another_way_and_its_error_is_told() 
 
 
 def synced_five_times(file_path: Path) -> list[int]:
-    """By whatever way there is."""
+    """Sync a file five times; return the results."""
 
     async def sync() -> list[int]:
         loop = asyncio.get_running_loop()
@@ -83,7 +83,7 @@ def synced_five_times(file_path: Path) -> list[int]:
         syncs = DataSyncs(threads, loop)
         with file_path.open("wb", buffering=0) as file:
             try:
-                return await results_of(5, lambda told: syncs.sync(file.fileno(), told))
+                return await results_of(5, lambda done: syncs.sync(file.fileno(), done))
             finally:
                 syncs.close()
                 threads.stop()
@@ -91,20 +91,18 @@ def synced_five_times(file_path: Path) -> list[int]:
     return asyncio.run(sync())
 
 
-def test_without_the_kernels_help_threads_do_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_are_used_without_aio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_syncs, "_SYSTEM_CALLS", {})
 
     async def ask() -> None:
         KernelSyncs(asyncio.get_running_loop(), never)
 
-    with pytest.raises(NotOffered, match="no call numbers"):
+    with pytest.raises(NotSupported, match="unknown system call numbers"):
         asyncio.run(ask())
     assert synced_five_times(tmp_path / "file") == [0] * 5
 
 
-def test_without_a_descriptor_for_the_kernel_threads_do_it(
+def test_threads_are_used_without_a_descriptor_for_aio(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> int:
@@ -114,14 +112,12 @@ def test_without_a_descriptor_for_the_kernel_threads_do_it(
     assert synced_five_times(tmp_path / "file") == [0] * 5
 
 
-def test_where_the_way_to_the_kernel_cannot_be_loaded_threads_do_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_are_used_without_ctypes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sawlog.server.kernel_syncs", None)
     assert synced_five_times(tmp_path / "file") == [0] * 5
 
 
-def test_a_disk_with_a_loop_needs_no_thread_to_sync_a_file(tmp_path: Path) -> None:
+def test_a_disk_with_a_loop_syncs_without_threads(tmp_path: Path) -> None:
     async def sync() -> int:
         loop = asyncio.get_running_loop()
         disk = RealDisk(str(tmp_path), loop.call_soon_threadsafe, loop=loop)
@@ -139,7 +135,7 @@ def test_a_disk_with_a_loop_needs_no_thread_to_sync_a_file(tmp_path: Path) -> No
     assert asyncio.run(sync()) == 0
 
 
-def test_the_end_waits_for_what_is_under_way(tmp_path: Path) -> None:
+def test_close_waits_for_the_calls_under_way(tmp_path: Path) -> None:
     async def end_early() -> None:
         syncs = KernelSyncs(asyncio.get_running_loop(), never)
         with (tmp_path / "file").open("wb", buffering=0) as file:

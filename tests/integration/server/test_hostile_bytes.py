@@ -1,4 +1,4 @@
-"""Any bytes at all on the port: frames, or a closed connection, and nobody else is harmed."""
+"""Arbitrary bytes on the port affect their own connection only."""
 
 import random
 
@@ -16,7 +16,7 @@ sizes = st.lists(
 
 
 def echo_some_later(exchange: Exchange, request: bytes) -> None:
-    """Every third answer is given in the next turn of the loop."""
+    """Give every third response in the next turn of the loop."""
     if len(request) % 3:
         exchange.answer([framed(request)])
     else:
@@ -28,7 +28,7 @@ late: list[tuple[Exchange, bytes]] = []
 
 @settings(max_examples=15, deadline=None)
 @given(sizes=sizes, pieces=pieces)
-def test_requests_are_answered_in_order_however_the_network_cuts_them(
+def test_requests_are_answered_in_order_however_the_stream_is_split(
     sizes: list[int], pieces: list[int]
 ) -> None:
     bodies = [bytes([index]) * size for index, size in enumerate(sizes)]
@@ -66,7 +66,7 @@ def test_requests_are_answered_in_order_however_the_network_cuts_them(
 
 @settings(max_examples=30, deadline=None)
 @given(garbage=st.binary(max_size=2000), seed=st.integers(0, 2**32))
-def test_garbage_ends_or_waits_and_harms_nobody(garbage: bytes, seed: int) -> None:
+def test_garbage_affects_its_own_connection_only(garbage: bytes, seed: int) -> None:
     chance = random.Random(seed)
 
     async def test() -> None:

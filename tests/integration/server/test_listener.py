@@ -1,4 +1,4 @@
-"""Connections come, stay too long or are too many, and go; the clock is the test's own."""
+"""Listeners: accepting, limits, idle timeouts and shutdown."""
 
 import asyncio
 import errno
@@ -17,10 +17,10 @@ MIB = 1 << 20
 
 
 def park(exchange: Exchange, request: bytes) -> None:
-    """Answers later, or never."""
+    """Leave the request pending."""
 
 
-def test_the_application_is_told_who_comes_and_goes() -> None:
+def test_the_application_is_notified_of_connections() -> None:
     async def test() -> None:
         async with Shell() as shell:
             client = await shell.client()
@@ -48,7 +48,7 @@ def test_many_connections_come_and_go_on_the_same_descriptors() -> None:
     run(test)
 
 
-def test_an_idle_connection_is_closed_in_time() -> None:
+def test_an_idle_connection_is_closed_after_the_timeout() -> None:
     async def test() -> None:
         async with Shell(limits=Limits(idle_ms=60_000)) as shell:
             idle, busy = await shell.client(), await shell.client()
@@ -62,7 +62,7 @@ def test_an_idle_connection_is_closed_in_time() -> None:
     run(test)
 
 
-def test_a_client_that_waits_for_its_answer_is_not_idle() -> None:
+def test_a_client_that_waits_for_its_response_is_not_idle() -> None:
     async def test() -> None:
         async with Shell(ScriptedApplication(park), Limits(idle_ms=60_000)) as shell:
             client = await shell.client()
@@ -76,7 +76,7 @@ def test_a_client_that_waits_for_its_answer_is_not_idle() -> None:
 
 
 @pytest.mark.parametrize("beginning", [b"\0", b"\0\0\0\x09abc", framed(bytes(MIB))[:200_000]])
-def test_a_connection_that_stalls_inside_a_frame_is_closed_in_time(beginning: bytes) -> None:
+def test_a_connection_that_stalls_inside_a_frame_is_closed(beginning: bytes) -> None:
     async def test() -> None:
         async with Shell(limits=Limits(stall_ms=10_000)) as shell:
             stalled = await shell.client()
@@ -105,7 +105,7 @@ def test_a_client_that_reads_nothing_is_closed_as_idle(tmp_path: Path) -> None:
     run(test)
 
 
-def test_past_the_limit_connections_are_refused_and_later_ones_welcome_again() -> None:
+def test_connections_beyond_the_limit_are_rejected_until_others_close() -> None:
     async def test() -> None:
         async with Shell(limits=Limits(connections_per_ip=2)) as shell:
             first, second = await shell.client(), await shell.client()
@@ -119,7 +119,7 @@ def test_past_the_limit_connections_are_refused_and_later_ones_welcome_again() -
     run(test)
 
 
-def test_frames_in_flight_have_one_budget_and_past_it_a_connection_waits() -> None:
+def test_a_connection_waits_when_the_frame_budget_is_used_up() -> None:
     async def test() -> None:
         async with Shell(limits=Limits(frames_total_bytes=MIB)) as shell:
             first, second, third = [await shell.client() for _ in range(3)]
@@ -139,7 +139,7 @@ def test_frames_in_flight_have_one_budget_and_past_it_a_connection_waits() -> No
     run(test)
 
 
-def test_connections_that_announce_much_and_send_nothing_hold_up_nobody() -> None:
+def test_announced_lengths_do_not_block_other_connections() -> None:
     async def test() -> None:
         async with Shell() as shell:
             received = shell.resources.frame_memory
@@ -152,7 +152,7 @@ def test_connections_that_announce_much_and_send_nothing_hold_up_nobody() -> Non
     run(test)
 
 
-def test_frames_that_fill_the_budget_together_all_arrive() -> None:
+def test_concurrent_frames_that_fill_the_budget_all_arrive() -> None:
     async def test() -> None:
         async with Shell(limits=Limits(frames_total_bytes=MIB)) as shell:
             clients = [await shell.client() for _ in range(4)]
@@ -166,9 +166,9 @@ def test_frames_that_fill_the_budget_together_all_arrive() -> None:
     run(test)
 
 
-def test_running_out_of_descriptors_pauses_accepting_and_no_more() -> None:
+def test_running_out_of_descriptors_only_pauses_accepting() -> None:
     class Exhausted(socket.socket):
-        """A listening socket whose accept fails as often as it is told to."""
+        """A listening socket whose accept fails a given number of times."""
 
         failures = 1
 
@@ -194,7 +194,7 @@ def test_running_out_of_descriptors_pauses_accepting_and_no_more() -> None:
     run(test)
 
 
-def test_garbage_and_instant_ends_do_no_harm() -> None:
+def test_garbage_and_immediate_disconnects_do_no_harm() -> None:
     async def test() -> None:
         async with Shell() as shell:
             for garbage in (
@@ -214,7 +214,7 @@ def test_garbage_and_instant_ends_do_no_harm() -> None:
     run(test)
 
 
-def test_a_stop_lets_answers_under_way_leave_and_takes_no_new_requests(tmp_path: Path) -> None:
+def test_a_stop_sends_pending_responses_and_reads_no_new_requests(tmp_path: Path) -> None:
     file = StoredFile(tmp_path / "log", os.urandom(16 * MIB))
 
     def script(exchange: Exchange, request: bytes) -> None:
@@ -241,7 +241,7 @@ def test_a_stop_lets_answers_under_way_leave_and_takes_no_new_requests(tmp_path:
     run(test)
 
 
-def test_a_stop_does_not_wait_for_ever() -> None:
+def test_a_stop_has_a_timeout() -> None:
     async def test() -> None:
         async with Shell(ScriptedApplication(park)) as shell:
             client = await shell.client()
@@ -258,7 +258,7 @@ def test_a_stop_does_not_wait_for_ever() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_every_ipv6_address_takes_clients_of_both_families(host: str) -> None:
+def test_the_ipv6_wildcard_accepts_ipv4_clients(host: str) -> None:
     async def test() -> None:
         async with Shell() as shell:
             listener = shell.listening_on(Address("::", 0))
@@ -271,7 +271,7 @@ def test_every_ipv6_address_takes_clients_of_both_families(host: str) -> None:
     run(test)
 
 
-def test_a_listener_takes_ipv6_and_names() -> None:
+def test_a_listener_accepts_ipv6_and_names() -> None:
     async def test() -> None:
         async with Shell() as shell:
             listener = shell.listening_on(Address("::1", 0))

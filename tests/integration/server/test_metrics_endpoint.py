@@ -1,4 +1,4 @@
-"""`GET /metrics` over a real socket, and everything that is not that."""
+"""`GET /metrics` over a real socket, and invalid requests."""
 
 import asyncio
 from typing import Self
@@ -13,7 +13,7 @@ from support.server.shell import ManualClock, run
 
 
 class Scraped:
-    """An endpoint with a counter, and a client that sends what it is told to."""
+    """An endpoint with a counter, and a client that sends raw bytes."""
 
     def __init__(self) -> None:
         self.registry = Registry()
@@ -33,7 +33,7 @@ class Scraped:
         return await asyncio.open_connection(*self.endpoint.address)
 
     async def ask(self, request: bytes) -> bytes:
-        """Everything that comes until the connection is closed."""
+        """Return all bytes until the connection is closed."""
         reader, writer = await self.connect()
         writer.write(request)
         try:
@@ -85,7 +85,7 @@ def test_head_has_no_body() -> None:
         (b"GET /metrics HTTP/1.1\r\n" + b"X: y\r\n" * 3000, b"431"),
     ],
 )
-def test_anything_else_is_refused(request_bytes: bytes, status: bytes) -> None:
+def test_other_requests_are_rejected(request_bytes: bytes, status: bytes) -> None:
     async def test() -> None:
         async with Scraped() as scraped:
             response = await scraped.ask(request_bytes)
@@ -94,7 +94,7 @@ def test_anything_else_is_refused(request_bytes: bytes, status: bytes) -> None:
     run(test)
 
 
-def test_a_client_that_says_nothing_is_sent_away() -> None:
+def test_a_silent_client_is_disconnected() -> None:
     async def test() -> None:
         async with Scraped() as scraped:
             reader, writer = await scraped.connect()
@@ -123,7 +123,7 @@ def test_connections_are_bounded() -> None:
     run(test)
 
 
-def test_a_metric_that_breaks_is_an_error_not_an_end() -> None:
+def test_a_metric_that_raises_gives_an_error_response() -> None:
     async def test() -> None:
         async with Scraped() as scraped:
             scraped.registry.read_gauge("broken", "Broken.", lambda: 1 / 0)

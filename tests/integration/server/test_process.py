@@ -1,4 +1,4 @@
-"""What a broker's process does with signals, descriptors and the collector."""
+"""Signals, descriptors and garbage collection of the broker's process."""
 
 import asyncio
 import gc
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from sawlog.server.process import (
+    freeze_garbage_collector,
     on_stop_signal,
     raise_descriptor_limit,
     run,
-    settle_memory,
 )
 
 
@@ -26,7 +26,7 @@ def _collector_as_it_was() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT])
-def test_the_first_signal_stops_and_the_second_leaves_at_once(first: signal.Signals) -> None:
+def test_the_first_signal_stops_and_the_second_exits(first: signal.Signals) -> None:
     async def main(loop: asyncio.AbstractEventLoop) -> list[object]:
         events: list[object] = []
         left = loop.create_future()
@@ -48,7 +48,7 @@ def test_the_first_signal_stops_and_the_second_leaves_at_once(first: signal.Sign
     assert run(main) == ["stop", 128 + signal.SIGTERM]
 
 
-def test_all_descriptors_that_may_be_had_are_asked_for() -> None:
+def test_the_descriptor_limit_is_raised_to_the_hard_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, hard), hard))
@@ -59,13 +59,13 @@ def test_all_descriptors_that_may_be_had_are_asked_for() -> None:
 
 
 @pytest.mark.usefixtures("_collector_as_it_was")
-def test_what_the_start_left_behind_is_not_looked_at_again() -> None:
-    settle_memory()
+def test_objects_of_the_start_are_frozen() -> None:
+    freeze_garbage_collector()
     assert gc.get_freeze_count() > 1000
     assert gc.get_threshold()[0] > 700
 
 
-def test_the_loop_is_the_fast_one() -> None:
+def test_the_loop_is_uvloop() -> None:
     async def main(loop: asyncio.AbstractEventLoop) -> str:
         return type(loop).__module__
 

@@ -1,4 +1,4 @@
-"""What only the real disk does: descriptors, links, the lock, the errors of the system."""
+"""The real disk: descriptors, symbolic links, the lock, system errors."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ from sawlog.server.disk_files import disk_error
 
 
 class Loop:
-    """Where finished disk work arrives."""
+    """Replaces the event loop."""
 
     def __init__(self) -> None:
         self._arrived: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -64,7 +64,7 @@ def limited(kind: int, soft: int) -> Iterator[None]:
 
 
 def fill_gaps(below: int) -> list[int]:
-    """Takes every free descriptor number below that one."""
+    """Open every free descriptor number below `below`."""
     fillers = [os.open("/dev/null", os.O_RDONLY)]
     while fillers[-1] < below:
         fillers.append(os.open("/dev/null", os.O_RDONLY))
@@ -96,7 +96,7 @@ def test_a_pinned_descriptor_stays(disk: RealDisk) -> None:
         assert again == descriptor
 
 
-def test_a_slice_under_way_outlives_its_file(disk: RealDisk) -> None:
+def test_a_pinned_slice_survives_the_removal_of_its_file(disk: RealDisk) -> None:
     file = disk.open("a", create=True)
     file.append([b"slice"])
     descriptor = file.pin()
@@ -108,7 +108,7 @@ def test_a_slice_under_way_outlives_its_file(disk: RealDisk) -> None:
     assert descriptors_in(disk.root) == 0
 
 
-def test_files_with_unsynced_bytes_keep_their_descriptor_longest(disk: RealDisk) -> None:
+def test_files_with_unsynced_bytes_are_closed_last(disk: RealDisk) -> None:
     dirty = disk.open("dirty", create=True)
     dirty.append([b"x"])
     with dirty.descriptor() as descriptor:
@@ -120,13 +120,13 @@ def test_files_with_unsynced_bytes_keep_their_descriptor_longest(disk: RealDisk)
         assert again == descriptor
 
 
-def test_running_out_of_descriptors_is_an_error_of_its_own(tmp_path: Path, loop: Loop) -> None:
+def test_running_out_of_descriptors_raises_too_many_open_files(tmp_path: Path, loop: Loop) -> None:
     (tmp_path / "data").mkdir()
     disk = RealDisk(str(tmp_path / "data"), loop.notify, max_descriptors=10_000)
     files = [disk.open(str(number), create=True) for number in range(20)]
     used = len(os.listdir("/proc/self/fd"))
     with limited(resource.RLIMIT_NOFILE, used):
-        files.append(disk.open("one more", create=True))  # takes the place of another
+        files.append(disk.open("one more", create=True))  # closes the descriptor of another
         for file in files:
             assert file.read(0, 1) == b"", "they take turns"
     held = [file for file in files if file.pin() >= 0]
@@ -145,7 +145,7 @@ def test_running_out_of_descriptors_is_an_error_of_its_own(tmp_path: Path, loop:
 # Errors
 
 
-def test_a_write_that_fails_half_way_is_cut_back(disk: RealDisk, tmp_path: Path) -> None:
+def test_a_partial_write_is_truncated(disk: RealDisk, tmp_path: Path) -> None:
     file = disk.open("a", create=True)
     file.append([b"before"])
     with limited(resource.RLIMIT_FSIZE, 1_000), pytest.raises(DiskError):
@@ -166,7 +166,7 @@ def test_a_write_that_fails_half_way_is_cut_back(disk: RealDisk, tmp_path: Path)
         (errno.EIO, DiskError),
     ],
 )
-def test_errors_have_the_port_s_names(number: int, kind: type[DiskError]) -> None:
+def test_system_errors_become_disk_errors(number: int, kind: type[DiskError]) -> None:
     error = disk_error("a/b", OSError(number, os.strerror(number)))
     assert type(error) is kind
     assert error.path == "a/b"
@@ -194,7 +194,7 @@ def test_the_directory_is_locked(tmp_path: Path, loop: Loop) -> None:
     second.close()
 
 
-def test_no_link_leads_out_of_the_directory(disk: RealDisk, tmp_path: Path) -> None:
+def test_symbolic_links_out_of_the_directory_are_rejected(disk: RealDisk, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_bytes(b"secret")
@@ -219,7 +219,7 @@ def test_no_link_leads_out_of_the_directory(disk: RealDisk, tmp_path: Path) -> N
     assert (outside / "secret").exists()
 
 
-def test_a_link_in_a_directory_s_place_is_not_trusted(disk: RealDisk, tmp_path: Path) -> None:
+def test_a_directory_replaced_by_a_link_is_rejected(disk: RealDisk, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     disk.make_directory("p-0")
     os.rmdir(tmp_path / "data" / "p-0")
@@ -230,7 +230,7 @@ def test_a_link_in_a_directory_s_place_is_not_trusted(disk: RealDisk, tmp_path: 
 
 
 def calls_during(work: Callable[[], None]) -> int:
-    """How many functions are called, Python's own included."""
+    """Count the function calls, including built-in functions."""
     calls = 0
 
     def count(frame: object, event: str, argument: object) -> None:
@@ -245,7 +245,7 @@ def calls_during(work: Callable[[], None]) -> int:
     return calls
 
 
-def test_moving_a_directory_costs_no_more_among_many(disk: RealDisk) -> None:
+def test_the_cost_of_a_rename_does_not_depend_on_the_number_of_directories(disk: RealDisk) -> None:
     costs = []
     for count in (10, 200):
         for number in range(count):
@@ -260,7 +260,7 @@ def test_moving_a_directory_costs_no_more_among_many(disk: RealDisk) -> None:
     assert costs[1] < costs[0] + 10
 
 
-def test_a_directory_itself_may_be_a_link(tmp_path: Path, loop: Loop) -> None:
+def test_the_data_directory_itself_may_be_a_link(tmp_path: Path, loop: Loop) -> None:
     (tmp_path / "volume").mkdir()
     os.symlink(tmp_path / "volume", tmp_path / "data")
     disk = RealDisk(str(tmp_path / "data"), loop.notify)
@@ -272,7 +272,7 @@ def test_a_directory_itself_may_be_a_link(tmp_path: Path, loop: Loop) -> None:
 # Threads
 
 
-def test_many_syncs_are_answered_each_once(disk: RealDisk, loop: Loop) -> None:
+def test_many_syncs_finish_exactly_once(disk: RealDisk, loop: Loop) -> None:
     files = [disk.open(str(number), create=True) for number in range(40)]
     answers: list[tuple[int, DiskError | None]] = []
     for round_ in range(3):
@@ -285,7 +285,7 @@ def test_many_syncs_are_answered_each_once(disk: RealDisk, loop: Loop) -> None:
     assert disk.threads.under_way == 0
 
 
-def test_an_answer_that_breaks_does_not_take_others_with_it(disk: RealDisk, loop: Loop) -> None:
+def test_a_callback_that_raises_does_not_affect_the_others(disk: RealDisk, loop: Loop) -> None:
     file = disk.open("a", create=True)
     answers: list[object] = []
 

@@ -1,4 +1,4 @@
-"""Slices of the real disk's files: sent whole, even when the file goes meanwhile."""
+"""Slices of files on the real disk are sent completely, even if the file is deleted."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from support.server.shell import ScriptedApplication, Shell, framed, run
 MIB = 1 << 20
 
 
-def test_a_file_that_is_deleted_while_it_is_sent_arrives_whole(tmp_path: Path) -> None:
+def test_a_file_that_is_deleted_while_it_is_sent_is_complete(tmp_path: Path) -> None:
     content = os.urandom(24 * MIB)
     exchanges: list[Exchange] = []
 

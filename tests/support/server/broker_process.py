@@ -1,4 +1,4 @@
-"""`sawlog broker` as a child process: started, stopped, killed and started again on its data."""
+"""`sawlog broker` as a child process that tests start, stop, kill and restart."""
 
 import contextlib
 import sys
@@ -12,7 +12,7 @@ READY = r"\bready\b.*?\b(?P<host>\d+\.\d+\.\d+\.\d+):(?P<port>\d+)"
 
 
 class SawlogServer:
-    """One broker on loopback. It keeps its port and data over `restart`, as a real one would."""
+    """One broker on loopback. `restart` keeps its port and data."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.data = directory / "data"
@@ -27,13 +27,13 @@ class SawlogServer:
         return f"{self.host}:{self.port}"
 
     def start(self) -> None:
-        """Returns when the broker said that it is ready."""
+        """Start the broker and wait until it is ready."""
         self.launch()
         ready = self.process.wait_for_line(READY)
         self.port = int(ready["port"])
 
     def launch(self) -> None:
-        """Starts the process and does not wait: it may be meant to refuse."""
+        """Start the process without waiting until it is ready."""
         command = [sys.executable, "-m", "sawlog.cli.main", "broker"]
         command += ["--data", str(self.data), "--listen", self.bootstrap]
         command += ["--node-id", str(NODE_ID)]
@@ -42,13 +42,13 @@ class SawlogServer:
         self.process = ServerProcess(command)
 
     def stop(self) -> None:
-        """SIGTERM; a clean stop ends with code 0."""
+        """Send SIGTERM and expect exit code 0."""
         if self.process.is_running:
             code = self.process.terminate()
             assert code == 0, f"sawlog broker ended with {code}:\n{self.process.output}"
 
     def kill(self) -> None:
-        """kill -9."""
+        """Send SIGKILL."""
         self.process.kill()
 
     def restart(self) -> None:
@@ -60,7 +60,7 @@ class SawlogServer:
 def running_sawlog(
     directory: Path, settings: Mapping[str, str] | None = None
 ) -> Iterator[SawlogServer]:
-    """A broker for the length of a block; what it leaves running is killed if the block fails."""
+    """Run a broker during a `with` block; kill it if the block fails."""
     server = SawlogServer(directory, settings)
     try:
         yield server

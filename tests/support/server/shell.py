@@ -1,6 +1,4 @@
-"""A listener with a scripted application behind it, clients that speak in raw bytes, and a clock
-that moves when it is told to. Everything runs on one loop, in the test's own thread.
-"""
+"""A listener with a scripted application, raw clients, and a manual clock."""
 
 import asyncio
 import os
@@ -18,10 +16,10 @@ from sawlog.server.connection_resources import Resources
 from sawlog.server.disk_threads import DiskThreads
 from sawlog.server.file_slices import PageCache
 from sawlog.server.listener import Listener
-from sawlog.server.response_sender import SendTools
+from sawlog.server.response_sender import SendResources
 
 DEADLINE_SECONDS = 30.0
-"""A test that hangs fails after this time; no test takes it."""
+"""A test that hangs fails after this time."""
 
 
 def framed(body: bytes) -> bytes:
@@ -29,7 +27,7 @@ def framed(body: bytes) -> bytes:
 
 
 class ManualClock:
-    """Clock and Timer in one; time passes by `advance` alone, and runs what is due."""
+    """A Clock and Timer whose time passes only by `advance`, which runs due actions."""
 
     def __init__(self) -> None:
         self._now_ms = 1_000_000
@@ -75,7 +73,7 @@ def echo(exchange: Exchange, request: bytes) -> None:
 
 
 class ScriptedApplication:
-    """Does with each request what the test says; remembers what it was told."""
+    """Runs the test's script for each request, and records all calls."""
 
     def __init__(self, script: Script = echo) -> None:
         self.script = script
@@ -90,7 +88,7 @@ class ScriptedApplication:
     def receive(self, exchange: Exchange, frame: memoryview) -> None:
         assert not frame.readonly
         request = bytes(frame)
-        frame[:] = bytes(len(frame))  # whoever still looks at it later sees nothing but zeros
+        frame[:] = bytes(len(frame))  # a view that is kept too long shows zeros
         self.requests.append(request)
         self.exchanges.append(exchange)
         self.script(exchange, request)
@@ -100,7 +98,7 @@ class ScriptedApplication:
 
 
 class StoredFile:
-    """Stands for a file of the real disk: something that can be pinned."""
+    """A file that can be pinned, as those of the real disk."""
 
     def __init__(self, path: Path, content: bytes) -> None:
         path.write_bytes(content)
@@ -129,7 +127,7 @@ class StoredFile:
 
 
 class RawClient:
-    """A socket that says what it is told to, byte by byte."""
+    """A client that sends and receives raw bytes."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
@@ -143,7 +141,7 @@ class RawClient:
         return await self.answer()
 
     async def answer(self) -> bytes:
-        """The next frame; ConnectionError where there is none."""
+        """Return the next frame; ConnectionError at the end of the stream."""
         length = int.from_bytes(await self.receive(4), "big")
         return await self.receive(length)
 
@@ -157,14 +155,14 @@ class RawClient:
         return bytes(data)
 
     async def is_closed(self) -> bool:
-        """Waits for the end of the stream; what still comes before it counts as open."""
+        """Wait for the end of the stream; False if bytes come before it."""
         try:
             return not await self._loop.sock_recv(self._socket, 1)
         except ConnectionError:
             return True
 
     def finish_sending(self) -> None:
-        """No more bytes from this side; it still listens."""
+        """Shut down the sending side only."""
         self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
@@ -172,7 +170,7 @@ class RawClient:
 
 
 class Shell:
-    """A listener on loopback, on a port of its own, with everything around it."""
+    """A listener on a free loopback port, with its resources."""
 
     def __init__(
         self,
@@ -192,7 +190,9 @@ class Shell:
             limits or Limits(),
             clock=self.clock,
             timer=self.clock,
-            send_tools=SendTools(self.loop, self.threads, page_cache or PageCache(), transfer),
+            send_resources=SendResources(
+                self.loop, self.threads, page_cache or PageCache(), transfer
+            ),
         )
         self.listener = self.listening_on(Address("127.0.0.1", 0))
         self._clients: list[RawClient] = []
@@ -224,18 +224,18 @@ class Shell:
         return client
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Lets the loop turn until the condition holds."""
+        """Run the loop until the condition holds."""
         while not condition():
             await asyncio.sleep(0)
 
     async def settle(self) -> None:
-        """Lets what is under way on the loop come to rest."""
+        """Run the loop until pending callbacks are done."""
         for _ in range(10):
             await asyncio.sleep(0)
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
-    """Runs a test's coroutine on a fresh loop of the kind the broker uses."""
+    """Run a test's coroutine on a new uvloop event loop."""
 
     async def bounded() -> None:
         async with asyncio.timeout(DEADLINE_SECONDS):

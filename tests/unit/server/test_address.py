@@ -1,4 +1,4 @@
-"""Addresses to listen on, as people write them."""
+"""Listener addresses: parsing and binding."""
 
 import socket
 
@@ -16,7 +16,7 @@ from sawlog.server.address import Address, listen, parse_address
         ("[::1]:65535", Address("::1", 65535)),
     ],
 )
-def test_an_address_is_read(text: str, address: Address) -> None:
+def test_an_address_is_parsed(text: str, address: Address) -> None:
     assert parse_address(text) == address
     assert parse_address(str(address)) == address
 
@@ -36,21 +36,21 @@ def test_an_address_is_read(text: str, address: Address) -> None:
         "a:٣",
     ],
 )
-def test_what_is_no_address_is_refused_with_what_was_expected(text: str) -> None:
+def test_an_invalid_address_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"HOST:PORT|brackets"):
         parse_address(text)
 
 
-def test_a_star_is_every_interface() -> None:
+def test_a_star_means_all_interfaces() -> None:
     assert parse_address("*:9092") == Address("", 9092)
 
 
-def test_a_name_that_no_host_has_is_refused() -> None:
+def test_an_invalid_host_name_is_rejected() -> None:
     with pytest.raises(OSError, match="not a host name"):
         listen(Address("a..b", 0), 1)
 
 
-def test_every_address_of_a_name_gets_a_socket_on_the_same_port() -> None:
+def test_all_addresses_of_a_name_are_bound_to_the_same_port() -> None:
     sockets = listen(Address("localhost", 0), 1)
     try:
         assert len({opened.getsockname()[1] for opened in sockets}) == 1
@@ -61,13 +61,13 @@ def test_every_address_of_a_name_gets_a_socket_on_the_same_port() -> None:
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6 on this machine")
-def test_ipv6_can_be_listened_on() -> None:
+def test_ipv6_addresses_are_bound() -> None:
     [opened] = listen(Address("::1", 0), 1)
     with opened, socket.create_connection(opened.getsockname()[:2]):
         pass
 
 
-def test_a_port_in_use_is_refused() -> None:
+def test_a_port_in_use_is_rejected() -> None:
     [first] = listen(Address("127.0.0.1", 0), 1)
     with first, pytest.raises(OSError, match="in use"):
         listen(Address("127.0.0.1", first.getsockname()[1]), 1)

@@ -1,4 +1,4 @@
-"""Work for threads is done or reported, also where the system grants no more of them."""
+"""Disk threads run tasks or report failures, also if no thread can be started."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -15,8 +15,8 @@ DEADLINE_SECONDS = 30.0
 Outcome = tuple[str, DiskError | None]
 
 
-class Desk:
-    """Stands for the loop: what threads hand over is run when the test says so."""
+class ManualLoop:
+    """Replaces the loop: delivers what threads have finished when the test says so."""
 
     def __init__(self) -> None:
         self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -32,10 +32,10 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
-    desk = Desk()
-    yield desk
-    desk.threads.stop()
+def loop() -> Iterator[ManualLoop]:
+    loop = ManualLoop()
+    yield loop
+    loop.threads.stop()
 
 
 @contextmanager
@@ -48,46 +48,46 @@ def no_more_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_the_outcome_comes_back_by_way_of_the_loop(desk: Desk) -> None:
+def test_results_are_delivered_on_the_loop(loop: ManualLoop) -> None:
     def fail() -> None:
         raise DiskError("a-file", "broken")
 
-    desk.run("good", lambda: None)
-    desk.until(1)
-    desk.run("bad", fail)
-    assert desk.outcomes == [("good", None)]
-    desk.until(2)
-    assert str(desk.outcomes[1][1]) == str(DiskError("a-file", "broken"))
-    assert desk.threads.under_way == 0
+    loop.run("good", lambda: None)
+    loop.until(1)
+    loop.run("bad", fail)
+    assert loop.outcomes == [("good", None)]
+    loop.until(2)
+    assert str(loop.outcomes[1][1]) == str(DiskError("a-file", "broken"))
+    assert loop.threads.under_way == 0
 
 
-def test_where_no_other_thread_can_be_started_those_that_run_do_the_work(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+def test_running_threads_do_the_work_if_no_other_can_be_started(
+    loop: ManualLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = threading.Event()
 
     def wait() -> None:
         assert go_on.wait(DEADLINE_SECONDS)
 
-    desk.run("first", wait)
+    loop.run("first", wait)
     with no_more_threads(monkeypatch):
-        desk.run("second", lambda: None)
+        loop.run("second", lambda: None)
     go_on.set()
-    desk.until(2)
-    assert desk.outcomes == [("first", None), ("second", None)]
+    loop.until(2)
+    assert loop.outcomes == [("first", None), ("second", None)]
 
 
-def test_without_any_thread_the_failure_is_reported_and_later_work_is_done(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+def test_without_any_thread_a_task_fails_and_later_tasks_run(
+    loop: ManualLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[str] = []
     with no_more_threads(monkeypatch):
-        desk.run("no thread", lambda: ran.append("no thread"))
-    assert desk.outcomes == []
-    desk.until(1)
-    assert isinstance(desk.outcomes[0][1], DiskError)
-    assert desk.threads.under_way == 0
-    desk.run("a thread again", lambda: ran.append("a thread again"))
-    desk.until(2)
-    assert desk.outcomes[1] == ("a thread again", None)
+        loop.run("no thread", lambda: ran.append("no thread"))
+    assert loop.outcomes == []
+    loop.until(1)
+    assert isinstance(loop.outcomes[0][1], DiskError)
+    assert loop.threads.under_way == 0
+    loop.run("a thread again", lambda: ran.append("a thread again"))
+    loop.until(2)
+    assert loop.outcomes[1] == ("a thread again", None)
     assert ran == ["a thread again"]

@@ -1,4 +1,4 @@
-"""However a stream of bytes is cut, the application sees the frames that were sent."""
+"""Frames are reassembled however the stream of bytes is split."""
 
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -14,11 +14,11 @@ from sawlog.server.frames import (
     RECEIVE_BYTES,
     SMALL_FRAME_BYTES,
     TURN_MS,
-    Cut,
     FrameMemory,
     FrameReader,
+    ReadResult,
 )
-from sawlog.server.request_memory import ByteBudget, Share
+from sawlog.server.request_memory import BudgetShare, ByteBudget
 from support.server.shell import ManualClock, framed
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ MIB = 1 << 20
 
 
 class Wire:
-    """Bytes on their way: each receive gets the next piece, or as much of it as there is room."""
+    """A stream of bytes; each receive returns the next piece, or as much as fits."""
 
     def __init__(self, pieces: list[bytes]) -> None:
         self._pieces = [piece for piece in pieces if piece]
@@ -37,19 +37,19 @@ class Wire:
     def is_empty(self) -> bool:
         return not self._pieces
 
-    def receive_into(self, room: memoryview) -> int:
+    def receive_into(self, target: memoryview) -> int:
         if not self._pieces:
             raise BlockingIOError
         piece = self._pieces.pop(0)
-        count = min(len(room), len(piece))
-        room[:count] = piece[:count]
+        count = min(len(target), len(piece))
+        target[:count] = piece[:count]
         if count < len(piece):
             self._pieces.insert(0, piece[count:])
         return count
 
 
 class Receiver:
-    """Takes frames, as many at a time as it is told to."""
+    """A frame reader that accepts a given number of frames at a time."""
 
     def __init__(self, *, limit: int = 100 * MIB, budget: int = 100 * MIB) -> None:
         self.frames: list[bytes] = []
@@ -63,23 +63,23 @@ class Receiver:
     def deliver(self, frame: memoryview) -> bool:
         self.frames.append(bytes(frame))
         self.clock.advance(self.ms_per_frame)
-        frame[:] = b"\xff" * len(frame)  # the views are writable, and ours only for this call
+        frame[:] = b"\xff" * len(frame)  # the views are writable and valid during this call
         return next(self.appetite, True)
 
     def granted(self) -> None:
         self.grants += 1
 
-    def somebody_takes(self, count: int) -> Share:
-        share = Share(self.memory.budget, lambda: None)
+    def take_elsewhere(self, count: int) -> BudgetShare:
+        share = BudgetShare(self.memory.budget, lambda: None)
         assert share.take(count)
         return share
 
     def read_all(self, wire: Wire) -> None:
         while not wire.is_empty:
             cut = self.reader.read(wire.receive_into)
-            while cut is Cut.PAUSED:
-                cut = self.reader.go_on()
-            assert cut is Cut.GO_ON
+            while cut is ReadResult.PAUSED:
+                cut = self.reader.read_rest()
+            assert cut is ReadResult.CONTINUE
 
 
 def cut_up(stream: bytes, cuts: list[int]) -> list[bytes]:
@@ -104,7 +104,7 @@ def bodies(lengths: list[int]) -> list[bytes]:
     cuts=st.lists(st.integers(0, 4 * MIB), max_size=12),
     appetite=st.lists(st.booleans(), max_size=12),
 )
-def test_frames_arrive_whole_and_in_order_however_they_are_cut(
+def test_frames_are_complete_and_in_order_however_the_stream_is_split(
     lengths: list[int], cuts: list[int], appetite: list[bool]
 ) -> None:
     sent = bodies(lengths)
@@ -117,7 +117,7 @@ def test_frames_arrive_whole_and_in_order_however_they_are_cut(
 
 
 @given(lengths=st.lists(st.integers(0, 9), max_size=6))
-def test_frames_arrive_whole_when_every_byte_comes_alone(lengths: list[int]) -> None:
+def test_frames_are_complete_when_received_byte_by_byte(lengths: list[int]) -> None:
     sent = bodies(lengths)
     stream = b"".join(map(framed, sent))
     receiver = Receiver()
@@ -125,53 +125,53 @@ def test_frames_arrive_whole_when_every_byte_comes_alone(lengths: list[int]) -> 
     assert receiver.frames == sent
 
 
-def test_many_small_frames_come_out_of_one_receive_and_then_others_have_their_turn() -> None:
+def test_a_read_pauses_after_many_small_frames() -> None:
     receiver = Receiver()
     wire = Wire([framed(b"request") * (FRAMES_PER_TURN + 10)])
-    assert receiver.reader.read(wire.receive_into) is Cut.PAUSED
+    assert receiver.reader.read(wire.receive_into) is ReadResult.PAUSED
     assert len(receiver.frames) == FRAMES_PER_TURN
-    assert receiver.reader.go_on() is Cut.GO_ON
+    assert receiver.reader.read_rest() is ReadResult.CONTINUE
     assert len(receiver.frames) == FRAMES_PER_TURN + 10
 
 
-def test_frames_that_take_long_leave_others_their_turn_sooner() -> None:
+def test_a_read_pauses_early_after_slow_frames() -> None:
     receiver = Receiver()
     receiver.ms_per_frame = TURN_MS // 2
-    assert receiver.reader.read(Wire([framed(b"slow") * 5]).receive_into) is Cut.PAUSED
+    assert receiver.reader.read(Wire([framed(b"slow") * 5]).receive_into) is ReadResult.PAUSED
     assert len(receiver.frames) == 2
-    assert receiver.reader.go_on() is Cut.PAUSED
+    assert receiver.reader.read_rest() is ReadResult.PAUSED
     assert len(receiver.frames) == 4
-    assert receiver.reader.go_on() is Cut.GO_ON
+    assert receiver.reader.read_rest() is ReadResult.CONTINUE
     assert len(receiver.frames) == 5
 
 
-def test_a_frame_that_comes_alone_may_take_long() -> None:
+def test_a_read_does_not_pause_after_its_last_frame() -> None:
     receiver = Receiver()
     receiver.ms_per_frame = 10 * TURN_MS
-    assert receiver.reader.read(Wire([framed(b"slow")]).receive_into) is Cut.GO_ON
+    assert receiver.reader.read(Wire([framed(b"slow")]).receive_into) is ReadResult.CONTINUE
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 2**31 - 1, 1001])
-def test_a_length_out_of_bounds_is_refused_before_memory_is_taken(length: int) -> None:
+def test_an_invalid_length_is_rejected_before_memory_is_taken(length: int) -> None:
     receiver = Receiver(limit=1000)
     with pytest.raises(MalformedFrame, match=str(length)):
         receiver.reader.read(Wire([length.to_bytes(4, "big", signed=True)]).receive_into)
     assert receiver.memory.budget.taken == 0
 
 
-def test_a_frame_of_exactly_the_limit_is_taken() -> None:
+def test_a_frame_of_the_maximum_size_is_accepted() -> None:
     receiver = Receiver(limit=1000)
     receiver.read_all(Wire([framed(bytes(1000))]))
     assert receiver.frames == [bytes(1000)]
 
 
-def test_a_frame_waits_for_budget_and_goes_on_once_there_is_some() -> None:
+def test_a_frame_waits_for_budget() -> None:
     receiver = Receiver(budget=MIB)
     budget = receiver.memory.budget
-    other = receiver.somebody_takes(MIB - 10)
+    other = receiver.take_elsewhere(MIB - 10)
     body = b"x" * 200_000
     wire = Wire([framed(body)[:100_000], framed(body)[100_000:] + framed(b"next")])
-    assert receiver.reader.read(wire.receive_into) is Cut.WAITING
+    assert receiver.reader.read(wire.receive_into) is ReadResult.WAITING
     assert receiver.reader.is_waiting
     other.give_back()
     assert receiver.grants == 1
@@ -181,37 +181,37 @@ def test_a_frame_waits_for_budget_and_goes_on_once_there_is_some() -> None:
     assert budget.taken == 0
 
 
-def test_a_frame_that_was_granted_its_budget_does_not_take_it_again_after_a_hold() -> None:
+def test_a_frame_takes_its_granted_budget_once() -> None:
     receiver = Receiver(budget=MIB)
-    other = receiver.somebody_takes(MIB - 10)
+    other = receiver.take_elsewhere(MIB - 10)
     body = b"x" * 700_000
     wire = Wire([framed(body)[:100_000], framed(body)[100_000:]])
-    assert receiver.reader.read(wire.receive_into) is Cut.WAITING
+    assert receiver.reader.read(wire.receive_into) is ReadResult.WAITING
     other.give_back()
-    assert receiver.reader.go_on() is Cut.GO_ON
+    assert receiver.reader.read_rest() is ReadResult.CONTINUE
     assert receiver.memory.budget.taken <= len(body)
     receiver.read_all(wire)
     assert receiver.frames == [body]
     assert receiver.memory.budget.taken == 0
 
 
-def test_what_is_announced_and_not_sent_takes_little() -> None:
+def test_an_announced_length_takes_little_budget() -> None:
     receiver = Receiver()
     announced = (100 * MIB).to_bytes(4, "big") + bytes(10)
     receiver.reader.read(Wire([announced]).receive_into)
     assert receiver.memory.budget.taken == 10 + AMPLE_STEP_BYTES
 
 
-def test_a_frame_takes_budget_as_its_bytes_arrive_and_waits_where_that_ends() -> None:
+def test_a_frame_takes_budget_as_its_bytes_arrive() -> None:
     receiver = Receiver(budget=4 * MIB)
     budget = receiver.memory.budget
-    other = receiver.somebody_takes(MIB)
+    other = receiver.take_elsewhere(MIB)
     body = bytes(range(256)) * (5 * MIB // 256)
     wire = Wire([framed(body)])
-    cut = Cut.GO_ON
-    while cut is Cut.GO_ON:
+    cut = ReadResult.CONTINUE
+    while cut is ReadResult.CONTINUE:
         cut = receiver.reader.read(wire.receive_into)
-    assert cut is Cut.WAITING
+    assert cut is ReadResult.WAITING
     assert budget.taken <= budget.limit
     other.give_back()
     receiver.read_all(wire)
@@ -221,13 +221,13 @@ def test_a_frame_takes_budget_as_its_bytes_arrive_and_waits_where_that_ends() ->
 
 def test_small_frames_need_no_budget() -> None:
     receiver = Receiver(budget=MIB)
-    receiver.somebody_takes(MIB)
+    receiver.take_elsewhere(MIB)
     frame = framed(b"h" * 5000)
     receiver.read_all(Wire([frame[:3000], frame[3000:]]))
     assert receiver.frames == [b"h" * 5000]
 
 
-def test_closing_gives_back_the_frame_under_way() -> None:
+def test_close_releases_an_incomplete_frame() -> None:
     receiver = Receiver()
     receiver.reader.read(Wire([framed(bytes(MIB))[:1000]]).receive_into)
     assert receiver.memory.budget.taken == MIB
@@ -235,15 +235,15 @@ def test_closing_gives_back_the_frame_under_way() -> None:
     assert receiver.memory.budget.taken == 0
 
 
-def test_closing_leaves_the_line_for_budget() -> None:
+def test_close_leaves_the_queue_for_budget() -> None:
     receiver = Receiver(budget=MIB)
     budget = receiver.memory.budget
-    other = receiver.somebody_takes(MIB)
+    other = receiver.take_elsewhere(MIB)
     receiver.reader.read(Wire([framed(bytes(MIB))[:1000]]).receive_into)
     receiver.reader.close()
     other.give_back()
     assert (budget.taken, budget.waiting, receiver.grants) == (0, 0, 0)
 
 
-def test_the_end_of_the_stream_is_told() -> None:
-    assert Receiver().reader.read(lambda room: 0) is Cut.ENDED
+def test_the_end_of_the_stream_is_reported() -> None:
+    assert Receiver().reader.read(lambda target: 0) is ReadResult.END

@@ -1,4 +1,4 @@
-"""A log line is one line, and says what was said, whatever a client put into it."""
+"""A log event is one line, whatever characters its fields have."""
 
 import io
 import json
@@ -38,7 +38,7 @@ def test_fields_keep_their_names_and_order() -> None:
     )
 
 
-def test_json_says_the_same() -> None:
+def test_json_lines_have_the_same_fields() -> None:
     stream = lines_of(as_json=True)
     EventLogger("sawlog.server.test").info("it happened", count=3, name=b"\xff\n", level="x")
     line = json.loads(stream.getvalue())
@@ -83,7 +83,7 @@ def test_no_control_character_reaches_the_log(
     assert not any(ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 for c in line)
 
 
-def test_a_percent_sign_is_just_that() -> None:
+def test_a_percent_sign_is_not_a_placeholder() -> None:
     stream = lines_of(as_json=False)
     EventLogger("sawlog.server.test").info("100 %s full")
     assert 'event="100 %s full"' in stream.getvalue()

@@ -1,4 +1,4 @@
-"""The line that a broker writes when it is ready: a sentence for people, fields for programs."""
+"""The ready line: a sentence for people, fields for programs."""
 
 from dataclasses import replace
 
@@ -18,14 +18,14 @@ CLEAN = ReadyLine(
 )
 
 
-def test_a_clean_start_tells_version_data_and_partitions() -> None:
+def test_a_clean_start_shows_version_data_and_partitions() -> None:
     assert str(CLEAN) == (
         "sawlog broker 1 ready on 127.0.0.1:9092 in 0.24 s"
         " (version 1.2.3, data in /var/lib/sawlog, 3 partitions)"
     )
 
 
-def test_what_was_recovered_and_what_is_advertised_is_told() -> None:
+def test_recovery_and_the_advertised_address_are_shown() -> None:
     ready = replace(
         CLEAN,
         listen="0.0.0.0:9092",
@@ -41,6 +41,6 @@ def test_what_was_recovered_and_what_is_advertised_is_told() -> None:
     )
 
 
-def test_the_fields_are_those_of_the_sentence() -> None:
+def test_the_fields_match_the_sentence() -> None:
     fields = CLEAN.fields()
     assert (fields["listen"], fields["recovered_partitions"]) == ("127.0.0.1:9092", 0)
