@@ -1,4 +1,4 @@
-"""What every Disk keeps to, the real one and the simulated one alike."""
+"""The contract of the Disk port, for the real and the simulated disk."""
 
 import queue
 from collections.abc import Callable, Iterator
@@ -12,8 +12,8 @@ from sawlog.simulation.schedule import Schedule
 from sawlog.simulation.simulated_disk import SimulatedDisk
 
 
-class Bench:
-    """A disk, and the way to let its deferred answers come."""
+class DiskHarness:
+    """A disk, and a way to run its deferred callbacks."""
 
     def __init__(self, disk: Disk, deliver_one: Callable[[], None]) -> None:
         self.disk = disk
@@ -22,24 +22,24 @@ class Bench:
     def wait_for(
         self, begin: Callable[[Callable[[DiskError | None], None]], None]
     ) -> DiskError | None:
-        answers: list[DiskError | None] = []
-        begin(answers.append)
-        assert not answers, "answered from inside the call"
-        while not answers:
+        results: list[DiskError | None] = []
+        begin(results.append)
+        assert not results, "`done` was called from inside the call"
+        while not results:
             self._deliver_one()
-        assert len(answers) == 1
-        return answers[0]
+        assert len(results) == 1
+        return results[0]
 
 
 @pytest.fixture(params=["real", "simulated"])
-def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DiskHarness]:
     if request.param == "simulated":
         schedule = Schedule(1)
 
         def step() -> None:
             assert schedule.step()
 
-        yield Bench(SimulatedDisk(schedule.soon), step)
+        yield DiskHarness(SimulatedDisk(schedule.soon), step)
         return
     arrived: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
     (tmp_path / "data").mkdir()
@@ -48,16 +48,16 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     def deliver_one() -> None:
         arrived.get(timeout=30)()
 
-    yield Bench(disk, deliver_one)
+    yield DiskHarness(disk, deliver_one)
     disk.close()
 
 
 @pytest.fixture
-def disk(bench: Bench) -> Disk:
-    return bench.disk
+def disk(harness: DiskHarness) -> Disk:
+    return harness.disk
 
 
-def test_what_is_appended_is_read_back_at_its_position(disk: Disk) -> None:
+def test_appended_bytes_are_read_at_their_position(disk: Disk) -> None:
     file = disk.open("a", create=True)
     assert file.append([b"one", bytearray(b"two"), memoryview(b"three")]) == 0
     assert file.append([b"four"]) == 11
@@ -76,7 +76,7 @@ def test_an_empty_append_changes_nothing(disk: Disk) -> None:
     assert file.size == 0
 
 
-def test_a_missing_file_is_not_opened_unless_created(disk: Disk) -> None:
+def test_a_missing_file_is_opened_only_with_create(disk: Disk) -> None:
     with pytest.raises(FileNotFoundError):
         disk.open("a")
     assert not disk.exists("a")
@@ -85,7 +85,7 @@ def test_a_missing_file_is_not_opened_unless_created(disk: Disk) -> None:
     assert disk.open("a").size == 0
 
 
-def test_a_file_is_not_made_without_its_directory(disk: Disk) -> None:
+def test_a_file_is_not_created_without_its_directory(disk: Disk) -> None:
     with pytest.raises(DiskError):
         disk.open("missing/a", create=True)
     with pytest.raises(FileNotFoundError):
@@ -104,7 +104,7 @@ def test_a_path_opened_twice_is_one_handle(disk: Disk) -> None:
     assert again.path == "a"
 
 
-def test_truncation_shortens_and_appends_go_on_there(disk: Disk) -> None:
+def test_appends_continue_after_a_truncation(disk: Disk) -> None:
     file = disk.open("a", create=True)
     file.append([b"0123456789"])
     file.truncate(4)
@@ -113,33 +113,33 @@ def test_truncation_shortens_and_appends_go_on_there(disk: Disk) -> None:
     assert file.read(0, 100) == b"0123xy"
 
 
-def test_sync_and_sync_later_answer(bench: Bench) -> None:
-    file = bench.disk.open("a", create=True)
+def test_sync_and_sync_later_succeed(harness: DiskHarness) -> None:
+    file = harness.disk.open("a", create=True)
     file.append([b"1"])
     file.sync()
     file.append([b"2"])
-    assert bench.wait_for(file.sync_later) is None
+    assert harness.wait_for(file.sync_later) is None
 
 
-def test_a_closed_file_finishes_its_sync(bench: Bench) -> None:
-    file = bench.disk.open("a", create=True)
+def test_a_closed_file_finishes_its_sync(harness: DiskHarness) -> None:
+    file = harness.disk.open("a", create=True)
     file.append([b"1"])
 
     def sync_and_close(done: Callable[[DiskError | None], None]) -> None:
         file.sync_later(done)
         file.close()
-        bench.disk.remove("a")
+        harness.disk.remove("a")
 
-    assert bench.wait_for(sync_and_close) is None
+    assert harness.wait_for(sync_and_close) is None
 
 
-def test_a_removed_file_takes_no_writes_and_no_syncs(bench: Bench) -> None:
-    file = bench.disk.open("a", create=True)
+def test_a_removed_file_rejects_writes_and_syncs(harness: DiskHarness) -> None:
+    file = harness.disk.open("a", create=True)
     file.append([b"1"])
-    bench.disk.remove("a")
+    harness.disk.remove("a")
     with pytest.raises(DiskError):
         file.append([b"2"])
-    assert isinstance(bench.wait_for(file.sync_later), DiskError)
+    assert isinstance(harness.wait_for(file.sync_later), DiskError)
 
 
 def test_replace_writes_and_overwrites_small_files(disk: Disk) -> None:
@@ -152,45 +152,45 @@ def test_replace_writes_and_overwrites_small_files(disk: Disk) -> None:
     assert disk.list("") == ["checkpoint"]
 
 
-def test_read_file_reads_all_of_a_larger_file(disk: Disk) -> None:
+def test_read_file_reads_large_files_completely(disk: Disk) -> None:
     data = bytes(range(256)) * 1000
     disk.replace("large", data)
     assert disk.read_file("large") == data
 
 
-def test_replace_later_writes_all_files(bench: Bench) -> None:
-    disk = bench.disk
+def test_replace_later_writes_all_files(harness: DiskHarness) -> None:
+    disk = harness.disk
     disk.make_directory("p-0")
     files = [("p-0/snapshot", b"s"), ("checkpoint", b"c")]
-    assert bench.wait_for(lambda done: disk.replace_later(files, done)) is None
+    assert harness.wait_for(lambda done: disk.replace_later(files, done)) is None
     assert disk.read_file("p-0/snapshot") == b"s"
     assert disk.read_file("checkpoint") == b"c"
 
 
-def test_a_replace_overtakes_one_that_is_under_way(bench: Bench) -> None:
-    disk = bench.disk
+def test_a_replace_wins_over_one_that_is_under_way(harness: DiskHarness) -> None:
+    disk = harness.disk
 
     def race(done: Callable[[DiskError | None], None]) -> None:
         disk.replace_later([("checkpoint", b"old")], done)
         disk.replace("checkpoint", b"new")
 
-    assert bench.wait_for(race) is None
+    assert harness.wait_for(race) is None
     assert disk.read_file("checkpoint") == b"new"
     assert disk.list("") == ["checkpoint"]
 
 
-def test_replace_later_reports_a_directory_that_went_away(bench: Bench) -> None:
-    disk = bench.disk
+def test_replace_later_reports_a_removed_directory(harness: DiskHarness) -> None:
+    disk = harness.disk
     disk.make_directory("p-0")
 
     def race(done: Callable[[DiskError | None], None]) -> None:
         disk.rename("p-0", "doomed")
         disk.replace_later([("p-0/snapshot", b"s")], done)
 
-    assert isinstance(bench.wait_for(race), DiskError)
+    assert isinstance(harness.wait_for(race), DiskError)
 
 
-def test_directories_are_made_listed_and_removed(disk: Disk) -> None:
+def test_directories_are_created_listed_and_removed(disk: Disk) -> None:
     disk.make_directory("a/b")
     disk.make_directory("a/b")
     disk.open("a/b/2", create=True)
@@ -204,14 +204,14 @@ def test_directories_are_made_listed_and_removed(disk: Disk) -> None:
         disk.list("a")
 
 
-def test_remove_is_silent_about_what_is_gone(disk: Disk) -> None:
+def test_removing_a_missing_file_is_no_error(disk: Disk) -> None:
     disk.open("a", create=True)
     disk.remove("a")
     disk.remove("a")
     assert disk.list("") == []
 
 
-def test_a_removed_name_is_free_for_a_new_file(disk: Disk) -> None:
+def test_a_removed_file_can_be_created_again(disk: Disk) -> None:
     disk.open("a", create=True).append([b"old"])
     disk.remove("a")
     assert disk.open("a", create=True).size == 0
@@ -231,7 +231,7 @@ def test_open_handles_follow_a_rename(disk: Disk) -> None:
     assert disk.list("p-0-delete") == ["moved"]
 
 
-def test_handles_in_directories_of_a_directory_follow_it(disk: Disk) -> None:
+def test_handles_in_nested_directories_follow_a_rename(disk: Disk) -> None:
     disk.make_directory("a/b")
     disk.make_directory("ab/b")
     file = disk.open("a/b/file", create=True)
@@ -247,18 +247,18 @@ def test_handles_in_directories_of_a_directory_follow_it(disk: Disk) -> None:
     assert disk.open("ab/b/file") is other, "not in it"
 
 
-def test_a_rename_of_nothing_is_an_error(disk: Disk) -> None:
+def test_renaming_a_missing_file_is_an_error(disk: Disk) -> None:
     with pytest.raises(FileNotFoundError):
         disk.rename("a", "b")
 
 
-def test_directories_are_synced(bench: Bench) -> None:
-    disk = bench.disk
+def test_directories_are_synced(harness: DiskHarness) -> None:
+    disk = harness.disk
     disk.make_directory("p-0")
     disk.sync_directory("")
     disk.open("p-0/log", create=True)
     disk.sync_directory("p-0")
-    assert bench.wait_for(lambda done: disk.sync_directory_later("p-0", done)) is None
+    assert harness.wait_for(lambda done: disk.sync_directory_later("p-0", done)) is None
 
 
 @pytest.mark.parametrize("path", ["../a", "a/../b", "", ".", "a/..", "a\0b"])
@@ -270,7 +270,7 @@ def test_no_path_leaves_the_directory(disk: Disk, path: str) -> None:
         disk.replace(path, b"")
 
 
-def test_more_files_than_descriptors_are_usable(disk: Disk) -> None:
+def test_more_files_than_descriptors_can_be_used(disk: Disk) -> None:
     files = [disk.open(str(number), create=True) for number in range(50)]
     for round_ in range(3):
         for number, file in enumerate(files):

@@ -1,4 +1,4 @@
-"""What every Store does: the embedded one on both disks, the simulated one, later ZooKeeper."""
+"""The contract of the Store port, for the embedded store on both disks and the simulated one."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,13 +47,13 @@ def test_a_created_node_is_read_back_at_version_0(session: Session) -> None:
     assert (node.data, node.stat.version, node.stat.children, node.stat.owner) == (b"one", 0, 0, 0)
 
 
-def test_any_bytes_are_kept(session: Session) -> None:
+def test_any_bytes_can_be_stored(session: Session) -> None:
     data = bytes(range(256))
     session.multi(Create("/a", data))
     assert session.get("/a").data == data
 
 
-def test_a_node_is_not_created_twice_nor_without_its_parent(session: Session) -> None:
+def test_a_node_is_created_once_and_below_its_parent(session: Session) -> None:
     session.multi(Create("/a", b"first"))
     with pytest.raises(NodeExists):
         session.multi(Create("/a", b"second"))
@@ -63,12 +63,12 @@ def test_a_node_is_not_created_twice_nor_without_its_parent(session: Session) ->
 
 
 @pytest.mark.parametrize("path", ["a", "", "/a/", "//a", "/a/../b", "/a/./b", "/a\0b"])
-def test_what_is_no_path_is_refused(session: Session, path: str) -> None:
+def test_an_invalid_path_is_rejected(session: Session, path: str) -> None:
     with pytest.raises(BadArguments):
         session.multi(Create(path))
 
 
-def test_data_beyond_a_mebibyte_is_refused(session: Session) -> None:
+def test_data_of_more_than_a_mebibyte_is_rejected(session: Session) -> None:
     with pytest.raises(BadArguments):
         session.multi(Create("/big", bytes((1 << 20) + 1)))
     assert session.exists("/big") is None
@@ -91,7 +91,7 @@ def test_a_wrong_version_changes_nothing(session: Session) -> None:
     assert session.get("/a").data == b"0"
 
 
-def test_what_is_not_there_is_neither_set_nor_deleted(session: Session) -> None:
+def test_a_missing_node_cannot_be_set_or_deleted(session: Session) -> None:
     for operation in (SetData("/a", b""), Delete("/a"), Check("/a", 0)):
         with pytest.raises(NoNode):
             session.multi(operation)
@@ -110,7 +110,7 @@ def test_a_node_with_children_is_not_deleted(session: Session) -> None:
     assert session.exists("/a") is None
 
 
-def test_children_come_sorted_and_are_counted(session: Session) -> None:
+def test_children_are_sorted_and_counted(session: Session) -> None:
     session.multi(Create("/a"), Create("/a/c"), Create("/a/b"), Create("/a/b/deep"))
     assert session.children("/a") == ["b", "c"]
     assert session.exists("/a").children == 2
@@ -127,7 +127,7 @@ def test_change_numbers_rise_over_the_tree(session: Session) -> None:
     assert session.exists("/b").created > a.modified
 
 
-def test_sequence_nodes_count_up_and_never_repeat(session: Session) -> None:
+def test_sequential_nodes_have_rising_unique_numbers(session: Session) -> None:
     session.multi(Create("/q"))
     first = session.multi(Create("/q/n-", sequential=True))[0]
     second = session.multi(Create("/q/n-", sequential=True))[0]
@@ -141,7 +141,7 @@ def test_sequence_nodes_count_up_and_never_repeat(session: Session) -> None:
 # Multi
 
 
-def test_a_multi_happens_as_a_whole(session: Session) -> None:
+def test_a_multi_is_atomic(session: Session) -> None:
     results = session.multi(
         Create("/a", b"0"), Create("/a/b"), SetData("/a", b"1"), Check("/a", 1), Delete("/a/b")
     )
@@ -149,9 +149,9 @@ def test_a_multi_happens_as_a_whole(session: Session) -> None:
     assert session.get("/a").stat.version == 1
 
 
-def test_a_failing_multi_changes_nothing_and_tells_the_first_error(session: Session) -> None:
+def test_a_failed_multi_changes_nothing_and_returns_the_first_error(session: Session) -> None:
     session.multi(Create("/keep", b"0"))
-    with pytest.raises(BadVersion) as refusal:
+    with pytest.raises(BadVersion) as raised:
         session.multi(
             Create("/a"),
             Create("/a/b"),
@@ -159,12 +159,12 @@ def test_a_failing_multi_changes_nothing_and_tells_the_first_error(session: Sess
             Check("/keep", 9),
             Delete("/nowhere"),
         )
-    assert refusal.value.path == "/keep"
+    assert raised.value.path == "/keep"
     assert session.exists("/a") is None
     assert (session.get("/keep").data, session.get("/keep").stat.version) == (b"0", 0)
 
 
-def test_a_failing_multi_gives_back_what_it_deleted(session: Session) -> None:
+def test_a_failed_multi_restores_deleted_nodes(session: Session) -> None:
     session.multi(Create("/a", b"data"), Create("/a/b"), SetData("/a", b"more"))
     before = session.get("/a")
     with pytest.raises(NodeExists):
@@ -173,7 +173,7 @@ def test_a_failing_multi_gives_back_what_it_deleted(session: Session) -> None:
     assert session.children("/a") == ["b"]
 
 
-def test_a_check_alone_is_answered(session: Session) -> None:
+def test_a_multi_of_checks_only_works(session: Session) -> None:
     session.multi(Create("/a"))
     assert session.multi(Check("/a", 0)) == [None]
     with pytest.raises(BadVersion):
@@ -183,17 +183,17 @@ def test_a_check_alone_is_answered(session: Session) -> None:
 # Answers
 
 
-def test_an_answer_never_comes_from_inside_the_call(session: Session) -> None:
-    answers: list[object] = []
-    session.store.multi([Create("/a")], answers.append)
-    session.store.get("/a", answers.append)
-    session.store.multi([Create("/a")], answers.append)
-    session.store.exists("/b", answers.append)
-    assert answers == []
-    assert session.harness.drive(lambda: len(answers) == 4)
+def test_results_never_come_from_inside_the_call(session: Session) -> None:
+    results: list[object] = []
+    session.store.multi([Create("/a")], results.append)
+    session.store.get("/a", results.append)
+    session.store.multi([Create("/a")], results.append)
+    session.store.exists("/b", results.append)
+    assert results == []
+    assert session.harness.drive(lambda: len(results) == 4)
 
 
-def test_answers_come_once_and_in_the_order_of_the_calls(session: Session) -> None:
+def test_results_come_once_and_in_the_order_of_the_calls(session: Session) -> None:
     order: list[int] = []
 
     def note(number: int) -> None:
@@ -215,7 +215,7 @@ def test_answers_come_once_and_in_the_order_of_the_calls(session: Session) -> No
     assert [n for n in order if n >= 100] == [101, 102]
 
 
-def test_a_read_shows_the_writes_before_it(session: Session) -> None:
+def test_a_read_sees_earlier_writes(session: Session) -> None:
     seen: list[object] = []
     session.store.multi([Create("/a", b"0")], lambda _: None)
     session.store.multi([SetData("/a", b"1")], lambda _: None)
@@ -228,7 +228,7 @@ def test_a_read_shows_the_writes_before_it(session: Session) -> None:
 # Watches
 
 
-def test_a_data_watch_tells_the_next_change_once(session: Session) -> None:
+def test_a_data_watch_reports_the_next_change_once(session: Session) -> None:
     events: list[WatchEvent] = []
     session.multi(Create("/a"))
     session.get("/a", events.append)
@@ -238,7 +238,7 @@ def test_a_data_watch_tells_the_next_change_once(session: Session) -> None:
     assert events == [WatchEvent(WatchKind.CHANGED, "/a")]
 
 
-def test_a_data_watch_tells_a_deletion_and_no_children(session: Session) -> None:
+def test_a_data_watch_reports_a_deletion_but_no_children(session: Session) -> None:
     events: list[WatchEvent] = []
     session.multi(Create("/a"))
     session.get("/a", events.append)
@@ -260,7 +260,7 @@ def test_reading_a_missing_node_sets_no_watch(session: Session) -> None:
     assert events == []
 
 
-def test_an_exists_watch_tells_a_creation(session: Session) -> None:
+def test_an_exists_watch_reports_a_creation(session: Session) -> None:
     events: list[WatchEvent] = []
     session.exists("/a", events.append)
     session.multi(Create("/a"))
@@ -273,7 +273,7 @@ def test_an_exists_watch_tells_a_creation(session: Session) -> None:
     ("operation", "kind"),
     [(SetData("/a", b"1"), WatchKind.CHANGED), (Delete("/a"), WatchKind.DELETED)],
 )
-def test_an_exists_watch_on_a_node_tells_what_happens_to_it(
+def test_an_exists_watch_on_a_node_reports_its_changes(
     session: Session, operation: Operation, kind: WatchKind
 ) -> None:
     events: list[WatchEvent] = []
@@ -284,7 +284,7 @@ def test_an_exists_watch_on_a_node_tells_what_happens_to_it(
     assert events == [WatchEvent(kind, "/a")]
 
 
-def test_a_children_watch_tells_who_comes_and_goes_and_nothing_else(session: Session) -> None:
+def test_a_children_watch_reports_created_and_deleted_children_only(session: Session) -> None:
     events: list[WatchEvent] = []
     session.multi(Create("/a"), Create("/a/b"))
     session.children("/a", events.append)
@@ -296,7 +296,7 @@ def test_a_children_watch_tells_who_comes_and_goes_and_nothing_else(session: Ses
     assert events == [WatchEvent(WatchKind.CHILDREN, "/a")]
 
 
-def test_a_children_watch_tells_the_end_of_the_node_itself(session: Session) -> None:
+def test_a_children_watch_reports_the_deletion_of_its_node(session: Session) -> None:
     events: list[WatchEvent] = []
     session.multi(Create("/a"))
     session.children("/a", events.append)
@@ -305,17 +305,17 @@ def test_a_children_watch_tells_the_end_of_the_node_itself(session: Session) -> 
     assert events == [WatchEvent(WatchKind.DELETED, "/a")]
 
 
-def test_a_watch_is_told_before_an_answer_that_shows_the_change(session: Session) -> None:
+def test_a_watch_is_called_before_a_result_that_shows_the_change(session: Session) -> None:
     log: list[str] = []
     session.multi(Create("/a", b"0"))
     session.get("/a", lambda event: log.append("watch"))
     session.store.multi([SetData("/a", b"1")], lambda _: None)
-    session.store.get("/a", lambda node: log.append("answer"))
+    session.store.get("/a", lambda node: log.append("result"))
     assert session.harness.drive(lambda: len(log) == 2)
-    assert log == ["watch", "answer"]
+    assert log == ["watch", "result"]
 
 
-def test_a_failed_write_tells_no_watch(session: Session) -> None:
+def test_a_failed_write_calls_no_watch(session: Session) -> None:
     events: list[WatchEvent] = []
     session.multi(Create("/a"))
     session.get("/a", events.append)
@@ -334,14 +334,14 @@ def test_a_session_is_connected_and_has_an_id(session: Session) -> None:
     assert session.store.session_id > 0
 
 
-def test_an_ephemeral_belongs_to_its_session_and_has_no_children(session: Session) -> None:
+def test_an_ephemeral_node_has_an_owner_and_no_children(session: Session) -> None:
     session.multi(Create("/e", b"me", ephemeral=True))
     assert session.exists("/e").owner == session.store.session_id
     with pytest.raises(NoChildrenForEphemerals):
         session.multi(Create("/e/child"))
 
 
-def test_ephemerals_end_with_the_session_and_nothing_else_does(session: Session) -> None:
+def test_only_ephemeral_nodes_are_deleted_with_the_session(session: Session) -> None:
     session.multi(
         Create("/stays", b"x"), Create("/e", ephemeral=True), Create("/stays/e", ephemeral=True)
     )
@@ -353,20 +353,20 @@ def test_ephemerals_end_with_the_session_and_nothing_else_does(session: Session)
     assert second.exists("/e") is None
 
 
-def test_calls_before_a_close_are_answered_and_calls_after_it_refused(session: Session) -> None:
-    answers: list[object] = []
-    session.store.multi([Create("/a")], answers.append)
+def test_calls_before_a_close_succeed_and_calls_after_it_fail(session: Session) -> None:
+    results: list[object] = []
+    session.store.multi([Create("/a")], results.append)
     session.close()
-    assert answers == [["/a"]]
-    refusals: list[object] = []
-    session.store.get("/a", refusals.append)
-    session.store.multi([Create("/b")], refusals.append)
-    assert session.harness.drive(lambda: len(refusals) == 2)
-    assert all(isinstance(refusal, SessionLost) for refusal in refusals)
+    assert results == [["/a"]]
+    results: list[object] = []
+    session.store.get("/a", results.append)
+    session.store.multi([Create("/b")], results.append)
+    assert session.harness.drive(lambda: len(results) == 2)
+    assert all(isinstance(result, SessionLost) for result in results)
     assert Session(session.harness).exists("/b") is None
 
 
-def test_what_was_answered_is_there_in_the_next_session(session: Session) -> None:
+def test_acknowledged_writes_are_visible_in_the_next_session(session: Session) -> None:
     session.multi(Create("/a", b"0"), Create("/a/b"))
     session.multi(SetData("/a", b"1"))
     session.multi(Delete("/a/b"))
@@ -380,8 +380,8 @@ def test_what_was_answered_is_there_in_the_next_session(session: Session) -> Non
 
 
 def test_errors_are_values_that_name_the_path(session: Session) -> None:
-    answers: list[object] = []
-    session.store.get("/missing", answers.append)
-    assert session.harness.drive(lambda: bool(answers))
-    assert isinstance(answers[0], StoreError)
-    assert answers[0].path == "/missing"
+    results: list[object] = []
+    session.store.get("/missing", results.append)
+    assert session.harness.drive(lambda: bool(results))
+    assert isinstance(results[0], StoreError)
+    assert results[0].path == "/missing"

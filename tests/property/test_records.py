@@ -51,7 +51,7 @@ def theirs(records: Iterable[Any]) -> list[Record]:
 
 
 def outcome(work: Callable[[], object]) -> ErrorCode | None:
-    """None where it went well, else the code of the refusal; anything else is a failure."""
+    """Return the code of a KafkaError, or None; other exceptions pass."""
     try:
         work()
     except KafkaError as refused:
@@ -60,7 +60,7 @@ def outcome(work: Callable[[], object]) -> ErrorCode | None:
 
 
 @given(records=RECORDS, codec=st.sampled_from(Codec))
-def test_what_we_build_others_read(records: list[Record], codec: Codec) -> None:
+def test_other_clients_read_our_batches(records: list[Record], codec: Codec) -> None:
     batch = bytes(build_batch(records, codec=codec))
     assert ours(batch) == numbered(records)
     python = PythonBatch(batch)
@@ -72,7 +72,7 @@ def test_what_we_build_others_read(records: list[Record], codec: Codec) -> None:
 
 
 @given(records=RECORDS, codec=st.sampled_from(Codec))
-def test_what_others_build_we_read(records: list[Record], codec: Codec) -> None:
+def test_we_read_batches_of_other_clients(records: list[Record], codec: Codec) -> None:
     for builder_class in (PythonBuilder, AiokafkaBuilder):
         builder = builder_class(
             magic=2,
@@ -122,12 +122,12 @@ def test_any_bytes_give_records_or_corruption(body: bytes, count: int) -> None:
 
 
 @given(codec=st.sampled_from(Codec), data=st.binary(max_size=3_000), times=st.integers(1, 50))
-def test_compression_comes_back(codec: Codec, data: bytes, times: int) -> None:
+def test_compression_round_trips(codec: Codec, data: bytes, times: int) -> None:
     assert decompress(codec, compress(codec, data * times), len(data) * times) == data * times
 
 
 @given(codec=st.sampled_from(Codec), data=st.binary(max_size=300))
-def test_any_bytes_decompress_within_the_limit_or_not_at_all(codec: Codec, data: bytes) -> None:
+def test_any_bytes_decompress_within_the_limit_or_raise(codec: Codec, data: bytes) -> None:
     sizes: list[int] = []
     assert outcome(lambda: sizes.append(len(decompress(codec, data, 1_000)))) in {
         None,
@@ -138,6 +138,6 @@ def test_any_bytes_decompress_within_the_limit_or_not_at_all(codec: Codec, data:
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_every_number_comes_back(value: int) -> None:
+def test_every_varint_round_trips(value: int) -> None:
     encoded = encode_varint(value)
     assert read_varint(encoded, 0) == (value, len(encoded))

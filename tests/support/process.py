@@ -1,4 +1,4 @@
-"""A server under test as an operating-system process: its output, its end, what it costs."""
+"""A server under test as a child process: its output, exit code, memory and descriptors."""
 
 import collections
 import contextlib
@@ -14,11 +14,11 @@ import psutil
 START_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 60
 KEEP_OLD_RECORDS = {"log.retention.check.interval.ms": str(24 * 60 * 60 * 1000)}
-"""Tests send records of any time, and those of long ago must stay while a test looks at them."""
+"""No retention by time: tests write records with old timestamps."""
 
 
 class ServerProcess:
-    """A child whose output is read all the time, so that it never blocks on a full pipe."""
+    """A child process whose output is read by a thread, so that it never blocks on the pipe."""
 
     def __init__(self, command: Sequence[str], *, cwd: Path | None = None) -> None:
         self._process = subprocess.Popen(
@@ -58,7 +58,7 @@ class ServerProcess:
             return list(self._lines)
 
     def wait_for_line(self, pattern: str, timeout_s: float = START_TIMEOUT_S) -> re.Match[str]:
-        """The first line so far or to come that matches; AssertionError where the process ends."""
+        """Wait for a line that matches; AssertionError if the process ends before."""
         found: list[re.Match[str]] = []
 
         def look() -> bool:
@@ -79,13 +79,13 @@ class ServerProcess:
         return self._process.poll() is None
 
     def terminate(self) -> int:
-        """SIGTERM, and the exit code."""
+        """Send SIGTERM; return the exit code."""
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
         return self.wait()
 
     def kill(self) -> None:
-        """SIGKILL: nothing of the process runs after this returns."""
+        """Send SIGKILL and wait for the process to end."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         self.wait()

@@ -1,7 +1,4 @@
-"""System programs that some tests need: where one is missing, the test is skipped with the reason.
-
-In continuous integration (`CI=true`) nothing may be missing, so there the test fails instead.
-"""
+"""System programs that some tests need; without them a test is skipped, or fails with `CI=true`."""
 
 import os
 import shutil
@@ -13,7 +10,7 @@ from tools.kafka_jars import classpath
 
 
 def require(program: str) -> str:
-    """The path of a program on this machine."""
+    """Return the path of a program."""
     path = shutil.which(program)
     if path is None:
         unavailable(f"{program} is not installed")
@@ -21,7 +18,7 @@ def require(program: str) -> str:
 
 
 def require_java() -> str:
-    """The class path of Apache Kafka, with Java there to run it."""
+    """Return the class path of Apache Kafka, if Java is installed."""
     require("java")
     jars = classpath()
     if jars is None:

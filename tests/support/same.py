@@ -1,5 +1,5 @@
-"""Comparing long sequences without a word too many: pytest would explain a difference in them for
-minutes and gigabytes."""
+"""Comparison of long sequences, whose difference pytest would take minutes and gigabytes to
+explain."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ SHORT = 120
 
 
 def check_same(found: Sequence[Any], expected: Sequence[Any]) -> None:
-    """Fails with the first place where the two are not the same."""
+    """Assert that two sequences are equal; show the first difference."""
     for index, (left, right) in enumerate(zip(found, expected, strict=False)):
         if left != right:
             raise AssertionError(f"at {index}: {_short(left)}, not {_short(right)}")

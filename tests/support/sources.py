@@ -1,4 +1,4 @@
-"""The project's own sources, for the tests that look at code instead of running it."""
+"""The project's source files, for tests of the code itself."""
 
 import ast
 import functools
@@ -15,7 +15,7 @@ def modules_of(directory: Path) -> list[Path]:
 
 
 def written_modules() -> list[Path]:
-    """The modules of the package that people write: all but the generated messages."""
+    """Return the modules of the package except the generated messages."""
     return [path for path in modules_of(SOURCE) if GENERATED not in path.parents]
 
 
@@ -25,12 +25,12 @@ def parse(path: Path) -> ast.Module:
 
 
 def name_of(path: Path) -> str:
-    """A path as people name it: from the root of the repository."""
+    """Return a path relative to the root of the repository."""
     return str(path.relative_to(ROOT))
 
 
 def tracked_files() -> list[Path]:
-    """Every file that the repository holds and that is on disk."""
+    """Return all files that git tracks and that exist."""
     listing = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True
     ).stdout

@@ -1,4 +1,4 @@
-"""How often a test repeats itself in each tier: a few times, one good round, or very many."""
+"""Parameters for tests that run a different number of rounds in each tier."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def rounds(*, fast: Any = None, long: Any, soak: Any) -> list[Any]:
-    """Parameters of a test that repeats itself; none for the fast tier where `fast` is None."""
+    """Return the parameters of a test by tier; without `fast` it does not run in the fast tier."""
     params = [
         pytest.param(long, marks=pytest.mark.long, id="long"),
         pytest.param(soak, marks=pytest.mark.soak, id="soak"),

@@ -1,7 +1,7 @@
-"""Kafka's APIs: numbers, versions, header versions, and the classes of their messages.
+"""Kafka's APIs: keys, versions, header versions, and message classes, as of Apache Kafka 4.3.
 
-The facts are those of Apache Kafka 4.3. A message's module is imported when its class is first
-asked for, so that a broker pays at its start only for what it serves.
+The module of a message is imported when its class is first used, so that a start does not import
+all of them.
 """
 
 from functools import cache
@@ -35,19 +35,18 @@ def response_class(api: ApiKey) -> type[Message]:
 
 @cache
 def valid_versions(api: ApiKey) -> tuple[int, int]:
-    """First and last version that can be read and written; LookupError for a removed API.
+    """Return the first and last supported version; LookupError for a removed API.
 
-    A last version that is still a draft (InitProducerId 6) does not count, as in Kafka unless
-    it is told otherwise.
+    An unstable last version (InitProducerId 6) is excluded, as in Kafka by default.
     """
     versions = parse_versions(VERSIONS[api][0])
     if not versions:
-        raise LookupError(f"{api.name} has no versions any more")
+        raise LookupError(f"{api.name} was removed: it has no versions")
     return versions[0], versions[-1] - has_draft_version(api)
 
 
 def advertised_versions(api: ApiKey) -> tuple[int, int]:
-    """The range that ApiVersions tells: Produce from 0, for old librdkafka's sake (KAFKA-18659)."""
+    """Return the range for ApiVersions: Produce from 0, for old librdkafka (KAFKA-18659)."""
     first, last = valid_versions(api)
     return (0 if api is ApiKey.PRODUCE else first), last
 
@@ -58,18 +57,18 @@ def has_draft_version(api: ApiKey) -> bool:
 
 @cache
 def first_flexible_version(api: ApiKey) -> int:
-    """From here on headers and bodies have tagged fields; beyond all versions where none has."""
+    """Return the first version with tagged fields; a number beyond all versions if none has."""
     flexible = parse_versions(VERSIONS[api][1])
     return flexible[0] if flexible else 0x8000
 
 
 def request_header_version(api: ApiKey, version: int) -> int:
-    """1, or 2 with tagged fields. Header version 0 went with ControlledShutdown 0."""
+    """Return 1, or 2 with tagged fields. Version 0 was removed with ControlledShutdown 0."""
     return 2 if version >= first_flexible_version(api) else 1
 
 
 def response_header_version(api: ApiKey, version: int) -> int:
-    """0, or 1 with tagged fields; always 0 for ApiVersions: any client must read it (KIP-511)."""
+    """Return 0, or 1 with tagged fields; always 0 for ApiVersions, for any client (KIP-511)."""
     return int(version >= first_flexible_version(api) and api is not ApiKey.API_VERSIONS)
 
 

@@ -1,7 +1,7 @@
-"""CRC-32C, from the extension module of the package `crc32c`.
+"""CRC-32C from the extension module of the package `crc32c`.
 
-The package itself asks importlib.metadata for its version when it is imported, and that takes a
-tenth of a broker's start. Only the function is needed here, so only the extension is loaded.
+Importing the package itself reads its version with importlib.metadata, which takes a tenth of a
+broker's start time. So only the extension module is loaded.
 """
 
 from importlib.machinery import PathFinder
@@ -21,7 +21,7 @@ else:
                 module = module_from_spec(spec)
                 spec.loader.exec_module(module)
                 return module
-        import crc32c as whole  # laid out otherwise than we know it, or missing
+        import crc32c as whole  # the package has another layout, or is missing
 
         return whole
 

@@ -1,8 +1,8 @@
-"""Bytes to messages and back: `decoder` and `encoder` of a message class in a version.
+"""Encodes and decodes messages: a `decoder` and an `encoder` for a message class in a version.
 
-Both are compiled on first use and kept. Decoding raises MalformedFrame and nothing else, whatever
-the bytes; bytes after the message are left alone, as Kafka does. Encoding raises NotEncodable,
-UnsupportedField where the version lacks a field that has a value and may not be dropped.
+Both are compiled on first use and cached. Decoding raises only MalformedFrame, whatever the bytes;
+bytes after the message are ignored, as in Kafka. Encoding raises NotEncodable; UnsupportedField if
+a field with a value does not exist in the version and may not be ignored.
 """
 
 from collections.abc import Callable
@@ -34,9 +34,9 @@ _parts_encoders: dict[tuple[type[Message], int], Callable[[Any], list[Part]]] = 
 
 
 def decoder(cls: type[M], version: int) -> Callable[[memoryview, int], tuple[M, int]]:
-    """A function from a buffer and a position to the message there and where it ends.
+    """Return a function that decodes the message at a position of a buffer, and returns its end.
 
-    Strings and bytes are copies; record batches are views into the buffer.
+    Strings and bytes are copied; record batches are views of the buffer.
     """
     found = _decoders.get((cls, version))
     if found is None:
@@ -45,7 +45,7 @@ def decoder(cls: type[M], version: int) -> Callable[[memoryview, int], tuple[M, 
 
 
 def encoder(cls: type[M], version: int) -> Callable[[M], bytes]:
-    """A function from a message to its bytes; batches in files are read and copied."""
+    """Return a function that encodes a message; batches in files are read and copied."""
     found = _encoders.get((cls, version))
     if found is None:
         layout = lay_out(cls, version)
@@ -54,8 +54,7 @@ def encoder(cls: type[M], version: int) -> Callable[[M], bytes]:
 
 
 def parts_encoder(cls: type[M], version: int) -> Callable[[M], list[Part]]:
-    """A function from a message to its parts: file slices and views as they are, and between
-    them the bytes around, joined."""
+    """Return a function that encodes a message as parts: file slices and views are not copied."""
     found = _parts_encoders.get((cls, version))
     if found is None:
         layout = lay_out(cls, version)

@@ -1,6 +1,6 @@
-"""Python source under construction, and its compilation: what the codec compiler writes into.
+"""A builder for generated Python functions, used by the codec compilers.
 
-The text goes to `linecache` too, so that a traceback through a compiled codec shows its lines.
+The source is added to `linecache`, so that tracebacks through a compiled codec show its lines.
 """
 
 import linecache
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Source:
-    """Lines, their indentation, and the objects that they refer to by name."""
+    """Source lines, the current indentation, and the objects that the lines refer to."""
 
     __slots__ = ("_indent", "_lines", "_names", "namespace")
 
@@ -25,14 +25,14 @@ class Source:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Everything added inside stands indented under `head`."""
+        """Indent the lines that are added inside the `with` under `head`."""
         self.add(head)
         self._indent += "    "
         yield
         self._indent = self._indent[:-4]
 
     def constant(self, value: Any) -> str:
-        """An expression for the value: a literal where it has one, else a name for the object."""
+        """Return an expression for the value: a literal, or a name for the object."""
         if value is None or isinstance(value, bool | int | float | str):
             return repr(value)
         known = self._names.get(id(value))
@@ -46,7 +46,7 @@ class Source:
         return "\n".join(self._lines) + "\n"
 
     def function(self, name: str, title: str) -> Callable[..., Any]:
-        """Compiles the text and returns the function in it that is called `name`."""
+        """Compile the source and return its function `name`."""
         text = self.text()
         file_name = f"<{title}>"
         exec(compile(text, file_name, "exec"), self.namespace)

@@ -1,7 +1,7 @@
-"""The codecs of record batches, each way in the framing that Kafka's clients use.
+"""Compression and decompression of record batches, in the framing that Kafka's clients use.
 
-Decompression is bounded: it never holds much more than `limit` bytes, however much a few bytes
-promise to become. Whatever is wrong with compressed bytes comes out as a KafkaError.
+Decompression never allocates much more than `limit` bytes, whatever the data claims. Invalid data
+raises KafkaError.
 """
 
 import struct
@@ -31,13 +31,13 @@ _LZ4_LEVEL = 1
 _ZSTD_LEVEL = 3
 _GZIP_TRAILER_BYTES = 4
 _FIRST_GUESS_FACTOR = 4
-_SMALLEST_GUESS_BYTES = 16 * 1024
+_MIN_GUESS_BYTES = 16 * 1024
 _GROWTH = 4
-_NO_ROOM = "failed to write whole buffer"  # cramjam's words for an output buffer that is full
+_NO_ROOM = "failed to write whole buffer"  # cramjam's message when the output buffer is full
 
 
 def compress(codec: int, data: Buffer) -> bytes:
-    """`data` as the codec's frame."""
+    """Compress `data` with the codec."""
     if codec == Codec.NONE:
         return bytes(data)
     if codec == Codec.GZIP:
@@ -45,7 +45,7 @@ def compress(codec: int, data: Buffer) -> bytes:
     if codec == Codec.SNAPPY:
         return _compress_snappy(memoryview(data))
     if codec == Codec.LZ4:
-        # Kafka's Java reader refuses frames whose blocks depend on each other.
+        # Kafka's Java reader rejects frames with linked blocks.
         compressor = cramjam.lz4.Compressor(
             level=_LZ4_LEVEL, content_checksum=False, block_linked=False
         )
@@ -57,9 +57,8 @@ def compress(codec: int, data: Buffer) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, limit: int) -> bytes:
-    """What was compressed: MESSAGE_TOO_LARGE past `limit` bytes, CORRUPT_MESSAGE where it is no
-    such frame.
-    """
+    """Decompress `data`: MESSAGE_TOO_LARGE beyond `limit` bytes, CORRUPT_MESSAGE if it is
+    invalid."""
     if codec == Codec.NONE:
         if len(data) > limit:
             raise _too_large(limit)
@@ -76,15 +75,15 @@ def decompress(codec: int, data: Buffer, limit: int) -> bytes:
 
 
 def _gzip_guess(data: Buffer) -> int:
-    """Gzip ends with the size modulo 2^32 of what it holds: a hint, not to be trusted."""
+    """Return the size in the gzip trailer, modulo 2^32: an untrusted hint."""
     return int.from_bytes(data[-_GZIP_TRAILER_BYTES:], "little")
 
 
 def _grow(
     decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, limit: int, guess: int
 ) -> bytes:
-    """Decompresses into a buffer that starts at a guess and grows, but never past the limit."""
-    size = min(limit, max(guess, _SMALLEST_GUESS_BYTES))
+    """Decompress into a buffer that starts at a guess and grows up to the limit."""
+    size = min(limit, max(guess, _MIN_GUESS_BYTES))
     while True:
         output = bytearray(size)
         try:
@@ -100,7 +99,7 @@ def _grow(
 
 
 def _compress_snappy(data: memoryview) -> bytes:
-    """Xerial's framing: a header, then blocks of raw snappy, each with its length in front."""
+    """Compress in Xerial framing: a header, then blocks of raw snappy with their lengths."""
     pieces = [_XERIAL_HEADER]
     for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
@@ -110,32 +109,34 @@ def _compress_snappy(data: memoryview) -> bytes:
 
 
 def _decompress_snappy(data: memoryview, limit: int) -> bytes:
-    """Xerial's framing, or one raw block as librdkafka writes it."""
+    """Decompress Xerial framing, or one raw block as librdkafka writes it."""
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _decompress_block(data, limit, limit)
     pieces: list[bytes] = []
-    room = limit
+    remaining = limit
     position = len(_XERIAL_HEADER)
     while position < len(data):
         if len(data) - position < _CHUNK_LENGTH.size:
-            raise _corrupt("a snappy block's length is cut off")
+            raise _corrupt("the length of a snappy block is truncated")
         (length,) = _CHUNK_LENGTH.unpack_from(data, position)
         if data[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:
-            position += len(_XERIAL_HEADER)  # streams may stand one after the other
+            position += len(_XERIAL_HEADER)  # streams may be concatenated
             continue
         position += _CHUNK_LENGTH.size
         if not 0 < length <= len(data) - position:
-            raise _corrupt(f"a snappy block of {length} bytes, {len(data) - position} are left")
-        pieces.append(_decompress_block(data[position : position + length], room, limit))
-        room -= len(pieces[-1])
+            raise _corrupt(
+                f"a snappy block has {length} bytes, but {len(data) - position} are left"
+            )
+        pieces.append(_decompress_block(data[position : position + length], remaining, limit))
+        remaining -= len(pieces[-1])
         position += length
     return b"".join(pieces)
 
 
-def _decompress_block(block: memoryview, room: int, limit: int) -> bytes:
+def _decompress_block(block: memoryview, remaining: int, limit: int) -> bytes:
     try:
         size = cramjam.snappy.decompress_raw_len(block)
-        if size > room:
+        if size > remaining:
             raise _too_large(limit)
         output = bytearray(size)
         written = cramjam.snappy.decompress_raw_into(block, output)
@@ -145,15 +146,17 @@ def _decompress_block(block: memoryview, room: int, limit: int) -> bytes:
 
 
 def _corrupt(reason: str) -> KafkaError:
-    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"compressed records do not decompress: {reason}")
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the records cannot be decompressed: {reason}")
 
 
 def _too_large(limit: int) -> KafkaError:
-    return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"records decompress to more than {limit} bytes")
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE, f"the records decompress to more than {limit} bytes"
+    )
 
 
 def _unknown(codec: int) -> KafkaError:
     return KafkaError(
         ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-        f"codec {codec} is none of 0 (none), 1 (gzip), 2 (snappy), 3 (lz4), 4 (zstd)",
+        f"unknown codec {codec}: expected 0 (none), 1 (gzip), 2 (snappy), 3 (lz4) or 4 (zstd)",
     )

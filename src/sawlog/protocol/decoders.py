@@ -1,9 +1,8 @@
-"""Compiles the decoder of one message in one version: a single function without calls or loops
-other than those over arrays.
+"""Compiles the decoder of a message in a version into a single function.
 
-Neighbouring fields of fixed size, and the length or count that follows them, are read by one
-`unpack_from`. Whatever the bytes are, the function returns a message or raises MalformedFrame,
-and takes no more memory than a small multiple of the frame.
+Adjacent fields of fixed size, and the length or count that follows them, are read with one
+`unpack_from`. Whatever the bytes, the function returns a message or raises MalformedFrame, and
+allocates no more than a small multiple of the frame.
 """
 
 import struct
@@ -30,8 +29,8 @@ def compile_decoder(layout: StructLayout, version: int) -> Callable[[memoryview,
 
 
 class _DecoderCompiler:
-    """In the compiled code `b` is the buffer, `p` the position, `end` the buffer's length,
-    `left` how many elements may yet come, and `n` the length or count read last."""
+    """In the compiled code `b` is the buffer, `p` the position, `end` the buffer's length, `left`
+    the number of elements still allowed, and `n` the last length or count."""
 
     def __init__(self, layout: StructLayout, version: int) -> None:
         self.layout = layout
@@ -72,7 +71,7 @@ class _DecoderCompiler:
         return f"{stem}_{self.names}"
 
     def read(self, code: str, target: str) -> None:
-        """Puts a fixed field into the run that the next `flush` reads at once."""
+        """Add a fixed field to the run that the next `flush` reads at once."""
         self.run.append((code, target))
 
     def flush(self) -> None:
@@ -89,12 +88,12 @@ class _DecoderCompiler:
             self.source.add(f"p += {struct.calcsize(codes)}")
         self.run.clear()
 
-    def refuse_if(self, condition: str, reason: str) -> None:
+    def reject_if(self, condition: str, reason: str) -> None:
         with self.source.block(f"if {condition}:"):
             self.source.add(f"raise MalformedFrame({reason})")
 
     def struct(self, layout: StructLayout) -> str:
-        """Reads a structure; returns the name of the variable that holds it."""
+        """Emit code that reads a struct; return the name of its variable."""
         variable = self.name("o")
         self.source.add(f"{variable} = new({self.source.constant(layout.cls)})")
         for absent in layout.absent:
@@ -138,7 +137,7 @@ class _DecoderCompiler:
             return
         self.read("b", "n")
         self.flush()
-        # A marker in front; in a tagged field it is a varint, but then null is not negative.
+        # A null marker precedes the struct; in a tagged field null is 0 or below.
         is_null = "n <= 0" if layout.is_tagged else "n < 0"
         with self.source.block(f"if {is_null}:"):
             self.source.add(f"{target} = None")
@@ -148,7 +147,7 @@ class _DecoderCompiler:
             self.source.add(f"{target} = {variable}")
 
     def length(self, layout: FieldLayout) -> None:
-        """Reads a length or a count into `n`, -1 or below for null."""
+        """Emit code that reads a length or count into `n`; negative for null."""
         self.read("B" if layout.is_compact else layout.length_code, "n")
         self.flush()
         if layout.is_compact:
@@ -158,9 +157,9 @@ class _DecoderCompiler:
 
     @contextmanager
     def unless_null(self, layout: FieldLayout, target: str) -> Iterator[None]:
-        """Deals with null; what is emitted inside is for a value that is there."""
+        """Emit the handling of null; the code emitted inside is for other values."""
         if not layout.is_nullable:
-            self.refuse_if("n < 0", f"'{layout.name} is null'")
+            self.reject_if("n < 0", f"'{layout.name} must not be null'")
             yield
             return
         with self.source.block("if n < 0:"):
@@ -169,7 +168,7 @@ class _DecoderCompiler:
             yield
 
     def blob(self, layout: FieldLayout, target: str) -> None:
-        """A string, bytes or records: all checked before a byte is copied."""
+        """Emit code for a string, bytes or records; lengths are checked before copying."""
         self.length(layout)
         taken = "b[p:q]"
         if layout.kind != "records" and self.keeps_views:
@@ -181,7 +180,9 @@ class _DecoderCompiler:
             condition = "q > end"
             if layout.kind == "string" and layout.is_compact:
                 condition += f" or n > {MAX_STRING_BYTES}"
-            self.refuse_if(condition, f"f'{layout.name} claims {{n}} bytes, {{end - p}} are left'")
+            self.reject_if(
+                condition, f"f'{layout.name}: invalid length {{n}}, {{end - p}} bytes are left'"
+            )
             self.source.add(f"{target} = {taken}", "p = q")
 
     def array(self, layout: FieldLayout, target: str) -> None:
@@ -190,9 +191,9 @@ class _DecoderCompiler:
         size = max(1, element.minimum_size)
         with self.unless_null(layout, target):
             self.source.add("left -= n")
-            self.refuse_if(
+            self.reject_if(
                 f"n * {size} > end - p or left < 0",
-                f"f'{layout.name} claims {{n}} elements, {{end - p}} bytes are left'",
+                f"f'{layout.name}: too many elements, {{n}} in {{end - p}} bytes'",
             )
             if element.kind == "uuid":
                 copy = ".tobytes()" if self.keeps_views else ""
@@ -206,7 +207,7 @@ class _DecoderCompiler:
                 self.elements(element, target)
 
     def elements(self, element: FieldLayout, target: str) -> None:
-        """One turn of a loop for each element that is a structure or has a length of its own."""
+        """Emit a loop over elements that are structs or have a length of their own."""
         variable = self.name("a")
         self.source.add(f"{target} = {variable} = []")
         with self.source.block("for _ in range(n):"):
@@ -219,16 +220,16 @@ class _DecoderCompiler:
             self.source.add(f"{variable}.append({item})")
 
     def tags(self, layout: StructLayout, variable: str) -> None:
-        """The tagged fields at a structure's end; most often there are none, and that is quick."""
+        """Emit code for the tagged fields at the end of a struct; usually there are none."""
         self.read("B", "n")
         self.flush()
         with self.source.block("if n:"):
             with self.source.block("if n > 127:"):
                 self.source.add("n, p = continue_uvarint(b, p, n)")
             self.source.add("left -= n")
-            self.refuse_if(
+            self.reject_if(
                 "n * 2 > end - p or left < 0",
-                "f'{n} tagged fields are claimed, {end - p} bytes are left'",
+                "f'too many tagged fields, {n} in {end - p} bytes'",
             )
             if not layout.tagged:
                 self.source.add("p = skip_tags(b, p, n)")
@@ -245,7 +246,7 @@ class _DecoderCompiler:
             with self.source.block(f"{keyword} {tag} == {each.field.tag}:"):
                 self.value(each, f"{variable}.{each.name}")
                 self.flush()
-                self.refuse_if(f"p != {stop}", f"'{each.name} has another size than its tag says'")
+                self.reject_if(f"p != {stop}", f"'{each.name}: its size differs from its tag'")
             keyword = "elif"
         with self.source.block("else:"):
             self.source.add(f"p = {stop}")

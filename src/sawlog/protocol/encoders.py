@@ -1,7 +1,7 @@
-"""Compiles the encoder of one message in one version, the mirror image of `decoders`.
+"""Compiles the encoder of a message in a version into a single function, as `decoders` does.
 
-Neighbouring fields of fixed size, and the length or count that follows them, are written by one
-`pack`. The result is one bytes object, or parts in which record batches stay where they are.
+Adjacent fields of fixed size, and the length or count that follows them, are written with one
+`pack`. The result is one bytes object, or parts in which record batches are not copied.
 """
 
 import struct
@@ -20,8 +20,8 @@ def compile_encoder(layout: StructLayout, version: int, *, in_parts: bool) -> Ca
 
 
 class _EncoderCompiler:
-    """In the compiled code `write` takes the next bytes, `out` has those not yet joined, `v` is
-    the value being written and `n` its length or count as it goes on the wire."""
+    """In the compiled code `write` appends bytes to `out`, `v` is the value being written and `n`
+    its length or count on the wire."""
 
     def __init__(self, layout: StructLayout, version: int, *, in_parts: bool) -> None:
         self.layout = layout
@@ -65,7 +65,7 @@ class _EncoderCompiler:
         return f"{stem}_{self.names}"
 
     def packed(self, run: list[tuple[str, str]]) -> None:
-        """Emits the writing of a run; a pad byte has no expression and writes zero."""
+        """Emit the write of a run of fields; a pad byte has no expression and writes zero."""
         codes = ">" + "".join(code for code, _ in run)
         values = ", ".join(value for _, value in run if value)
         if codes.strip(">x"):
@@ -80,18 +80,18 @@ class _EncoderCompiler:
     def struct(self, layout: StructLayout, variable: str) -> None:
         for absent in layout.absent:
             if not absent.ignorable:
-                self.refuse_unless_default(absent, f"{variable}.{absent.name}")
+                self.reject_unless_default(absent, f"{variable}.{absent.name}")
         for each in layout.present:
             self.value(each, f"{variable}.{each.name}")
         if layout.is_flexible:
             self.tags(layout, variable)
 
-    def refuse_unless_default(self, field: Field, expression: str) -> None:
+    def reject_unless_default(self, field: Field, expression: str) -> None:
         with self.source.block(f"if {self.differs(field, expression)}:"):
-            self.source.add(f"raise UnsupportedField('{self.title} has no {field.name}')")
+            self.source.add(f"raise UnsupportedField('{self.title} has no field {field.name}')")
 
     def differs(self, field: Field, expression: str) -> str:
-        """A condition: the value is not the field's default."""
+        """Return a condition that is true if the value is not the field's default."""
         if field.factory is None:
             if field.default is None:
                 return f"{expression} is not None"
@@ -128,7 +128,7 @@ class _EncoderCompiler:
             self.flush()
 
     def measure(self, layout: FieldLayout, length: str, empty: str, *preparation: str) -> None:
-        """Sets `n` to the length as it goes on the wire, and `v` to `empty` where it is null."""
+        """Emit code that sets `n` to the length on the wire, and a null `v` to `empty`."""
         present = [*preparation, f"n = {length} + 1" if layout.is_compact else f"n = {length}"]
         if not layout.is_nullable:
             self.source.add(*present)
@@ -139,7 +139,7 @@ class _EncoderCompiler:
             self.source.add(*present)
 
     def length(self, layout: FieldLayout) -> None:
-        """Writes `n` together with the run before it."""
+        """Emit the write of `n` together with the run before it."""
         if not layout.is_compact:
             self.run.append((layout.length_code, "n"))
             self.flush()
@@ -159,7 +159,7 @@ class _EncoderCompiler:
         self.source.add("write(v)")
 
     def records(self, layout: FieldLayout, expression: str) -> None:
-        """Batches: a slice of a file, or a view, is a part of its own and never copied."""
+        """Emit the write of record batches; file slices and views become parts of their own."""
         self.source.add(f"v = {expression}")
         self.measure(layout, "(v.length if v.__class__ is FileSlice else len(v))", "b''")
         self.length(layout)
@@ -190,7 +190,7 @@ class _EncoderCompiler:
             self.flush()
 
     def tags(self, layout: StructLayout, variable: str) -> None:
-        """The tagged fields at a structure's end: only those that differ from their default."""
+        """Emit the tagged fields at the end of a struct that differ from their defaults."""
         if not layout.tagged:
             self.run.append(("x", ""))
             return
@@ -203,15 +203,17 @@ class _EncoderCompiler:
             self.packed([*run, ("x", "")])
 
     def written_tags(self, layout: StructLayout, variable: str, conditions: list[str]) -> None:
-        """Each value is written aside first, because its size stands in front of it."""
-        tags, aside, outer = self.name("tags"), self.name("aside"), self.name("write")
+        """Emit each tagged value into a buffer first, because its size precedes it."""
+        tags, value_bytes, outer = self.name("tags"), self.name("value_bytes"), self.name("write")
         self.source.add(f"{tags} = []", f"{outer} = write")
         for each, condition in zip(layout.tagged, conditions, strict=True):
             with self.source.block(f"if {condition}:"):
-                self.source.add(f"{aside} = []", f"write = {aside}.append")
+                self.source.add(f"{value_bytes} = []", f"write = {value_bytes}.append")
                 self.value(each, f"{variable}.{each.name}")
                 self.flush()
-                self.source.add(f"{aside} = join({aside})")
+                self.source.add(f"{value_bytes} = join({value_bytes})")
                 tag = uvarint(each.field.tag)
-                self.source.add(f"{tags}.append({tag!r} + uvarint(len({aside})) + {aside})")
+                self.source.add(
+                    f"{tags}.append({tag!r} + uvarint(len({value_bytes})) + {value_bytes})"
+                )
         self.source.add(f"write = {outer}", f"write(uvarint(len({tags})))", f"write(join({tags}))")

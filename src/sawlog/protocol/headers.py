@@ -1,7 +1,6 @@
-"""The headers in front of every request and response, read and written by hand: they are on the
-path of each one.
+"""Request and response headers, coded by hand because every request passes here.
 
-The client id keeps its old-style length in all versions, so that any broker can read it.
+The client id has an int16 length in all versions, so that any broker can read it.
 """
 
 from struct import Struct
@@ -26,7 +25,7 @@ _FIRST_FLEXIBLE = {int(api): first_flexible_version(api) for api in ApiKey}
 
 
 class RequestHeader(NamedTuple):
-    """`client_id` is empty where the client sent none; Kafka makes no difference either."""
+    """`client_id` is empty for null; Kafka treats both alike."""
 
     api_key: int
     api_version: int
@@ -35,19 +34,21 @@ class RequestHeader(NamedTuple):
 
 
 def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
-    """The header and where the body begins. Any version of a known API will do: whether it is
-    served is the caller's question."""
+    """Return the header and the position of the body. Every version of a known API is accepted; the
+    caller checks whether it is supported."""
     try:
         api_key, api_version, correlation_id, length = _REQUEST.unpack_from(frame)
         first_flexible = _FIRST_FLEXIBLE.get(api_key)
         if first_flexible is None:
-            raise MalformedFrame(f"request header: no API has the number {api_key}")
+            raise MalformedFrame(f"request header: unknown API key {api_key}")
         position = 10
         client_id = ""
         if length > 0:
             position += length
             if position > len(frame):
-                raise MalformedFrame(f"request header: the client id claims {length} bytes")
+                raise MalformedFrame(
+                    f"request header: the client id of {length} bytes is truncated"
+                )
             client_id = frame[10:position].tobytes().decode()
         if api_version >= first_flexible:
             count = frame[position]
@@ -60,10 +61,10 @@ def read_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
 
 
 def write_request_header(header: RequestHeader, header_version: int) -> bytes:
-    """The header without a frame length: version 0 ends before the client id, 2 has (no) tags."""
+    """Encode a header without frame length: version 0 has no client id, 2 has tagged fields."""
     client_id = header.client_id.encode()
     if len(client_id) > MAX_STRING_BYTES:
-        raise NotEncodable("a client id has at most 32767 bytes")
+        raise NotEncodable(f"the client id has more than {MAX_STRING_BYTES} bytes")
     fixed = _REQUEST.pack(header.api_key, header.api_version, header.correlation_id, len(client_id))
     if header_version == 0:
         return fixed[:8]
@@ -71,13 +72,13 @@ def write_request_header(header: RequestHeader, header_version: int) -> bytes:
 
 
 def response_prefix(correlation_id: int, header_version: int, body_length: int) -> bytes:
-    """The length of the frame and the header: all that stands before a response's body."""
+    """Encode the frame length and the header of a response."""
     length = body_length + _RESPONSE_HEADER_SIZES[header_version]
     return _RESPONSE[header_version].pack(length, correlation_id)
 
 
 def read_response_header(frame: memoryview, header_version: int) -> tuple[int, int]:
-    """The correlation id and where the body begins."""
+    """Return the correlation id and the position of the body."""
     try:
         (correlation_id,) = _INT32.unpack_from(frame)
         position = 4
@@ -95,5 +96,5 @@ def _skip_tags(frame: memoryview, position: int, count: int) -> int:
     if count > 0x7F:
         count, position = continue_uvarint(frame, position, count)
     if count > _MAX_TAGS:
-        raise MalformedFrame(f"a header with {count} tagged fields")
+        raise MalformedFrame(f"a header has {count} tagged fields, the limit is {_MAX_TAGS}")
     return skip_tags(frame, position, count)

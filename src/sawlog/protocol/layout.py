@@ -1,6 +1,6 @@
-"""What a message looks like in one version: which fields are there, how each one is written.
+"""The layout of a message in one version: its fields and their encoding.
 
-The codec compilers walk this instead of version ranges.
+The codec compilers read layouts instead of version ranges.
 """
 
 import struct
@@ -20,11 +20,11 @@ FIXED = {
     "float64": ("d", 8),
     "uuid": ("16s", 16),
 }
-"""Codes and sizes, as `struct` knows them, of the types whose size never changes."""
+"""The `struct` codes and sizes of the types with a fixed size."""
 
 
 class UnsupportedVersion(ValueError):
-    """A version that the message does not have."""
+    """The message does not have this version."""
 
 
 class FieldLayout(NamedTuple):
@@ -44,12 +44,12 @@ class FieldLayout(NamedTuple):
 
     @property
     def element(self) -> "FieldLayout":
-        """What an array is an array of."""
+        """The layout of an array's element."""
         return self._replace(is_array=False, is_nullable=False)
 
     @property
     def length_code(self) -> str:
-        """How an old-style length or count is written; compact ones are varints."""
+        """The `struct` code of a length or count that is not compact."""
         return "h" if self.kind == "string" and not self.is_array else "i"
 
     @property
@@ -62,7 +62,7 @@ class FieldLayout(NamedTuple):
 
 
 class StructLayout(NamedTuple):
-    """A structure in one version; `tagged` fields are sorted by tag, `absent` ones do not exist."""
+    """A struct in one version: `tagged` fields are sorted by tag, `absent` ones do not exist."""
 
     cls: type[Message]
     present: tuple[FieldLayout, ...]
@@ -83,10 +83,10 @@ class StructLayout(NamedTuple):
 
 
 def lay_out(cls: type[Message], version: int) -> StructLayout:
-    """The layout of a message; UnsupportedVersion where it has no such version."""
+    """Return the layout of a message; UnsupportedVersion if it does not have the version."""
     if version not in parse_versions(cls.SCHEMA.versions):
         raise UnsupportedVersion(
-            f"{cls.__name__} has versions {cls.SCHEMA.versions}, but not {version}"
+            f"{cls.__name__} has versions {cls.SCHEMA.versions}, not {version}"
         )
     return _lay_out_struct(cls, version, version in parse_versions(cls.SCHEMA.flexible))
 
@@ -122,5 +122,5 @@ def _lay_out_field(field: Field, version: int, is_flexible: bool) -> FieldLayout
 
 @cache
 def fused(codes: str) -> struct.Struct:
-    """The Struct for a run of fields, shared by all codecs."""
+    """Return the Struct for a run of fields, shared by all codecs."""
     return struct.Struct(codes)

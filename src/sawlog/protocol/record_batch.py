@@ -1,8 +1,7 @@
-"""The record batch (magic 2) as a header over bytes that stay closed.
+"""The header of a record batch (magic 2): reading, validation, CRC-32C, offset assignment.
 
-A batch travels from socket to file to socket as it is: here its 61-byte header is read, judged and
-stamped, and its CRC-32C computed. Nothing here keeps a reference to the buffer it was shown. What
-is inside a batch is the business of `records`.
+A batch passes through the broker without being decoded; only its 61-byte header is read. No
+function keeps a reference to the buffer. `records.py` decodes the records of a batch.
 """
 
 import struct
@@ -23,18 +22,18 @@ _TIMESTAMPS = struct.Struct(">hiqq")
 
 HEADER_SIZE = 61
 MAGIC = 2
-_PREFIX_SIZE = 12  # base offset and length: what `length` does not count
+_PREFIX_SIZE = 12  # base offset and length, which `length` does not include
 _UP_TO_MAGIC_SIZE = 17
 _LEADER_EPOCH_POSITION = 12
 _CRC_POSITION = 17
 _CRC_START = 21  # attributes: the first byte that the CRC covers
-_SMALLEST_LENGTH = 14  # of a magic 0 message, the smallest that Kafka's reader takes for a message
+_MIN_LENGTH = 14  # of a magic 0 message, the smallest that Kafka's reader accepts
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
-DELETE_HORIZON = 0x40  # base_timestamp is the time after which tombstones may go (KIP-534)
+DELETE_HORIZON = 0x40  # base_timestamp is the delete horizon of tombstones (KIP-534)
 _HIGHEST_CODEC = 4
 _SEQUENCES = 1 << 31
 
@@ -43,7 +42,7 @@ _new = tuple.__new__
 
 
 class BatchHeader(NamedTuple):
-    """The fields of a batch's header in the order of the wire."""
+    """The fields of a batch's header in wire order."""
 
     base_offset: int
     length: int
@@ -57,11 +56,11 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int  # type: ignore[assignment]  # tuple.count is of no use here
+    count: int  # type: ignore[assignment]  # tuple.count is not used
 
     @property
     def size(self) -> int:
-        """Of the whole batch, the 12 bytes in front of what `length` counts included."""
+        """The size of the whole batch, including the 12 bytes that `length` does not count."""
         return self.length + _PREFIX_SIZE
 
     @property
@@ -74,12 +73,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """The number of the codec; `compression.Codec` names it where it is one."""
+        """The codec's number; see `compression.Codec`."""
         return self.attributes & CODEC_MASK
 
     @property
     def timestamp_type(self) -> int:
-        """0: the producer set the timestamps; 1: the broker did, when it appended."""
+        """0: CreateTime, set by the producer; 1: LogAppendTime, set by the broker."""
         return 1 if self.attributes & LOG_APPEND_TIME else 0
 
     @property
@@ -96,24 +95,24 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequences count to 2^31 - 1 and begin again at 0; -1 where there are none."""
+        """The last sequence, which wraps around at 2^31; -1 without sequences."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) % _SEQUENCES
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header as it stands there, unjudged; CORRUPT_MESSAGE where 61 bytes are not left."""
+    """Return the header without validation; CORRUPT_MESSAGE if it is truncated."""
     try:
         return _new(BatchHeader, _read(buffer, position))
     except struct.error:
         raise _corrupt(
-            f"a batch header has {HEADER_SIZE} bytes, there are {max(0, len(buffer) - position)}"
+            f"a batch header has {HEADER_SIZE} bytes, but {max(0, len(buffer) - position)} are left"
         ) from None
 
 
 def crc_matches(buffer: Buffer, header: BatchHeader, position: int = 0) -> bool:
-    """Whether the batch at `position`, whole in `buffer`, has the CRC that its header states."""
+    """Whether the batch at `position` is complete and has the CRC of its header."""
     end = position + header.length + _PREFIX_SIZE
     if header.length < HEADER_SIZE - _PREFIX_SIZE or end > len(buffer):
         return False
@@ -121,15 +120,15 @@ def crc_matches(buffer: Buffer, header: BatchHeader, position: int = 0) -> bool:
 
 
 def check_crc(buffer: Buffer, header: BatchHeader, position: int = 0) -> None:
-    """CORRUPT_MESSAGE where the bytes are not those that the CRC was computed over."""
+    """Raise CORRUPT_MESSAGE if the CRC does not match."""
     if not crc_matches(buffer, header, position):
         raise _corrupt(f"the batch does not match its CRC {header.crc:#010x}")
 
 
 def batches_in(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each whole batch in order; a last one that is cut off is left out.
+    """Yield the position and header of each batch; a truncated last one is ignored.
 
-    CORRUPT_MESSAGE where something else than a magic 2 batch stands. CRCs are not looked at.
+    CORRUPT_MESSAGE if there is no magic 2 batch at a position. CRCs are not checked.
     """
     end = len(buffer)
     while end - position >= HEADER_SIZE:
@@ -145,10 +144,10 @@ def batches_in(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHe
 
 
 def check_produced(records: memoryview | None, *, max_batch_bytes: int) -> BatchHeader:
-    """The header of the one batch that a producer may send for a partition, all it shows in order.
+    """Validate the single batch that a producer may send for a partition; return its header.
 
-    Refused with the codes and in the order of Apache Kafka 4. What needs more than the header (the
-    topic's timestamp bounds, keys, producer state, transactions) is left to the caller.
+    Error codes and the order of checks are those of Apache Kafka 4. The caller checks what needs
+    more than the header: timestamp bounds, keys, producer state, transactions.
     """
     if records is None or len(records) < HEADER_SIZE:
         raise _no_single_batch(records)
@@ -156,11 +155,11 @@ def check_produced(records: memoryview | None, *, max_batch_bytes: int) -> Batch
     if header.magic != MAGIC or header.length + _PREFIX_SIZE != len(records):
         raise _no_single_batch(records)
     if header.base_offset != 0:
-        raise _invalid(f"the base offset of a produced batch is 0, not {header.base_offset}")
+        raise _invalid(f"the base offset of a produced batch must be 0, not {header.base_offset}")
     if len(records) > max_batch_bytes:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"the batch has {len(records)} bytes, the topic takes {max_batch_bytes}"
+            f"the batch has {len(records)} bytes, the topic's limit is {max_batch_bytes}"
             " (max.message.bytes)",
         )
     if crc32c(records[_CRC_START:]) != header.crc:
@@ -172,21 +171,21 @@ def check_produced(records: memoryview | None, *, max_batch_bytes: int) -> Batch
         or header.attributes & CODEC_MASK > _HIGHEST_CODEC
         or (header.producer_id >= 0 and header.base_sequence < 0)
     ):
-        raise _refusal(header)
+        raise _first_error(header)
     return header
 
 
 def stamp(batch: memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Writes what the leader decides, in place; the CRC does not cover it."""
+    """Set the base offset and leader epoch in place; the CRC does not cover them."""
     _BASE_OFFSET.pack_into(batch, 0, base_offset)
     _LEADER_EPOCH.pack_into(batch, _LEADER_EPOCH_POSITION, leader_epoch)
 
 
 def stamp_append_time(batch: memoryview, timestamp_ms: int) -> None:
-    """Makes the time of the append every record's timestamp, in place, with a new CRC.
+    """Set LogAppendTime in place, with a new CRC. `batch` has nothing after the batch.
 
-    `batch` is the batch and nothing after it. Only the type and the highest timestamp change:
-    readers take that one for all records of a batch of this type.
+    Only the timestamp type and the maximum timestamp change: with LogAppendTime, readers use the
+    maximum timestamp for all records.
     """
     attributes, delta, base_timestamp, _ = _TIMESTAMPS.unpack_from(batch, _CRC_START)
     _TIMESTAMPS.pack_into(
@@ -196,57 +195,57 @@ def stamp_append_time(batch: memoryview, timestamp_ms: int) -> None:
 
 
 def _no_single_batch(records: memoryview | None) -> KafkaError:
-    """Why these bytes are not exactly one whole magic 2 batch, as Kafka's reader would find out."""
+    """Return why the bytes are not exactly one magic 2 batch, in the order of Kafka's checks."""
     available = 0 if records is None else len(records)
     if records is None or available < _PREFIX_SIZE:
-        return _invalid("a partition needs exactly one record batch, there is none")
+        return _invalid("expected exactly one record batch for the partition, found none")
     (length,) = _LENGTH.unpack_from(records)
-    if length < _SMALLEST_LENGTH:
-        return _corrupt(f"the batch says it is {length} bytes long, which none can be")
+    if length < _MIN_LENGTH:
+        return _corrupt(f"the batch has an invalid length of {length} bytes")
     if available < _UP_TO_MAGIC_SIZE:
-        return _invalid("a partition needs exactly one record batch, there is none whole")
+        return _invalid(
+            "expected exactly one record batch for the partition, found a truncated one"
+        )
     (magic,) = _MAGIC.unpack_from(records)
     if not 0 <= magic <= MAGIC:
-        return _corrupt(f"a batch has magic {MAGIC}, not {magic}")
+        return _corrupt(f"unknown magic {magic}: expected {MAGIC}")
     if length + _PREFIX_SIZE > available:
-        return _invalid(
-            f"the batch says it is {length + _PREFIX_SIZE} bytes long, there are {available}"
-        )
+        return _invalid(f"the batch is truncated: {available} of {length + _PREFIX_SIZE} bytes")
     if magic != MAGIC:
-        return _invalid(f"a batch must have magic {MAGIC}; the old format {magic} is not taken")
+        return _invalid(f"message format {magic} is not supported: expected magic {MAGIC}")
     if length + _PREFIX_SIZE < available:
         return _invalid(
-            "a partition takes exactly one record batch in a request; there are"
+            "expected exactly one record batch for the partition, found"
             f" {available - length - _PREFIX_SIZE} bytes after the first"
         )
-    return _corrupt(f"the batch says it is {length + _PREFIX_SIZE} bytes long, less than a header")
+    return _corrupt(f"the batch has {length + _PREFIX_SIZE} bytes, less than its header")
 
 
-def _refusal(header: BatchHeader) -> KafkaError:
-    """The first of a closed batch's faults in Kafka's order; its CRC is right already."""
+def _first_error(header: BatchHeader) -> KafkaError:
+    """Return the first error of a batch with a valid CRC, in the order of Kafka's checks."""
     codec = header.attributes & CODEC_MASK
     if codec > _HIGHEST_CODEC:
         return KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"codec {codec} is none of 0 (none), 1 (gzip), 2 (snappy), 3 (lz4), 4 (zstd)",
+            f"unknown codec {codec}: expected 0 (none), 1 (gzip), 2 (snappy), 3 (lz4) or 4 (zstd)",
         )
     if header.last_offset_delta < 0:
-        return _invalid(f"the last offset delta is {header.last_offset_delta}, below 0")
+        return _invalid(f"the last offset delta {header.last_offset_delta} is negative")
     if header.count <= 0:
-        return _invalid(f"the batch says it has {header.count} records; it needs at least one")
+        return _invalid(f"the record count is {header.count}: expected at least one")
     if header.last_offset_delta != header.count - 1:
         return _invalid(
-            f"{header.count} records need the last offset delta {header.count - 1},"
+            f"the last offset delta of {header.count} records must be {header.count - 1},"
             f" not {header.last_offset_delta}"
         )
     if header.attributes & CONTROL:
-        return _invalid("only brokers write control records")
+        return _invalid("producers cannot write control records")
     if header.producer_id >= 0 and header.base_sequence < 0:
         return _invalid(
-            f"producer {header.producer_id} sent the sequence {header.base_sequence}, below 0"
+            f"producer {header.producer_id} sent the negative sequence {header.base_sequence}"
         )
     return KafkaError(
-        ErrorCode.INVALID_TIMESTAMP, "only brokers set the timestamp type LogAppendTime"
+        ErrorCode.INVALID_TIMESTAMP, "producers cannot set the timestamp type LogAppendTime"
     )
 
 

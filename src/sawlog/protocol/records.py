@@ -1,8 +1,7 @@
-"""What is inside a record batch: reading its records one by one, and building batches.
+"""Decodes the records of a batch, and builds batches.
 
-Reading trusts nothing: whatever the bytes, records come out or a KafkaError with CORRUPT_MESSAGE
-(MESSAGE_TOO_LARGE past the decompression limit), and no more memory is taken than the limit says.
-CRCs are `batches`' business.
+Whatever the bytes, decoding yields records or raises CORRUPT_MESSAGE (MESSAGE_TOO_LARGE beyond the
+decompression limit), within the memory of that limit. `record_batch.py` checks CRCs.
 """
 
 import struct
@@ -29,9 +28,9 @@ Headers = tuple[tuple[str, bytes | None], ...]
 NO_TIMESTAMP = -1
 _FRONT = struct.Struct(">qiibI")
 _COVERED = struct.Struct(">hiqqqhii")
-_UNCOUNTED_BYTES = 12  # base offset and length, which the length field does not count
+_UNCOUNTED_BYTES = 12  # base offset and length, which the length field does not include
 _NULL = encode_varint(-1)
-_FIRST = b"\x00\x00\x00"  # attributes, and both deltas, of the first record of a batch
+_FIRST = b"\x00\x00\x00"  # attributes and both deltas of the first record
 _NO_HEADERS = b"\x00"
 _NOT_COMPRESSED = int(Codec.NONE)
 _SMALLEST_HEADER_BYTES = 2
@@ -48,15 +47,15 @@ class Record(NamedTuple):
 
 
 def iterate(batch: Buffer, *, max_decompressed_bytes: int) -> Iterator[Record]:
-    """The records of the batch that `batch` begins with, in order.
+    """Yield the records of the batch at the beginning of `batch`.
 
-    The batch is decompressed at once, its records are taken apart as they are asked for.
+    The batch is decompressed at once; its records are decoded one by one.
     """
     header = read_header(batch)
     if header.magic != MAGIC or not HEADER_SIZE <= header.size <= len(batch):
         raise _corrupt(
-            f"no whole batch of magic {MAGIC}: magic {header.magic}, {header.size} bytes"
-            f" announced, {len(batch)} there"
+            f"no complete batch of magic {MAGIC}: magic {header.magic}, {len(batch)} of"
+            f" {header.size} bytes"
         )
     body = memoryview(batch)[HEADER_SIZE : header.size]
     if header.codec == Codec.NONE:
@@ -65,7 +64,7 @@ def iterate(batch: Buffer, *, max_decompressed_bytes: int) -> Iterator[Record]:
 
 
 def _read_records(body: bytes, header: BatchHeader) -> Iterator[Record]:
-    """Numbers of one byte, most of them, are read in line: a consumer spends its time here."""
+    """Decode records. Varints of one byte are decoded inline: this loop is a consumer's cost."""
     base_offset = header.base_offset
     base_timestamp = header.base_timestamp
     append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
@@ -75,7 +74,7 @@ def _read_records(body: bytes, header: BatchHeader) -> Iterator[Record]:
         for _ in range(header.count):
             length, position = read_varint(body, position)
             end = position + length
-            # The attributes of a record, one byte, have no meaning yet.
+            # The attributes of a record, one byte, are unused.
             timestamp, position = read_varint(body, position + 1)
             offset, position = read_varint(body, position)
 
@@ -103,22 +102,24 @@ def _read_records(body: bytes, header: BatchHeader) -> Iterator[Record]:
             else:
                 headers, position = _read_headers(body, position)
             if position != end:
-                raise _corrupt(f"a record of {length} bytes ends {position - end} bytes off")
+                raise _corrupt(
+                    f"the fields of a record of {length} bytes end {position - end} bytes off"
+                )
             timestamp = base_timestamp + timestamp if append_time is None else append_time
             if not _FIRST_MS <= timestamp <= _LAST_MS:
-                timestamp = (timestamp - _FIRST_MS) % _ALL_MS + _FIRST_MS  # as Java adds them up
+                timestamp = (timestamp - _FIRST_MS) % _ALL_MS + _FIRST_MS  # overflow as in Java
             yield _new(Record, (base_offset + offset, timestamp, key, value, headers))
     except IndexError:
-        raise _corrupt(f"records end early: the batch announced {header.count}") from None
+        raise _corrupt(f"the batch ends before its {header.count} records") from None
     if position != size:
-        raise _corrupt(f"{size - position} bytes after the last of {header.count} records")
+        raise _corrupt(f"{size - position} bytes follow the last of {header.count} records")
 
 
 def _read_bytes(body: bytes, position: int) -> tuple[bytes | None, int]:
     length, position = read_varint(body, position)
     if length < 0:
         if length != -1:
-            raise _corrupt(f"a length of {length}")
+            raise _corrupt(f"invalid length {length}")
         return None, position
     end = position + length
     if end > len(body):
@@ -134,9 +135,9 @@ def _read_headers(body: bytes, position: int) -> tuple[Headers, int]:
     for _ in range(count):
         name, position = _read_bytes(body, position)
         if name is None:
-            raise _corrupt("a header without a name")
+            raise _corrupt("the key of a header is null")
         value, position = _read_bytes(body, position)
-        # As the Java consumer: nothing on the way checks that a name is UTF-8.
+        # As in the Java consumer; nothing checks that header keys are UTF-8.
         headers.append((name.decode("utf-8", "replace"), value))
     return tuple(headers), position
 
@@ -151,7 +152,7 @@ def _encode_headers(headers: Headers) -> bytes:
 
 
 class BatchBuilder:
-    """Grows a batch record by record; its size before compression is known at any time."""
+    """Builds a batch record by record; `size` is its size before compression."""
 
     __slots__ = ("_base_timestamp", "_max_timestamp", "_pieces", "count", "size")
 
@@ -183,7 +184,7 @@ class BatchBuilder:
         )
         length = encode_varint(len(record))
         size = self.size + len(length) + len(record)
-        # Nothing is called from here on, so that a signal finds all of the record or nothing.
+        # No calls from here on: a signal handler sees all of the record or nothing.
         self._pieces += (length, record)
         self.size = size
         self.count = count + 1
@@ -201,7 +202,7 @@ class BatchBuilder:
         control: bool = False,
         timestamp_type: int = 0,
     ) -> bytearray:
-        """The whole batch, its CRC included."""
+        """Return the batch, with its CRC."""
         body = b"".join(self._pieces)
         if codec != _NOT_COMPRESSED:
             body = compress(codec, body)
@@ -244,7 +245,7 @@ def build_batch(
     control: bool = False,
     timestamp_type: int = 0,
 ) -> bytearray:
-    """One batch of these records, numbered from `base_offset` on whatever their own offsets say."""
+    """Build a batch of records with offsets from `base_offset` on; their own are ignored."""
     builder = BatchBuilder()
     for record in records:
         builder.append(record.timestamp, record.key, record.value, record.headers)

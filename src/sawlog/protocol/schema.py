@@ -1,9 +1,8 @@
-"""What a message is: a class with slots, one `field(...)` a line, which is its schema as well.
+"""Message classes: one `field(...)` per line, which is also the schema.
 
-A subclass of `Message` behaves as a slots dataclass does (keyword and positional construction,
-equality, repr). It is not one because `dataclass` runs half a millisecond of code for each class:
-hundreds of messages would make up most of the broker's start. Here `__init__` is written on first
-use. Which field exists in which version only the codec knows; handlers never look.
+A subclass of `Message` behaves like a slots dataclass. It is not one because `dataclass` takes half
+a millisecond per class, and hundreds of messages would dominate the broker's start; here `__init__`
+is generated on first use. Only the codec knows which field exists in which version.
 """
 
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from sawlog.core.ports import Part
 from sawlog.protocol.codec_source import Source
 
 Records = Part | None
-"""Record batches, opaque; decoded they are a view into the frame."""
+"""Record batches; a decoded message has a view of the frame."""
 
 NO_UUID = bytes(16)
 
@@ -21,7 +20,7 @@ LAST_VERSION = 0x7FFF
 
 
 def parse_versions(text: str) -> range:
-    """`"3+"`, `"0-12"`, `"4"`, `"none"` or nothing at all, as the versions they mean."""
+    """Parse a range of versions: `"3+"`, `"0-12"`, `"4"`, `"none"` or an empty text."""
     if text in {"", "none"}:
         return range(0)
     if text.endswith("+"):
@@ -31,7 +30,7 @@ def parse_versions(text: str) -> range:
 
 
 class Field:
-    """One field over all versions, in the words of the message definitions."""
+    """One field over all versions; the attributes are those of Kafka's message definitions."""
 
     __slots__ = (
         "default",
@@ -73,7 +72,7 @@ def field(
     ignorable: bool = False,
     flexible: str | None = None,
 ) -> Any:
-    """Declares a field. `kind` is a wire type, `struct`, or either behind `[]`; `of` the class."""
+    """Declare a field. `kind` is a wire type or `struct`, after `[]` for arrays; `of` its class."""
     new = Field()
     new.kind = kind
     new.versions = versions
@@ -89,7 +88,7 @@ def field(
 
 
 class Schema(NamedTuple):
-    """What holds for a message as a whole; nested structures have none of their own."""
+    """The properties of a whole message; nested structs have none."""
 
     kind: str
     versions: str
@@ -99,7 +98,7 @@ class Schema(NamedTuple):
 
 @dataclass_transform(field_specifiers=(field,))
 class MessageType(type):
-    """Turns the declared fields into slots and keeps them, in order, as `FIELDS`."""
+    """Turns the declared fields into slots, and lists them in order as `FIELDS`."""
 
     FIELDS: tuple[Field, ...]
 
@@ -116,7 +115,7 @@ class MessageType(type):
 
 
 class Message(metaclass=MessageType):
-    """Base of all messages and their parts: values without behaviour."""
+    """Base class of messages and their structs: data without methods."""
 
     SCHEMA: ClassVar[Schema]
 
@@ -138,7 +137,7 @@ class Message(metaclass=MessageType):
 
 
 def _compile_init(cls: type[Message]) -> Callable[..., None]:
-    """`__init__` with a parameter a field; mutable defaults are made anew for every message."""
+    """Generate `__init__` with a parameter per field; mutable defaults are not shared."""
     source = Source(absent=_ABSENT)
     parameters = ["self"]
     body = []

@@ -1,24 +1,24 @@
-"""Zigzag varints, the numbers inside record batches: small magnitudes take few bytes.
+"""Zigzag varints, the encoding of numbers in records.
 
-Tolerates what Kafka's readers tolerate (padding within the longest form), refuses the rest.
+As in Kafka, padding within ten bytes is accepted, and longer forms are rejected.
 """
 
 from sawlog.core.errors import ErrorCode, KafkaError
 
-_LONGEST_BYTES = 10  # of 64 bits
+_MAX_BYTES = 10  # for 64 bits
 _SIGN = 1 << 63
 _WORD = (1 << 64) - 1
 
 
 def encode_varint(value: int) -> bytes:
-    """A number of up to 64 bits, sign included."""
+    """Encode a signed 64-bit number."""
     if 0 <= value < len(_SMALL):
         return _SMALL[value]
     return _encode(value)
 
 
 def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
-    """The number at `position` and the position after it; IndexError where the bytes end."""
+    """Return the number at `position` and its end; IndexError if it is truncated."""
     first = buffer[position]
     if first < 0x80:
         return (first >> 1) ^ -(first & 1), position + 1
@@ -30,7 +30,7 @@ def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
 
 def _read_long(buffer: bytes, position: int) -> tuple[int, int]:
     value = 0
-    for shift in range(0, 7 * _LONGEST_BYTES, 7):
+    for shift in range(0, 7 * _MAX_BYTES, 7):
         byte = buffer[position]
         position += 1
         value |= (byte & 0x7F) << shift
@@ -39,13 +39,13 @@ def _read_long(buffer: bytes, position: int) -> tuple[int, int]:
             return (value >> 1) ^ -(value & 1), position
     raise KafkaError(
         ErrorCode.CORRUPT_MESSAGE,
-        f"a number at byte {position - _LONGEST_BYTES} has no end after {_LONGEST_BYTES} bytes",
+        f"the varint at byte {position - _MAX_BYTES} is longer than {_MAX_BYTES} bytes",
     )
 
 
 def _encode(value: int) -> bytes:
     if not -_SIGN <= value < _SIGN:
-        raise ValueError(f"a varint holds 64 bits, not {value}")
+        raise ValueError(f"{value} does not fit into 64 bits")
     rest = (value << 1) ^ (value >> 63)
     encoded = bytearray()
     while rest > 0x7F:

@@ -1,7 +1,7 @@
-"""What compiled codecs call at run time: unsigned varints, tags, and the ways to fail.
+"""Functions that compiled codecs call: unsigned varints, tagged fields, errors.
 
-A varint of one byte, nearly all of them, is handled in the compiled code itself; these are the
-rest. Numbers of more than 32 bits, and of more than five bytes, are refused.
+The compiled code handles varints of one byte itself. Varints of more than 32 bits or five bytes are
+rejected.
 """
 
 from sawlog.core.errors import MalformedFrame
@@ -9,30 +9,30 @@ from sawlog.core.errors import MalformedFrame
 Readable = bytes | memoryview
 
 MAX_STRING_BYTES = 0x7FFF
-"""Kafka's own limit, in both styles of length."""
+"""Kafka's limit, in both encodings of the length."""
 
 MAX_REQUEST_ELEMENTS = 500_000
-"""Elements of arrays and tags that one request may have altogether.
+"""The maximum number of array elements and tags in one request.
 
-An element of two bytes becomes an object of a hundred: without a limit a frame would grow fifty
-times over. Real requests stay far below; a fetch of 10,000 partitions has as many elements.
+An element of two bytes becomes an object of a hundred bytes: without a limit a frame could take
+fifty times its size in memory. A fetch of 10,000 partitions has about as many elements.
 """
 
 MAX_ELEMENTS = 20_000_000
-"""The same for everything else, which comes from brokers and our own files: metadata of a cluster
-with a million partitions fits."""
+"""The same limit for responses and coordinator records: enough for the metadata of a cluster with a
+million partitions."""
 
 
 class NotEncodable(ValueError):
-    """A value that its field cannot take: our mistake, not the client's."""
+    """A value does not fit into its field: a bug of the sender."""
 
 
 class UnsupportedField(NotEncodable):
-    """A field with a value in a version that lacks it, and that may not be left out silently."""
+    """A field has a value, does not exist in the version, and may not be ignored."""
 
 
 def continue_uvarint(buffer: Readable, position: int, first: int) -> tuple[int, int]:
-    """The varint whose first byte was not its last, and where it ends."""
+    """Return the varint with the given first byte, and its end."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buffer[position]
@@ -42,7 +42,7 @@ def continue_uvarint(buffer: Readable, position: int, first: int) -> tuple[int, 
             if value > 0xFFFFFFFF:
                 break
             return value, position
-    raise MalformedFrame("a varint has more than 32 bits")
+    raise MalformedFrame("a varint is longer than 32 bits")
 
 
 def read_uvarint(buffer: Readable, position: int) -> tuple[int, int]:
@@ -53,18 +53,18 @@ def read_uvarint(buffer: Readable, position: int) -> tuple[int, int]:
 
 
 def read_tag(buffer: Readable, position: int, previous: int) -> tuple[int, int, int]:
-    """The next tagged field: its tag, where its value begins and where it ends."""
+    """Return the next tagged field: its tag, and the start and end of its value."""
     tag, position = read_uvarint(buffer, position)
     size, position = read_uvarint(buffer, position)
     if tag <= previous:
-        raise MalformedFrame(f"tag {tag} comes after tag {previous}")
+        raise MalformedFrame(f"tag {tag} follows tag {previous}: tags must rise")
     if size > len(buffer) - position:
-        raise MalformedFrame(f"tag {tag} claims {size} bytes, {len(buffer) - position} are left")
+        raise MalformedFrame(f"tag {tag} has {size} bytes, but {len(buffer) - position} are left")
     return tag, position, position + size
 
 
 def skip_tags(buffer: Readable, position: int, count: int) -> int:
-    """Passes over tagged fields that mean nothing here; returns where they end."""
+    """Skip unknown tagged fields; return their end."""
     tag = -1
     for _ in range(count):
         tag, _, position = read_tag(buffer, position, tag)
@@ -83,7 +83,7 @@ def uvarint(value: int) -> bytes:
 
 
 def string_length(value: int) -> bytes:
-    """The compact length of a string, one more than its bytes, where one byte is not enough."""
+    """Encode the compact length of a string (its bytes plus one) in more than one byte."""
     if value > MAX_STRING_BYTES + 1:
-        raise NotEncodable(f"a string of {value - 1} bytes is too long")
+        raise NotEncodable(f"a string has {value - 1} bytes, the limit is {MAX_STRING_BYTES}")
     return uvarint(value)

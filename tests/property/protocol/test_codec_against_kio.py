@@ -1,5 +1,4 @@
-"""The codec against kio, another implementation of the same protocol: what we write kio reads as
-the same values, and what kio writes we read as the same."""
+"""The codec against kio, another implementation of the protocol, in both directions."""
 
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
@@ -33,7 +32,7 @@ def kio_class(cls: type[Message], version: int) -> Any:
 
 
 def from_kio(layout: StructLayout, entity: Any) -> Message:
-    """kio's message as ours."""
+    """Convert a message of kio."""
     message = layout.cls()
     for field in (*layout.present, *layout.tagged):
         value = getattr(entity, kio_name(field.name, entity))
@@ -42,7 +41,7 @@ def from_kio(layout: StructLayout, entity: Any) -> Message:
 
 
 def kio_name(name: str, entity: Any) -> str:
-    """kio leaves out the unit of a time, and renames a few fields besides."""
+    """Return kio's name of a field: without the unit of a time, and some renamed."""
     theirs = {each.name for each in fields(entity)}
     spellings = (name, name.removesuffix("_ms"), f"{name}_", name.replace("kraft", "k_raft"))
     return next(spelling for spelling in spellings if spelling in theirs)
@@ -65,7 +64,7 @@ def plain(field: FieldLayout, value: Any) -> Any:
     if value is None and field.kind == "uuid" and not field.is_array:
         return NO_UUID
     if value is None and field.kind == "int64":
-        return -1  # kio's word for "no time"
+        return -1  # kio's null timestamp
     return value
 
 
@@ -73,7 +72,7 @@ KNOWN_TO_KIO = [cls for cls in all_messages() if not cls.SCHEMA.kind.startswith(
 
 
 @pytest.mark.parametrize("cls", KNOWN_TO_KIO, ids=lambda cls: cls.__name__)
-def test_kio_reads_what_we_write_and_we_read_what_kio_writes(cls: type[Message]) -> None:
+def test_messages_round_trip_through_kio(cls: type[Message]) -> None:
     for version in versions_of(cls):
         layout = lay_out(cls, version)
         theirs = kio_class(cls, version)

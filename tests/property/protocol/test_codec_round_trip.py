@@ -1,4 +1,4 @@
-"""Every message in every version comes back from its bytes as it was, whole or in parts."""
+"""Every message in every version round-trips, encoded as bytes or as parts."""
 
 from random import Random
 
@@ -14,7 +14,7 @@ ids = [cls.__name__ for cls in ALL_MESSAGES]
 
 
 @pytest.mark.parametrize("cls", ALL_MESSAGES, ids=ids)
-def test_a_message_comes_back_as_it_was(cls: type[Message]) -> None:
+def test_a_message_round_trips(cls: type[Message]) -> None:
     for version in versions_of(cls):
         random = Random(f"round trip {cls.__name__} {version}")
         for _ in range(3):
@@ -25,7 +25,7 @@ def test_a_message_comes_back_as_it_was(cls: type[Message]) -> None:
 
 
 @pytest.mark.parametrize("cls", ALL_MESSAGES, ids=ids)
-def test_parts_joined_are_the_encoded_message(cls: type[Message]) -> None:
+def test_joined_parts_equal_the_encoded_message(cls: type[Message]) -> None:
     for version in versions_of(cls):
         message = random_message(cls, version, Random(f"parts {cls.__name__} {version}"))
         parts = parts_encoder(cls, version)(message)
@@ -35,6 +35,6 @@ def test_parts_joined_are_the_encoded_message(cls: type[Message]) -> None:
 
 
 @pytest.mark.parametrize("cls", ALL_MESSAGES, ids=ids)
-def test_a_message_of_defaults_comes_back_as_it_was(cls: type[Message]) -> None:
+def test_a_message_of_defaults_round_trips(cls: type[Message]) -> None:
     for version in versions_of(cls):
         assert decode(cls, version, encode(cls(), version)) == cls()

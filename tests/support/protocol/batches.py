@@ -1,4 +1,4 @@
-"""Record batches: small sound ones, and any byte by byte, to be wrong in one place only."""
+"""Record batches: valid ones, and ones built field by field with single errors."""
 
 import struct
 
@@ -26,7 +26,7 @@ def raw_batch(
     base_sequence: int = -1,
     count: int = 1,
 ) -> bytearray:
-    """A batch with these fields; `length` and `crc` are the right ones unless given.
+    """Build a batch with these fields; `length` and `crc` are correct unless given.
 
     The body that comes by default is one record: no key, an empty value, no headers.
     """
@@ -54,7 +54,7 @@ def raw_batch(
 
 
 def batch(base_offset: int, *values: bytes, producer_id: int = -1) -> bytes:
-    """A sound one; with a producer id, part of a transaction."""
+    """Build a valid batch; with a producer id it is transactional."""
     records = [Record(0, 1_000, b"key", value) for value in values]
     return bytes(
         build_batch(
@@ -68,7 +68,7 @@ def batch(base_offset: int, *values: bytes, producer_id: int = -1) -> bytes:
 
 
 def marker(offset: int, producer_id: int, kind: int) -> bytes:
-    """The end of a transaction."""
+    """Build a transaction marker."""
     record = Record(0, 1_000, struct.pack(">hh", 0, kind), bytes(6))
     return bytes(
         build_batch(

@@ -1,4 +1,4 @@
-"""Frames that no client should send: random bytes, real requests bent, counts that lie.
+"""Hostile frames: random bytes, mutated requests, wrong counts.
 
 Everything comes from a seeded Random, so a frame that breaks a broker can be made again.
 """
@@ -53,7 +53,7 @@ def header(random: Random, api: ApiKey, version: int) -> bytes:
 
 
 def real_request(random: Random) -> bytes:
-    """A well-formed frame with values from the edges."""
+    """Return a valid frame with extreme values."""
     api = random.choice(READ_ONLY)
     first, last = valid_versions(api)
     version = random.randint(first, last)
@@ -65,7 +65,7 @@ def real_request(random: Random) -> bytes:
 
 
 def bent(random: Random, frame: bytes) -> bytes:
-    """A frame with a few bytes flipped, cut out, doubled or put in."""
+    """Return a frame with some bytes flipped, removed, doubled or inserted."""
     bytes_ = bytearray(frame)
     for _ in range(random.choice([1, 1, 1, 2, 5])):
         where = random.randrange(len(bytes_) + 1)
@@ -84,7 +84,7 @@ def bent(random: Random, frame: bytes) -> bytes:
 
 
 def lying(random: Random) -> bytes:
-    """A header, and then a count or length far beyond what the frame holds."""
+    """Return a header, and a count or length far beyond the frame."""
     api = random.choice(READ_ONLY)
     first, last = valid_versions(api)
     version = random.randint(first, last)
@@ -97,10 +97,10 @@ def lying(random: Random) -> bytes:
 
 
 def any_frame(random: Random) -> bytes:
-    """One hostile frame, with the length that it ought to have or another."""
+    """Return a hostile frame with a correct or a wrong length."""
     match random.randrange(10):
         case 0:
-            return random.randbytes(random.randrange(200))  # not even a frame
+            return random.randbytes(random.randrange(200))  # not a frame
         case 1:
             frame = random.randbytes(random.randrange(300))
         case 2 | 3:

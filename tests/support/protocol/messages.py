@@ -1,7 +1,7 @@
-"""Random messages of every kind, and the list of all kinds: for tests of the codec.
+"""Random messages of all classes, for tests of the codec.
 
-Values are chosen to sit on the edges: null, empty, smallest, largest, lengths that need a second
-byte, tagged fields set and not set. `Random` is seeded by the caller, so a failure comes back.
+Values are often extreme: null, empty, smallest, largest, lengths of two bytes, tagged fields set
+and not set. The caller seeds `Random`, so that failures can be repeated.
 """
 
 import pkgutil
@@ -29,7 +29,7 @@ MILLISECONDS = (0, 1, 30_000, 1_700_000_000)
 
 
 def all_messages() -> list[type[Message]]:
-    """Every message class that has a schema of its own, by name."""
+    """Return all top-level message classes, by name."""
     found = []
     for module in pkgutil.iter_modules(messages.__path__, f"{messages.__name__}."):
         for value in vars(import_module(module.name)).values():
@@ -43,7 +43,7 @@ def versions_of(cls: type[Message]) -> range:
 
 
 def random_message(cls: type[Message], version: int, random: Random) -> Any:
-    """A message with values in the fields that the version has, and defaults in the others."""
+    """Return a message with random values in the fields of the version, defaults in others."""
     return _random_struct(lay_out(cls, version), random)
 
 

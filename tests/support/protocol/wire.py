@@ -1,4 +1,4 @@
-"""A raw connection: frames out, frames in, nothing retried and nothing made right on the way."""
+"""A raw connection that sends and receives frames without retries or corrections."""
 
 import contextlib
 import select
@@ -38,11 +38,11 @@ class Wire:
         self._socket.close()
 
     def patience_s(self, seconds: float) -> None:
-        """How long to wait for the peer before TimeoutError."""
+        """Set the timeout for the peer's response."""
         self._socket.settimeout(seconds)
 
     def send_bytes(self, data: bytes) -> None:
-        """Bytes as they are; a peer that closed already is noticed when receiving."""
+        """Send raw bytes; a closed connection is detected when receiving."""
         with contextlib.suppress(ConnectionError):
             self._socket.sendall(data)
 
@@ -50,16 +50,16 @@ class Wire:
         self.send_bytes(struct.pack(">i", len(frame)) + frame)
 
     def finish_sending(self) -> None:
-        """No more bytes from this side; the peer can still answer."""
+        """Shut down the sending side only."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
     def has_bytes(self, within_s: float) -> bool:
-        """Is there something to receive, or does it come in time?"""
+        """Whether bytes can be received within the time."""
         return bool(select.select([self._socket], [], [], within_s)[0])
 
     def receive_frame(self) -> bytes | None:
-        """The next frame; None where the peer closed the connection instead."""
+        """Return the next frame, or None if the connection is closed."""
         size = self._receive(4)
         return None if size is None else self._receive(struct.unpack(">i", size)[0])
 
@@ -80,7 +80,7 @@ class Wire:
         self.send_frame(self.frame_of(message, version))
 
     def frame_of(self, message: Message, version: int) -> bytes:
-        """The request's frame without its length, under the next correlation id."""
+        """Return the request's frame without its length, with the next correlation id."""
         self._correlation_id += 1
         api = ApiKey(type(message).SCHEMA.api_key)
         header = RequestHeader(api, version, self._correlation_id, CLIENT_ID)
@@ -88,7 +88,7 @@ class Wire:
         return front + encode(message, version)
 
     def receive(self, api: ApiKey, version: int) -> Any | None:
-        """The response to the last request sent; None where the connection was closed."""
+        """Return the response to the last request, or None if the connection is closed."""
         frame = self.receive_frame()
         if frame is None:
             return None

@@ -1,4 +1,4 @@
-"""The table of APIs says what Apache Kafka 4.3 says."""
+"""The table of APIs matches Apache Kafka 4.3."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ REMOVED = {
         (ApiKey.API_VERSIONS, (0, 4)),
     ],
 )
-def test_versions_are_those_of_kafka(api: ApiKey, versions: tuple[int, int]) -> None:
+def test_versions_are_kafkas(api: ApiKey, versions: tuple[int, int]) -> None:
     assert valid_versions(api) == versions
 
 
@@ -44,13 +44,13 @@ def test_produce_is_advertised_from_0() -> None:
     assert advertised_versions(ApiKey.FETCH) == (4, 18)
 
 
-def test_a_draft_version_is_not_valid() -> None:
+def test_an_unstable_version_is_not_valid() -> None:
     assert [api for api in ApiKey if has_draft_version(api)] == [ApiKey.INIT_PRODUCER_ID]
     assert valid_versions(ApiKey.INIT_PRODUCER_ID) == (0, 5)
 
 
 @pytest.mark.parametrize("api", ApiKey, ids=lambda api: api.name)
-def test_an_api_has_a_request_and_a_response_of_its_number(api: ApiKey) -> None:
+def test_every_api_has_a_request_and_a_response(api: ApiKey) -> None:
     if api in REMOVED:
         with pytest.raises(LookupError, match=api.name):
             request_class(api)
@@ -79,7 +79,7 @@ def test_header_versions_follow_the_flexible_versions_except_for_api_versions(
     assert response_header_version(api, version) == response_header
 
 
-def test_knowing_the_apis_imports_no_message() -> None:
+def test_listing_the_apis_imports_no_message() -> None:
     program = (
         "import sys, sawlog.protocol.apis, sawlog.protocol.headers;"
         "print([name for name in sys.modules if name.startswith('sawlog.protocol.messages.')])"

@@ -1,4 +1,4 @@
-"""The codec byte by byte: examples written down by hand from the protocol's description."""
+"""The codec byte by byte, with examples from the protocol's documentation."""
 
 import traceback
 
@@ -41,7 +41,7 @@ TOPIC_ID = bytes(range(16))
 
 
 class FakeFile:
-    """A file of which only a slice is read."""
+    """A file for slices."""
 
     path = "0.log"
     content = b"0123456789"
@@ -115,19 +115,19 @@ GOLDEN: dict[str, tuple[Message, int, str]] = {
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_a_message_has_the_bytes_that_the_protocol_says(name: str) -> None:
+def test_a_message_has_the_bytes_of_the_protocol(name: str) -> None:
     message, version, expected = GOLDEN[name]
     assert encode(message, version).hex() == expected.replace(" ", "")
     assert decode(type(message), version, bytes.fromhex(expected)) == message
 
 
-def test_a_field_outside_the_version_is_decoded_as_its_default() -> None:
+def test_a_field_that_the_version_lacks_gets_its_default() -> None:
     decoded = decode(FetchRequest, 4, encode(FetchRequest(max_wait_ms=5), 4))
     assert decoded == FetchRequest(max_wait_ms=5)
     assert decoded.replica_state == ReplicaState(-1, -1)
 
 
-def test_defaults_of_two_messages_share_nothing() -> None:
+def test_messages_do_not_share_mutable_defaults() -> None:
     frame = encode(FetchRequest(), 4)
     for first, second in (
         (FetchRequest(), FetchRequest()),
@@ -138,12 +138,12 @@ def test_defaults_of_two_messages_share_nothing() -> None:
         assert second == FetchRequest()
 
 
-def test_an_ignorable_field_is_left_out_of_a_version_that_lacks_it() -> None:
+def test_an_ignorable_field_is_dropped_in_a_version_that_lacks_it() -> None:
     assert encode(FetchRequest(rack_id="r1"), 4) == encode(FetchRequest(), 4)
 
 
-def test_a_field_that_may_not_be_dropped_is_refused_in_a_version_that_lacks_it() -> None:
-    with pytest.raises(UnsupportedField, match="FetchRequest v14 has no replica_state"):
+def test_a_field_that_is_not_ignorable_is_rejected_in_a_version_that_lacks_it() -> None:
+    with pytest.raises(UnsupportedField, match="FetchRequest v14 has no field replica_state"):
         encode(FetchRequest(replica_state=ReplicaState(1, 5)), 14)
 
 
@@ -159,13 +159,13 @@ def test_a_field_that_may_not_be_dropped_is_refused_in_a_version_that_lacks_it()
     ],
     ids=["null array", "null string", "long string", "long compact string", "overflow", "type"],
 )
-def test_a_value_that_does_not_fit_its_field_is_refused(message: Message, version: int) -> None:
-    with pytest.raises(NotEncodable, match=f"{type(message).__name__}|string of 32768"):
+def test_a_value_that_does_not_fit_its_field_is_rejected(message: Message, version: int) -> None:
+    with pytest.raises(NotEncodable, match=f"{type(message).__name__}|has 32768 bytes"):
         encode(message, version)
 
 
 @pytest.mark.parametrize("version", [-1, 3, 19])
-def test_a_version_that_does_not_exist_is_refused(version: int) -> None:
+def test_an_unknown_version_is_rejected(version: int) -> None:
     for compiled in (decoder, encoder, parts_encoder):
         with pytest.raises(UnsupportedVersion, match="FetchRequest has versions 4-18"):
             compiled(FetchRequest, version)
@@ -177,7 +177,7 @@ def test_a_codec_is_compiled_once() -> None:
     assert parts_encoder(FetchRequest, 12) is parts_encoder(FetchRequest, 12)
 
 
-def test_decoded_records_are_a_view_into_the_frame() -> None:
+def test_decoded_records_are_a_view_of_the_frame() -> None:
     message = ProduceRequest(
         topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(0, b"batch")])]
     )
@@ -190,40 +190,60 @@ def test_decoded_records_are_a_view_into_the_frame() -> None:
 
 
 MALFORMED = {
-    "a null that is not allowed": (MetadataRequest, 9, "02 00 00 01 00 00", "name is null"),
-    "an old null array that is not allowed": (MetadataRequest, 0, "ffffffff", "topics is null"),
+    "a null that is not allowed": (
+        MetadataRequest,
+        9,
+        "02 00 00 01 00 00",
+        "name must not be null",
+    ),
+    "an old null array that is not allowed": (
+        MetadataRequest,
+        0,
+        "ffffffff",
+        "topics must not be null",
+    ),
     "text that is not UTF-8": (ApiVersionsRequest, 3, "02 ff 01 00", "utf-8"),
-    "a string longer than the frame": (ApiVersionsRequest, 3, "7f 61", "claims 126 bytes, 1 are"),
+    "a string longer than the frame": (
+        ApiVersionsRequest,
+        3,
+        "7f 61",
+        "invalid length 126, 1 bytes",
+    ),
     "a string longer than any": (
         ApiVersionsRequest,
         3,
         "818002" + "61" * 0x8000 + "01 00",
-        "claims 32768 bytes",
+        "invalid length 32768",
     ),
     "a cut fixed field": (MetadataRequest, 0, "0000", "unpack_from"),
     "a cut varint": (ApiVersionsRequest, 3, "ff", "index out of range"),
-    "a varint of six bytes": (ApiVersionsRequest, 3, "ffffffffff01", "more than 32 bits"),
-    "a varint of 35 bits": (ApiVersionsRequest, 3, "ffffffff7f", "more than 32 bits"),
-    "a tag twice": (ApiVersionsRequest, 3, "01 01 02 05 00 05 00", "tag 5 comes after tag 5"),
-    "tags out of order": (ApiVersionsRequest, 3, "01 01 02 06 00 05 00", "tag 5 comes after tag 6"),
-    "a tag larger than the frame": (ApiVersionsRequest, 3, "01 01 01 05 09 00", "claims 9 bytes"),
+    "a varint of six bytes": (ApiVersionsRequest, 3, "ffffffffff01", "longer than 32 bits"),
+    "a varint of 35 bits": (ApiVersionsRequest, 3, "ffffffff7f", "longer than 32 bits"),
+    "a tag twice": (ApiVersionsRequest, 3, "01 01 02 05 00 05 00", "tag 5 follows tag 5"),
+    "tags out of order": (ApiVersionsRequest, 3, "01 01 02 06 00 05 00", "tag 5 follows tag 6"),
+    "a tag larger than the frame": (
+        ApiVersionsRequest,
+        3,
+        "01 01 01 05 09 00",
+        "tag 5 has 9 bytes",
+    ),
     "more tags than the frame holds": (
         ApiVersionsRequest,
         3,
         "01 01 7f 05 00",
-        "127 tagged fields",
+        "too many tagged fields, 127",
     ),
     "a known tag of the wrong size": (
         FetchRequest,
         15,
         FIXED_PART_OF_FETCH + "01 01 0e 00000001 0000000000000002 00 00",
-        "replica_state has another size",
+        "replica_state: its size differs",
     ),
 }
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_a_malformed_frame_is_refused_with_the_reason(name: str) -> None:
+def test_a_malformed_frame_is_rejected_with_the_reason(name: str) -> None:
     cls, version, frame, reason = MALFORMED[name]
     with pytest.raises(MalformedFrame, match=f"^{cls.__name__} v{version}: .*{reason}"):
         decode(cls, version, bytes.fromhex(frame))
@@ -240,7 +260,7 @@ def test_unknown_tags_beside_known_ones_are_skipped() -> None:
     assert decode(FetchRequest, 15, frame) == expected
 
 
-def test_bytes_after_a_message_are_left_alone() -> None:
+def test_bytes_after_a_message_are_ignored() -> None:
     frame = memoryview(b"\xee" + encode(ApiVersionsRequest("a", "b"), 3) + b"\xee\xee")
     message, end = decoder(ApiVersionsRequest, 3)(frame, 1)
     assert message == ApiVersionsRequest("a", "b")
@@ -255,7 +275,7 @@ def fetch_response(*records: FileSlice | bytes | memoryview | None) -> FetchResp
 
 
 @pytest.mark.parametrize("version", [4, 11, 12, 18])
-def test_file_slices_are_parts_of_their_own_with_the_bytes_around_them_joined(version: int) -> None:
+def test_file_slices_become_parts_between_joined_bytes(version: int) -> None:
     response = fetch_response(None, file_slice(2, 3), b"inline", file_slice(0, 0), file_slice(5, 5))
     if version < 13:
         response.responses[0].topic_id = bytes(16)
@@ -269,13 +289,13 @@ def test_file_slices_are_parts_of_their_own_with_the_bytes_around_them_joined(ve
     assert [each.records for each in decoded] == [None, b"234", b"inline", b"", b"56789"]
 
 
-def test_a_view_is_a_part_and_not_copied() -> None:
+def test_a_view_becomes_a_part_without_copying() -> None:
     view = memoryview(bytearray(b"batch"))
     parts = parts_encoder(FetchResponse, 12)(fetch_response(view))
     assert parts[1] is view
 
 
-def test_a_tagged_structure_is_written_where_it_differs_from_its_default() -> None:
+def test_a_tagged_struct_is_written_if_it_differs_from_its_default() -> None:
     plain = fetch_response(None)
     diverging = fetch_response(None)
     diverging.responses[0].partitions[0].diverging_epoch = EpochEndOffset(3, 99)

@@ -1,4 +1,4 @@
-"""Codecs: round trips, what other writers write, and bounded decompression of hostile bytes."""
+"""Compression: round trips, other writers, and bounded decompression of hostile bytes."""
 
 import gzip
 import struct
@@ -17,30 +17,30 @@ CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 
 
-def refusal(codec: int, data: bytes, limit: int = 1_000_000) -> ErrorCode:
-    with pytest.raises(KafkaError) as refused:
+def error_code_of(codec: int, data: bytes, limit: int = 1_000_000) -> ErrorCode:
+    with pytest.raises(KafkaError) as raised:
         decompress(codec, data, limit)
-    return refused.value.code
+    return raised.value.code
 
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("data", [b"", b"x", TEXT, bytes(range(256)) * 300])
-def test_what_is_compressed_comes_back(codec: Codec, data: bytes) -> None:
+def test_compressed_data_round_trips(codec: Codec, data: bytes) -> None:
     assert decompress(codec, compress(codec, data), len(data)) == data
     assert decompress(codec, memoryview(compress(codec, memoryview(data))), len(data)) == data
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_one_byte_past_the_limit_is_too_large(codec: Codec) -> None:
-    assert refusal(codec, compress(codec, TEXT), len(TEXT) - 1) is ErrorCode.MESSAGE_TOO_LARGE
+def test_one_byte_beyond_the_limit_is_too_large(codec: Codec) -> None:
+    assert error_code_of(codec, compress(codec, TEXT), len(TEXT) - 1) is ErrorCode.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
-def test_a_bomb_goes_off_in_a_small_room(codec: Codec) -> None:
+def test_a_decompression_bomb_takes_little_memory(codec: Codec) -> None:
     bomb = compress(codec, bytes(50_000_000))
     tracemalloc.start()
     try:
-        assert refusal(codec, bomb, 1_000_000) is ErrorCode.MESSAGE_TOO_LARGE
+        assert error_code_of(codec, bomb, 1_000_000) is ErrorCode.MESSAGE_TOO_LARGE
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -48,59 +48,59 @@ def test_a_bomb_goes_off_in_a_small_room(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_frame_cut_anywhere_is_corrupt(codec: Codec) -> None:
+def test_a_truncated_frame_is_corrupt(codec: Codec) -> None:
     frame = compress(codec, TEXT[:100])
     lengths = range(1, len(frame))
     if codec is Codec.SNAPPY:
         lengths = range(17, len(frame))  # the header alone is an empty stream
     for length in lengths:
-        assert refusal(codec, frame[:length]) is ErrorCode.CORRUPT_MESSAGE
+        assert error_code_of(codec, frame[:length]) is ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_noise_is_corrupt(codec: Codec) -> None:
-    assert refusal(codec, b"\xfe" * 100) is ErrorCode.CORRUPT_MESSAGE
+def test_random_bytes_are_corrupt(codec: Codec) -> None:
+    assert error_code_of(codec, b"\xfe" * 100) is ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("codec", [-1, 5, 7])
-def test_an_unknown_codec_is_unsupported_both_ways(codec: int) -> None:
-    assert refusal(codec, b"") is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    with pytest.raises(KafkaError) as refused:
+def test_an_unknown_codec_is_unsupported(codec: int) -> None:
+    assert error_code_of(codec, b"") is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    with pytest.raises(KafkaError) as raised:
         compress(codec, b"")
-    assert refused.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert raised.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
-def test_raw_snappy_as_librdkafka_writes_it_is_read() -> None:
+def test_raw_snappy_from_librdkafka_is_decompressed() -> None:
     assert decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT)), len(TEXT)) == TEXT
 
 
-def test_snappy_streams_one_after_the_other_are_read() -> None:
+def test_concatenated_snappy_streams_are_decompressed() -> None:
     twice = compress(Codec.SNAPPY, TEXT) + compress(Codec.SNAPPY, TEXT)
     assert decompress(Codec.SNAPPY, twice, 2 * len(TEXT)) == TEXT + TEXT
 
 
-def test_snappy_blocks_together_stay_under_the_limit() -> None:
+def test_the_limit_applies_to_all_snappy_blocks_together() -> None:
     block = bytes(cramjam.snappy.compress_raw(b"x" * 600))
     framed = struct.pack(">i", len(block)) + block
     assert decompress(Codec.SNAPPY, XERIAL_HEADER + framed, 1_000) == b"x" * 600
     twice = XERIAL_HEADER + framed + framed
-    assert refusal(Codec.SNAPPY, twice, 1_000) is ErrorCode.MESSAGE_TOO_LARGE
+    assert error_code_of(Codec.SNAPPY, twice, 1_000) is ErrorCode.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("length", [-1, 0, 5, 2**31 - 1])
-def test_a_snappy_block_of_a_wrong_length_is_corrupt(length: int) -> None:
+def test_a_snappy_block_with_an_invalid_length_is_corrupt(length: int) -> None:
     frame = XERIAL_HEADER + struct.pack(">i", length) + b"abc"
-    assert refusal(Codec.SNAPPY, frame) is ErrorCode.CORRUPT_MESSAGE
+    assert error_code_of(Codec.SNAPPY, frame) is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_a_raw_snappy_block_that_claims_gigabytes_is_refused_unread() -> None:
-    assert refusal(Codec.SNAPPY, b"\xff\xff\xff\xff\x0f abc") is ErrorCode.MESSAGE_TOO_LARGE
+def test_a_raw_snappy_block_of_gigabytes_is_rejected_unread() -> None:
+    assert error_code_of(Codec.SNAPPY, b"\xff\xff\xff\xff\x0f abc") is ErrorCode.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("content_size", [False, True])
 @pytest.mark.parametrize("checksum", [False, True])
 @pytest.mark.parametrize("linked", [False, True])
-def test_lz4_frames_of_every_kind_are_read(
+def test_all_kinds_of_lz4_frames_are_decompressed(
     content_size: bool, checksum: bool, linked: bool
 ) -> None:
     frame = lz4.frame.compress(
@@ -113,13 +113,13 @@ def test_lz4_frames_of_every_kind_are_read(
     assert decompress(Codec.LZ4, frame, len(TEXT)) == TEXT
 
 
-def test_our_lz4_frames_have_independent_blocks_for_the_java_reader() -> None:
+def test_lz4_frames_have_independent_blocks_for_java() -> None:
     frame = compress(Codec.LZ4, TEXT)
     assert lz4.frame.decompress(frame) == TEXT
     assert not lz4.frame.get_frame_info(frame)["block_linked"]
 
 
-def test_zstd_frames_without_a_content_size_are_read() -> None:
+def test_zstd_frames_without_a_content_size_are_decompressed() -> None:
     compressor = zstandard.ZstdCompressor(write_content_size=False)
     frame = compressor.compress(TEXT)
     assert zstandard.frame_content_size(frame) == -1
@@ -128,11 +128,11 @@ def test_zstd_frames_without_a_content_size_are_read() -> None:
     assert decompress(Codec.ZSTD, stream.compress(TEXT) + stream.flush(), len(TEXT)) == TEXT
 
 
-def test_our_frames_are_read_by_others() -> None:
+def test_other_libraries_decompress_our_frames() -> None:
     assert gzip.decompress(compress(Codec.GZIP, TEXT)) == TEXT
     assert zstandard.ZstdDecompressor().decompress(compress(Codec.ZSTD, TEXT)) == TEXT
 
 
-def test_a_gzip_trailer_that_lies_is_no_more_than_a_hint() -> None:
+def test_a_wrong_size_in_a_gzip_trailer_is_only_a_hint() -> None:
     several = gzip.compress(TEXT) + gzip.compress(b"x")
     assert decompress(Codec.GZIP, several, len(TEXT) + 1) == TEXT + b"x"

@@ -1,4 +1,4 @@
-"""Generated messages behave as slots dataclasses do, and the tree is what the generator writes."""
+"""Generated messages behave like slots dataclasses and match the generator's output."""
 
 import copy
 import json
@@ -23,14 +23,14 @@ def test_fields_are_given_by_position_or_by_name_and_have_defaults() -> None:
     assert PartitionData().records is None
 
 
-def test_an_unknown_field_is_refused() -> None:
+def test_an_unknown_field_is_rejected() -> None:
     with pytest.raises(TypeError, match="leeder"):
         LeaderIdAndEpoch(leeder=1)  # type: ignore[call-arg]
     with pytest.raises(AttributeError):
         LeaderIdAndEpoch().leeder = 1  # type: ignore[attr-defined]
 
 
-def test_messages_are_compared_by_value_and_shown_with_their_fields() -> None:
+def test_messages_have_equality_and_repr() -> None:
     assert LeaderIdAndEpoch(1, 2) == LeaderIdAndEpoch(1, 2)
     assert LeaderIdAndEpoch(1, 2) != LeaderIdAndEpoch(1, 3)
     assert LeaderIdAndEpoch(1, 2) != (1, 2)
@@ -44,7 +44,7 @@ def test_messages_are_compared_by_value_and_shown_with_their_fields() -> None:
     ("text", "versions"),
     [("3-5", [3, 4, 5]), ("2", [2]), ("none", []), ("", []), ("32766+", [32766, 32767])],
 )
-def test_version_ranges_are_read(text: str, versions: list[int]) -> None:
+def test_version_ranges_are_parsed(text: str, versions: list[int]) -> None:
     assert list(parse_versions(text)) == versions
 
 
@@ -71,7 +71,7 @@ def jar_with(directory: Path, *definitions: dict[str, object]) -> Path:
     return jar
 
 
-def test_a_definition_becomes_a_module_without_its_prose(tmp_path: Path) -> None:
+def test_a_definition_becomes_a_module(tmp_path: Path) -> None:
     fields = [
         {"name": "Count", "type": "int32", "versions": "0+", "default": "0x10", "about": "Prose."},
         {"name": "Old", "type": "bool", "versions": "0", "default": "true", "ignorable": True},
@@ -114,7 +114,7 @@ def test_a_definition_becomes_a_module_without_its_prose(tmp_path: Path) -> None
     ]
 
 
-def test_a_field_that_would_hide_a_type_is_refused(tmp_path: Path) -> None:
+def test_a_field_that_would_shadow_a_type_is_rejected(tmp_path: Path) -> None:
     fields = [{"name": "Bytes", "type": "bytes", "versions": "0+"}]
     jar = jar_with(
         tmp_path,
@@ -125,7 +125,7 @@ def test_a_field_that_would_hide_a_type_is_refused(tmp_path: Path) -> None:
         generate([jar])
 
 
-def test_the_generator_writes_its_tree_and_removes_what_is_gone(
+def test_the_generator_writes_modules_and_removes_old_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(generate_messages, "MESSAGES", tmp_path)
@@ -138,7 +138,7 @@ def test_the_generator_writes_its_tree_and_removes_what_is_gone(
 
 
 @pytest.mark.long
-def test_the_messages_are_those_of_the_jar() -> None:
+def test_the_messages_match_the_jar() -> None:
     jars = Path(require_java().removesuffix("/*"))
     names = ("kafka-clients-*.jar", "kafka-group-coordinator-4*.jar")
     written = generate(next(jars.glob(name)) for name in names)

@@ -1,4 +1,4 @@
-"""Headers of record batches: what they say, what a producer may not say, what a leader writes."""
+"""Headers of record batches: reading, validation of produced batches, offset assignment."""
 
 from typing import Any
 
@@ -23,14 +23,14 @@ from support.protocol.batches import raw_batch
 LIMIT = 1_000_000
 
 
-def refusal(records: bytes | bytearray | None, limit: int = LIMIT) -> ErrorCode:
-    with pytest.raises(KafkaError) as refused:
+def error_code_of(records: bytes | bytearray | None, limit: int = LIMIT) -> ErrorCode:
+    with pytest.raises(KafkaError) as raised:
         check_produced(None if records is None else memoryview(records), max_batch_bytes=limit)
-    assert refused.value.message
-    return refused.value.code
+    assert raised.value.message
+    return raised.value.code
 
 
-def test_a_header_reads_field_by_field() -> None:
+def test_a_header_is_read_field_by_field() -> None:
     batch = raw_batch(
         b"x" * 10,
         base_offset=100,
@@ -54,26 +54,26 @@ def test_a_header_reads_field_by_field() -> None:
     assert not header.is_control
 
 
-def test_sequences_wrap_at_two_to_the_thirty_first() -> None:
+def test_sequences_wrap_around_at_2_to_the_31() -> None:
     batch = raw_batch(producer_id=1, base_sequence=2**31 - 2, last_offset_delta=4, count=5)
     assert read_header(batch).last_sequence == 2
     assert read_header(raw_batch()).last_sequence == -1
 
 
-def test_a_header_that_is_cut_is_corrupt() -> None:
-    with pytest.raises(KafkaError) as refused:
+def test_a_truncated_header_is_corrupt() -> None:
+    with pytest.raises(KafkaError) as raised:
         read_header(raw_batch()[: HEADER_SIZE - 1])
-    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("attributes", [0, 1, 2, 3, 4, TRANSACTIONAL])
-def test_a_sound_batch_is_taken(attributes: int) -> None:
+def test_a_valid_batch_is_accepted(attributes: int) -> None:
     batch = raw_batch(attributes=attributes, producer_id=5, base_sequence=0, producer_epoch=0)
     header = check_produced(memoryview(batch), max_batch_bytes=len(batch))
     assert header == read_header(batch)
 
 
-def test_a_checked_batch_leaves_no_view_behind() -> None:
+def test_validation_keeps_no_view_of_the_batch() -> None:
     batch = raw_batch()
     check_produced(memoryview(batch), max_batch_bytes=LIMIT)
     batch.extend(b"a bytearray with a view on it refuses to grow")
@@ -104,45 +104,45 @@ WRONG_FIELDS: list[tuple[dict[str, Any], ErrorCode]] = [
 
 
 @pytest.mark.parametrize(("fields", "code"), WRONG_FIELDS)
-def test_a_wrong_field_is_refused(fields: dict[str, Any], code: ErrorCode) -> None:
-    assert refusal(raw_batch(**fields)) is code
+def test_an_invalid_field_is_rejected(fields: dict[str, Any], code: ErrorCode) -> None:
+    assert error_code_of(raw_batch(**fields)) is code
 
 
-def test_nothing_where_a_batch_belongs_is_refused() -> None:
-    assert refusal(None) is ErrorCode.INVALID_RECORD
-    assert refusal(b"") is ErrorCode.INVALID_RECORD
+def test_missing_records_are_rejected() -> None:
+    assert error_code_of(None) is ErrorCode.INVALID_RECORD
+    assert error_code_of(b"") is ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("length", [1, 11, 12, 16, 17, 60, 61, 67])
-def test_a_batch_cut_short_is_refused(length: int) -> None:
-    assert refusal(raw_batch()[:length]) is ErrorCode.INVALID_RECORD
+def test_a_truncated_batch_is_rejected(length: int) -> None:
+    assert error_code_of(raw_batch()[:length]) is ErrorCode.INVALID_RECORD
 
 
-def test_a_whole_but_headless_batch_is_corrupt() -> None:
-    assert refusal(raw_batch(length=40)[:52]) is ErrorCode.CORRUPT_MESSAGE
+def test_a_batch_shorter_than_its_header_is_corrupt() -> None:
+    assert error_code_of(raw_batch(length=40)[:52]) is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_a_second_batch_is_refused() -> None:
-    assert refusal(raw_batch() + raw_batch()) is ErrorCode.INVALID_RECORD
-    assert refusal(raw_batch() + b"\x00") is ErrorCode.INVALID_RECORD
+def test_a_second_batch_is_rejected() -> None:
+    assert error_code_of(raw_batch() + raw_batch()) is ErrorCode.INVALID_RECORD
+    assert error_code_of(raw_batch() + b"\x00") is ErrorCode.INVALID_RECORD
 
 
-def test_the_limit_is_on_the_whole_batch() -> None:
+def test_the_size_limit_is_for_the_whole_batch() -> None:
     batch = raw_batch()
-    assert refusal(batch, limit=len(batch) - 1) is ErrorCode.MESSAGE_TOO_LARGE
+    assert error_code_of(batch, limit=len(batch) - 1) is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_every_flipped_bit_that_the_crc_covers_is_noticed() -> None:
+def test_every_flipped_bit_under_the_crc_is_detected() -> None:
     batch = raw_batch()
     for position in range(17, len(batch)):
         for bit in range(8):
             batch[position] ^= 1 << bit
-            assert refusal(batch) is ErrorCode.CORRUPT_MESSAGE
+            assert error_code_of(batch) is ErrorCode.CORRUPT_MESSAGE
             batch[position] ^= 1 << bit
     check_produced(memoryview(batch), max_batch_bytes=LIMIT)
 
 
-def test_a_stamp_changes_offset_and_epoch_and_keeps_the_crc() -> None:
+def test_offset_and_epoch_are_set_without_a_new_crc() -> None:
     batch = raw_batch(count=3, last_offset_delta=2)
     before = read_header(batch)
     stamp(memoryview(batch), 1 << 40, 9)
@@ -151,7 +151,7 @@ def test_a_stamp_changes_offset_and_epoch_and_keeps_the_crc() -> None:
     check_crc(batch, after)
 
 
-def test_an_append_time_replaces_type_and_highest_timestamp_only() -> None:
+def test_log_append_time_changes_only_type_and_max_timestamp() -> None:
     batch = raw_batch(attributes=3, count=3, last_offset_delta=2)
     before = read_header(batch)
     stamp_append_time(memoryview(batch), 5_000)
@@ -163,25 +163,25 @@ def test_an_append_time_replaces_type_and_highest_timestamp_only() -> None:
     check_crc(batch, after)
 
 
-def test_batches_are_found_one_after_the_other() -> None:
+def test_consecutive_batches_are_found() -> None:
     first, second = raw_batch(b"a" * 20), raw_batch(b"b" * 30, base_offset=1)
     found = list(batches_in(first + second))
     assert found == [(0, read_header(first)), (len(first), read_header(second))]
 
 
 @pytest.mark.parametrize("kept", [0, 1, 16, 60, 61, 90])
-def test_a_cut_last_batch_is_left_out(kept: int) -> None:
+def test_a_truncated_last_batch_is_ignored(kept: int) -> None:
     first, second = raw_batch(b"a" * 20), raw_batch(b"b" * 30)
     assert [position for position, _ in batches_in(first + second[:kept])] == [0]
 
 
 @pytest.mark.parametrize("wrong", [{"magic": 1}, {"length": 48}, {"length": 0}, {"length": -60}])
-def test_what_is_no_batch_among_batches_is_corrupt(wrong: dict[str, Any]) -> None:
+def test_other_bytes_between_batches_are_corrupt(wrong: dict[str, Any]) -> None:
     found = batches_in(raw_batch() + raw_batch(**wrong))
     next(found)
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as raised:
         next(found)
-    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_a_crc_is_checked_at_any_position() -> None:
@@ -190,6 +190,6 @@ def test_a_crc_is_checked_at_any_position() -> None:
     assert crc_matches(b"front" + batch + b"back", header, 5)
     assert not crc_matches(batch[:-1], header)
     batch[-1] ^= 1
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as raised:
         check_crc(batch, header)
-    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert raised.value.code is ErrorCode.CORRUPT_MESSAGE

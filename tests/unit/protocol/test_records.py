@@ -1,4 +1,4 @@
-"""Records inside batches: what is written is read, and what is wrong is called corrupt."""
+"""Records in batches: round trips, and invalid bytes."""
 
 from typing import Any
 
@@ -24,14 +24,14 @@ def read(batch: bytes | bytearray, limit: int = LIMIT) -> list[Record]:
     return list(iterate(batch, max_decompressed_bytes=limit))
 
 
-def refusal(batch: bytes | bytearray, limit: int = LIMIT) -> ErrorCode:
-    with pytest.raises(KafkaError) as refused:
+def error_code_of(batch: bytes | bytearray, limit: int = LIMIT) -> ErrorCode:
+    with pytest.raises(KafkaError) as raised:
         read(batch, limit)
-    return refused.value.code
+    return raised.value.code
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_records_come_back_as_they_were(codec: Codec) -> None:
+def test_records_round_trip(codec: Codec) -> None:
     batch = build_batch(RECORDS, codec=codec)
     assert read(batch) == RECORDS
     header = check_produced(memoryview(batch), max_batch_bytes=LIMIT)
@@ -48,7 +48,7 @@ def test_offsets_count_from_the_base_offset() -> None:
     ]
 
 
-def test_a_header_carries_what_the_builder_is_told() -> None:
+def test_the_builder_sets_all_header_fields() -> None:
     batch = build_batch(
         RECORDS,
         base_offset=5,
@@ -69,7 +69,7 @@ def test_a_header_carries_what_the_builder_is_told() -> None:
     assert header.timestamp_type == 1
 
 
-def test_append_time_is_every_records_timestamp() -> None:
+def test_log_append_time_is_the_timestamp_of_every_record() -> None:
     batch = build_batch(RECORDS, timestamp_type=1)
     assert {record.timestamp for record in read(batch)} == {1_500}
 
@@ -84,9 +84,7 @@ def test_append_time_is_every_records_timestamp() -> None:
         (0, 2**63 - 1, 2**63 - 1),
     ],
 )
-def test_a_timestamp_has_64_bits_as_java_adds_them_up(
-    base: int, distance: int, timestamp: int
-) -> None:
+def test_timestamps_overflow_as_in_java(base: int, distance: int, timestamp: int) -> None:
     record = b"\x00" + encode_varint(distance) + b"\x00\x01\x00\x00"
     batch = raw_batch(encode_varint(len(record)) + record, base_timestamp=base)
     assert [record.timestamp for record in read(batch)] == [timestamp]
@@ -104,7 +102,7 @@ def test_a_batch_emptied_by_compaction_has_no_records() -> None:
     assert read(raw_batch(b"", count=0, last_offset_delta=9)) == []
 
 
-def test_a_name_that_is_not_utf_8_is_readable_nevertheless() -> None:
+def test_a_header_key_that_is_not_utf_8_is_decoded_with_replacements() -> None:
     body = bytes.fromhex("14 00 00 00 01 01 02 04 ff41 01")
     ((name, value),) = read(raw_batch(body))[0].headers
     assert (name, value) == ("\ufffdA", None)
@@ -130,28 +128,28 @@ WRONG_BODIES = {
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("body", WRONG_BODIES.values(), ids=WRONG_BODIES.keys())
-def test_a_wrong_record_is_corrupt(body: bytes, codec: Codec) -> None:
+def test_an_invalid_record_is_corrupt(body: bytes, codec: Codec) -> None:
     batch = raw_batch(compress(codec, body), attributes=int(codec))
-    assert refusal(batch) is ErrorCode.CORRUPT_MESSAGE
+    assert error_code_of(batch) is ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("count", [2, 2**31 - 1])
-def test_records_that_are_announced_must_be_there(count: int) -> None:
-    assert refusal(raw_batch(count=count)) is ErrorCode.CORRUPT_MESSAGE
+def test_a_wrong_record_count_is_corrupt(count: int) -> None:
+    assert error_code_of(raw_batch(count=count)) is ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("wrong", [{"magic": 1}, {"length": 48}, {"length": 70}, {"length": -1}])
-def test_what_is_no_whole_batch_has_no_records(wrong: dict[str, Any]) -> None:
-    assert refusal(raw_batch(**wrong)) is ErrorCode.CORRUPT_MESSAGE
+def test_an_incomplete_batch_is_corrupt(wrong: dict[str, Any]) -> None:
+    assert error_code_of(raw_batch(**wrong)) is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_a_batch_that_decompresses_past_the_limit_is_too_large() -> None:
+def test_a_batch_that_decompresses_beyond_the_limit_is_too_large() -> None:
     batch = build_batch([Record(0, 0, None, bytes(1_000_000))], codec=Codec.ZSTD)
-    assert refusal(batch, limit=999_999) is ErrorCode.MESSAGE_TOO_LARGE
+    assert error_code_of(batch, limit=999_999) is ErrorCode.MESSAGE_TOO_LARGE
 
 
 @pytest.mark.parametrize("value", [0, -1, 63, 64, -64, -65, 1023, 1024, 2**31, 2**63 - 1, -(2**63)])
-def test_varints_come_back(value: int) -> None:
+def test_varints_round_trip(value: int) -> None:
     encoded = encode_varint(value)
     assert read_varint(b"xx" + encoded, 2) == (value, 2 + len(encoded))
 
