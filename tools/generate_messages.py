@@ -222,7 +222,7 @@ def write_index(definitions: list[Definition]) -> str:
         name = pair["request"]["name"].removesuffix("Request")
         constant = snake_case(name).upper()
         if constant.title().replace("_", "") != name:
-            raise ValueError(f"{name} cannot be told from {constant}")
+            raise ValueError(f"{name} cannot be restored from {constant}")
         lines.append(f"    {constant} = {key}")
         rows.append(f"    ApiKey.{constant}: {index_row(name, pair['request'], pair['response'])},")
     lines += [

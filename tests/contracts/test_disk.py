@@ -243,7 +243,7 @@ def test_handles_in_nested_directories_follow_a_rename(disk: Disk) -> None:
     assert disk.open("e/d/file") is file
     disk.remove_directory("e")
     disk.make_directory("e/d")
-    assert disk.open("e/d/file", create=True) is not file, "that one is gone"
+    assert disk.open("e/d/file", create=True) is not file, "the old file was removed"
     assert disk.open("ab/b/file") is other, "not in it"
 
 

@@ -54,8 +54,8 @@ def outcome(work: Callable[[], object]) -> ErrorCode | None:
     """Return the code of a KafkaError, or None; other exceptions pass."""
     try:
         work()
-    except KafkaError as refused:
-        return refused.code
+    except KafkaError as error:
+        return error.code
     return None
 
 

@@ -9,7 +9,7 @@ BROKER_SETTINGS = read_table("""
 flush.policy STRING commit oneof:commit,os :: commit: acks=all waits until records are flushed; \
 os: the operating system decides when to flush, as with Apache Kafka.
 node.id INT - >=0 :: The broker's id in the cluster.
-broker.id INT -1 :: The older name of node.id, which takes precedence.
+broker.id INT -1 :: The older name of node.id; node.id takes precedence.
 broker.rack STRING - :: The rack of the broker, over which replicas are spread; if not set, \
 the host name.
 listeners LIST PLAINTEXT://:9092 :: The address to listen on, as PLAINTEXT://host:port.

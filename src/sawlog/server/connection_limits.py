@@ -81,22 +81,22 @@ class ConnectionQuota:
     Invariant: `total` is the sum over all addresses; addresses without connections are not kept.
     """
 
-    __slots__ = ("_by_ip", "_limits", "refused", "total")
+    __slots__ = ("_by_ip", "_limits", "rejected", "total")
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._by_ip: dict[str, int] = {}
         self.total = 0
-        self.refused = 0
+        self.rejected = 0
 
     def acquire(self, ip: str) -> str | None:
         """Count a new connection; return the reason where the limit is reached instead."""
         count = self._by_ip.get(ip, 0)
         if self.total >= self._limits.connections:
-            self.refused += 1
+            self.rejected += 1
             return f"{self.total} connections are open, the limit (max.connections)"
         if count >= self._limits.connections_per_ip:
-            self.refused += 1
+            self.rejected += 1
             return (
                 f"{count} connections from this address are open, the limit"
                 " (max.connections.per.ip)"

@@ -82,7 +82,7 @@ class Resources:
         registry.read_counter(
             "sawlog_network_refused_connections_total",
             "Connections closed at once because a connection limit was reached.",
-            lambda: self.quota.refused,
+            lambda: self.quota.rejected,
         )
         registry.read_gauge(
             "sawlog_network_frame_bytes",

@@ -29,7 +29,7 @@ def server(tmp_path: Path) -> Iterator[SawlogServer]:
     server.stop()
 
 
-def refused(*options: str) -> subprocess.CompletedProcess[str]:
+def failed_start(*options: str) -> subprocess.CompletedProcess[str]:
     """Run a broker that must not start."""
     command = [sys.executable, "-m", "sawlog.cli.main", "broker", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -129,27 +129,27 @@ def test_free_disk_space_is_a_metric(tmp_path: Path) -> None:
     where = process.wait_for_line(r"metrics on (?P<address>\S+?)\)")["address"]
     with urlopen(f"http://{where}/metrics", timeout=30) as answer:
         text = answer.read().decode()
-    told = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-    size = float(told["sawlog_data_directory_size_bytes"])
-    assert 0 < float(told["sawlog_data_directory_free_bytes"]) <= size
-    assert told["sawlog_refused_writes_total"] == "0"
+    metrics = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    size = float(metrics["sawlog_data_directory_size_bytes"])
+    assert 0 < float(metrics["sawlog_data_directory_free_bytes"]) <= size
+    assert metrics["sawlog_refused_writes_total"] == "0"
     assert process.terminate() == 0
 
 
 def test_a_second_broker_on_the_same_data_does_not_start(server: SawlogServer) -> None:
-    done = refused("--data", str(server.data), "--listen", "127.0.0.1:0")
+    done = failed_start("--data", str(server.data), "--listen", "127.0.0.1:0")
     assert "another broker is running on this data directory" in done.stderr
 
 
 def test_a_broker_on_a_port_in_use_does_not_start(server: SawlogServer, tmp_path: Path) -> None:
-    done = refused("--data", str(tmp_path / "other"), "--listen", server.bootstrap)
+    done = failed_start("--data", str(tmp_path / "other"), "--listen", server.bootstrap)
     assert "in use" in done.stderr
 
 
 def test_a_broker_with_another_node_id_does_not_start(tmp_path: Path) -> None:
     server = SawlogServer(tmp_path)
     server.stop()
-    done = refused("--data", str(server.data), "--listen", "127.0.0.1:0", "--node-id", "2")
+    done = failed_start("--data", str(server.data), "--listen", "127.0.0.1:0", "--node-id", "2")
     assert "belongs to node 1" in done.stderr
 
 
@@ -165,7 +165,7 @@ def test_a_broker_does_not_start_on_logs_without_their_store(
     if not with_owner:
         (server.data / "meta.properties").unlink()
     before = sorted(path.name for path in server.data.iterdir())
-    done = refused("--data", str(server.data), "--listen", "127.0.0.1:0")
+    done = failed_start("--data", str(server.data), "--listen", "127.0.0.1:0")
     assert "its coordination store is missing" in done.stderr
     assert sorted(path.name for path in server.data.iterdir()) == before
 
@@ -182,7 +182,7 @@ def test_a_broker_does_not_start_on_logs_without_their_store(
 def test_a_broker_with_an_invalid_setting_does_not_start(
     tmp_path: Path, setting: str, expected: str
 ) -> None:
-    done = refused("--data", str(tmp_path), "--listen", "127.0.0.1:0", "--set", setting)
+    done = failed_start("--data", str(tmp_path), "--listen", "127.0.0.1:0", "--set", setting)
     assert done.returncode == 2
     assert expected in done.stderr
 

@@ -107,7 +107,7 @@ def test_uncached_data_is_sent_from_a_thread(tmp_path: Path) -> None:
             warm = shell.resources.send_resources.cold_sends
             file.make_cold()
             if shell.resources.send_resources.page_cache.holds(file.descriptor, 0, file.size):
-                pytest.skip("this file system does not tell what is in the page cache")
+                pytest.skip("this file system does not support RWF_NOWAIT")
             assert await reader.request(b"read") == content
             assert (warm, shell.resources.send_resources.cold_sends > 0) == (0, True)
 

@@ -133,7 +133,7 @@ def test_a_slow_client_costs_little_memory_and_delays_no_other(tmp_path: Path) -
             assert peak < MIB
             assert len(await slow.receive(20 * MIB)) == 20 * MIB
             slow.close()
-            await shell.until(lambda: len(shell.application.gone) == 1)
+            await shell.until(lambda: len(shell.application.closed) == 1)
         assert file.pins == 0
 
     run(test)
@@ -243,7 +243,7 @@ def test_a_close_waits_for_earlier_pending_responses(tmp_path: Path) -> None:
             await client.send(framed(b"park") + framed(b"close") + framed(b"after"))
             await shell.until(lambda: len(shell.application.exchanges) == 2)
             await shell.settle()
-            assert shell.application.gone == []
+            assert shell.application.closed == []
             parked, closing = shell.application.exchanges
             closing.answer([b"too late", file.slice()])
             parked.answer([framed(b"appended")])
@@ -269,7 +269,7 @@ def test_a_late_close_drops_later_responses(
             after.answer([b"never seen", file.slice()])
             closing.close("timed out")
             assert await client.is_closed()
-            await shell.until(lambda: len(shell.application.gone) == 1)
+            await shell.until(lambda: len(shell.application.closed) == 1)
         assert file.pins == 0
 
     run(test)
@@ -318,7 +318,7 @@ def test_a_half_closed_connection_times_out() -> None:
             await client.send(framed(b"park"))
             await shell.until(lambda: len(shell.application.exchanges) == 1)
             client.close()
-            await shell.until(lambda: bool(a_second_later(shell).application.gone))
+            await shell.until(lambda: bool(a_second_later(shell).application.closed))
 
     run(test)
 
@@ -333,7 +333,7 @@ def test_a_response_to_a_closed_connection_is_dropped(tmp_path: Path) -> None:
             await shell.until(lambda: len(shell.application.exchanges) == 2)
             shell.application.exchanges[1].answer([b"head", file.slice()])
             client.close()
-            await shell.until(lambda: bool(a_second_later(shell).application.gone))
+            await shell.until(lambda: bool(a_second_later(shell).application.closed))
             shell.application.exchanges[0].answer([b"head", file.slice()])
         assert file.pins == 0
 

@@ -105,10 +105,10 @@ def test_threads_are_used_without_aio(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_threads_are_used_without_a_descriptor_for_aio(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> int:
+    def fail(*_: object) -> int:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr(os, "eventfd", refuse)
+    monkeypatch.setattr(os, "eventfd", fail)
     assert synced_five_times(tmp_path / "file") == [0] * 5
 
 

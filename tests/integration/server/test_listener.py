@@ -28,7 +28,7 @@ def test_the_application_is_notified_of_connections() -> None:
             [known] = shell.application.clients
             assert (known.host, known.software) == ("127.0.0.1", ("unknown", "unknown"))
             client.close()
-            await shell.until(lambda: shell.application.gone == [known])
+            await shell.until(lambda: shell.application.closed == [known])
             assert shell.listener.connections == 0
 
     run(test)
@@ -42,7 +42,7 @@ def test_many_connections_come_and_go_on_the_same_descriptors() -> None:
                 for client in clients:
                     assert await client.request(b"x") == b"x"
                     client.close()
-            await shell.until(lambda: len(shell.application.gone) == 150)
+            await shell.until(lambda: len(shell.application.closed) == 150)
             assert (shell.listener.connections, shell.resources.quota.total) == (0, 0)
 
     run(test)
@@ -111,7 +111,7 @@ def test_connections_beyond_the_limit_are_rejected_until_others_close() -> None:
             first, second = await shell.client(), await shell.client()
             assert await second.request(b"x") == b"x"
             assert await (await shell.client()).is_closed()
-            assert shell.resources.quota.refused == 1
+            assert shell.resources.quota.rejected == 1
             first.close()
             await shell.until(lambda: shell.listener.connections == 1)
             assert await (await shell.client()).request(b"x") == b"x"

@@ -28,7 +28,7 @@ def raw_batch(
 ) -> bytearray:
     """Build a batch with these fields; `length` and `crc` are correct unless given.
 
-    The body that comes by default is one record: no key, an empty value, no headers.
+    The default body is one record: no key, an empty value, no headers.
     """
     covered = struct.pack(
         ">hiqqqhii",

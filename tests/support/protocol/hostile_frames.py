@@ -1,6 +1,6 @@
 """Hostile frames: random bytes, mutated requests, wrong counts.
 
-Everything comes from a seeded Random, so a frame that breaks a broker can be made again.
+All frames come from a seeded Random, so that failures can be repeated.
 """
 
 import struct

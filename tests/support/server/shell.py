@@ -80,7 +80,7 @@ class ScriptedApplication:
         self.requests: list[bytes] = []
         self.exchanges: list[Exchange] = []
         self.clients: list[Client] = []
-        self.gone: list[Client] = []
+        self.closed: list[Client] = []
 
     def connected(self, client: Client) -> None:
         self.clients.append(client)
@@ -94,7 +94,7 @@ class ScriptedApplication:
         self.script(exchange, request)
 
     def disconnected(self, client: Client) -> None:
-        self.gone.append(client)
+        self.closed.append(client)
 
 
 class StoredFile:

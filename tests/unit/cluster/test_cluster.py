@@ -143,9 +143,9 @@ def test_a_partition_waits_for_its_last_in_sync_replica() -> None:
 def test_an_unclean_leader_is_elected_only_where_the_topic_allows_it(is_allowed: bool) -> None:
     cluster = Cluster(brokers=2)
     configs = {"unclean.leader.election.enable": str(is_allowed).lower()}
-    world = cluster.members[0]
-    planned = world.topics.plan(_assigned("t", [1, 0], configs))
-    world.settle(lambda done: world.topics.create(planned, 10_000, done))
+    member = cluster.members[0]
+    planned = member.topics.plan(_assigned("t", [1, 0], configs))
+    member.settle(lambda done: member.topics.create(planned, 10_000, done))
     path = "/brokers/topics/t/partitions/0/state"
     alone = json.dumps({**cluster.state("t"), "isr": [1]}).encode()
     cluster.service.write([SetData(path, alone)], 0)
@@ -323,15 +323,15 @@ class Churn:
 
     def work(self) -> None:
         nodes = sorted(self.cluster.members)
-        world = self.cluster.members[nodes[self.random.below(len(nodes))]]
-        topics = sorted(world.image.topics)
+        member = self.cluster.members[nodes[self.random.below(len(nodes))]]
+        topics = sorted(member.image.topics)
         if topics and self.random.below(3) == 0:
-            topic = world.image.topics[topics[self.random.below(len(topics))]]
-            world.topics.delete(topic, 1_000, lambda error: None)
-        elif world.image.brokers:
+            topic = member.image.topics[topics[self.random.below(len(topics))]]
+            member.topics.delete(topic, 1_000, lambda error: None)
+        elif member.image.brokers:
             self.count += 1
-            planned = world.topics.plan(NewTopic(f"t{self.count}", 2))
-            world.topics.create(planned, 1_000, lambda error: None)
+            planned = member.topics.plan(NewTopic(f"t{self.count}", 2))
+            member.topics.create(planned, 1_000, lambda error: None)
 
     def break_session(self) -> None:
         nodes = sorted(self.cluster.members)

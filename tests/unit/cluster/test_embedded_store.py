@@ -71,228 +71,228 @@ class StoreOnDisk:
 
 
 @pytest.fixture
-def world() -> StoreOnDisk:
-    world = StoreOnDisk()
-    world.open()
-    world.schedule.run_for(100)  # so that the disk reserve is written
-    return world
+def harness() -> StoreOnDisk:
+    harness = StoreOnDisk()
+    harness.open()
+    harness.schedule.run_for(100)  # so that the disk reserve is written
+    return harness
 
 
-def test_acknowledged_writes_survive_a_kill(world: StoreOnDisk) -> None:
-    world.write(Create("/a", b"0"), Create("/a/b"))
-    world.write(SetData("/a", b"1"))
-    world.write(Delete("/a/b"))
-    world.kill()
-    world.open()
-    assert world.data("/a") == b"1"
-    assert world.data("/a/b") is None
+def test_acknowledged_writes_survive_a_kill(harness: StoreOnDisk) -> None:
+    harness.write(Create("/a", b"0"), Create("/a/b"))
+    harness.write(SetData("/a", b"1"))
+    harness.write(Delete("/a/b"))
+    harness.kill()
+    harness.open()
+    assert harness.data("/a") == b"1"
+    assert harness.data("/a/b") is None
 
 
-def test_ephemeral_nodes_do_not_survive_a_kill(world: StoreOnDisk) -> None:
-    world.write(Create("/e", ephemeral=True), Create("/a"))
-    session = world.store.session_id
-    world.kill()
-    world.open()
-    assert world.data("/e") is None
-    assert world.data("/a") == b""
-    assert world.store.session_id > session
+def test_ephemeral_nodes_do_not_survive_a_kill(harness: StoreOnDisk) -> None:
+    harness.write(Create("/e", ephemeral=True), Create("/a"))
+    session = harness.store.session_id
+    harness.kill()
+    harness.open()
+    assert harness.data("/e") is None
+    assert harness.data("/a") == b""
+    assert harness.store.session_id > session
 
 
-def test_results_wait_for_the_fsync(world: StoreOnDisk) -> None:
+def test_results_wait_for_the_fsync(harness: StoreOnDisk) -> None:
     results: list[object] = []
-    world.store.multi([Create("/a")], results.append)
-    world.store.get("/a", results.append)
+    harness.store.multi([Create("/a")], results.append)
+    harness.store.get("/a", results.append)
     while not results:
-        world.schedule.step()
-    world.lose_power(seed=3)
-    world.open()
-    assert world.data("/a") == b""
+        harness.schedule.step()
+    harness.lose_power(seed=3)
+    harness.open()
+    assert harness.data("/a") == b""
 
 
-def test_one_fsync_covers_many_writes(world: StoreOnDisk) -> None:
-    before = world.disk.operations
+def test_one_fsync_covers_many_writes(harness: StoreOnDisk) -> None:
+    before = harness.disk.operations
     results: list[object] = []
     for number in range(100):
-        world.store.multi([Create(f"/n{number}")], results.append)
-    world.schedule.run(lambda: len(results) == 100)
-    syncs = world.disk.operations - before - 100  # an append each, and some marks
+        harness.store.multi([Create(f"/n{number}")], results.append)
+    harness.schedule.run(lambda: len(results) == 100)
+    syncs = harness.disk.operations - before - 100  # an append each, and some marks
     assert syncs <= 6
 
 
 def test_a_torn_tail_is_truncated_and_logged(
-    world: StoreOnDisk, caplog: pytest.LogCaptureFixture
+    harness: StoreOnDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.write(Create("/a"))
-    size = world.journal_size()
-    world.write(Create("/b"))
-    world.kill()
-    world.disk.cut(FIRST_JOURNAL, size + 20)
+    harness.write(Create("/a"))
+    size = harness.journal_size()
+    harness.write(Create("/b"))
+    harness.kill()
+    harness.disk.cut(FIRST_JOURNAL, size + 20)
     with caplog.at_level(logging.WARNING):
-        world.open()
+        harness.open()
     assert "torn tail" in caplog.text
-    assert (world.data("/a"), world.data("/b")) == (b"", None)
-    assert world.write(Create("/b")) == ["/b"]
-    world.kill()
-    world.open()
-    assert world.data("/b") == b""
+    assert (harness.data("/a"), harness.data("/b")) == (b"", None)
+    assert harness.write(Create("/b")) == ["/b"]
+    harness.kill()
+    harness.open()
+    assert harness.data("/b") == b""
 
 
-def test_damage_to_durable_changes_is_detected(world: StoreOnDisk) -> None:
+def test_damage_to_durable_changes_is_detected(harness: StoreOnDisk) -> None:
     """At every byte of every acknowledged change; only the last mark may be lost."""
-    world.write(Create("/a", b"first"))
-    world.write(Create("/b", b"second"))
-    end_of_changes = world.journal_size()
-    world.write(Create("/c", b"third"))
-    world.kill()
-    intact = world.disk.read_file(FIRST_JOURNAL)
+    harness.write(Create("/a", b"first"))
+    harness.write(Create("/b", b"second"))
+    end_of_changes = harness.journal_size()
+    harness.write(Create("/c", b"third"))
+    harness.kill()
+    intact = harness.disk.read_file(FIRST_JOURNAL)
     for position in range(end_of_changes):
-        world.disk.overwrite(FIRST_JOURNAL, position, bytes([intact[position] ^ 0x40]))
+        harness.disk.overwrite(FIRST_JOURNAL, position, bytes([intact[position] ^ 0x40]))
         with pytest.raises(StoreDamaged) as raised:
-            world.open()
+            harness.open()
         assert raised.value.path == FIRST_JOURNAL
         assert str(position) in str(raised.value) or raised.value.position <= position
-        world.disk.overwrite(FIRST_JOURNAL, position, intact[position : position + 1])
-    world.open()
-    assert world.data("/c") == b"third"
+        harness.disk.overwrite(FIRST_JOURNAL, position, intact[position : position + 1])
+    harness.open()
+    assert harness.data("/c") == b"third"
 
 
-def test_damage_to_the_last_change_is_detected_by_its_mark(world: StoreOnDisk) -> None:
-    world.write(Create("/a", b"precious"))
-    world.kill()
-    journal = world.disk.read_file(FIRST_JOURNAL)
-    world.disk.overwrite(FIRST_JOURNAL, journal.index(b"precious"), b"worthless")
+def test_damage_to_the_last_change_is_detected_by_its_mark(harness: StoreOnDisk) -> None:
+    harness.write(Create("/a", b"precious"))
+    harness.kill()
+    journal = harness.disk.read_file(FIRST_JOURNAL)
+    harness.disk.overwrite(FIRST_JOURNAL, journal.index(b"precious"), b"worthless")
     with pytest.raises(StoreDamaged, match="durable"):
-        world.open()
+        harness.open()
 
 
-def test_a_gap_in_the_journal_is_detected(world: StoreOnDisk) -> None:
-    world.write(Create("/a"))
-    first = world.journal_size()
-    world.write(Create("/b"))
-    second = world.journal_size()
-    world.write(Create("/c"))
-    world.kill()
-    data = world.disk.read_file(FIRST_JOURNAL)
-    world.disk.cut(FIRST_JOURNAL, first)
-    world.disk.open(FIRST_JOURNAL).append([data[second:]])
+def test_a_gap_in_the_journal_is_detected(harness: StoreOnDisk) -> None:
+    harness.write(Create("/a"))
+    first = harness.journal_size()
+    harness.write(Create("/b"))
+    second = harness.journal_size()
+    harness.write(Create("/c"))
+    harness.kill()
+    data = harness.disk.read_file(FIRST_JOURNAL)
+    harness.disk.cut(FIRST_JOURNAL, first)
+    harness.disk.open(FIRST_JOURNAL).append([data[second:]])
     with pytest.raises(StoreDamaged, match="follows"):
-        world.open()
+        harness.open()
 
 
 def test_a_long_journal_is_replaced_by_a_snapshot() -> None:
-    world = StoreOnDisk(snapshot_bytes=SMALL)
-    world.open()
+    harness = StoreOnDisk(snapshot_bytes=SMALL)
+    harness.open()
     for number in range(40):
-        world.write(Create(f"/n{number}", b"x" * 50))
-    world.schedule.run_for(100)
-    names = world.disk.list("")
+        harness.write(Create(f"/n{number}", b"x" * 50))
+    harness.schedule.run_for(100)
+    names = harness.disk.list("")
     assert SNAPSHOT in names
     assert FIRST_JOURNAL not in names
     files = [name for name in names if is_store_file(name)]
-    assert sum(len(world.disk.read_file(name)) for name in files) < 40 * 250
-    world.write(SetData("/n0", b"after"))
-    world.kill()
-    world.open()
-    assert world.data("/n0") == b"after"
-    assert world.data("/n39") == b"x" * 50
+    assert sum(len(harness.disk.read_file(name)) for name in files) < 40 * 250
+    harness.write(SetData("/n0", b"after"))
+    harness.kill()
+    harness.open()
+    assert harness.data("/n0") == b"after"
+    assert harness.data("/n39") == b"x" * 50
 
 
 def test_a_damaged_snapshot_is_detected() -> None:
-    world = StoreOnDisk(snapshot_bytes=SMALL)
-    world.open()
+    harness = StoreOnDisk(snapshot_bytes=SMALL)
+    harness.open()
     for number in range(40):
-        world.write(Create(f"/n{number}", b"x" * 50))
-    world.schedule.run_for(100)
-    world.kill()
-    world.disk.overwrite(SNAPSHOT, 100, b"?")
+        harness.write(Create(f"/n{number}", b"x" * 50))
+    harness.schedule.run_for(100)
+    harness.kill()
+    harness.disk.overwrite(SNAPSHOT, 100, b"?")
     with pytest.raises(StoreDamaged) as raised:
-        world.open()
+        harness.open()
     assert raised.value.path == SNAPSHOT
 
 
 def test_a_missing_journal_is_detected() -> None:
-    world = StoreOnDisk(snapshot_bytes=SMALL)
-    world.open()
+    harness = StoreOnDisk(snapshot_bytes=SMALL)
+    harness.open()
     for number in range(40):
-        world.write(Create(f"/n{number}", b"x" * 50))
-    world.schedule.run_for(100)
-    world.kill()
-    for name in world.disk.list(""):
+        harness.write(Create(f"/n{number}", b"x" * 50))
+    harness.schedule.run_for(100)
+    harness.kill()
+    for name in harness.disk.list(""):
         if name.startswith(JOURNAL_PREFIX):
-            world.disk.remove(name)
+            harness.disk.remove(name)
     with pytest.raises(StoreDamaged, match="missing"):
-        world.open()
+        harness.open()
 
 
 @pytest.mark.parametrize(
     "topic", [SNAPSHOT, f"{SNAPSHOT}.foo", f"{SNAPSHOT}.1.tmp", FIRST_JOURNAL, "store.reserve"]
 )
 def test_topic_directories_are_not_confused_with_store_files(
-    world: StoreOnDisk, topic: str
+    harness: StoreOnDisk, topic: str
 ) -> None:
     for name in (f"{topic}-0", f"{topic}-0.0123456789abcdef-delete"):
-        world.disk.make_directory(name)
-        world.disk.open(f"{name}/log", create=True)
+        harness.disk.make_directory(name)
+        harness.disk.open(f"{name}/log", create=True)
         assert not is_store_file(name)
-    world.write(Create("/a"))
-    world.kill()
-    world.open()
-    assert world.data("/a") == b""
-    assert world.disk.exists(f"{topic}-0/log")
+    harness.write(Create("/a"))
+    harness.kill()
+    harness.open()
+    assert harness.data("/a") == b""
+    assert harness.disk.exists(f"{topic}-0/log")
 
 
-def test_an_unfinished_snapshot_is_removed_at_the_next_start(world: StoreOnDisk) -> None:
-    world.disk.open(f"{SNAPSHOT}.17.tmp", create=True)
-    world.kill()
-    world.open()
-    assert not world.disk.exists(f"{SNAPSHOT}.17.tmp")
+def test_an_unfinished_snapshot_is_removed_at_the_next_start(harness: StoreOnDisk) -> None:
+    harness.disk.open(f"{SNAPSHOT}.17.tmp", create=True)
+    harness.kill()
+    harness.open()
+    assert not harness.disk.exists(f"{SNAPSHOT}.17.tmp")
     assert is_store_file(FIRST_JOURNAL)
     assert is_store_file(SNAPSHOT)
 
 
-def test_writes_fail_on_a_full_disk_and_work_again_after_it(world: StoreOnDisk) -> None:
-    world.write(Create("/a", b"0"))
-    world.disk.free_bytes = 10
-    assert isinstance(world.write(SetData("/a", b"1")), StoreUnavailable)
-    assert world.data("/a") == b"0"
-    world.disk.free_bytes = None
-    assert not isinstance(world.write(SetData("/a", b"2")), StoreError)
-    world.kill()
-    world.open()
-    assert world.data("/a") == b"2"
+def test_writes_fail_on_a_full_disk_and_work_again_after_it(harness: StoreOnDisk) -> None:
+    harness.write(Create("/a", b"0"))
+    harness.disk.free_bytes = 10
+    assert isinstance(harness.write(SetData("/a", b"1")), StoreUnavailable)
+    assert harness.data("/a") == b"0"
+    harness.disk.free_bytes = None
+    assert not isinstance(harness.write(SetData("/a", b"2")), StoreError)
+    harness.kill()
+    harness.open()
+    assert harness.data("/a") == b"2"
 
 
-def test_a_failed_fsync_ends_the_session(world: StoreOnDisk) -> None:
+def test_a_failed_fsync_ends_the_session(harness: StoreOnDisk) -> None:
     states: list[SessionState] = []
-    world.store.on_state(states.append)
-    world.write(Create("/a"))
-    world.disk.fails_syncs = True
-    assert isinstance(world.write(Create("/b")), ConnectionLost)
-    world.disk.fails_syncs = False
+    harness.store.on_state(states.append)
+    harness.write(Create("/a"))
+    harness.disk.fails_syncs = True
+    assert isinstance(harness.write(Create("/b")), ConnectionLost)
+    harness.disk.fails_syncs = False
     assert states == [SessionState.LOST]
-    assert isinstance(world.write(Create("/c")), SessionLost | ConnectionLost)
-    assert world.data("/a") is None
+    assert isinstance(harness.write(Create("/c")), SessionLost | ConnectionLost)
+    assert harness.data("/a") is None
 
 
-def test_a_callback_that_raises_does_not_affect_the_others(world: StoreOnDisk) -> None:
+def test_a_callback_that_raises_does_not_affect_the_others(harness: StoreOnDisk) -> None:
     def fail(_: object) -> None:
         raise RuntimeError("a bug in a callback")
 
     results: list[object] = []
-    world.store.exists("/", fail)
-    world.store.exists("/", results.append)
+    harness.store.exists("/", fail)
+    harness.store.exists("/", results.append)
     with pytest.raises(RuntimeError):
-        world.schedule.run(lambda: bool(results))
-    assert world.schedule.run(lambda: bool(results))
+        harness.schedule.run(lambda: bool(results))
+    assert harness.schedule.run(lambda: bool(results))
 
 
 # Power loss
 
 
-def run_workload(world: StoreOnDisk, acknowledged: dict[int, None]) -> None:
+def run_workload(harness: StoreOnDisk, acknowledged: dict[int, None]) -> None:
     """Run multis that each create a node and a child and set a count."""
-    world.open()
-    world.write(Create("/count", b"-1"))
+    harness.open()
+    harness.write(Create("/count", b"-1"))
     acknowledged[-1] = None
 
     def write(number: int) -> None:
@@ -305,42 +305,42 @@ def run_workload(world: StoreOnDisk, acknowledged: dict[int, None]) -> None:
             Create(f"/n{number}/child"),
             SetData("/count", str(number).encode()),
         ]
-        world.store.multi(operations, done)
+        harness.store.multi(operations, done)
 
     for number in range(14):
         write(number)
         for _ in range(number % 4):
-            world.schedule.step()
-    world.schedule.run(lambda: len(acknowledged) == 15)
-    world.schedule.run_for(100)
+            harness.schedule.step()
+    harness.schedule.run(lambda: len(acknowledged) == 15)
+    harness.schedule.run_for(100)
 
 
-def check_after_power_loss(world: StoreOnDisk, acknowledged: dict[int, None]) -> None:
-    world.open()
-    count = world.data("/count")
+def check_after_power_loss(harness: StoreOnDisk, acknowledged: dict[int, None]) -> None:
+    harness.open()
+    count = harness.data("/count")
     last = -2 if count is None else int(count)
     assert last >= max(acknowledged, default=-2), "an acknowledged write is lost"
     for number in range(14):
         is_there = number <= last
-        assert (world.data(f"/n{number}") == b"x" * 40) is is_there
-        assert (world.data(f"/n{number}/child") == b"") is is_there
-    assert world.write(Create("/after")) == ["/after"]
+        assert (harness.data(f"/n{number}") == b"x" * 40) is is_there
+        assert (harness.data(f"/n{number}/child") == b"") is is_there
+    assert harness.write(Create("/after")) == ["/after"]
 
 
 def lose_power_at(step: int, seed: int, *, forgets_syncs: bool = False) -> bool:
     """Run the workload up to a disk operation; False if it finished before."""
-    world = StoreOnDisk(seed, snapshot_bytes=SMALL)
-    world.disk.forgets_syncs = forgets_syncs
-    world.disk.stop_at = step
+    harness = StoreOnDisk(seed, snapshot_bytes=SMALL)
+    harness.disk.forgets_syncs = forgets_syncs
+    harness.disk.stop_at = step
     acknowledged: dict[int, None] = {}
     stopped = False
     try:
-        run_workload(world, acknowledged)
+        run_workload(harness, acknowledged)
     except Stopped:
         stopped = True
-    world.lose_power(seed * 1000 + step)
-    world.disk.stop_at = None
-    check_after_power_loss(world, acknowledged)
+    harness.lose_power(seed * 1000 + step)
+    harness.disk.stop_at = None
+    check_after_power_loss(harness, acknowledged)
     return stopped
 
 

@@ -52,7 +52,7 @@ def test_ids_are_unique_over_power_losses(seed: int) -> None:
     harness = EmbeddedOnSimulatedDisk(seed)
     random = SeededRandom(seed)
     used: list[int] = []
-    for life in range(30):
+    for run in range(30):
         given = Given()
         harness.disk.stop_at = harness.disk.operations + 1 + random.below(12)
         try:
@@ -63,7 +63,7 @@ def test_ids_are_unique_over_power_losses(seed: int) -> None:
             pass
         used += [number for number in given if isinstance(number, int)]
         harness.schedule.clear()
-        harness.disk.power_loss(SeededRandom(seed * 100 + life))
+        harness.disk.power_loss(SeededRandom(seed * 100 + run))
     assert len(used) > 10
     assert len(used) == len(set(used))
 

@@ -54,10 +54,10 @@ def test_followers_of_a_leader_vary() -> None:
 
 
 def test_more_replicas_than_brokers_are_rejected() -> None:
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(KafkaError) as raised:
         place(brokers(None), 1, 3, SeededRandom(1))
-    assert refusal.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
-    assert refusal.value.message.startswith(
+    assert raised.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert raised.value.message.startswith(
         "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot "
         "be reached because only 1 broker(s) are registered"
     )

@@ -26,10 +26,10 @@ def test_a_valid_name_is_accepted(name: str) -> None:
     ],
 )
 def test_an_invalid_name_is_rejected(name: str, problem: str) -> None:
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(KafkaError) as raised:
         check_name(name)
-    assert refusal.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert refusal.value.message.startswith(f"Topic name is invalid: {problem}")
+    assert raised.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert raised.value.message.startswith(f"Topic name is invalid: {problem}")
 
 
 def test_names_that_differ_only_in_dots_and_underscores_collide() -> None:

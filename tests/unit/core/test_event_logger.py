@@ -15,13 +15,13 @@ def test_one_line_per_second_and_event_counts_the_suppressed_ones(
     throttled = ThrottledLogger(EventLogger("sawlog.test"), clock)
     with caplog.at_level(logging.WARNING):
         for _ in range(50):
-            throttled.warning("refused", client="10.0.0.1")
+            throttled.warning("rejected", client="10.0.0.1")
         throttled.warning("something else")
         clock.advance(1000)
-        throttled.warning("refused", client="10.0.0.2")
+        throttled.warning("rejected", client="10.0.0.2")
     lines = [(record.getMessage(), record.fields) for record in caplog.records]  # type: ignore[attr-defined]
     assert lines == [
-        ("refused", {"client": "10.0.0.1", "suppressed": 0}),
+        ("rejected", {"client": "10.0.0.1", "suppressed": 0}),
         ("something else", {"suppressed": 0}),
-        ("refused", {"client": "10.0.0.2", "suppressed": 49}),
+        ("rejected", {"client": "10.0.0.2", "suppressed": 49}),
     ]

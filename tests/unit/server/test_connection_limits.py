@@ -60,4 +60,4 @@ def test_connections_of_one_address_are_bounded_on_their_own() -> None:
     assert quota.acquire("10.0.0.1") is None
     assert quota.acquire("10.0.0.1") is not None
     assert quota.acquire("10.0.0.2") is None
-    assert (quota.total, quota.refused) == (2, 1)
+    assert (quota.total, quota.rejected) == (2, 1)

@@ -40,11 +40,11 @@ def loop() -> Iterator[ManualLoop]:
 
 @contextmanager
 def no_more_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    def refuse(thread: threading.Thread) -> None:
+    def fail(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
+        patch.setattr(threading.Thread, "start", fail)
         yield
 
 
