@@ -13,8 +13,8 @@ from sawlog.cluster import znodes
 from sawlog.cluster.callbacks import guarded
 from sawlog.cluster.controller import RETRY_MS, Controller
 from sawlog.cluster.metadata_image import EMPTY_IMAGE, NO_NODE, MetadataImage
-from sawlog.cluster.store_view import View
-from sawlog.cluster.store_watcher import Watcher
+from sawlog.cluster.store_view import StoreView
+from sawlog.cluster.store_watcher import StoreWatcher
 from sawlog.core.config import BrokerConfig
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NodeId, format_topic_id
@@ -74,8 +74,8 @@ class ClusterMember:
         self._timer = timer
         self._random = random
         self._on_image = on_image
-        self._view = View()
-        self._watcher = Watcher(store, timer, self._view, self._view_changed)
+        self._view = StoreView()
+        self._watcher = StoreWatcher(store, timer, self._view, self._view_changed)
         self._controller = Controller(
             store, registration.id, self._view, config, clock, timer, self._view_changed
         )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sawlog.cluster import znodes
 from sawlog.cluster.leader_election import Step, StepKey, StepKind, steps
-from sawlog.cluster.store_view import View
+from sawlog.cluster.store_view import StoreView
 from sawlog.core.config import BrokerConfig
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NodeId
@@ -54,7 +54,7 @@ class Controller:
         self,
         store: Store,
         node: NodeId,
-        view: View,
+        view: StoreView,
         config: BrokerConfig,
         clock: Clock,
         timer: Timer,

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from sawlog.cluster.callbacks import guarded
 from sawlog.cluster.disk_reserve import DiskReserve
-from sawlog.cluster.store_journal import SNAPSHOT_BYTES, Journal
+from sawlog.cluster.store_journal import SNAPSHOT_BYTES, StoreJournal
 from sawlog.cluster.store_tree import CHANGED, Applied, Watches
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import Disk, DiskError, DiskFull, Timer
@@ -42,7 +42,7 @@ class EmbeddedStore:
     """The constructor opens the journal (StoreDamaged, DiskError) and the only session."""
 
     def __init__(self, disk: Disk, timer: Timer, *, snapshot_bytes: int = SNAPSHOT_BYTES) -> None:
-        self._journal = Journal(disk, snapshot_bytes=snapshot_bytes)
+        self._journal = StoreJournal(disk, snapshot_bytes=snapshot_bytes)
         self._timer = timer
         self._tree = self._journal.open()
         self._watches = Watches()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sawlog.cluster import znodes
 from sawlog.cluster.metadata_image import NO_NODE
-from sawlog.cluster.store_view import TopicView, View
+from sawlog.cluster.store_view import StoreView, TopicView
 from sawlog.cluster.znodes import PartitionState
 from sawlog.core.config import BrokerConfig, TopicConfig
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicName
@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
 
 def steps(
-    view: View, config: BrokerConfig, controller_epoch: int, taken: Container[StepKey]
+    view: StoreView, config: BrokerConfig, controller_epoch: int, taken: Container[StepKey]
 ) -> list[Step]:
     """Return all pending steps by topic and partition, those in `taken` without operations.
 
@@ -63,12 +63,12 @@ def steps(
     return found
 
 
-def _is_being_deleted(view: View, topic: TopicView) -> bool:
+def _is_being_deleted(view: StoreView, topic: TopicView) -> bool:
     request = view.delete_requests.get(topic.name)
     return request is not None and request.matches(topic.assignment.topic_id)
 
 
-def _deletion(view: View, name: TopicName) -> Iterator[Step]:
+def _deletion(view: StoreView, name: TopicName) -> Iterator[Step]:
     """Delete the topic's nodes and its delete request in one multi; a request for a topic that is
     gone already is deleted alone."""
     topic = view.topics.get(name)
@@ -95,7 +95,7 @@ def _deletion(view: View, name: TopicName) -> Iterator[Step]:
 
 
 def _topic_steps(
-    view: View,
+    view: StoreView,
     topic: TopicView,
     config: BrokerConfig,
     controller_epoch: int,
@@ -125,7 +125,7 @@ def _topic_steps(
 
 
 def _elect(
-    view: View,
+    view: StoreView,
     topic: TopicView,
     replicas: tuple[NodeId, ...],
     old: PartitionState | None,

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sawlog.cluster.store_tree import Change, Tree
+from sawlog.cluster.store_tree import Change, StoreTree
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import Disk, DiskError, File
 from sawlog.protocol.checksum import crc32c
@@ -89,7 +89,7 @@ def _records_after(data: bytes, position: int) -> Iterator[_Record]:
             yield record
 
 
-class Journal:
+class StoreJournal:
     """`last` is the number of the last change appended, `synced` of the last durable one."""
 
     def __init__(self, disk: Disk, *, snapshot_bytes: int = SNAPSHOT_BYTES) -> None:
@@ -104,7 +104,7 @@ class Journal:
         self.last = 0
         self.synced = 0
 
-    def open(self) -> Tree:
+    def open(self) -> StoreTree:
         """Return the tree with all durable changes, and perhaps later ones, never acknowledged."""
         tree = self._read_snapshot()
         bases: list[int] = []
@@ -136,17 +136,17 @@ class Journal:
         except DiskError as error:
             logger.warning("cannot remove a temporary file", file=name, reason=error.reason)
 
-    def _read_snapshot(self) -> Tree:
+    def _read_snapshot(self) -> StoreTree:
         if not self._disk.exists(SNAPSHOT):
-            return Tree()
+            return StoreTree()
         data = self._disk.read_file(SNAPSHOT)
         found = decode_record(data, 0)
         if found is None or found[1] != len(data):
             raise StoreDamaged(SNAPSHOT, 0, "its checksum does not match")
         number, nodes = found[0]
-        return Tree.load(number, nodes)
+        return StoreTree.load(number, nodes)
 
-    def _replay(self, tree: Tree, base: int, following: int | None) -> None:
+    def _replay(self, tree: StoreTree, base: int, following: int | None) -> None:
         """Replay one journal. It must reach the `following` one; only the last may be torn."""
         name = _name(base)
         data = self._disk.read_file(name)
@@ -245,7 +245,7 @@ class Journal:
             and not self._snapshotting
         )
 
-    def snapshot(self, tree: Tree) -> None:
+    def snapshot(self, tree: StoreTree) -> None:
         """Start a new journal and write a snapshot of the tree off the loop, then remove the old
         journals. A DiskError must end the session, as with any failed fsync."""
         name = _name(tree.number)

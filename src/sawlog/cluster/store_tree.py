@@ -109,7 +109,7 @@ def check_path(path: str) -> None:
         raise BadArguments(path, "invalid path of a node")
 
 
-class Tree:
+class StoreTree:
     """Reads and `apply` raise StoreErrors; a failed `apply` changes nothing."""
 
     def __init__(self) -> None:
@@ -263,7 +263,7 @@ class Tree:
             )
 
     @classmethod
-    def load(cls, number: int, nodes: Sequence[Sequence[Any]]) -> "Tree":
+    def load(cls, number: int, nodes: Sequence[Sequence[Any]]) -> "StoreTree":
         """Rebuild a tree from the output of `dump`."""
         tree = cls()
         tree.number = number

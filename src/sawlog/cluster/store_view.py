@@ -1,8 +1,8 @@
 """A broker's copy of the store's nodes: the source of the metadata image and of the controller.
 
 The copy may lag behind the store. Every value carries the version at which it was read, and a write
-names that version, so a write based on stale data fails. `View.image` builds the immutable image
-that the rest of the broker reads.
+names that version, so a write based on stale data fails. `StoreView.image` builds the immutable
+image that the rest of the broker reads.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -47,7 +47,7 @@ class TopicView:
         self.states[index] = state
 
 
-class View:
+class StoreView:
     """`changed` names the topics whose images must be rebuilt, `unsettled` those that the
     controller must examine. The store watcher writes the view; all others read it."""
 

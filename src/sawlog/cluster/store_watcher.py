@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from sawlog.cluster import znodes
 from sawlog.cluster.metadata_image import NO_NODE
-from sawlog.cluster.store_view import TopicView, View
+from sawlog.cluster.store_view import StoreView, TopicView
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NodeId, TopicName
 from sawlog.core.ports import Timer
@@ -28,11 +28,13 @@ T = TypeVar("T")
 logger = EventLogger("sawlog.cluster.store_watcher")
 
 
-class Watcher:
+class StoreWatcher:
     """Calls `changed` after the view has changed, from a timer of its own, and not before
     everything was read once."""
 
-    def __init__(self, store: Store, timer: Timer, view: View, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, store: Store, timer: Timer, view: StoreView, changed: Callable[[], None]
+    ) -> None:
         self._store = store
         self._timer = timer
         self._view = view

@@ -31,7 +31,7 @@ from sawlog.server import process
 from sawlog.server.address import ALL_INTERFACES, Address, bound_address, listen
 from sawlog.server.clock import LoopTimer, SystemClock, SystemRandom
 from sawlog.server.connection_limits import limits_from
-from sawlog.server.connection_resources import Resources
+from sawlog.server.connection_resources import ConnectionResources
 from sawlog.server.disk import RealDisk
 from sawlog.server.listener import Listener
 from sawlog.server.log_format import json_line, set_up_logging
@@ -144,7 +144,7 @@ class BrokerProcess:
             Registration(options.node_id, *self.advertised, rack=config["broker.rack"]),
             self._image_applied,
         )
-        resources = Resources(loop, self.broker, limits, registry=self._registry)
+        resources = ConnectionResources(loop, self.broker, limits, registry=self._registry)
         self.listener = Listener(resources, bound, sockets)
 
     async def start(self) -> None:

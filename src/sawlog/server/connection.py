@@ -14,12 +14,12 @@ from enum import Enum, auto
 from sawlog.core.errors import MalformedFrame
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import DiskError, Part
-from sawlog.server.connection_resources import Resources
+from sawlog.server.connection_resources import ConnectionResources
 from sawlog.server.exchange import ConnectedClient, PendingExchange
 from sawlog.server.file_slices import Outgoing, memory_bytes, pin, release
 from sawlog.server.frames import FrameReader, ReadResult
 from sawlog.server.idle_timeout import IdleTimeout
-from sawlog.server.response_sender import Sender
+from sawlog.server.response_sender import ResponseSender
 
 logger = EventLogger(__name__)
 
@@ -76,7 +76,7 @@ class Connection:
 
     def __init__(
         self,
-        resources: Resources,
+        resources: ConnectionResources,
         connected: socket.socket,
         client: ConnectedClient,
         on_close: Callable[["Connection"], None],
@@ -93,7 +93,7 @@ class Connection:
         self._frames = FrameReader(
             resources.frame_memory, resources.limits.frame_bytes, self._deliver, self._granted
         )
-        self._sender = Sender(resources.send_resources, connected, self.flush, self.close)
+        self._sender = ResponseSender(resources.send_resources, connected, self.flush, self.close)
         self._idle = IdleTimeout(resources.clock.monotonic_ms())
         # Changes with requests
         self._exchanges: deque[PendingExchange] = deque()

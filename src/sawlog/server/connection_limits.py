@@ -20,7 +20,7 @@ _OTHER_DESCRIPTORS = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     frame_bytes: int = 100 * MIB  # socket.request.max.bytes
     frames_total_bytes: int = DEFAULT_FRAMES_TOTAL_BYTES  # queued.max.request.bytes; never off
     exchanges: int = 64  # requests in flight on one connection; Kafka processes one at a time
@@ -51,7 +51,7 @@ def granted_descriptors() -> int:
     return _NO_LIMIT if soft == resource.RLIM_INFINITY else soft
 
 
-def limits_from(config: BrokerConfig) -> Limits:
+def limits_from(config: BrokerConfig) -> ConnectionLimits:
     """Return the limits that the broker's settings and the system's limits allow.
 
     Kafka's defaults for socket buffers are ignored: unless they are set, the system sizes the
@@ -59,7 +59,7 @@ def limits_from(config: BrokerConfig) -> Limits:
     """
     given = config.given
     total: int = config["queued.max.request.bytes"]
-    return Limits(
+    return ConnectionLimits(
         frame_bytes=config["socket.request.max.bytes"],
         frames_total_bytes=total if total > 0 else DEFAULT_FRAMES_TOTAL_BYTES,
         connections=min(config["max.connections"], connection_descriptors(granted_descriptors())),
@@ -83,7 +83,7 @@ class ConnectionQuota:
 
     __slots__ = ("_by_ip", "_limits", "rejected", "total")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
         self._by_ip: dict[str, int] = {}
         self.total = 0

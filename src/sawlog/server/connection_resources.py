@@ -7,7 +7,7 @@ from sawlog.core.event_logger import EventLogger, ThrottledLogger
 from sawlog.core.metrics import Registry
 from sawlog.core.ports import Clock, Timer
 from sawlog.server.clock import LoopTimer, SystemClock
-from sawlog.server.connection_limits import ConnectionQuota, Limits
+from sawlog.server.connection_limits import ConnectionLimits, ConnectionQuota
 from sawlog.server.disk_threads import DiskThreads
 from sawlog.server.exchange import Application
 from sawlog.server.file_slices import PageCache
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 _COLD_THREADS = 8
 
 
-class Resources:
+class ConnectionResources:
     """Created once per process and passed to every listener."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         application: Application,
-        limits: Limits,
+        limits: ConnectionLimits,
         *,
         clock: Clock | None = None,
         timer: Timer | None = None,

@@ -4,7 +4,7 @@ The listener checks all connections periodically, so that a request costs neithe
 clock call: a connection only sets `is_active`.
 """
 
-from sawlog.server.connection_limits import Limits
+from sawlog.server.connection_limits import ConnectionLimits
 
 
 class IdleTimeout:
@@ -29,7 +29,7 @@ class IdleTimeout:
         self._frame_completed = -1
         self._frame_bytes = 0
 
-    def is_idle(self, now_ms: int, limits: Limits, *, is_our_turn: bool) -> bool:
+    def is_idle(self, now_ms: int, limits: ConnectionLimits, *, is_our_turn: bool) -> bool:
         """Whether the client was idle too long. `is_our_turn`: the client waits for the broker."""
         if self.is_active or is_our_turn:
             self.is_active = False
@@ -37,7 +37,9 @@ class IdleTimeout:
             return False
         return 0 <= limits.idle_ms <= now_ms - self._seen_ms
 
-    def is_stalled(self, now_ms: int, limits: Limits, completed: int, unfinished: int) -> bool:
+    def is_stalled(
+        self, now_ms: int, limits: ConnectionLimits, completed: int, unfinished: int
+    ) -> bool:
         """Whether a frame makes too little progress: `completed` frames were received, and
         `unfinished` bytes of the next (0: none)."""
         if unfinished == 0 or completed != self._frame_completed:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sawlog.server.address import Address, bound_address
 from sawlog.server.connection import Connection
-from sawlog.server.connection_resources import Resources
+from sawlog.server.connection_resources import ConnectionResources
 from sawlog.server.exchange import ConnectedClient
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Listener:
     """
 
     def __init__(
-        self, resources: Resources, address: Address, sockets: list[socket.socket]
+        self, resources: ConnectionResources, address: Address, sockets: list[socket.socket]
     ) -> None:
         self._resources = resources
         self._sockets = sockets

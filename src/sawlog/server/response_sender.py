@@ -14,7 +14,7 @@ from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import DiskError
 from sawlog.server.disk_threads import DiskThreads
 from sawlog.server.file_slices import Outgoing, PageCache, PinnedSlice
-from sawlog.server.send_queue import SMALL_SLICE_BYTES, OutgoingQueue, new_scratch
+from sawlog.server.send_queue import SMALL_SLICE_BYTES, SendQueue, new_scratch
 
 logger = EventLogger(__name__)
 
@@ -48,7 +48,7 @@ class SendResources:
         self.cold_sends = 0
 
 
-class Sender:
+class ResponseSender:
     """One connection's outgoing bytes.
 
     While it `is_busy`, it waits for the socket or the disk, and calls `drained` when everything is
@@ -82,7 +82,7 @@ class Sender:
         self._descriptor = connected.fileno()
         self._drained = drained
         self._failed = failed
-        self._queue = OutgoingQueue(resources.page_cache, resources.scratch)
+        self._queue = SendQueue(resources.page_cache, resources.scratch)
         # Changes with responses
         self.is_busy = False
         self.made_progress = False  # cleared by the connection

@@ -31,7 +31,7 @@ class SendVector:
         self.is_slice_next = False
 
 
-class OutgoingQueue:
+class SendQueue:
     """`scratch` is shared by all queues of a loop; its content is valid until the next gather."""
 
     __slots__ = ("_page_cache", "_parts", "_scratch")

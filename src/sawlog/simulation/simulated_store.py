@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from sawlog.cluster.store_tree import Change, Tree, Watches
+from sawlog.cluster.store_tree import Change, StoreTree, Watches
 from sawlog.core.store import (
     ConnectionLost,
     Delete,
@@ -35,7 +35,7 @@ class StoreService:
     def __init__(self, schedule: Schedule, seed: int = 0) -> None:
         self.schedule = schedule
         self.random = SeededRandom(seed)
-        self.tree = Tree()
+        self.tree = StoreTree()
         self._last_session = 0
         self._clients: dict[int, SimulatedStore] = {}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sawlog.core.ports import Exchange
-from sawlog.server.connection_limits import Limits
+from sawlog.server.connection_limits import ConnectionLimits
 from sawlog.server.frames import FRAMES_PER_TURN, TURN_MS
 from support.server.shell import ScriptedApplication, Shell, StoredFile, framed, run
 
@@ -22,7 +22,7 @@ def park_first(exchange: Exchange, request: bytes) -> None:
 def test_responses_behind_a_pending_one_are_bounded(is_burst: bool) -> None:
     async def test() -> None:
         application = ScriptedApplication(park_first)
-        async with Shell(application, Limits(waiting_bytes=180_000)) as shell:
+        async with Shell(application, ConnectionLimits(waiting_bytes=180_000)) as shell:
             client = await shell.client()
             requests = [framed(b"first"), *[framed(b"more")] * 30]
             if is_burst:
@@ -50,7 +50,7 @@ def test_responses_in_files_do_not_count_as_memory(tmp_path: Path) -> None:
 
     async def test() -> None:
         application = ScriptedApplication(script)
-        async with Shell(application, Limits(waiting_bytes=180_000)) as shell:
+        async with Shell(application, ConnectionLimits(waiting_bytes=180_000)) as shell:
             client = await shell.client()
             await client.send(framed(b"first") + framed(b"more") * 30)
             await shell.until(lambda: len(application.requests) == 31)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sawlog.core.ports import Exchange
-from sawlog.server.connection_limits import Limits
+from sawlog.server.connection_limits import ConnectionLimits
 from support.server.shell import ScriptedApplication, Shell, StoredFile, framed, run
 
 MIB = 1 << 20
@@ -160,7 +160,7 @@ def test_reads_pause_while_a_client_does_not_read_responses() -> None:
 def test_open_requests_of_a_connection_are_bounded() -> None:
     async def test() -> None:
         application = ScriptedApplication(park)
-        async with Shell(application, Limits(exchanges=8)) as shell:
+        async with Shell(application, ConnectionLimits(exchanges=8)) as shell:
             client = await shell.client()
             bodies = [b"%d" % number for number in range(50)]
             await client.send(b"".join(map(framed, bodies)))
@@ -277,7 +277,7 @@ def test_a_late_close_drops_later_responses(
 
 def test_an_invalid_frame_does_not_drop_earlier_pending_responses() -> None:
     async def test() -> None:
-        async with Shell(ScriptedApplication(park), Limits(frame_bytes=1000)) as shell:
+        async with Shell(ScriptedApplication(park), ConnectionLimits(frame_bytes=1000)) as shell:
             client = await shell.client()
             await client.send(framed(b"park") + b"\xff" * 100)
             await shell.until(lambda: len(shell.application.exchanges) == 1)
@@ -354,7 +354,7 @@ def test_a_second_response_raises() -> None:
 @pytest.mark.parametrize("length", [-1, -(2**31), 2**31 - 1, 1001])
 def test_an_invalid_length_closes_its_connection_only(length: int) -> None:
     async def test() -> None:
-        async with Shell(limits=Limits(frame_bytes=1000)) as shell:
+        async with Shell(limits=ConnectionLimits(frame_bytes=1000)) as shell:
             hostile, other = await shell.client(), await shell.client()
             await hostile.send(framed(b"first") + length.to_bytes(4, "big", signed=True))
             assert await hostile.answer() == b"first"

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sawlog.core.ports import Exchange
-from sawlog.server.connection_limits import Limits
+from sawlog.server.connection_limits import ConnectionLimits
 from support.server.shell import ScriptedApplication, Shell, framed, run
 
 pieces = st.lists(st.integers(1, 50_000), min_size=1, max_size=8)
@@ -36,7 +36,9 @@ def test_requests_are_answered_in_order_however_the_stream_is_split(
 
     async def test() -> None:
         late.clear()
-        async with Shell(ScriptedApplication(echo_some_later), Limits(exchanges=3)) as shell:
+        async with Shell(
+            ScriptedApplication(echo_some_later), ConnectionLimits(exchanges=3)
+        ) as shell:
             client = await shell.client()
 
             async def send() -> None:
@@ -70,7 +72,7 @@ def test_garbage_affects_its_own_connection_only(garbage: bytes, seed: int) -> N
     chance = random.Random(seed)
 
     async def test() -> None:
-        async with Shell(limits=Limits(frame_bytes=1000)) as shell:
+        async with Shell(limits=ConnectionLimits(frame_bytes=1000)) as shell:
             hostile, other = await shell.client(), await shell.client()
             for _ in range(3):
                 cut = chance.randrange(len(garbage) + 1)

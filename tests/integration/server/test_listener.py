@@ -10,7 +10,7 @@ import pytest
 
 from sawlog.core.ports import Exchange
 from sawlog.server.address import Address
-from sawlog.server.connection_limits import Limits
+from sawlog.server.connection_limits import ConnectionLimits
 from support.server.shell import ScriptedApplication, Shell, StoredFile, framed, run
 
 MIB = 1 << 20
@@ -50,7 +50,7 @@ def test_many_connections_come_and_go_on_the_same_descriptors() -> None:
 
 def test_an_idle_connection_is_closed_after_the_timeout() -> None:
     async def test() -> None:
-        async with Shell(limits=Limits(idle_ms=60_000)) as shell:
+        async with Shell(limits=ConnectionLimits(idle_ms=60_000)) as shell:
             idle, busy = await shell.client(), await shell.client()
             await idle.request(b"x")
             for _ in range(14):
@@ -64,7 +64,7 @@ def test_an_idle_connection_is_closed_after_the_timeout() -> None:
 
 def test_a_client_that_waits_for_its_response_is_not_idle() -> None:
     async def test() -> None:
-        async with Shell(ScriptedApplication(park), Limits(idle_ms=60_000)) as shell:
+        async with Shell(ScriptedApplication(park), ConnectionLimits(idle_ms=60_000)) as shell:
             client = await shell.client()
             await client.send(framed(b"x"))
             await shell.until(lambda: len(shell.application.exchanges) == 1)
@@ -78,7 +78,7 @@ def test_a_client_that_waits_for_its_response_is_not_idle() -> None:
 @pytest.mark.parametrize("beginning", [b"\0", b"\0\0\0\x09abc", framed(bytes(MIB))[:200_000]])
 def test_a_connection_that_stalls_inside_a_frame_is_closed(beginning: bytes) -> None:
     async def test() -> None:
-        async with Shell(limits=Limits(stall_ms=10_000)) as shell:
+        async with Shell(limits=ConnectionLimits(stall_ms=10_000)) as shell:
             stalled = await shell.client()
             await stalled.send(beginning)
             await shell.until(lambda: shell.resources.frame_memory.bytes_received == len(beginning))
@@ -94,7 +94,7 @@ def test_a_client_that_reads_nothing_is_closed_as_idle(tmp_path: Path) -> None:
 
     async def test() -> None:
         application = ScriptedApplication(lambda exchange, _: exchange.answer([file.slice()]))
-        async with Shell(application, Limits(idle_ms=60_000)) as shell:
+        async with Shell(application, ConnectionLimits(idle_ms=60_000)) as shell:
             await (await shell.client()).send(framed(b"x"))
             await shell.until(lambda: file.pins == 1)
             await shell.settle()
@@ -107,7 +107,7 @@ def test_a_client_that_reads_nothing_is_closed_as_idle(tmp_path: Path) -> None:
 
 def test_connections_beyond_the_limit_are_rejected_until_others_close() -> None:
     async def test() -> None:
-        async with Shell(limits=Limits(connections_per_ip=2)) as shell:
+        async with Shell(limits=ConnectionLimits(connections_per_ip=2)) as shell:
             first, second = await shell.client(), await shell.client()
             assert await second.request(b"x") == b"x"
             assert await (await shell.client()).is_closed()
@@ -121,7 +121,7 @@ def test_connections_beyond_the_limit_are_rejected_until_others_close() -> None:
 
 def test_a_connection_waits_when_the_frame_budget_is_used_up() -> None:
     async def test() -> None:
-        async with Shell(limits=Limits(frames_total_bytes=MIB)) as shell:
+        async with Shell(limits=ConnectionLimits(frames_total_bytes=MIB)) as shell:
             first, second, third = [await shell.client() for _ in range(3)]
             large = framed(bytes(700_000))
             await first.send(large[:300_000])
@@ -154,7 +154,7 @@ def test_announced_lengths_do_not_block_other_connections() -> None:
 
 def test_concurrent_frames_that_fill_the_budget_all_arrive() -> None:
     async def test() -> None:
-        async with Shell(limits=Limits(frames_total_bytes=MIB)) as shell:
+        async with Shell(limits=ConnectionLimits(frames_total_bytes=MIB)) as shell:
             clients = [await shell.client() for _ in range(4)]
             bodies = [bytes([number]) * 3 * MIB for number in range(4)]
             answers = await asyncio.gather(

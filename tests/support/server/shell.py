@@ -11,8 +11,8 @@ import uvloop
 
 from sawlog.core.ports import Client, Exchange, FileSlice
 from sawlog.server.address import Address, listen
-from sawlog.server.connection_limits import Limits
-from sawlog.server.connection_resources import Resources
+from sawlog.server.connection_limits import ConnectionLimits
+from sawlog.server.connection_resources import ConnectionResources
 from sawlog.server.disk_threads import DiskThreads
 from sawlog.server.file_slices import PageCache
 from sawlog.server.listener import Listener
@@ -175,7 +175,7 @@ class Shell:
     def __init__(
         self,
         application: ScriptedApplication | None = None,
-        limits: Limits | None = None,
+        limits: ConnectionLimits | None = None,
         *,
         page_cache: PageCache | None = None,
         transfer: Callable[[int, int, int, int], int] = os.sendfile,
@@ -184,10 +184,10 @@ class Shell:
         self.application = application or ScriptedApplication()
         self.clock = ManualClock()
         self.threads = DiskThreads(self.loop.call_soon_threadsafe, limit=2)
-        self.resources = Resources(
+        self.resources = ConnectionResources(
             self.loop,
             self.application,
-            limits or Limits(),
+            limits or ConnectionLimits(),
             clock=self.clock,
             timer=self.clock,
             send_resources=SendResources(

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sawlog.cluster.store_tree import Tree
+from sawlog.cluster.store_tree import StoreTree
 from sawlog.core.store import Check, Create, Delete, Operation, SetData, StoreError
 
 NAMES = st.sampled_from(["/a", "/b", "/a/x", "/a/y", "/b/x", "/a/x/deep", "/s/"])
@@ -18,13 +18,13 @@ OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
 MULTIS = st.lists(st.lists(OPERATIONS, min_size=1, max_size=5), max_size=25)
 
 
-def dump(tree: Tree) -> list[tuple[object, ...]]:
+def dump(tree: StoreTree) -> list[tuple[object, ...]]:
     return sorted(tree.dump())
 
 
 @given(MULTIS)
 def test_a_failed_or_undone_multi_changes_nothing(multis: list[list[Operation]]) -> None:
-    tree = Tree()
+    tree = StoreTree()
     for operations in multis:
         before, number = dump(tree), tree.number
         try:
@@ -42,7 +42,7 @@ def test_a_failed_or_undone_multi_changes_nothing(multis: list[list[Operation]])
 
 @given(MULTIS)
 def test_replay_and_load_give_the_same_tree(multis: list[list[Operation]]) -> None:
-    tree, copy = Tree(), Tree()
+    tree, copy = StoreTree(), StoreTree()
     for operations in multis:
         try:
             applied = tree.apply(operations, owner=7)
@@ -50,7 +50,7 @@ def test_replay_and_load_give_the_same_tree(multis: list[list[Operation]]) -> No
             continue
         copy.replay(applied.number, applied.changes)
     assert dump(copy) == dump(tree)
-    loaded = Tree.load(tree.number, [list(node) for node in tree.dump()])
+    loaded = StoreTree.load(tree.number, [list(node) for node in tree.dump()])
     assert dump(loaded) == dump(tree)
     for path, *_ in tree.dump():
         assert loaded.children(path) == tree.children(path)

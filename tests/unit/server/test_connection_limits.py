@@ -7,8 +7,8 @@ import pytest
 
 from sawlog.core.config import BrokerConfig
 from sawlog.server.connection_limits import (
+    ConnectionLimits,
     ConnectionQuota,
-    Limits,
     connection_descriptors,
     file_descriptors,
     limits_from,
@@ -47,7 +47,7 @@ def test_max_connections_below_the_descriptor_bound_applies(granted: int) -> Non
 
 
 def test_the_total_number_of_connections_is_bounded() -> None:
-    quota = ConnectionQuota(Limits(connections=2))
+    quota = ConnectionQuota(ConnectionLimits(connections=2))
     assert quota.acquire("10.0.0.1") is None
     assert quota.acquire("10.0.0.2") is None
     assert quota.acquire("10.0.0.3") is not None
@@ -56,7 +56,7 @@ def test_the_total_number_of_connections_is_bounded() -> None:
 
 
 def test_connections_of_one_address_are_bounded_on_their_own() -> None:
-    quota = ConnectionQuota(Limits(connections_per_ip=1))
+    quota = ConnectionQuota(ConnectionLimits(connections_per_ip=1))
     assert quota.acquire("10.0.0.1") is None
     assert quota.acquire("10.0.0.1") is not None
     assert quota.acquire("10.0.0.2") is None

@@ -1,9 +1,9 @@
 """Detection of idle and stalled connections."""
 
-from sawlog.server.connection_limits import Limits
+from sawlog.server.connection_limits import ConnectionLimits
 from sawlog.server.idle_timeout import IdleTimeout
 
-LIMITS = Limits(idle_ms=1000, stall_ms=300, stall_bytes=100)
+LIMITS = ConnectionLimits(idle_ms=1000, stall_ms=300, stall_bytes=100)
 
 
 def test_a_connection_is_idle_after_the_timeout() -> None:
@@ -21,7 +21,7 @@ def test_activity_restarts_the_timeout() -> None:
 
 
 def test_a_negative_timeout_disables_it() -> None:
-    assert not IdleTimeout(0).is_idle(10**12, Limits(idle_ms=-1), is_our_turn=False)
+    assert not IdleTimeout(0).is_idle(10**12, ConnectionLimits(idle_ms=-1), is_our_turn=False)
 
 
 def test_a_client_that_waits_for_a_response_is_not_idle() -> None:
@@ -68,7 +68,7 @@ def test_time_without_reads_pause() -> None:
 
 
 def test_a_large_frame_is_bounded_in_time() -> None:
-    limits = Limits()
+    limits = ConnectionLimits()
     timeout = IdleTimeout(0)
     seconds, rate = 0, 4096
     while not timeout.is_stalled(
