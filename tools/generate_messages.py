@@ -229,7 +229,7 @@ def write_index(definitions: list[Definition]) -> str:
         "",
         "",
         "VERSIONS: dict[ApiKey, tuple[str, str, bool]] = {",
-        "    # the versions that exist, the flexible ones, and whether the last is a draft",
+        "    # valid versions, flexible versions, and whether the last one is unstable",
         *rows,
         "}",
     ]
@@ -240,9 +240,9 @@ def index_row(name: str, request: Definition, response: Definition) -> str:
     for aspect in ("validVersions", "flexibleVersions"):
         if request.get(aspect) != response.get(aspect):
             raise ValueError(f"{name}: request and response differ in their {aspect}")
-    draft = request.get("latestVersionUnstable", False)
+    unstable = request.get("latestVersionUnstable", False)
     flexible = request.get("flexibleVersions", "none")
-    return f"({quoted(request['validVersions'])}, {quoted(flexible)}, {draft})"
+    return f"({quoted(request['validVersions'])}, {quoted(flexible)}, {unstable})"
 
 
 def generate(jars: Iterable[Path]) -> dict[str, str]:

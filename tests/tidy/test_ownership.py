@@ -23,7 +23,7 @@ SETTERS = frozenset({"setattr", "delattr", "object.__setattr__", "object.__delat
 
 
 def foreign_assignments(module: Module, inference: Inference) -> Iterator[str]:
-    """Every forbidden assignment in a module, as `line: target (reason)`."""
+    """Yield every forbidden assignment in a module, as `line: target (reason)`."""
     for scope in scopes(module):
         for node in scope.nodes:
             for target in assigned_objects(node):
@@ -33,8 +33,8 @@ def foreign_assignments(module: Module, inference: Inference) -> Iterator[str]:
 
 
 def assigned_objects(node: ast.AST) -> Iterator[ast.expr]:
-    """The object whose attribute a node sets or deletes. Tuple targets, `for` targets, augmented
-    and annotated assignments all contain an attribute in a Store or Del context."""
+    """Yield the object whose attribute a node sets or deletes. Tuple targets, `for` targets,
+    augmented and annotated assignments all contain an attribute in a Store or Del context."""
     match node:
         case ast.Attribute(value=value, ctx=ast.Store() | ast.Del()):
             yield value

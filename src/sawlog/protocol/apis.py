@@ -14,7 +14,7 @@ __all__ = [
     "ApiKey",
     "advertised_versions",
     "first_flexible_version",
-    "has_draft_version",
+    "has_unstable_version",
     "request_class",
     "request_header_version",
     "response_class",
@@ -42,7 +42,7 @@ def valid_versions(api: ApiKey) -> tuple[int, int]:
     versions = parse_versions(VERSIONS[api][0])
     if not versions:
         raise LookupError(f"{api.name} was removed: it has no versions")
-    return versions[0], versions[-1] - has_draft_version(api)
+    return versions[0], versions[-1] - has_unstable_version(api)
 
 
 def advertised_versions(api: ApiKey) -> tuple[int, int]:
@@ -51,7 +51,7 @@ def advertised_versions(api: ApiKey) -> tuple[int, int]:
     return (0 if api is ApiKey.PRODUCE else first), last
 
 
-def has_draft_version(api: ApiKey) -> bool:
+def has_unstable_version(api: ApiKey) -> bool:
     return VERSIONS[api][2]
 
 

@@ -8,7 +8,7 @@ import pytest
 from sawlog.protocol.apis import (
     ApiKey,
     advertised_versions,
-    has_draft_version,
+    has_unstable_version,
     request_class,
     request_header_version,
     response_class,
@@ -45,7 +45,7 @@ def test_produce_is_advertised_from_0() -> None:
 
 
 def test_an_unstable_version_is_not_valid() -> None:
-    assert [api for api in ApiKey if has_draft_version(api)] == [ApiKey.INIT_PRODUCER_ID]
+    assert [api for api in ApiKey if has_unstable_version(api)] == [ApiKey.INIT_PRODUCER_ID]
     assert valid_versions(ApiKey.INIT_PRODUCER_ID) == (0, 5)
 
 

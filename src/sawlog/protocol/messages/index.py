@@ -100,7 +100,7 @@ class ApiKey(IntEnum):
 
 
 VERSIONS: dict[ApiKey, tuple[str, str, bool]] = {
-    # the versions that exist, the flexible ones, and whether the last is a draft
+    # valid versions, flexible versions, and whether the last one is unstable
     ApiKey.PRODUCE: ("3-13", "9+", False),
     ApiKey.FETCH: ("4-18", "12+", False),
     ApiKey.LIST_OFFSETS: ("1-11", "6+", False),
