@@ -95,11 +95,11 @@ class Api:
 
     def error_response(self, code: ErrorCode) -> "Message | None":
         """Return a response with `code` at its top level; None if this API has no such field."""
-        response: Any = response_class(self.key)()
+        response = response_class(self.key)()
         if not hasattr(response, "error_code"):
             return None
-        response.error_code = int(code)
-        return response  # type: ignore[no-any-return]
+        setattr(response, "error_code", int(code))  # noqa: B010 (the type has no such field)
+        return response
 
 
 class Request:

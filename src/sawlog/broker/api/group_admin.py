@@ -6,7 +6,7 @@ replied.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sawlog.broker.gather_replies import gather
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from sawlog.coordinator.runtime import CoordinatorRuntime
     from sawlog.core.ports import Timer
     from sawlog.groups.group_machine import GroupMachine
+    from sawlog.protocol.messages.consumer_group_describe_response import (
+        DescribedGroup as DescribedConsumerGroup,
+    )
     from sawlog.protocol.messages.delete_groups_request import DeleteGroupsRequest
     from sawlog.protocol.messages.describe_groups_request import DescribeGroupsRequest
     from sawlog.protocol.messages.list_groups_request import ListGroupsRequest
@@ -95,7 +98,7 @@ def describe_groups(
     gather([partial(query, group_id) for group_id in message.groups], done, context.timer)
 
 
-def allow_all(groups: "Iterable[Any]") -> None:
+def allow_all(groups: "Iterable[DescribedGroup] | Iterable[DescribedConsumerGroup]") -> None:
     """Set the authorized operations of all groups that exist; there are no ACLs yet."""
     for group in groups:
         if group.error_code == 0:
