@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator
 
 from sawlog.client.consumer.consumer import AT_EARLIEST, Consumer
-from sawlog.client.consumer.fetched_records import Fetched
-from sawlog.client.errors import refusal
+from sawlog.client.consumer.fetched_records import FetchedRecords
+from sawlog.client.errors import kafka_error
 from sawlog.client.net.cluster import Cluster
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.messages.produce_request import (
@@ -69,7 +69,7 @@ def fill(bootstrap: str, topic: str, partitions: int, records: int) -> dict[str,
             answer = connection.request(request, ProduceResponse)
             code = answer.responses[0].partition_responses[0].error_code
             if code:
-                raise refusal(code, f"batch {number} was refused")
+                raise kafka_error(code, f"batch {number} was refused")
     return {"records": records}
 
 
@@ -129,7 +129,9 @@ def decode(records: int) -> dict[str, float]:
     began = time.process_time()  # what one core does: there is nobody to wait for
     seen = 0
     while seen < records:
-        fetched = Fetched(place("logs", 0), 0, answer, max_decompressed_bytes=DECOMPRESSED_BYTES)
+        fetched = FetchedRecords(
+            place("logs", 0), 0, answer, max_decompressed_bytes=DECOMPRESSED_BYTES
+        )
         is_empty = False
         while not is_empty:
             is_empty = taken.take(fetched)

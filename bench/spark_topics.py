@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from bench.decoding import place
-from sawlog.client.errors import refusal
+from sawlog.client.errors import kafka_error
 from sawlog.client.net.cluster import Cluster
 from sawlog.protocol.messages.produce_request import (
     PartitionProduceData,
@@ -87,7 +87,7 @@ def fill(bootstrap: str, topic: str, kind: str, partitions: int, records: int) -
             answer = cluster.connection(leaders[index]).request(request, ProduceResponse)
             code = answer.responses[0].partition_responses[0].error_code
             if code:
-                raise refusal(code, f"batch {number} was refused")
+                raise kafka_error(code, f"batch {number} was refused")
     return count * BATCH_RECORDS
 
 

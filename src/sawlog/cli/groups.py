@@ -29,7 +29,7 @@ from sawlog.client.admin.groups import (
     GroupListing,
 )
 from sawlog.client.admin.lag import Measurement, measure
-from sawlog.client.errors import Refusals
+from sawlog.client.errors import ErrorsByName
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import group_by_topic, partition_of
 from sawlog.core.errors import ErrorCode
@@ -164,7 +164,7 @@ def _without_offsets(scopes: tuple[TopicScope, ...], found: list[TopicPartition]
     return ";".join([*topics, *([show_partitions(partitions)] if partitions else [])])
 
 
-def _name_members(admin: GroupAdmin, refusals: Refusals) -> None:
+def _name_members(admin: GroupAdmin, refusals: ErrorsByName) -> None:
     """Add the members to each NON_EMPTY_GROUP error."""
     names = [name for name, error in refusals.items() if error.code is ErrorCode.NON_EMPTY_GROUP]
     described, _ = admin.describe_groups(names)

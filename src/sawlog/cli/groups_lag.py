@@ -21,8 +21,15 @@ from sawlog.cli.output import (
     print_table,
 )
 from sawlog.client.admin.groups import GroupAdmin
-from sawlog.client.admin.lag import Measurement, Outlook, Pace, measure, pace, total_pace
-from sawlog.client.errors import Refusals
+from sawlog.client.admin.lag import (
+    LagForecast,
+    LagTrend,
+    Measurement,
+    forecast,
+    measure,
+    total_forecast,
+)
+from sawlog.client.errors import ErrorsByName
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 
@@ -30,7 +37,7 @@ _DEFAULT_INTERVAL_S = 5.0  # the default of auto.commit.interval.ms
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 Measurements = dict[str, Measurement]
-Measure = Callable[[], tuple[Measurements, Refusals]]
+Measure = Callable[[], tuple[Measurements, ErrorsByName]]
 
 
 class Period(click.ParamType[float]):
@@ -89,7 +96,7 @@ def lag(
         raise click.UsageError("give group names, or --all for all groups")
     admin = GroupAdmin(cluster)
 
-    def measure_groups() -> tuple[Measurements, Refusals]:
+    def measure_groups() -> tuple[Measurements, ErrorsByName]:
         group_ids = [listed.id for listed in admin.list_groups()] if all_groups else names
         return measure(cluster, admin, group_ids)
 
@@ -139,9 +146,9 @@ def _entry(before: Measurement | None, after: Measurement) -> dict[str, Any]:
     seconds = 0.0 if before is None else after.at_s - before.at_s
     earlier = {} if before is None else before.positions
     has_members = bool(after.group.members)
-    total = total_pace(earlier, after.positions, seconds, has_members=has_members)
+    total = total_forecast(earlier, after.positions, seconds, has_members=has_members)
     paces = {
-        partition: pace(earlier.get(partition), position, seconds, has_members=has_members)
+        partition: forecast(earlier.get(partition), position, seconds, has_members=has_members)
         for partition, position in after.positions.items()
     }
     return {
@@ -166,13 +173,13 @@ def _entry(before: Measurement | None, after: Measurement) -> dict[str, Any]:
     }
 
 
-def _pace_fields(found: Pace) -> dict[str, Any]:
+def _pace_fields(found: LagForecast) -> dict[str, Any]:
     return {
         "lag": found.lag,
         "read_per_s": _rounded(found.consumed_per_s),
         "written_per_s": _rounded(found.produced_per_s),
         "catch_up_s": _rounded(found.catch_up_s),
-        "outlook": found.outlook.name.lower(),
+        "outlook": found.trend.name.lower(),
     }
 
 
@@ -222,10 +229,10 @@ def _totals(entry: dict[str, Any]) -> Iterator[str]:
 
 
 def _show_outlook(entry: dict[str, Any]) -> str:
-    outlook = Outlook[entry["outlook"].upper()]
-    if outlook is Outlook.CAUGHT_UP:
+    outlook = LagTrend[entry["outlook"].upper()]
+    if outlook is LagTrend.CAUGHT_UP:
         return "now"
-    if outlook is Outlook.CATCHING_UP:
+    if outlook is LagTrend.CATCHING_UP:
         return f"in {show_duration(entry['catch_up_s'])}"
     return str(outlook.value)
 

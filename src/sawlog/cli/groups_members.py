@@ -6,8 +6,12 @@ from sawlog.cli.cluster_options import with_cluster
 from sawlog.cli.error_messages import report_each
 from sawlog.cli.option_types import NAME
 from sawlog.cli.output import counted, note
-from sawlog.client.admin.groups import GroupAdmin, GroupDescription, GroupMember
-from sawlog.client.admin.remove_members import Leaver
+from sawlog.client.admin.groups import (
+    GroupAdmin,
+    GroupDescription,
+    GroupMember,
+    MemberToRemove,
+)
 from sawlog.client.net.cluster import Cluster
 from sawlog.core.errors import ErrorCode, KafkaError
 
@@ -78,29 +82,31 @@ def remove_member(
         raise refusals[name]
     current = described[name].members
     leavers = _leavers(current) if all_members else _named(current, members, instances)
-    refused: dict[Leaver, KafkaError] = {}
+    refused: dict[MemberToRemove, KafkaError] = {}
     for first in range(0, len(leavers), _MAX_PER_REQUEST):
         refused |= admin.remove_members(name, leavers[first : first + _MAX_PER_REQUEST], reason)
     note(f"{name}: {counted(len(leavers) - len(refused), 'member')} removed")
     report_each((), {_name(leaver): error for leaver, error in refused.items()}, "")
 
 
-def _leavers(members: list[GroupMember]) -> list[Leaver]:
+def _leavers(members: list[GroupMember]) -> list[MemberToRemove]:
     """Name static members by their instance id, which keeps its meaning if they rejoin."""
     return [
-        Leaver(each.id) if each.instance_id is None else Leaver(instance_id=each.instance_id)
+        MemberToRemove(each.id)
+        if each.instance_id is None
+        else MemberToRemove(instance_id=each.instance_id)
         for each in members
     ]
 
 
 def _named(
     current: list[GroupMember], members: tuple[str, ...], instances: tuple[str, ...]
-) -> list[Leaver]:
+) -> list[MemberToRemove]:
     """Send a static member's id with its instance id, as brokers require."""
     instance_ids = {each.id: each.instance_id for each in current}
-    found = [Leaver(member, instance_ids.get(member)) for member in dict.fromkeys(members)]
-    return found + [Leaver(instance_id=instance) for instance in dict.fromkeys(instances)]
+    found = [MemberToRemove(member, instance_ids.get(member)) for member in dict.fromkeys(members)]
+    return found + [MemberToRemove(instance_id=instance) for instance in dict.fromkeys(instances)]
 
 
-def _name(leaver: Leaver) -> str:
+def _name(leaver: MemberToRemove) -> str:
     return leaver.member_id or leaver.instance_id or ""

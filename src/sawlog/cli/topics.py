@@ -18,7 +18,7 @@ from sawlog.client.admin.admin import Admin, NewTopic
 from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSource, Operation, Resource
 from sawlog.client.admin.configs import ResourceType as Type
 from sawlog.client.admin.list_offsets import EARLIEST, LATEST, FoundOffset
-from sawlog.client.errors import Refusals
+from sawlog.client.errors import ErrorsByName
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.metadata import Topic
 from sawlog.core.config_topic import HIDDEN_SETTINGS
@@ -111,7 +111,7 @@ def describe_topics(
 ) -> None:
     """Describe topics (default: all): partitions, replicas, offsets, settings."""
     admin = Admin(cluster)
-    refusals: Refusals = {}
+    refusals: ErrorsByName = {}
     if names:
         found, refusals = admin.describe_topics(names)
     else:
@@ -210,7 +210,7 @@ def _alter(
     partitions: int | None,
     *,
     validate_only: bool,
-) -> Refusals:
+) -> ErrorsByName:
     """Add partitions first: if that is refused, the settings have not been changed yet."""
     if partitions is not None:
         refused = admin.create_partitions({name: partitions}, validate_only=validate_only)

@@ -13,9 +13,13 @@ if TYPE_CHECKING:
     from sawlog.client.admin.admin import Admin, ClusterDescription, NewTopic
     from sawlog.client.admin.configs import Change, ConfigEntry, Operation, Resource, ResourceType
     from sawlog.client.admin.group_offsets import Committed
-    from sawlog.client.admin.groups import GroupDescription, GroupListing, GroupMember
+    from sawlog.client.admin.groups import (
+        GroupDescription,
+        GroupListing,
+        GroupMember,
+        MemberToRemove,
+    )
     from sawlog.client.admin.list_offsets import EARLIEST, LATEST, FoundOffset
-    from sawlog.client.admin.remove_members import Leaver
     from sawlog.client.consumer.consumer import Consumer
     from sawlog.client.consumer.fetched_records import ConsumedRecord
     from sawlog.client.consumer.membership.membership_protocol import GroupSettings
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
         AtTime,
         OutOfRange,
     )
-    from sawlog.client.errors import ClientError, ConnectionLost, NoAnswer, NoBrokerReachable
+    from sawlog.client.errors import ClientError, ConnectionLost, NoBrokerReachable, RequestTimedOut
     from sawlog.client.net.cluster import Cluster, NoSuchTopic
     from sawlog.client.producer.delivery import Delivered, Delivery, DeliveryFailed
     from sawlog.client.producer.producer import Producer
@@ -66,22 +70,22 @@ __all__ = [
     "GroupMember",
     "GroupSettings",
     "KafkaError",
-    "Leaver",
+    "MemberToRemove",
     "MessageStream",
     "NewTopic",
-    "NoAnswer",
     "NoBrokerReachable",
     "NoSuchTopic",
     "Operation",
     "OutOfRange",
     "Producer",
     "RebalanceListener",
+    "RequestTimedOut",
     "Resource",
     "ResourceType",
     "TopicPartition",
 ]
 
-_HOMES = {
+_EXPORTS = {
     "sawlog.client.admin.admin": ("Admin", "ClusterDescription", "NewTopic"),
     "sawlog.client.net.cluster": ("Cluster", "NoSuchTopic"),
     "sawlog.client.admin.configs": (
@@ -93,11 +97,20 @@ _HOMES = {
     ),
     "sawlog.client.consumer.consumer": ("Consumer",),
     "sawlog.client.producer.delivery": ("Delivered", "Delivery", "DeliveryFailed"),
-    "sawlog.client.errors": ("ClientError", "ConnectionLost", "NoAnswer", "NoBrokerReachable"),
+    "sawlog.client.errors": (
+        "ClientError",
+        "ConnectionLost",
+        "RequestTimedOut",
+        "NoBrokerReachable",
+    ),
     "sawlog.client.consumer.fetched_records": ("ConsumedRecord",),
-    "sawlog.client.admin.remove_members": ("Leaver",),
     "sawlog.client.admin.group_offsets": ("Committed",),
-    "sawlog.client.admin.groups": ("GroupDescription", "GroupListing", "GroupMember"),
+    "sawlog.client.admin.groups": (
+        "GroupDescription",
+        "GroupListing",
+        "GroupMember",
+        "MemberToRemove",
+    ),
     "sawlog.client.consumer.membership.offset_commits": ("CommitFailed",),
     "sawlog.client.consumer.membership.rebalance_listener": ("RebalanceListener",),
     "sawlog.client.consumer.membership.membership_protocol": ("GroupSettings",),
@@ -115,11 +128,11 @@ _HOMES = {
     "sawlog.core.ids": ("TopicPartition",),
     "sawlog.protocol.compression": ("Codec",),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOME_OF.get(name)
+    home = _MODULE_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(home), name)

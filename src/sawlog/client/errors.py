@@ -18,27 +18,27 @@ class ConnectionLost(ClientError):
     """The connection ended with requests under way: they may or may not have been carried out."""
 
 
-class NoAnswer(ClientError):
+class RequestTimedOut(ClientError):
     """A broker did not answer in time: the request may or may not have been carried out."""
 
 
-class NotServed(ClientError):
+class UnsupportedRequest(ClientError):
     """The broker does not offer the request in any version that we know."""
 
 
-class UnexpectedAnswer(ClientError):
+class UnexpectedResponse(ClientError):
     """The other side does not speak Kafka's protocol as it is known here."""
 
 
-UNANSWERED = (NoBrokerReachable, ConnectionLost, NoAnswer)
+UNANSWERED = (NoBrokerReachable, ConnectionLost, RequestTimedOut)
 """After these a request that may safely happen twice can be sent again."""
 
 
-Refusals = dict[str, KafkaError]
+ErrorsByName = dict[str, KafkaError]
 """What became of those names, of all that a call was about, which were refused."""
 
 
-def refusal(code: int, message: str | None) -> KafkaError:
+def kafka_error(code: int, message: str | None) -> KafkaError:
     """What an answer says went wrong; a code from a newer broker keeps its number in the text."""
     try:
         return KafkaError(ErrorCode(code), message or "")

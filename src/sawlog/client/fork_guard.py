@@ -16,7 +16,7 @@ class ForkGuard:
         self._process = os.getpid()
 
     @property
-    def is_here(self) -> bool:
+    def is_same_process(self) -> bool:
         return os.getpid() == self._process
 
     def check(self, what: str) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sawlog.client.errors import NoAnswer, NoBrokerReachable
+from sawlog.client.errors import NoBrokerReachable, RequestTimedOut
 from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NodeId, PartitionIndex, TopicName, TopicPartition
@@ -168,7 +168,7 @@ def test_tries_end_with_the_time() -> None:
         Cluster(broker.bootstrap, timeout_ms=150, request_timeout_ms=20) as cluster,
     ):
         broker.stand(ApiKey.METADATA, Act.SILENCE)
-        with pytest.raises(NoAnswer):
+        with pytest.raises(RequestTimedOut):
             cluster.topic("logs")
 
 

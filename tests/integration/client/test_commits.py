@@ -10,7 +10,7 @@ from sawlog.client.consumer.consumer import AtOffset, Consumer
 from sawlog.client.consumer.fetch_buffer import FetchBuffer
 from sawlog.client.consumer.fetcher import FetchLimits
 from sawlog.client.consumer.membership import group_session
-from sawlog.client.consumer.membership.group_session import Session
+from sawlog.client.consumer.membership.group_session import GroupSession
 from sawlog.client.consumer.start_positions import OutOfRange
 from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.client.net.leader_requests import partition_of
@@ -106,7 +106,7 @@ def test_what_has_not_changed_is_committed_by_itself_now_and_then(
         polls_until_committed(consumer, broker, 4)
 
 
-def a_session(cluster: Cluster, begin: group_session.Begin) -> Session:
+def a_session(cluster: Cluster, begin: group_session.Begin) -> GroupSession:
     """Of somebody who was given a partition, and has not found out where to begin."""
     reader = FetchBuffer(
         cluster,
@@ -115,11 +115,11 @@ def a_session(cluster: Cluster, begin: group_session.Begin) -> Session:
         out_of_range=OutOfRange.EARLIEST,
         max_decompressed_bytes=1,
     )
-    found = Session(
+    found = GroupSession(
         cluster, "g", reader, begin, Wakeup(), auto_commit_ms=None, require_stable=False
     )
     found.owned = frozenset({LOGS})
-    found._unplaced.add(LOGS)
+    found._without_position.add(LOGS)
     return found
 
 
@@ -135,7 +135,7 @@ def test_a_beginning_that_cannot_be_found_is_looked_for_with_pauses_until_the_ti
 
     with Cluster(broker.bootstrap, timeout_ms=200) as cluster:
         with pytest.raises(KafkaError, match="not yet"):
-            a_session(cluster, begin).place_all()
+            a_session(cluster, begin).ensure_positions()
         assert tries < 8, "each pause takes 25 ms at least"
 
 
@@ -153,5 +153,5 @@ def test_a_beginning_is_looked_for_until_it_is_found(
             raise error
 
     with Cluster(broker.bootstrap) as cluster:
-        a_session(cluster, begin).place_all()
+        a_session(cluster, begin).ensure_positions()
     assert list(answers) == []

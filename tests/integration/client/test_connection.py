@@ -4,10 +4,10 @@ import pytest
 
 from sawlog.client.errors import (
     ConnectionLost,
-    NoAnswer,
     NoBrokerReachable,
-    NotServed,
-    UnexpectedAnswer,
+    RequestTimedOut,
+    UnexpectedResponse,
+    UnsupportedRequest,
 )
 from sawlog.client.net.addresses import Address
 from sawlog.client.net.connection import Connection
@@ -42,7 +42,9 @@ def test_a_version_beyond_ours_is_not_spoken() -> None:
     with ScriptedBroker() as broker:
         broker.offers[ApiKey.METADATA] = (99, 120)
         connection = connect(broker)
-        with pytest.raises(NotServed, match="METADATA in versions 99 to 120, we know 0 to 13"):
+        with pytest.raises(
+            UnsupportedRequest, match="METADATA in versions 99 to 120, we know 0 to 13"
+        ):
             connection.request(MetadataRequest(), MetadataResponse)
         connection.close()
 
@@ -50,7 +52,7 @@ def test_a_version_beyond_ours_is_not_spoken() -> None:
 def test_what_is_not_offered_is_not_sent() -> None:
     with ScriptedBroker() as broker:
         connection = connect(broker)
-        with pytest.raises(NotServed, match="DESCRIBE_CLUSTER in versions none"):
+        with pytest.raises(UnsupportedRequest, match="DESCRIBE_CLUSTER in versions none"):
             connection.request(DescribeClusterRequest(), DescribeClusterResponse)
         connection.close()
 
@@ -88,7 +90,7 @@ def test_a_peer_that_never_answers_is_left_in_time() -> None:
     with ScriptedBroker() as broker:
         connection = connect(broker, SHORT_MS)
         broker.reply(ApiKey.METADATA, Act.SILENCE)
-        with pytest.raises(NoAnswer, match="did not answer within 50 ms"):
+        with pytest.raises(RequestTimedOut, match="did not answer within 50 ms"):
             connection.request(MetadataRequest(), MetadataResponse)
         assert not connection.is_open
         with pytest.raises(ConnectionLost, match="did not answer within"):
@@ -98,7 +100,7 @@ def test_a_peer_that_never_answers_is_left_in_time() -> None:
 def test_a_peer_that_says_nothing_at_first_is_left_in_time() -> None:
     with ScriptedBroker() as broker:
         broker.reply(ApiKey.API_VERSIONS, Act.SILENCE)
-        with pytest.raises(NoAnswer):
+        with pytest.raises(RequestTimedOut):
             connect(broker, SHORT_MS)
 
 
@@ -133,5 +135,5 @@ def test_a_connection_ended_while_idle_is_noticed_before_it_is_used() -> None:
 def test_what_is_not_kafkas_protocol_is_called_so(garbage: bytes) -> None:
     with ScriptedBroker() as broker:
         broker.reply(ApiKey.API_VERSIONS, garbage)
-        with pytest.raises(UnexpectedAnswer, match=str(broker.port)):
+        with pytest.raises(UnexpectedResponse, match=str(broker.port)):
             connect(broker)

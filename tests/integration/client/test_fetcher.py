@@ -40,10 +40,10 @@ def test_what_is_known_is_asked_for_where_the_rest_cannot_be_found_out() -> None
         fetcher = Fetcher(cluster, LIMITS, read_committed=False)
         wanted = [partition_of("more", 0), partition_of("more", 1), partition_of("logs", 0)]
         fetcher.send(dict.fromkeys(wanted, 0))
-        assert fetcher.is_waiting
-        while fetcher.is_waiting:
+        assert fetcher.has_in_flight
+        while fetcher.has_in_flight:
             fetcher.wait(GUARD_MS)
-            fetcher.answers()
+            fetcher.take_responses()
         (asked,) = broker.asked(ApiKey.FETCH)
         assert [topic.topic_id[:4] for topic in asked.topics] == [b"logs"]
         assert len(broker.asked(ApiKey.METADATA)) == 2

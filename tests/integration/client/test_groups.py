@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sawlog.client.admin.groups import GroupAdmin
-from sawlog.client.errors import ConnectionLost, NoAnswer, NotServed
+from sawlog.client.errors import ConnectionLost, RequestTimedOut, UnsupportedRequest
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -176,7 +176,9 @@ def test_many_groups_are_asked_for_in_several_requests(
     assert [len(each.groups) for each in broker.asked(ApiKey.OFFSET_FETCH)] == [100, 100, 50]
 
 
-@pytest.mark.parametrize(("act", "error"), [(Act.CLOSE, ConnectionLost), (Act.SILENCE, NoAnswer)])
+@pytest.mark.parametrize(
+    ("act", "error"), [(Act.CLOSE, ConnectionLost), (Act.SILENCE, RequestTimedOut)]
+)
 def test_a_deletion_is_not_sent_twice(
     broker: ScriptedBroker, hurried: GroupAdmin, act: Act, error: type[Exception]
 ) -> None:
@@ -283,9 +285,11 @@ def test_a_broker_that_is_too_old_is_told_so(broker: ScriptedBroker, admin: Grou
     listed = ListGroupsResponse(groups=[ListedGroup("g", "consumer", "Stable")])
     broker.stand(ApiKey.LIST_GROUPS, listed)
     assert [(each.id, each.type) for each in admin.list_groups(states=["Stable"])] == [("g", "")]
-    with pytest.raises(NotServed, match="LIST_GROUPS up to version 4, and 5 is needed"):
+    with pytest.raises(UnsupportedRequest, match="LIST_GROUPS up to version 4, and 5 is needed"):
         admin.list_groups(types=["classic"])
-    with pytest.raises(NotServed, match="FIND_COORDINATOR up to version 3, and 4 is needed"):
+    with pytest.raises(
+        UnsupportedRequest, match="FIND_COORDINATOR up to version 3, and 4 is needed"
+    ):
         admin.describe_groups(["g"])
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from sawlog.client import Leaver
+from sawlog.client import MemberToRemove
 from sawlog.client.admin.admin import Admin, NewTopic
 from sawlog.client.admin.groups import GroupAdmin
-from sawlog.client.admin.lag import Outlook, measure, pace, total_pace
+from sawlog.client.admin.lag import LagTrend, forecast, measure, total_forecast
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.producer.producer import Producer
@@ -186,10 +186,10 @@ def test_lag_is_measured_for_what_is_committed_and_what_is_assigned(
     produce(cluster, topic, 2)
     admin.commit_offsets(group, {first: 9})
     after = measure(cluster, admin, [group])[0][group]
-    found = pace(positions[first], after.positions[first], 10)
+    found = forecast(positions[first], after.positions[first], 10)
     assert (found.lag, found.consumed_per_s, found.produced_per_s) == (3, 0.5, 0.2)
-    total = total_pace(positions, after.positions, 10)
-    assert (total.lag, total.outlook) == (5, Outlook.CATCHING_UP)
+    total = total_forecast(positions, after.positions, 10)
+    assert (total.lag, total.trend) == (5, LagTrend.CATCHING_UP)
 
 
 def test_offsets_of_a_deleted_topic_do_not_hinder_the_others(
@@ -217,13 +217,18 @@ def test_members_are_put_out_and_the_others_stay(
             for each in admin.describe_groups([group])[0][group].members
             if each.id != "stays"
         }
-        wrong = Leaver("stays", "one")
-        leavers = [Leaver("nobody"), Leaver(found[None]), wrong, Leaver(instance_id="one")]
+        wrong = MemberToRemove("stays", "one")
+        leavers = [
+            MemberToRemove("nobody"),
+            MemberToRemove(found[None]),
+            wrong,
+            MemberToRemove(instance_id="one"),
+        ]
         refused = admin.remove_members(group, leavers, "it hangs")
         assert {leaver: error.code for leaver, error in refused.items()} == {
-            Leaver("nobody"): ErrorCode.UNKNOWN_MEMBER_ID,
+            MemberToRemove("nobody"): ErrorCode.UNKNOWN_MEMBER_ID,
             wrong: ErrorCode.FENCED_INSTANCE_ID,
         }
-        assert "no member 'nobody'" in refused[Leaver("nobody")].message
+        assert "no member 'nobody'" in refused[MemberToRemove("nobody")].message
         left = admin.describe_groups([group])[0][group].members
         assert [member.id for member in left] == ["stays"]

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from sawlog import client
+from sawlog.client import producer as producer_package
 from sawlog.client.errors import ConnectionLost
+from sawlog.client.net import connection as connection_module
 from sawlog.client.net.addresses import Address
 from sawlog.client.net.connection import Connection
 from sawlog.client.producer.producer import Producer
@@ -26,16 +27,8 @@ from support.client.scripted_broker import ScriptedBroker
 from support.tiers import rounds
 
 GUARD_MS = 30_000
-CLIENT = Path(client.__file__).parent
-MODULES = (
-    "net/connection",
-    "producer/delivery",
-    "producer/io_driver",
-    "producer/producer",
-    "producer/sender",
-    "producer/sequence_numbers",
-)
-INTERRUPTED = {records.__file__, *(str(CLIENT / f"{name}.py") for name in MODULES)}
+PRODUCER_FILES = Path(producer_package.__file__).parent.glob("*.py")
+INTERRUPTED = {records.__file__, connection_module.__file__, *map(str, PRODUCER_FILES)}
 
 PLACES = ("call", "c_return")
 

@@ -9,7 +9,7 @@ from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.client.producer.delivery import DeliveryFailed
 from sawlog.client.producer.partitioner import partition_for_key
 from sawlog.client.producer.producer import Producer
-from sawlog.client.producer.sequence_numbers import Sequences
+from sawlog.client.producer.sequence_numbers import SequenceNumbers
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.apis import ApiKey
@@ -198,7 +198,7 @@ def test_while_no_broker_answers_records_are_taken_and_fail_by_their_own_time() 
 def test_an_identity_that_is_not_given_at_once_is_asked_for_when_its_batch_is_tried_again() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         broker.reply(ApiKey.INIT_PRODUCER_ID, Act.CLOSE)
-        sequences = Sequences(cluster)
+        sequences = SequenceNumbers(cluster)
         with pytest.raises(ConnectionLost):
             sequences.next(PARTITION)
         assert sequences.next(PARTITION) == (1_000, 0, 0)

@@ -15,7 +15,7 @@ from sawlog.client import (
     MessageStream,
     Producer,
 )
-from sawlog.client.consumer.message_streams import Source, Streams
+from sawlog.client.consumer.message_streams import MessageStreams, RecordSource
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.net.retries import Deadline
 
@@ -157,7 +157,7 @@ class Scripted:
     def __init__(self, *answers: list[ConsumedRecord] | Exception) -> None:
         self._answers: Iterator[list[ConsumedRecord] | Exception] = iter(answers)
         self.paused: set[object] = set()
-        self.source = Source(self.poll, self.paused.update, self.resume, self.assignment)
+        self.source = RecordSource(self.poll, self.paused.update, self.resume, self.assignment)
 
     def poll(self, timeout_ms: float) -> list[ConsumedRecord]:
         answer = next(self._answers)
@@ -182,7 +182,7 @@ def test_a_slow_reader_holds_up_its_own_partitions_alone(monkeypatch) -> None:
     consumer = Scripted(
         records(0, 0, 1, 2, 3, 4) + records(1, 0), records(1, 1), records(0, 5) + records(1, 2)
     )
-    streams = Streams(consumer.source, 2)  # type: ignore[arg-type]
+    streams = MessageStreams(consumer.source, 2)  # type: ignore[arg-type]
     slow, quick = streams.streams
     assert next(slow).offset == 0
     assert [next(quick).offset for _ in range(2)] == [0, 1]
@@ -196,7 +196,7 @@ def test_a_slow_reader_holds_up_its_own_partitions_alone(monkeypatch) -> None:
 
 def test_an_error_is_told_to_who_polled_and_the_next_call_goes_on() -> None:
     consumer = Scripted(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR), records(0, 0))
-    (stream,) = Streams(consumer.source, 1).streams  # type: ignore[arg-type]
+    (stream,) = MessageStreams(consumer.source, 1).streams  # type: ignore[arg-type]
     with pytest.raises(KafkaError):
         next(stream)
     assert next(stream).offset == 0
@@ -204,7 +204,7 @@ def test_an_error_is_told_to_who_polled_and_the_next_call_goes_on() -> None:
 
 def test_what_is_given_up_is_not_handed_out_any_more() -> None:
     consumer = Scripted(records(0, 0, 1) + records(1, 0), records(1, 1))
-    streams = Streams(consumer.source, 1)  # type: ignore[arg-type]
+    streams = MessageStreams(consumer.source, 1)  # type: ignore[arg-type]
     (stream,) = streams.streams
     assert next(stream).offset == 0
     streams.listener.revoked([partition_of("t", 0)])
@@ -217,7 +217,7 @@ def test_what_is_given_up_is_not_handed_out_any_more() -> None:
 
 def test_what_was_handed_out_before_its_partition_went_and_came_back_counts_no_more() -> None:
     consumer = Scripted(records(0, 9), records(0, 3, 4) + records(1, 0))
-    streams = Streams(consumer.source, 2)  # type: ignore[arg-type]
+    streams = MessageStreams(consumer.source, 2)  # type: ignore[arg-type]
     first, second = streams.streams
     assert next(first).offset == 9
     streams.listener.lost([partition_of("t", 0)])

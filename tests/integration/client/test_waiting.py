@@ -11,8 +11,7 @@ import pytest
 
 from sawlog.client.consumer.consumer import AT_EARLIEST, Consumer
 from sawlog.client.net.cluster import Cluster
-from sawlog.client.net.wait_readable import wait_readable
-from sawlog.client.net.wakeup import Wakeup
+from sawlog.client.net.wakeup import Wakeup, wait_readable
 from sawlog.client.producer.producer import Producer
 
 SELECT_COUNTS_TO = 1_024
@@ -56,33 +55,33 @@ def test_waiting_ends_by_data_by_the_end_and_by_time() -> None:
     assert wait_readable([ours.fileno()], 60_000)
 
 
-def test_a_bell_rings_once_for_many_and_never_after_its_end() -> None:
-    bell = Wakeup()
+def test_many_signals_are_one_wakeup_and_a_closed_one_ignores_them() -> None:
+    wakeup = Wakeup()
     for _ in range(100_000):  # more than a pipe holds
-        bell.ring()
-    bell.wait(60_000)
-    while bell.hush():
+        wakeup.signal()
+    wakeup.wait(60_000)
+    while wakeup.clear():
         pass
-    assert not bell.hush()
-    bell.close()
-    bell.ring()
+    assert not wakeup.clear()
+    wakeup.close()
+    wakeup.signal()
 
 
-_RINGS_AT_THE_VERY_END = """
+_SIGNALS_AT_EXIT = """
 import atexit
 
-def ring():
-    bell.ring()
-    print("rung" if bell.hush() else "not rung")
+def signal():
+    wakeup.signal()
+    print("signalled" if wakeup.clear() else "closed")
 
-atexit.register(ring)  # first in, last out
+atexit.register(signal)  # registered first, called last
 from sawlog.client.net.wakeup import Wakeup
-bell = Wakeup()
+wakeup = Wakeup()
 """
 
 
-def test_a_bell_is_there_until_the_process_is_gone() -> None:
-    """Threads wait for it that end with the process, while everything is put away."""
-    command = [sys.executable, "-c", _RINGS_AT_THE_VERY_END]
+def test_a_wakeup_stays_open_until_the_process_has_exited() -> None:
+    """Daemon threads wait for it while the interpreter shuts down."""
+    command = [sys.executable, "-c", _SIGNALS_AT_EXIT]
     ended = subprocess.run(command, capture_output=True, text=True)
-    assert (ended.stdout, ended.stderr) == ("rung\n", "")
+    assert (ended.stdout, ended.stderr) == ("signalled\n", "")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sawlog.client.admin.record_sizes import PROBE_BYTES, record_bytes, weight_of
+from sawlog.client.admin.record_sizes import PROBE_BYTES, bytes_per_offset, record_bytes
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.producer.producer import Producer
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
@@ -32,11 +32,11 @@ def test_every_partition_is_weighed_also_where_its_first_batch_is_larger_than_a_
 
 def test_a_look_into_the_middle_of_a_batch_weighs_the_whole_of_it() -> None:
     ten, five = batch(0, *[b"x" * 100] * 10), batch(10, *[b"x" * 100] * 5)
-    assert weight_of(ten) == len(ten) / 10
-    assert weight_of(ten + five) == len(ten + five) / 15
-    assert weight_of(ten + five[:-1]) == len(ten) / 10
+    assert bytes_per_offset(ten) == len(ten) / 10
+    assert bytes_per_offset(ten + five) == len(ten + five) / 15
+    assert bytes_per_offset(ten + five[:-1]) == len(ten) / 10
 
 
 @pytest.mark.parametrize("records", [b"", b"x" * 100])
 def test_what_holds_no_whole_batch_has_no_weight(records: bytes) -> None:
-    assert weight_of(records) is None
+    assert bytes_per_offset(records) is None

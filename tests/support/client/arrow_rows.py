@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from sawlog.client.arrow.record_columns import ALL_FIELDS, RecordColumns
-from sawlog.client.consumer.fetched_records import Aborted, Fetched
+from sawlog.client.consumer.fetched_records import AbortedTransaction, FetchedRecords
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.records import Headers
 
@@ -28,11 +28,11 @@ class Row(NamedTuple):
 def fetched(
     data: bytes | bytearray,
     position: int = 0,
-    *aborted: Aborted,
+    *aborted: AbortedTransaction,
     partition: TopicPartition = PLACE,
     limit: int = LIMIT,
-) -> Fetched:
-    return Fetched(partition, position, data, aborted=aborted, max_decompressed_bytes=limit)
+) -> FetchedRecords:
+    return FetchedRecords(partition, position, data, aborted=aborted, max_decompressed_bytes=limit)
 
 
 def rows_of(batch: pa.RecordBatch) -> list[Row]:
@@ -46,7 +46,7 @@ def rows_of(batch: pa.RecordBatch) -> list[Row]:
     return [Row(*row) for row in zip(*plain, pairs, strict=True)]
 
 
-def decode(*sources: Fetched, columns: Sequence[str] = ALL_FIELDS.names) -> pa.RecordBatch:
+def decode(*sources: FetchedRecords, columns: Sequence[str] = ALL_FIELDS.names) -> pa.RecordBatch:
     """All that they hold, in one batch."""
     taken = RecordColumns(columns, max_bytes=1 << 30)
     for source in sources:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from sawlog.client.consumer.membership.membership_protocol import new_member_id
-from sawlog.client.errors import refusal
+from sawlog.client.errors import kafka_error
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.connection import Connection
 from sawlog.client.net.coordinator_requests import Coordinators
@@ -59,10 +59,10 @@ class Member(ABC):
 
         def ask(connection: Connection, _: Node, __: list[str]) -> Iterator[tuple[str, Any]]:
             answer: Any = connection.request(request, response_class)
-            error = refusal(answer.error_code, None)
+            error = kafka_error(answer.error_code, None)
             yield self.group, error if error.is_retriable else answer
 
-        found, refused = self._coordinators.ask([self.group], ask)
+        found, refused = self._coordinators.send([self.group], ask)
         for error in refused.values():
             raise error
         return found[self.group]

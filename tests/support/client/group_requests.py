@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from sawlog.client.consumer.membership.membership_protocol import Asking, Lookup
+from sawlog.client.consumer.membership.membership_protocol import CoordinatorRequest, TopicLookup
 from sawlog.protocol.apis import ApiKey, valid_versions
 from sawlog.protocol.codec import encode
 
 
-def requested(asked: Asking | Lookup | None) -> Any:
+def requested(asked: CoordinatorRequest | TopicLookup | None) -> Any:
     """The request, which has to fit onto the wire, or what else it is."""
-    if not isinstance(asked, Asking):
+    if not isinstance(asked, CoordinatorRequest):
         return asked
     encode(asked.request, valid_versions(ApiKey(asked.request.SCHEMA.api_key))[1])
     return asked.request

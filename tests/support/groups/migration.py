@@ -6,7 +6,7 @@ from sawlog.cluster.metadata_image import MetadataImage, PartitionImage, TopicIm
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, TopicName
 from sawlog.groups.classic.classic_group import ClassicGroup
 from sawlog.groups.classic.classic_member import CONSUMER_PROTOCOL, ClassicMember, Protocol
-from sawlog.groups.migration.subscription_codec import write_assignment
+from sawlog.groups.migration.member_assignments import write_assignment
 from sawlog.protocol.codec import encoder
 from sawlog.protocol.messages.consumer_protocol_subscription import (
     ConsumerProtocolSubscription,

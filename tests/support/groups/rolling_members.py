@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING, Any
 from sawlog.core.errors import ErrorCode
 from sawlog.groups.consumer.assignor import MemberSpec
 from sawlog.groups.consumer.server_assignors import ASSIGNORS
-from sawlog.groups.migration.subscription_codec import (
-    by_topic_id,
-    read_assignment,
-    read_subscription,
-    write_assignment,
-)
+from sawlog.groups.migration.member_assignments import by_topic_id, write_assignment
 from sawlog.protocol.codec import encoder
+from sawlog.protocol.consumer_protocol import read_assignment, read_subscription
 from sawlog.protocol.messages.consumer_protocol_subscription import (
     ConsumerProtocolSubscription,
     TopicPartition,

@@ -41,9 +41,13 @@ class SawlogMember(Member):
 
     def stamp(self) -> tuple[str, int]:
         consumer = self._consumer
-        if consumer is None or consumer._session is None or consumer._session._speaker is None:
+        if (
+            consumer is None
+            or consumer._session is None
+            or consumer._session._heartbeat_thread is None
+        ):
             return "", -1
-        identity = consumer._session._speaker.identity()
+        identity = consumer._session._heartbeat_thread.identity()
         return ("", -1) if identity is None else identity[:2]
 
     def read(self) -> None:
@@ -81,8 +85,8 @@ class SawlogMember(Member):
         offsets = {partition_of(self._topic, each): at for each, at in positions.items()}
         try:
             self._consumer.commit(offsets)
-        except (KafkaError, ClientError) as refusal:
-            self.teller.say(REFUSED, positions, since, str(refusal))
+        except (KafkaError, ClientError) as kafka_error:
+            self.teller.say(REFUSED, positions, since, str(kafka_error))
         else:
             self.committed(positions, since)
 

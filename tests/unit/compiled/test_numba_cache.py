@@ -12,14 +12,14 @@ from sawlog.compiled.numba_cache import cache_directory
 
 READ_ONE = """
 from sawlog.client.arrow import record_kernels
-from sawlog.client.consumer.fetched_records import Fetched
+from sawlog.client.consumer.fetched_records import FetchedRecords
 from sawlog.client.arrow.record_columns import RecordColumns
 from sawlog.core.ids import TopicPartition
 from sawlog.protocol.records import Record, build_batch
 
 taken = RecordColumns(("value",))
 data = build_batch([Record(0, 0, None, b"one")])
-assert taken.take(Fetched(TopicPartition("t", 0), 0, data, max_decompressed_bytes=9))
+assert taken.take(FetchedRecords(TopicPartition("t", 0), 0, data, max_decompressed_bytes=9))
 print(taken.finish().to_pylist(), len(record_kernels.append.stats.cache_hits))
 """
 

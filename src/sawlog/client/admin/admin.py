@@ -17,12 +17,12 @@ from sawlog.client.admin.configs import (
 )
 from sawlog.client.admin.groups import GroupAdmin
 from sawlog.client.admin.list_offsets import FoundOffset, list_offsets
-from sawlog.client.errors import Refusals, refusal
+from sawlog.client.errors import ErrorsByName, kafka_error
 from sawlog.client.net.addresses import Address
 from sawlog.client.net.cluster import Cluster, as_cluster
-from sawlog.client.net.connection import Answer, Connection
-from sawlog.client.net.leader_requests import ask_leaders, group_by_topic, partition_of
-from sawlog.client.net.metadata import Node, Topic, topic_refusal
+from sawlog.client.net.connection import Connection, Response
+from sawlog.client.net.leader_requests import group_by_topic, partition_of, send_to_leaders
+from sawlog.client.net.metadata import Node, Topic, topic_error
 from sawlog.client.net.retries import Deadline
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import NodeId, TopicName, TopicPartition
@@ -91,7 +91,9 @@ class Admin(GroupAdmin):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> Refusals:
+    def create_topics(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> ErrorsByName:
         """Creates them and waits until they can be used."""
         wanted = list(topics)
         deadline = self._cluster.deadline()
@@ -102,7 +104,7 @@ class Admin(GroupAdmin):
         )
         answer = self._change(request, CreateTopicsResponse)
         refusals = {
-            result.name: topic_refusal(result.name, result.error_code, result.error_message)
+            result.name: topic_error(result.name, result.error_code, result.error_message)
             for result in answer.topics
             if result.error_code
         }
@@ -110,7 +112,7 @@ class Admin(GroupAdmin):
             self._wait_for([topic.name for topic in wanted if topic.name not in refusals], deadline)
         return refusals
 
-    def delete_topics(self, names: Iterable[str]) -> Refusals:
+    def delete_topics(self, names: Iterable[str]) -> ErrorsByName:
         wanted = list(names)
         request = DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name) for name in wanted],
@@ -120,7 +122,7 @@ class Admin(GroupAdmin):
         answer = self._change(request, DeleteTopicsResponse)
         self._cluster.forget(wanted)
         return {
-            result.name or "": topic_refusal(
+            result.name or "": topic_error(
                 result.name or "", result.error_code, result.error_message
             )
             for result in answer.responses
@@ -129,7 +131,7 @@ class Admin(GroupAdmin):
 
     def create_partitions(
         self, counts: Mapping[str, int], *, validate_only: bool = False
-    ) -> Refusals:
+    ) -> ErrorsByName:
         """Brings each topic to so many partitions in all; there is no way back."""
         request = CreatePartitionsRequest(
             topics=[
@@ -142,7 +144,7 @@ class Admin(GroupAdmin):
         answer = self._change(request, CreatePartitionsResponse)
         self._cluster.forget(counts)
         return {
-            result.name: topic_refusal(result.name, result.error_code, result.error_message)
+            result.name: topic_error(result.name, result.error_code, result.error_message)
             for result in answer.results
             if result.error_code
         }
@@ -152,7 +154,7 @@ class Admin(GroupAdmin):
         topics = sorted(metadata.topics.values(), key=lambda topic: topic.name)
         return [topic for topic in topics if include_internal or not topic.is_internal]
 
-    def describe_topics(self, names: Iterable[str]) -> tuple[list[Topic], Refusals]:
+    def describe_topics(self, names: Iterable[str]) -> tuple[list[Topic], ErrorsByName]:
         """Those that are there, in the order asked for, and what is wrong with the others."""
         wanted = list(dict.fromkeys(names))
         metadata = self._cluster.retry(lambda: self._cluster.fetch_metadata(wanted))
@@ -170,7 +172,7 @@ class Admin(GroupAdmin):
         May safely happen twice, so it is tried until the time is up.
         """
 
-        def ask(
+        def send(
             connection: Connection, partitions: list[TopicPartition]
         ) -> Iterator[tuple[TopicPartition, int | KafkaError]]:
             request = DeleteRecordsRequest(
@@ -182,16 +184,16 @@ class Admin(GroupAdmin):
                     partition = partition_of(topic.name, entry.partition_index)
                     if entry.error_code:
                         text = f"the records of {partition} were not deleted"
-                        yield partition, refusal(entry.error_code, text)
+                        yield partition, kafka_error(entry.error_code, text)
                     else:
                         yield partition, entry.low_watermark
 
-        return ask_leaders(self._cluster, before, ask)
+        return send_to_leaders(self._cluster, before, send)
 
     def describe_cluster(self) -> ClusterDescription:
         answer = self._cluster.request_any(DescribeClusterRequest(), DescribeClusterResponse)
         if answer.error_code:
-            raise refusal(answer.error_code, answer.error_message)
+            raise kafka_error(answer.error_code, answer.error_message)
         nodes = [
             Node(NodeId(broker.broker_id), Address(broker.host, broker.port), broker.rack)
             for broker in sorted(answer.brokers, key=lambda broker: broker.broker_id)
@@ -212,7 +214,7 @@ class Admin(GroupAdmin):
     ) -> dict[Resource, KafkaError]:
         return alter_configs(self._cluster, changes, validate_only=validate_only)
 
-    def _change(self, request: Message, response_class: type[Answer]) -> Answer:
+    def _change(self, request: Message, response_class: type[Response]) -> Response:
         connection = self._cluster.retry(self._cluster.any_connection)
         return connection.request(
             request, response_class, timeout_ms=self._cluster.request_timeout_ms + _GRACE_MS

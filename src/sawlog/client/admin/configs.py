@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from sawlog.client.errors import refusal
+from sawlog.client.errors import kafka_error
 from sawlog.client.net.cluster import Cluster
-from sawlog.client.net.connection import Answer, Connection
-from sawlog.client.net.metadata import topic_refusal
+from sawlog.client.net.connection import Connection, Response
+from sawlog.client.net.metadata import topic_error
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NodeId
 from sawlog.protocol.messages.describe_configs_request import (
@@ -151,13 +151,13 @@ def alter_configs(
 
 def _refusal(resource: Resource, error_code: int, message: str | None) -> KafkaError:
     if resource.type is ResourceType.TOPIC:
-        return topic_refusal(resource.name, error_code, message)
-    return refusal(error_code, message or f"no such {resource}")
+        return topic_error(resource.name, error_code, message)
+    return kafka_error(error_code, message or f"no such {resource}")
 
 
 def _ask(
-    cluster: Cluster, resource: Resource, request: Message, response_class: type[Answer]
-) -> Answer:
+    cluster: Cluster, resource: Resource, request: Message, response_class: type[Response]
+) -> Response:
     """A broker's own settings are known to that broker only."""
 
     def connection() -> Connection:

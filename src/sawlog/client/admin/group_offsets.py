@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sawlog.client.errors import Refusals, refusal
+from sawlog.client.errors import ErrorsByName, kafka_error
 from sawlog.client.net.connection import Connection
 from sawlog.client.net.coordinator_requests import (
     Coordinators,
-    Told,
-    group_refusal,
+    GroupResults,
+    group_error,
     require_version,
 )
 from sawlog.client.net.leader_requests import group_by_topic, partition_of
@@ -39,12 +39,12 @@ from sawlog.protocol.messages.offset_fetch_response import (
     OffsetFetchResponseGroup,
 )
 
-PartitionRefusals = dict[TopicPartition, KafkaError]
+PartitionErrors = dict[TopicPartition, KafkaError]
 
 LAST_VERSION_WITH_NAMES = 9  # later ones name topics by id, and cannot tell of deleted ones
 _FIRST_VERSION_WITH_GROUPS = 8
 _NO_OFFSET = -1
-_OF_THE_COORDINATOR = frozenset(
+_COORDINATOR_ERRORS = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -67,7 +67,7 @@ class Identity(NamedTuple):
     instance_id: str | None = None
 
 
-NOBODY = Identity("", -1)
+NOT_A_MEMBER = Identity("", -1)
 """Who is no member: commits are taken as long as the group has none."""
 
 
@@ -86,15 +86,15 @@ def committed_offsets(
     *,
     require_stable: bool = False,
     deadline: Deadline | None = None,
-) -> tuple[dict[str, dict[TopicPartition, Committed]], Refusals]:
+) -> tuple[dict[str, dict[TopicPartition, Committed]], ErrorsByName]:
     """All offsets of each group. A group that is not there has none, which is no error.
 
     `require_stable` waits for transactions that are about to commit some.
     """
 
-    def ask(
+    def send(
         connection: Connection, _: Node, asked: list[str]
-    ) -> Told[dict[TopicPartition, Committed]]:
+    ) -> GroupResults[dict[TopicPartition, Committed]]:
         require_version(connection, ApiKey.OFFSET_FETCH, _FIRST_VERSION_WITH_GROUPS)
         request = OffsetFetchRequest(
             groups=[OffsetFetchRequestGroup(group_id=group, topics=None) for group in asked],
@@ -106,21 +106,23 @@ def committed_offsets(
         for entry in answer.groups:
             yield entry.group_id, _read_offsets(entry)
 
-    return coordinators.ask(groups, ask, deadline=deadline)
+    return coordinators.send(groups, send, deadline=deadline)
 
 
 def _read_offsets(entry: OffsetFetchResponseGroup) -> dict[TopicPartition, Committed] | KafkaError:
     if entry.error_code:
-        return group_refusal(entry.group_id, entry.error_code, None)
+        return group_error(entry.group_id, entry.error_code, None)
     offsets: dict[TopicPartition, Committed] = {}
     for topic in entry.topics:
-        for told in topic.partitions:
-            partition = partition_of(topic.name, told.partition_index)
-            if told.error_code:
-                return refusal(told.error_code, f"no committed offset of {partition} was told")
-            if told.committed_offset != _NO_OFFSET:
+        for result in topic.partitions:
+            partition = partition_of(topic.name, result.partition_index)
+            if result.error_code:
+                return kafka_error(
+                    result.error_code, f"no committed offset of {partition} was told"
+                )
+            if result.committed_offset != _NO_OFFSET:
                 offsets[partition] = Committed(
-                    told.committed_offset, told.committed_leader_epoch, told.metadata or ""
+                    result.committed_offset, result.committed_leader_epoch, result.metadata or ""
                 )
     return dict(sorted(offsets.items()))
 
@@ -130,9 +132,9 @@ def commit_offsets(
     group: str,
     offsets: Mapping[TopicPartition, int],
     *,
-    identity: Identity = NOBODY,
+    identity: Identity = NOT_A_MEMBER,
     deadline: Deadline | None = None,
-) -> PartitionRefusals:
+) -> PartitionErrors:
     """Sets offsets of a group, for one of its members or where it has none; what was refused, by
     partition.
 
@@ -141,13 +143,13 @@ def commit_offsets(
     """
     request = commit_request(group, offsets, identity)
 
-    def ask(connection: Connection, _: Node, __: list[str]) -> Told[PartitionRefusals]:
+    def send(connection: Connection, _: Node, __: list[str]) -> GroupResults[PartitionErrors]:
         answer = connection.request(
             request, OffsetCommitResponse, highest_version=LAST_VERSION_WITH_NAMES
         )
         yield group, commit_refusals(group, answer)
 
-    return _of_one(group, coordinators.ask([group], ask, deadline=deadline))
+    return _of_one(group, coordinators.send([group], send, deadline=deadline))
 
 
 def commit_request(
@@ -173,14 +175,14 @@ def commit_request(
     )
 
 
-def commit_refusals(group: str, answer: OffsetCommitResponse) -> PartitionRefusals | KafkaError:
+def commit_refusals(group: str, answer: OffsetCommitResponse) -> PartitionErrors | KafkaError:
     """By partition; or the one that is the coordinator's."""
     return _by_partition(group, _read_results(answer))
 
 
 def delete_offsets(
     coordinators: Coordinators, group: str, partitions: Iterable[TopicPartition]
-) -> PartitionRefusals:
+) -> PartitionErrors:
     """Forgets offsets of a group; what was refused, by partition.
 
     A partition without one is no error. KafkaError where the whole was refused.
@@ -198,14 +200,14 @@ def delete_offsets(
         ],
     )
 
-    def ask(connection: Connection, _: Node, __: list[str]) -> Told[PartitionRefusals]:
+    def send(connection: Connection, _: Node, __: list[str]) -> GroupResults[PartitionErrors]:
         answer = connection.request(request, OffsetDeleteResponse)
         if answer.error_code:
-            yield group, group_refusal(group, answer.error_code, None)
+            yield group, group_error(group, answer.error_code, None)
         else:
             yield group, _by_partition(group, _read_results(answer))
 
-    return _of_one(group, coordinators.ask([group], ask))
+    return _of_one(group, coordinators.send([group], send))
 
 
 def _read_results(
@@ -218,19 +220,19 @@ def _read_results(
 
 def _by_partition(
     group: str, results: Iterable[tuple[TopicPartition, int]]
-) -> PartitionRefusals | KafkaError:
+) -> PartitionErrors | KafkaError:
     """A coordinator that cannot answer says so of every partition."""
-    refused: PartitionRefusals = {}
+    refused: PartitionErrors = {}
     for partition, error_code in results:
         if error_code:
-            error = refusal(error_code, None)
-            if error.code in _OF_THE_COORDINATOR:
-                return group_refusal(group, error_code, None)
+            error = kafka_error(error_code, None)
+            if error.code in _COORDINATOR_ERRORS:
+                return group_error(group, error_code, None)
             refused[partition] = KafkaError(error.code, error.message or _TEXTS.get(error.code, ""))
     return refused
 
 
-def _of_one(group: str, answer: tuple[dict[str, PartitionRefusals], Refusals]) -> PartitionRefusals:
+def _of_one(group: str, answer: tuple[dict[str, PartitionErrors], ErrorsByName]) -> PartitionErrors:
     found, refused = answer
     if group in refused:
         raise refused[group]

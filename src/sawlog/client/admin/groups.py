@@ -5,49 +5,54 @@ Calls about several groups return what was refused, by name: an empty answer is 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sawlog.client.admin.group_offsets import (
     Committed,
-    PartitionRefusals,
+    PartitionErrors,
     commit_offsets,
     committed_offsets,
     delete_offsets,
 )
-from sawlog.client.admin.remove_members import Leaver, LeaverRefusals, remove_members
-from sawlog.client.errors import NotServed, Refusals, refusal
+from sawlog.client.errors import ErrorsByName, UnsupportedRequest, kafka_error
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.connection import Connection
 from sawlog.client.net.coordinator_requests import (
     Coordinators,
-    Told,
-    group_refusal,
+    GroupResults,
+    group_error,
     require_version,
 )
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.net.metadata import Node
 from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
 from sawlog.core.ids import NodeId, TopicPartition
+from sawlog.protocol import consumer_protocol
 from sawlog.protocol.apis import ApiKey
-from sawlog.protocol.codec import decode
 from sawlog.protocol.messages import consumer_group_describe_response as consumer_answer
 from sawlog.protocol.messages import describe_groups_response as classic_answer
 from sawlog.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
-from sawlog.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from sawlog.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from sawlog.protocol.messages.delete_groups_response import DeleteGroupsResponse
 from sawlog.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from sawlog.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from sawlog.protocol.messages.leave_group_response import LeaveGroupResponse
 from sawlog.protocol.messages.list_groups_request import ListGroupsRequest
 from sawlog.protocol.messages.list_groups_response import ListGroupsResponse
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
-CONSUMER_PROTOCOL = "consumer"  # the protocol type of members that read topics
+CONSUMER_PROTOCOL = consumer_protocol.PROTOCOL_TYPE
 IDLE_STATES = frozenset({"Empty", "Dead"})
 
 _FIRST_VERSION_WITH_STATES = 4
 _FIRST_VERSION_WITH_TYPES = 5
-_LAST_ASSIGNMENT_VERSION = 3  # a later one can be read as this one
+_FIRST_VERSION_WITH_MEMBERS = 3
 _DEAD = "Dead"
+_REMOVAL_TEXTS = {
+    ErrorCode.UNKNOWN_MEMBER_ID: "the group has no {}; see who is there",
+    ErrorCode.FENCED_INSTANCE_ID: "another member has taken the place of {}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,16 @@ class GroupDescription:
         return not self.members and self.state in IDLE_STATES
 
 
+class MemberToRemove(NamedTuple):
+    """A member by its id, or the static member with an instance id (KIP-345)."""
+
+    member_id: str = ""
+    instance_id: str | None = None
+
+    def __str__(self) -> str:
+        return f"member {self.member_id!r}" if self.member_id else f"instance {self.instance_id!r}"
+
+
 class GroupAdmin:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -101,12 +116,12 @@ class GroupAdmin:
         self, *, states: Sequence[str] = (), types: Sequence[str] = ()
     ) -> list[GroupListing]:
         """The groups of all brokers, or those in one of the states and of one of the types."""
-        told: dict[NodeId, ListGroupsResponse] = {}
+        result: dict[NodeId, ListGroupsResponse] = {}
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
 
         def attempt() -> None:
             for node in sorted(self._cluster.fetch_metadata([]).nodes):
-                if node in told:
+                if node in result:
                     continue
                 connection = self._cluster.connection(node)
                 if states:
@@ -115,62 +130,101 @@ class GroupAdmin:
                     require_version(connection, ApiKey.LIST_GROUPS, _FIRST_VERSION_WITH_TYPES)
                 answer = connection.request(request, ListGroupsResponse)
                 if answer.error_code:
-                    raise refusal(answer.error_code, f"broker {node} does not list its groups")
-                told[node] = answer
+                    raise kafka_error(answer.error_code, f"broker {node} does not list its groups")
+                result[node] = answer
 
         self._cluster.retry(attempt)
         found = {
             entry.group_id: GroupListing(
                 entry.group_id, entry.group_type.lower(), entry.group_state, entry.protocol_type
             )
-            for answer in told.values()
+            for answer in result.values()
             for entry in answer.groups
         }
         return [found[group] for group in sorted(found)]
 
     def describe_groups(
         self, groups: Iterable[str]
-    ) -> tuple[dict[str, GroupDescription], Refusals]:
+    ) -> tuple[dict[str, GroupDescription], ErrorsByName]:
         """Those that are there, in the order asked for, and what is wrong with the others."""
-        return self._coordinators.ask(groups, _describe)
+        return self._coordinators.send(groups, _describe)
 
-    def delete_groups(self, groups: Iterable[str]) -> Refusals:
+    def delete_groups(self, groups: Iterable[str]) -> ErrorsByName:
         """Ends groups that have no members, with all their offsets."""
 
-        def ask(connection: Connection, _: Node, asked: list[str]) -> Told[None]:
+        def send(connection: Connection, _: Node, asked: list[str]) -> GroupResults[None]:
             request = DeleteGroupsRequest(groups_names=asked)
             for result in connection.request(request, DeleteGroupsResponse).results:
                 if result.error_code:
-                    yield result.group_id, group_refusal(result.group_id, result.error_code, None)
+                    yield result.group_id, group_error(result.group_id, result.error_code, None)
                 else:
                     yield result.group_id, None
 
-        return self._coordinators.ask(groups, ask, repeatable=False)[1]
+        return self._coordinators.send(groups, send, repeatable=False)[1]
 
     def committed_offsets(
         self, groups: Iterable[str]
-    ) -> tuple[dict[str, dict[TopicPartition, Committed]], Refusals]:
+    ) -> tuple[dict[str, dict[TopicPartition, Committed]], ErrorsByName]:
         return committed_offsets(self._coordinators, groups)
 
-    def commit_offsets(
-        self, group: str, offsets: Mapping[TopicPartition, int]
-    ) -> PartitionRefusals:
+    def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> PartitionErrors:
         return commit_offsets(self._coordinators, group, offsets)
 
-    def delete_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> PartitionRefusals:
+    def delete_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> PartitionErrors:
         return delete_offsets(self._coordinators, group, partitions)
 
-    def remove_members(self, group: str, leavers: Iterable[Leaver], reason: str) -> LeaverRefusals:
-        return remove_members(self._coordinators, group, leavers, reason)
+    def remove_members(
+        self, group: str, members: Iterable[MemberToRemove], reason: str
+    ) -> dict[MemberToRemove, KafkaError]:
+        """Remove members with LeaveGroup; returns the errors by member.
+
+        KafkaError if the whole request failed. Not retried after a lost response, because a member
+        that has left cannot leave again.
+        """
+        wanted = list(dict.fromkeys(members))
+        request = LeaveGroupRequest(
+            group_id=group,
+            members=[MemberIdentity(each.member_id, each.instance_id, reason) for each in wanted],
+        )
+
+        def send(
+            connection: Connection, _: Node, __: list[str]
+        ) -> GroupResults[dict[MemberToRemove, KafkaError]]:
+            require_version(connection, ApiKey.LEAVE_GROUP, _FIRST_VERSION_WITH_MEMBERS)
+            answer = connection.request(request, LeaveGroupResponse)
+            if answer.error_code:
+                yield group, group_error(group, answer.error_code, None)
+                return
+            yield (
+                group,
+                {
+                    member: _removal_error(member, entry.error_code)
+                    for member, entry in zip(wanted, answer.members, strict=True)
+                    if entry.error_code
+                },
+            )
+
+        found, refused = self._coordinators.send([group], send, repeatable=False)
+        if group in refused:
+            raise refused[group]
+        return found[group]
 
 
-def _describe(connection: Connection, node: Node, groups: list[str]) -> Told[GroupDescription]:
+def _removal_error(member: MemberToRemove, error_code: int) -> KafkaError:
+    error = kafka_error(error_code, None)
+    text = _REMOVAL_TEXTS.get(error.code)
+    return error if text is None else KafkaError(error.code, text.format(member))
+
+
+def _describe(
+    connection: Connection, node: Node, groups: list[str]
+) -> GroupResults[GroupDescription]:
     """First as groups of the consumer protocol; those that are none, as classic ones."""
     classic = list(groups)
     try:
         request = ConsumerGroupDescribeRequest(group_ids=groups)
         answer = connection.request(request, consumer_answer.ConsumerGroupDescribeResponse)
-    except NotServed:  # an older broker, which has classic groups only
+    except UnsupportedRequest:  # an older broker, which has classic groups only
         pass
     else:
         for entry in answer.groups:
@@ -190,7 +244,7 @@ def _read_consumer_group(
     entry: consumer_answer.DescribedGroup, node: Node
 ) -> GroupDescription | KafkaError:
     if entry.error_code:
-        return group_refusal(entry.group_id, entry.error_code, entry.error_message)
+        return group_error(entry.group_id, entry.error_code, entry.error_message)
     members = [
         GroupMember(
             member.member_id,
@@ -234,7 +288,7 @@ def _read_classic_group(
     if not code and entry.group_state == _DEAD:
         code = ErrorCode.GROUP_ID_NOT_FOUND
     if code:
-        return group_refusal(entry.group_id, code, entry.error_message)
+        return group_error(entry.group_id, code, entry.error_message)
     reads_topics = entry.protocol_type == CONSUMER_PROTOCOL
     members = [
         GroupMember(
@@ -261,13 +315,8 @@ def _read_assignment(data: bytes) -> tuple[TopicPartition, ...] | None:
     """The leader of the group wrote it: it may be anything."""
     if not data:
         return ()
-    version = int.from_bytes(data[:2], "big", signed=True)
-    if len(data) < 2 or version < 0:
-        return None
     try:
-        assignment = decode(
-            ConsumerProtocolAssignment, min(version, _LAST_ASSIGNMENT_VERSION), data[2:]
-        )
+        assignment = consumer_protocol.read_assignment(data)
     except MalformedFrame:
         return None
     return tuple(

@@ -13,7 +13,7 @@ from enum import Enum
 from sawlog.client.admin.admin import Admin
 from sawlog.client.admin.groups import GroupAdmin, GroupDescription, GroupMember
 from sawlog.client.admin.list_offsets import LATEST
-from sawlog.client.errors import Refusals
+from sawlog.client.errors import ErrorsByName
 from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.core.ids import TopicPartition
 
@@ -24,7 +24,7 @@ _JITTER_SHARE = 0.3  # ... though not by more than this of the time measured
 _STEADY_SHARE = 0.05  # a lag that changes by less of what is written stays as it is
 
 
-class Outlook(Enum):
+class LagTrend(Enum):
     """When the end will be reached if all goes on as it did between two measurements.
 
     KEEPING_UP is of those whose lag changed no more than commits that come now and then explain.
@@ -67,13 +67,13 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class LagForecast:
     """Records a second, and where that leads; `catch_up_s` is known of those that get there."""
 
     lag: int | None
     consumed_per_s: float | None
     produced_per_s: float | None
-    outlook: Outlook
+    trend: LagTrend
     catch_up_s: float | None
 
 
@@ -82,7 +82,7 @@ def measure(
     admin: GroupAdmin,
     groups: Iterable[str],
     monotonic_s: Callable[[], float] = time.monotonic,
-) -> tuple[dict[str, Measurement], Refusals]:
+) -> tuple[dict[str, Measurement], ErrorsByName]:
     """Where the groups are now. Offsets are read before ends, so that no lag is below zero that
     is not so in truth.
     """
@@ -143,9 +143,9 @@ def _end_offsets(cluster: Cluster, wanted: list[TopicPartition]) -> dict[TopicPa
     return {partition: entry.offset for partition, entry in found.items()}
 
 
-def pace(
+def forecast(
     before: Position | None, after: Position, seconds: float, *, has_members: bool = True
-) -> Pace:
+) -> LagForecast:
     """Of one partition between two measurements; `before` is None where there was none.
 
     Without members nobody is expected to commit, though somebody outside the group may.
@@ -155,83 +155,83 @@ def pace(
         consumed = _rate(before.committed, after.committed, seconds)
         produced = _rate(before.end, after.end, seconds)
     span_s = seconds if before is not None else 0.0
-    return _pace(after.lag, consumed, produced, span_s, has_members)
+    return _forecast(after.lag, consumed, produced, span_s, has_members)
 
 
-def total_pace(
+def total_forecast(
     before: Mapping[TopicPartition, Position],
     after: Mapping[TopicPartition, Position],
     seconds: float,
     *,
     has_members: bool = True,
-) -> Pace:
+) -> LagForecast:
     """Of all partitions whose lag is known. The group is there when its last member is, and a
     member reads its partitions in turns, so that its sums tell better than each of them.
     """
-    by_member: dict[str, list[Pace]] = defaultdict(list)
+    by_member: dict[str, list[LagForecast]] = defaultdict(list)
     for partition, now in after.items():
         if now.lag is not None:
             owner = "" if now.member is None else now.member.id
-            by_member[owner].append(pace(before.get(partition), now, seconds))
+            by_member[owner].append(forecast(before.get(partition), now, seconds))
     span_s = seconds if before.keys() & after.keys() else 0.0
-    members = [_sum(paces, span_s, has_members) for paces in by_member.values()]
-    everything = [each for paces in by_member.values() for each in paces]
+    members = [_sum(forecasts, span_s, has_members) for forecasts in by_member.values()]
+    everything = [each for forecasts in by_member.values() for each in forecasts]
     total = _sum(everything, span_s, has_members)
     last = max(members, key=_distance, default=total)
-    return replace(total, outlook=last.outlook, catch_up_s=last.catch_up_s)
+    return replace(total, trend=last.trend, catch_up_s=last.catch_up_s)
 
 
-def _sum(paces: list[Pace], span_s: float, has_members: bool) -> Pace:
-    lag = sum(max(0, each.lag or 0) for each in paces) if paces else None
-    measured = [each for each in paces if each.consumed_per_s is not None]
+def _sum(forecasts: list[LagForecast], span_s: float, has_members: bool) -> LagForecast:
+    lag = sum(max(0, each.lag or 0) for each in forecasts) if forecasts else None
+    measured = [each for each in forecasts if each.consumed_per_s is not None]
     consumed = sum(each.consumed_per_s or 0.0 for each in measured) if measured else None
     produced = sum(each.produced_per_s or 0.0 for each in measured) if measured else None
-    return _pace(lag, consumed, produced, span_s, has_members)
+    return _forecast(lag, consumed, produced, span_s, has_members)
 
 
-def _distance(found: Pace) -> tuple[int, float]:
+def _distance(found: LagForecast) -> tuple[int, float]:
     """The further, the worse: never before unknown, unknown before late, late before soon."""
     ranks = {
-        Outlook.CAUGHT_UP: 0,
-        Outlook.KEEPING_UP: 1,
-        Outlook.CATCHING_UP: 2,
-        Outlook.NEVER: 4,
+        LagTrend.CAUGHT_UP: 0,
+        LagTrend.KEEPING_UP: 1,
+        LagTrend.CATCHING_UP: 2,
+        LagTrend.NEVER: 4,
     }
-    return ranks.get(found.outlook, 3), found.catch_up_s or 0.0
+    return ranks.get(found.trend, 3), found.catch_up_s or 0.0
 
 
-def _pace(
+def _forecast(
     lag: int | None,
     consumed: float | None,
     produced: float | None,
     span_s: float,
     has_members: bool,
-) -> Pace:
+) -> LagForecast:
     """`span_s` is what the rates were measured for: 0 where there was one measurement only."""
-    outlook = _unmeasured(lag, span_s)
-    if outlook is None:
+    trend = _unmeasured(lag, span_s)
+    if trend is None:
         if consumed is None or produced is None:
-            outlook = Outlook.OFFSET_SET
+            trend = LagTrend.OFFSET_SET
         elif consumed == 0:
-            outlook = Outlook.NO_COMMITS if has_members else Outlook.NO_MEMBERS
+            trend = LagTrend.NO_COMMITS if has_members else LagTrend.NO_MEMBERS
         else:
-            outlook = _measured(lag or 0, consumed, produced, span_s)
-    catch_up_s = 0.0 if outlook is Outlook.CAUGHT_UP else None
-    if lag and consumed and produced is not None and outlook is Outlook.CATCHING_UP:
+            trend = _measured(lag or 0, consumed, produced, span_s)
+    catch_up_s = 0.0 if trend is LagTrend.CAUGHT_UP else None
+    if lag and consumed and produced is not None and trend is LagTrend.CATCHING_UP:
         catch_up_s = lag / (consumed - produced)
-    return Pace(lag, consumed, produced, outlook, catch_up_s)
+    return LagForecast(lag, consumed, produced, trend, catch_up_s)
 
 
-def _unmeasured(lag: int | None, span_s: float) -> Outlook | None:
+def _unmeasured(lag: int | None, span_s: float) -> LagTrend | None:
     """What is known without a rate."""
     if lag is None:
-        return Outlook.NO_OFFSET
+        return LagTrend.NO_OFFSET
     if lag <= 0:
-        return Outlook.CAUGHT_UP
-    return Outlook.MEASURED_ONCE if span_s <= 0 else None
+        return LagTrend.CAUGHT_UP
+    return LagTrend.MEASURED_ONCE if span_s <= 0 else None
 
 
-def _measured(lag: int, consumed: float, produced: float, span_s: float) -> Outlook:
+def _measured(lag: int, consumed: float, produced: float, span_s: float) -> LagTrend:
     """A lag that is small, and moves either way, is nobody's concern; of a great one that hardly
     grows, `never` would be more than is known.
     """
@@ -239,10 +239,10 @@ def _measured(lag: int, consumed: float, produced: float, span_s: float) -> Outl
     is_near = lag <= produced * _NEAR_S
     jitter = produced * min(_JITTER_S / span_s, _JITTER_SHARE)
     if is_near and abs(grows_per_s) <= jitter:
-        return Outlook.KEEPING_UP
+        return LagTrend.KEEPING_UP
     if grows_per_s < 0:
-        return Outlook.CATCHING_UP
-    return Outlook.KEEPING_UP if grows_per_s <= produced * _STEADY_SHARE else Outlook.NEVER
+        return LagTrend.CATCHING_UP
+    return LagTrend.KEEPING_UP if grows_per_s <= produced * _STEADY_SHARE else LagTrend.NEVER
 
 
 def _rate(before: int | None, after: int | None, seconds: float) -> float | None:

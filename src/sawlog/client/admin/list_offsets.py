@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sawlog.client.errors import refusal
+from sawlog.client.errors import kafka_error
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.connection import Connection
-from sawlog.client.net.leader_requests import ask_leaders, group_by_topic, partition_of
+from sawlog.client.net.leader_requests import group_by_topic, partition_of, send_to_leaders
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.protocol.messages.list_offsets_request import (
@@ -36,7 +36,7 @@ def list_offsets(
 ) -> dict[TopicPartition, FoundOffset]:
     """For each partition the offset at a time in ms, or at one of the marks above."""
 
-    def ask(
+    def send(
         connection: Connection, partitions: list[TopicPartition]
     ) -> Iterator[tuple[TopicPartition, FoundOffset | KafkaError]]:
         request = ListOffsetsRequest(
@@ -50,12 +50,12 @@ def list_offsets(
                 partition = partition_of(topic.name, entry.partition_index)
                 if entry.error_code:
                     text = f"no offset of {partition} was told"
-                    yield partition, refusal(entry.error_code, text)
+                    yield partition, kafka_error(entry.error_code, text)
                 else:
                     found = FoundOffset(entry.offset, entry.timestamp, entry.leader_epoch)
                     yield partition, found
 
-    return ask_leaders(cluster, wanted, ask)
+    return send_to_leaders(cluster, wanted, send)
 
 
 def _topics(

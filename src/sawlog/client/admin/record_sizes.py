@@ -14,7 +14,7 @@ from sawlog.protocol.messages.fetch_response import PartitionData
 from sawlog.protocol.record_batch import batches_in
 
 PROBE_BYTES = 64 * 1_024  # of each partition
-_LONGEST_WAIT_MS = 1_000
+_MAX_WAIT_MS = 1_000
 
 
 def record_bytes(
@@ -29,9 +29,9 @@ def record_bytes(
     while missing := {tp: start for tp, start in starts.items() if tp not in found}:
         known = len(found)
         fetcher.send(missing)
-        while fetcher.is_waiting:
-            fetcher.wait(_LONGEST_WAIT_MS)
-            for partition, _, data in fetcher.answers():
+        while fetcher.has_in_flight:
+            fetcher.wait(_MAX_WAIT_MS)
+            for partition, _, data in fetcher.take_responses():
                 weight = _weight(data)
                 if weight is not None:
                     found[partition] = weight
@@ -45,10 +45,10 @@ def record_bytes(
 def _weight(data: PartitionData) -> float | None:
     if data.error_code or not data.records or isinstance(data.records, FileSlice):
         return None
-    return weight_of(data.records)
+    return bytes_per_offset(data.records)
 
 
-def weight_of(records: Buffer) -> float | None:
+def bytes_per_offset(records: Buffer) -> float | None:
     """None where they begin with no whole batch."""
     size, first, last = 0, None, 0
     try:

@@ -10,12 +10,12 @@ _SMALLEST_ENTRIES = 64
 _SMALL_ENTRIES = 1 << 16
 
 
-def larger(entries: int) -> int:
+def next_capacity(entries: int) -> int:
     """What is small grows fast: what was read has to be read again after each growth."""
     return entries * (4 if entries < _SMALL_ENTRIES else 2)
 
 
-class Growing:
+class GrowingBuffer:
     """An array of numbers; `array` is another one after each growth."""
 
     __slots__ = ("_buffer", "_dtype", "array")
@@ -36,7 +36,7 @@ class Growing:
             self.array[:used] = old[:used]
 
     def grow(self, used: int) -> None:
-        self.reserve(used, larger(len(self.array)))
+        self.reserve(used, next_capacity(len(self.array)))
 
     def finish(self, used: int) -> pa.Buffer:
         """Those used; as they are where little room is left, else without what is not used."""
@@ -48,15 +48,15 @@ class Growing:
         return self._buffer.slice(0, size)
 
 
-class Entries:
+class BinaryBuffer:
     """A column of bytes: where each entry ends, all their bytes, and whether one is not null."""
 
     __slots__ = ("_data", "_ends", "_valid")
 
     def __init__(self) -> None:
-        self._ends = Growing(np.int32, more=1)  # the first of them is a beginning
-        self._data = Growing(np.uint8)
-        self._valid = Growing(np.uint8)
+        self._ends = GrowingBuffer(np.int32, more=1)  # the first of them is a beginning
+        self._data = GrowingBuffer(np.uint8)
+        self._valid = GrowingBuffer(np.uint8)
         self._ends.array[0] = 0
 
     @property

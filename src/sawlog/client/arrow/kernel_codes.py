@@ -3,7 +3,7 @@
 from enum import IntEnum, IntFlag
 
 
-class Want(IntFlag):
+class ColumnFlag(IntFlag):
     """What to do with the records of a batch."""
 
     KEYS = 1
@@ -23,7 +23,7 @@ class Total(IntEnum):
     CONTENTS = 5  # bytes
 
 
-class Room(IntEnum):
+class OutOfRoom(IntEnum):
     """Nothing is wrong, but there has to be more room for these: grow it, and call again."""
 
     ROWS = 1

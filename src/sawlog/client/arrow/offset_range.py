@@ -13,9 +13,13 @@ import pyarrow as pa
 from sawlog.client.admin.list_offsets import EARLIEST, LATEST, list_offsets
 from sawlog.client.arrow.record_columns import DEFAULT_MAX_BYTES, RECORD_FIELDS, RecordColumns
 from sawlog.client.consumer.consumer import DEFAULT_MAX_DECOMPRESSED_BYTES
-from sawlog.client.consumer.fetched_records import Aborted, Fetched
+from sawlog.client.consumer.fetched_records import (
+    AbortedTransaction,
+    FetchedRecords,
+    aborted_transactions,
+)
 from sawlog.client.consumer.fetcher import Fetcher, FetchLimits
-from sawlog.client.errors import ClientError, refusal
+from sawlog.client.errors import ClientError, kafka_error
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.retries import Deadline
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -25,7 +29,7 @@ from sawlog.protocol.messages.fetch_response import PartitionData
 from sawlog.protocol.record_batch import batches_in
 
 DEFAULT_MAX_WAIT_MS = 500
-_LONGEST_WAIT_MS = 1_000
+_MAX_WAIT_MS = 1_000
 _ONE_TRY_MS = 0
 
 
@@ -130,7 +134,7 @@ class _Reader:
                 return
             records, aborted = answer
             fetched_bytes += len(records)
-            fetched = Fetched(
+            fetched = FetchedRecords(
                 self._partition,
                 self._position,
                 records,
@@ -166,10 +170,10 @@ class _Reader:
 
     # Fetches
 
-    def _next_answer(self) -> tuple[Buffer, list[Aborted]] | None:
+    def _next_answer(self) -> tuple[Buffer, list[AbortedTransaction]] | None:
         """What begins at the position; None where there is nothing from there to the end."""
         while True:
-            for _, offset, data in self._fetcher.answers():
+            for _, offset, data in self._fetcher.take_responses():
                 if offset != self._position:
                     continue  # a leader that was thought to be gone did answer
                 if data.error_code:
@@ -177,14 +181,14 @@ class _Reader:
                 elif data.records and not isinstance(data.records, FileSlice):
                     self._fetcher.succeeded()
                     self._topic_id = self._topic_id or self._asked_id
-                    return data.records, _aborted(data) if self._read_committed else []
+                    return data.records, aborted_transactions(data) if self._read_committed else []
                 elif self._end_known_by(data) >= self._end:
                     return None  # no partition with data in it is left out of its only fetch
                 else:
                     self._ends_early(self._end_known_by(data))
             self._fetcher.raise_failure()
             self._ask()
-            self._fetcher.wait(_LONGEST_WAIT_MS)
+            self._fetcher.wait(_MAX_WAIT_MS)
 
     def _ask(self) -> None:
         name = self._partition.topic
@@ -207,7 +211,7 @@ class _Reader:
         return data.last_stable_offset if self._read_committed else data.high_watermark
 
     def _refused(self, code: int) -> None:
-        error = refusal(code, f"fetching {self._partition} from {self._position} was refused")
+        error = kafka_error(code, f"fetching {self._partition} from {self._position} was refused")
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._check_available()
             # They are there after all: it was not the leader that said so.
@@ -234,9 +238,3 @@ class _Reader:
         if self._position < first or end < self._end:
             wanted = range(self._position, self._end)
             raise OffsetsLost(self._partition, wanted, range(first, end))
-
-
-def _aborted(data: PartitionData) -> list[Aborted]:
-    return [
-        Aborted(entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ()
-    ]

@@ -18,9 +18,9 @@ except ImportError as missing:
     text = missing_package("an Arrow batch", "arrow", missing)
     raise type(missing)(text, name=missing.name) from missing
 
-from sawlog.client.arrow.growing_buffers import Entries, Growing, larger
-from sawlog.client.arrow.kernel_codes import DONE, REASONS, Corrupt, Room, Total, Want
-from sawlog.client.consumer.fetched_records import Batch, Fetched
+from sawlog.client.arrow.growing_buffers import BinaryBuffer, GrowingBuffer, next_capacity
+from sawlog.client.arrow.kernel_codes import DONE, REASONS, ColumnFlag, Corrupt, OutOfRoom, Total
+from sawlog.client.consumer.fetched_records import Batch, FetchedRecords
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.compression import Codec, decompress
 from sawlog.protocol.record_batch import HEADER_SIZE, BatchHeader
@@ -52,7 +52,7 @@ NO_END = (1 << 63) - 1
 DEFAULT_MAX_BYTES = 8 * 1024 * 1024
 _MOST_BYTES = 1 << 30  # two of them have to fit into Arrow's offsets of 32 bits
 # As plain numbers: a member of an enumeration takes its time.
-_ROWS, _APPEND_TIME, _NOT_COMPRESSED = int(Total.ROWS), int(Want.APPEND_TIME), int(Codec.NONE)
+_ROWS, _APPEND_TIME, _NOT_COMPRESSED = int(Total.ROWS), int(ColumnFlag.APPEND_TIME), int(Codec.NONE)
 _USUAL_RECORD_BYTES = 96
 _USUAL_KEY_SHARE = 8
 
@@ -82,7 +82,7 @@ class RecordColumns:
         self.schema = choose_fields(columns)
         self._append = append
         self._max_bytes = min(max_bytes, _MOST_BYTES)
-        wants = {"key": Want.KEYS, "value": Want.VALUES, "headers": Want.HEADERS}
+        wants = {"key": ColumnFlag.KEYS, "value": ColumnFlag.VALUES, "headers": ColumnFlag.HEADERS}
         self._want = sum(want.value for name, want in wants.items() if name in self.schema.names)
         self._scratch = np.zeros(len(Total), np.int64)
         self._totals = np.zeros(len(Total), np.int64)
@@ -91,11 +91,11 @@ class RecordColumns:
     def _begin(self) -> None:
         _, _, _, *headers = self._totals.tolist()  # as many as the last time, it may be
         self._totals = np.zeros(len(Total), np.int64)
-        self._offsets, self._timestamps = Growing(np.int64), Growing(np.int64)
-        self._keys, self._values = Entries(), Entries()
-        self._header_ends = Growing(np.int32, more=1)
+        self._offsets, self._timestamps = GrowingBuffer(np.int64), GrowingBuffer(np.int64)
+        self._keys, self._values = BinaryBuffer(), BinaryBuffer()
+        self._header_ends = GrowingBuffer(np.int32, more=1)
         self._header_ends.array[0] = 0
-        self._names, self._contents = Entries(), Entries()
+        self._names, self._contents = BinaryBuffer(), BinaryBuffer()
         self._reserve_headers(*headers)
         self._types: list[tuple[int, int]] = []  # and for how many rows
         self._places: list[tuple[TopicPartition, int]] = []
@@ -115,7 +115,7 @@ class RecordColumns:
     def rows(self) -> int:
         return self._totals.item(_ROWS)
 
-    def take(self, fetched: Fetched, end: int = NO_END) -> bool:
+    def take(self, fetched: FetchedRecords, end: int = NO_END) -> bool:
         """Takes the next batches, of their records those below `end`. True: there are no more.
         False: finish what is here and take again.
         """
@@ -167,7 +167,7 @@ class RecordColumns:
                 return
             if told < 0:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, REASONS[Corrupt(told)])
-            self._grow(Room(told))
+            self._grow(OutOfRoom(told))
 
     # Room
 
@@ -177,9 +177,9 @@ class RecordColumns:
         size = min(size, self._max_bytes)
         more = rows + size // _USUAL_RECORD_BYTES
         self._reserve_rows(more)
-        if self._want & Want.KEYS:
+        if self._want & ColumnFlag.KEYS:
             self._keys.reserve(rows, more, keys, keys + size // _USUAL_KEY_SHARE)
-        if self._want & Want.VALUES:
+        if self._want & ColumnFlag.VALUES:
             self._values.reserve(rows, more, values, values + size)
         self._bind()
 
@@ -188,11 +188,11 @@ class RecordColumns:
         rows, keys, values, *_ = self._totals.tolist()
         for column in (self._offsets, self._timestamps):
             column.reserve(rows, entries)
-        if self._want & Want.KEYS:
+        if self._want & ColumnFlag.KEYS:
             self._keys.reserve(rows, entries, keys, 0)
-        if self._want & Want.VALUES:
+        if self._want & ColumnFlag.VALUES:
             self._values.reserve(rows, entries, values, 0)
-        if self._want & Want.HEADERS:
+        if self._want & ColumnFlag.HEADERS:
             self._header_ends.reserve(rows + 1, entries + 1)
 
     def _reserve_headers(self, entries: int, name_bytes: int, content_bytes: int) -> None:
@@ -200,17 +200,17 @@ class RecordColumns:
         self._names.reserve(headers, entries, names, name_bytes)
         self._contents.reserve(headers, entries, contents, content_bytes)
 
-    def _grow(self, lacking: Room) -> None:
+    def _grow(self, lacking: OutOfRoom) -> None:
         totals = self._totals.tolist()
-        if lacking is Room.ROWS:
-            self._reserve_rows(larger(len(self._offsets.array)))
-        elif lacking is Room.KEYS:
+        if lacking is OutOfRoom.ROWS:
+            self._reserve_rows(next_capacity(len(self._offsets.array)))
+        elif lacking is OutOfRoom.KEYS:
             self._keys.grow_bytes(totals[Total.KEYS])
-        elif lacking is Room.VALUES:
+        elif lacking is OutOfRoom.VALUES:
             self._values.grow_bytes(totals[Total.VALUES])
-        elif lacking is Room.HEADERS:
-            self._reserve_headers(larger(len(self._names.arrays[2])), 0, 0)
-        elif lacking is Room.NAMES:
+        elif lacking is OutOfRoom.HEADERS:
+            self._reserve_headers(next_capacity(len(self._names.arrays[2])), 0, 0)
+        elif lacking is OutOfRoom.NAMES:
             self._names.grow_bytes(totals[Total.NAMES])
         else:
             self._contents.grow_bytes(totals[Total.CONTENTS])
@@ -234,7 +234,7 @@ class RecordColumns:
         self._begin()
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _longs(self, column: Growing, kind: pa.DataType) -> pa.Array:
+    def _longs(self, column: GrowingBuffer, kind: pa.DataType) -> pa.Array:
         return pa.Array.from_buffers(
             kind, self.rows, [None, column.finish(self.rows)], null_count=0
         )

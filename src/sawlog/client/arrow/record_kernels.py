@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sawlog.client.arrow import kernel_codes
-from sawlog.client.arrow.kernel_codes import DONE, Corrupt, Room, Total, Want
+from sawlog.client.arrow.kernel_codes import DONE, ColumnFlag, Corrupt, OutOfRoom, Total
 from sawlog.compiled.numba_cache import helper, kernel
 
 Bytes = npt.NDArray[np.uint8]
@@ -31,11 +31,11 @@ Headers = tuple[Ends, Column, Column]
 types: Any = numba.types  # typed by half
 
 _DONE = DONE
-_ROWS, _KEYS, _VALUES = int(Room.ROWS), int(Room.KEYS), int(Room.VALUES)
-_HEADERS, _NAMES, _CONTENTS = int(Room.HEADERS), int(Room.NAMES), int(Room.CONTENTS)
+_ROWS, _KEYS, _VALUES = int(OutOfRoom.ROWS), int(OutOfRoom.KEYS), int(OutOfRoom.VALUES)
+_HEADERS, _NAMES, _CONTENTS = int(OutOfRoom.HEADERS), int(OutOfRoom.NAMES), int(OutOfRoom.CONTENTS)
 _LENGTHS, _OFFSETS, _REST = int(Corrupt.LENGTHS), int(Corrupt.OFFSETS), int(Corrupt.REST)
-_WANT_KEYS, _WANT_VALUES = int(Want.KEYS), int(Want.VALUES)
-_WANT_HEADERS, _WANT_APPEND_TIME = int(Want.HEADERS), int(Want.APPEND_TIME)
+_WANT_KEYS, _WANT_VALUES = int(ColumnFlag.KEYS), int(ColumnFlag.VALUES)
+_WANT_HEADERS, _WANT_APPEND_TIME = int(ColumnFlag.HEADERS), int(ColumnFlag.APPEND_TIME)
 _ROW_COUNT, _KEY_BYTES, _VALUE_BYTES = int(Total.ROWS), int(Total.KEYS), int(Total.VALUES)
 _HEADER_COUNT, _NAME_BYTES = int(Total.HEADERS), int(Total.NAMES)
 _CONTENT_BYTES = int(Total.CONTENTS)

@@ -15,11 +15,11 @@ from sawlog.client.consumer.fetch_buffer import FetchBuffer
 from sawlog.client.consumer.fetched_records import ConsumedRecord
 from sawlog.client.consumer.fetcher import FetchLimits
 from sawlog.client.consumer.membership.rebalance_listener import RebalanceListener
-from sawlog.client.consumer.message_streams import MessageStream, Source, Streams
+from sawlog.client.consumer.message_streams import MessageStream, MessageStreams, RecordSource
 from sawlog.client.consumer.start_positions import (
     AT_EARLIEST,
     AT_LATEST,
-    POLICY_STARTS,
+    RESET_STARTS,
     AtOffset,
     AtTime,
     OutOfRange,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # an extra that only `poll_arrow` needs, and what only groups
     import pyarrow as pa
 
     from sawlog.client.admin.group_offsets import Committed
-    from sawlog.client.consumer.membership.group_session import Session
+    from sawlog.client.consumer.membership.group_session import GroupSession
     from sawlog.client.consumer.membership.membership_protocol import GroupSettings
     from sawlog.client.consumer.membership.offset_commits import CommitCallback
 
@@ -90,19 +90,21 @@ class Consumer:
         if out_of_range is None:
             out_of_range = OutOfRange.FAIL if group is None else OutOfRange.EARLIEST
         self._out_of_range = out_of_range
-        self._reader = FetchBuffer(
+        self._fetch_buffer = FetchBuffer(
             self._cluster,
             FetchLimits(max_wait_ms, min_bytes, max_bytes, partition_max_bytes),
             read_committed=read_committed,
             out_of_range=out_of_range,
             max_decompressed_bytes=max_decompressed_bytes,
         )
-        self._home = ForkGuard()
-        self._turn = threading.RLock()  # who closes, or reads a message stream, waits for a poll
-        self._bell = Wakeup()
+        self._fork_guard = ForkGuard()
+        self._poll_lock = (
+            threading.RLock()
+        )  # who closes, or reads a message stream, waits for a poll
+        self._wakeup = Wakeup()
         self._is_woken = False
         self._is_closed = False
-        self._streams: Streams | None = None
+        self._streams: MessageStreams | None = None
         self._session = (
             None if group is None else self._new_session(group, auto_commit_ms, read_committed)
         )
@@ -111,16 +113,16 @@ class Consumer:
 
     def _new_session(
         self, group: "str | GroupSettings", auto_commit_ms: float | None, require_stable: bool
-    ) -> "Session":
-        from sawlog.client.consumer.membership.group_session import Session
+    ) -> "GroupSession":
+        from sawlog.client.consumer.membership.group_session import GroupSession
 
         self._cluster.close_with(self)
-        return Session(
+        return GroupSession(
             self._cluster,
             group,
-            self._reader,
+            self._fetch_buffer,
             self._begin,
-            self._bell,
+            self._wakeup,
             auto_commit_ms=auto_commit_ms,
             require_stable=require_stable,
         )
@@ -135,12 +137,12 @@ class Consumer:
         """Leaves the group, after a last commit where commits are made by themselves; message
         streams end. May be called from any thread.
         """
-        if not self._home.is_here:
+        if not self._fork_guard.is_same_process:
             return  # it goes on where it was made
         if self._streams is not None:
             self._streams.end()
         self.wakeup()
-        with self._turn:
+        with self._poll_lock:
             if self._is_closed:
                 return
             self._is_closed = True
@@ -148,7 +150,7 @@ class Consumer:
                 if self._session is not None:
                     self._session.close(commits=commits)
             finally:
-                self._bell.close()
+                self._wakeup.close()
                 if self._owns_cluster:
                     self._cluster.close()
 
@@ -164,9 +166,9 @@ class Consumer:
             raise ValueError(_CLOSED)
         if self._session is not None and self._session.is_subscribed:
             raise ValueError("partitions come from the group; unsubscribe before assigning some")
-        positions = self._reader.find(starts)
-        self._reader.end(list(self._reader.positions))
-        self._reader.begin(positions)
+        positions = self._fetch_buffer.resolve(starts)
+        self._fetch_buffer.remove(list(self._fetch_buffer.positions))
+        self._fetch_buffer.set_positions(positions)
 
     def assign_topic(self, topic: str, start: Start) -> None:
         """All partitions that the topic has now."""
@@ -188,7 +190,7 @@ class Consumer:
             raise ValueError("name topics or a pattern; to leave the group there is unsubscribe")
         session = self._with_group()
         if not session.is_subscribed:
-            self._reader.end(list(self._reader.positions))
+            self._fetch_buffer.remove(list(self._fetch_buffer.positions))
         session.subscribe(names, pattern, listener or RebalanceListener())
 
     def unsubscribe(self) -> None:
@@ -199,18 +201,18 @@ class Consumer:
     def assignment(self) -> frozenset[TopicPartition]:
         """What is read now."""
         owned = frozenset[TopicPartition]() if self._session is None else self._session.owned
-        return owned | self._reader.positions.keys()
+        return owned | self._fetch_buffer.positions.keys()
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Hands out nothing of these until `resume`; they stay assigned."""
-        self._reader.pause(self._assigned(partitions))
+        self._fetch_buffer.pause(self._assigned(partitions))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        self._reader.resume(self._assigned(partitions))
+        self._fetch_buffer.resume(self._assigned(partitions))
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
-        return self._reader.paused
+        return self._fetch_buffer.paused
 
     # Where to read
 
@@ -222,30 +224,30 @@ class Consumer:
         ends = list_offsets(self._cluster, dict.fromkeys(self.positions, LATEST))
         for partition, position in self.positions.items():
             if not firsts[partition].offset <= position <= ends[partition].offset:
-                self._reader.start_over(partition)
+                self._fetch_buffer.reset_position(partition)
 
     def seek(self, partition: TopicPartition, start: Start) -> None:
         self._assigned([partition])
-        self._reader.begin(self._reader.find({partition: start}))
+        self._fetch_buffer.set_positions(self._fetch_buffer.resolve({partition: start}))
         if self._session is not None:
-            self._session.placed(partition)
+            self._session.position_set(partition)
 
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that `poll` will hand out."""
         self._assigned([partition])
         if self._session is not None:
-            self._session.place_all()
-        return self._reader.positions[partition]
+            self._session.ensure_positions()
+        return self._fetch_buffer.positions[partition]
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
         """For each partition the offset after the last record that `poll` handed out."""
-        return dict(self._reader.positions)
+        return dict(self._fetch_buffer.positions)
 
     def end(self, partition: TopicPartition) -> int | None:
         """Where it ended for us (the watermark, or the last stable offset) when last heard of."""
         self._assigned([partition])
-        return self._reader.ends.get(partition)
+        return self._fetch_buffer.ends.get(partition)
 
     # Reading
 
@@ -258,7 +260,7 @@ class Consumer:
         records: list[ConsumedRecord] = []
 
         def take() -> bool:
-            records.extend(self._reader.take(max_records))
+            records.extend(self._fetch_buffer.take(max_records))
             return bool(records)
 
         self._poll(timeout_ms, take)
@@ -281,7 +283,7 @@ class Consumer:
         taken = RecordColumns(ALL_FIELDS.names if columns is None else columns, max_bytes=max_bytes)
 
         def take() -> bool:
-            self._reader.take_columns(taken)
+            self._fetch_buffer.take_columns(taken)
             return bool(taken.rows)
 
         self._poll(timeout_ms, take)
@@ -290,7 +292,7 @@ class Consumer:
     def wakeup(self) -> None:
         """Has a poll that waits, or else the next one, return at once. From any thread."""
         self._is_woken = True
-        self._bell.ring()
+        self._wakeup.signal()
 
     def message_streams(self, topic: str, count: int) -> list[MessageStream]:
         """The topic's messages as `count` iterators that never end, and block where there is
@@ -302,37 +304,39 @@ class Consumer:
         """
         if self._streams is not None:
             raise ValueError("the consumer is read by message streams already; make another one")
-        source = Source(self._poll_for_streams, self.pause, self.resume, lambda: self.assignment)
-        self._streams = Streams(source, count)
+        source = RecordSource(
+            self._poll_for_streams, self.pause, self.resume, lambda: self.assignment
+        )
+        self._streams = MessageStreams(source, count)
         if self._session is None:
-            self.assign_topic(topic, POLICY_STARTS.get(self._out_of_range, AT_EARLIEST))
+            self.assign_topic(topic, RESET_STARTS.get(self._out_of_range, AT_EARLIEST))
         else:
             self._session.progress = self._streams.progress
             self.subscribe([topic], listener=self._streams.listener)
         return self._streams.streams
 
     def _poll_for_streams(self, timeout_ms: float) -> list[ConsumedRecord]:
-        with self._turn:
+        with self._poll_lock:
             return [] if self._is_closed else self.poll(timeout_ms)
 
     def _poll(self, timeout_ms: float, take: Callable[[], bool]) -> None:
         """Until `take` has found something, or the time is up, or somebody wakes us."""
-        self._home.check("consumer")
+        self._fork_guard.check("consumer")
         deadline = Deadline(timeout_ms)
         longest_ms = float("inf") if self._session is None else self._session.longest_wait_ms
-        with self._turn:
+        with self._poll_lock:
             while not self._is_closed:
-                self._bell.hush()
+                self._wakeup.clear()
                 if self._session is not None:
-                    self._session.attend(deadline)
-                if self._reader.turn(take) or deadline.has_passed:
+                    self._session.poll_group(deadline)
+                if self._fetch_buffer.poll_once(take) or deadline.has_passed:
                     return
                 if self._is_woken:
                     self._is_woken = False
                     return
                 if not self._is_closed:  # a listener may do that
                     wait_ms = min(deadline.remaining_ms, longest_ms)
-                    self._reader.wait(wait_ms, self._bell.fileno())
+                    self._fetch_buffer.wait(wait_ms, self._wakeup.fileno())
         raise ValueError(_CLOSED)
 
     # Commits
@@ -346,7 +350,7 @@ class Consumer:
         """Commits, and waits for it: these offsets, each of the next record to be read, or the
         positions. CommitFailed where the partitions are not, or no longer, this member's.
         """
-        with self._turn:
+        with self._poll_lock:
             deadline = Deadline(self._cluster.timeout_ms if timeout_ms is None else timeout_ms)
             self._with_group().commit(offsets, deadline)
 
@@ -358,18 +362,18 @@ class Consumer:
         """As `commit`, but returns at once; `done` is called by a later poll, commit or close with
         the offsets and what went wrong, or None.
         """
-        with self._turn:
+        with self._poll_lock:
             self._with_group().commit_async(offsets, done)
 
     def committed(self, partitions: Iterable[TopicPartition]) -> "dict[TopicPartition, Committed]":
         """What the group has committed of these; those without are left out."""
         return self._with_group().committed(partitions)
 
-    def _with_group(self) -> "Session":
+    def _with_group(self) -> "GroupSession":
         if self._session is None:
             raise ValueError("the consumer has no group; give it one: Consumer(..., group=NAME)")
-        self._home.check("consumer")
-        if self._session.is_over:
+        self._fork_guard.check("consumer")
+        if self._session.is_closed:
             raise ValueError(_CLOSED)
         return self._session
 
@@ -377,7 +381,7 @@ class Consumer:
         """Partitions that the group gave: each where it was left, or where the policy says."""
         starts: dict[TopicPartition, Start] = {}
         for partition, found in committed.items():
-            policy = POLICY_STARTS.get(self._out_of_range)
+            policy = RESET_STARTS.get(self._out_of_range)
             start = policy if found is None else AtOffset(found.offset)
             if start is None:
                 raise KafkaError(
@@ -386,7 +390,7 @@ class Consumer:
                     " fail; commit one first, seek, or say earliest or latest",
                 )
             starts[partition] = start
-        self._reader.begin(self._reader.find(starts))
+        self._fetch_buffer.set_positions(self._fetch_buffer.resolve(starts))
 
     def _assigned(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         wanted = list(partitions)

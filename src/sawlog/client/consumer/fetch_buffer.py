@@ -8,18 +8,23 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from sawlog.client.admin.list_offsets import LATEST, list_offsets
-from sawlog.client.consumer.fetched_records import Aborted, ConsumedRecord, Fetched, holds_a_batch
-from sawlog.client.consumer.fetcher import FetchAnswer, Fetcher, FetchLimits
+from sawlog.client.consumer.fetched_records import (
+    ConsumedRecord,
+    FetchedRecords,
+    aborted_transactions,
+    holds_a_batch,
+)
+from sawlog.client.consumer.fetcher import Fetcher, FetchLimits, PartitionFetch
 from sawlog.client.consumer.start_positions import (
     AT_EARLIEST,
     AT_LATEST,
-    POLICY_STARTS,
+    RESET_STARTS,
     AtOffset,
     AtTime,
     OutOfRange,
     Start,
 )
-from sawlog.client.errors import ClientError, refusal
+from sawlog.client.errors import ClientError, kafka_error
 from sawlog.client.net.cluster import Cluster
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicPartition
@@ -51,16 +56,18 @@ class FetchBuffer:
         self._fetcher = Fetcher(cluster, limits, read_committed=read_committed)
         self.positions: dict[TopicPartition, int] = {}
         self.ends: dict[TopicPartition, int] = {}
-        self._fetched: deque[Fetched] = deque()
-        self._paused: dict[TopicPartition, Fetched | None] = {}  # with what was at hand of each
+        self._fetched: deque[FetchedRecords] = deque()
+        self._paused: dict[
+            TopicPartition, FetchedRecords | None
+        ] = {}  # with what was at hand of each
 
-    def begin(self, positions: Mapping[TopicPartition, int]) -> None:
+    def set_positions(self, positions: Mapping[TopicPartition, int]) -> None:
         """Reads these from there on, besides the others."""
         self._drop_fetched(positions)
         self._fetcher.failure = None  # of what was read before
         self.positions.update(positions)
 
-    def end(self, partitions: Iterable[TopicPartition]) -> None:
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Reads these no longer."""
         gone = frozenset(partitions)
         self._drop_fetched(gone)
@@ -87,26 +94,26 @@ class FetchBuffer:
             if fetched is not None:
                 self._fetched.append(fetched)
 
-    def turn(self, take: Callable[[], bool]) -> bool:
+    def poll_once(self, take: Callable[[], bool]) -> bool:
         """Takes in what has come, has `take` hand it out and asks for more; whether `take` found
         anything. KafkaError or ClientError only where it did not: else the next turn raises it.
         """
         self._fetcher.raise_failure()
-        self._take_answers()
+        self._take_responses()
         has_found = take()
         self._fetch_ahead()
         if not has_found:
             self._fetcher.raise_failure()
         return has_found
 
-    def wait(self, timeout_ms: float, bell: int) -> None:
+    def wait(self, timeout_ms: float, wakeup: int) -> None:
         """Until an answer begins to arrive, the bell rings or the time is up."""
-        self._fetcher.wait(timeout_ms, [bell])
+        self._fetcher.wait(timeout_ms, [wakeup])
 
-    def _take_answers(self) -> None:
-        for answer in self._fetcher.answers():
+    def _take_responses(self) -> None:
+        for answer in self._fetcher.take_responses():
             try:
-                self._take_answer(answer)
+                self._take_response(answer)
             except (KafkaError, ClientError) as error:
                 self._fetcher.failure = error
 
@@ -159,14 +166,14 @@ class FetchBuffer:
         if wanted:
             self._fetcher.send(wanted)
 
-    def _take_answer(self, answer: FetchAnswer) -> None:
+    def _take_response(self, answer: PartitionFetch) -> None:
         partition, offset, data = answer
         if self.positions.get(partition) != offset:
             return  # it was sent before a seek or another assignment
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self.start_over(partition)
+            self.reset_position(partition)
         elif data.error_code:
-            error = refusal(data.error_code, f"fetching {partition} from {offset} was refused")
+            error = kafka_error(data.error_code, f"fetching {partition} from {offset} was refused")
             self._fetcher.failed(error, [partition.topic])
         else:
             self._fetcher.succeeded()
@@ -178,12 +185,11 @@ class FetchBuffer:
         records = data.records
         if records is None or isinstance(records, FileSlice) or not holds_a_batch(records):
             return
-        aborted = data.aborted_transactions if self._read_committed else None
-        fetched = Fetched(
+        fetched = FetchedRecords(
             partition,
             offset,
             records,
-            aborted=[Aborted(entry.producer_id, entry.first_offset) for entry in aborted or ()],
+            aborted=aborted_transactions(data) if self._read_committed else (),
             max_decompressed_bytes=self._max_decompressed_bytes,
         )
         if partition in self._paused:
@@ -193,20 +199,20 @@ class FetchBuffer:
         # Those just served go to the end, so that a full answer does not always leave out the same.
         self.positions[partition] = self.positions.pop(partition)
 
-    def start_over(self, partition: TopicPartition) -> None:
-        start = POLICY_STARTS.get(self._out_of_range)
+    def reset_position(self, partition: TopicPartition) -> None:
+        start = RESET_STARTS.get(self._out_of_range)
         if start is not None:
-            self.positions.update(self.find({partition: start}))
+            self.positions.update(self.resolve({partition: start}))
             return
-        first = self.find({partition: AT_EARLIEST})[partition]
-        end = self.find({partition: AT_LATEST})[partition]
+        first = self.resolve({partition: AT_EARLIEST})[partition]
+        end = self.resolve({partition: AT_LATEST})[partition]
         raise KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"{partition} has no offset {self.positions[partition]}: it begins at {first} and"
             f" ends before {end}",
         )
 
-    def find(self, starts: Mapping[TopicPartition, Start]) -> dict[TopicPartition, int]:
+    def resolve(self, starts: Mapping[TopicPartition, Start]) -> dict[TopicPartition, int]:
         """The offsets behind times; by time where nothing is that late, the end."""
         for start in starts.values():
             if not isinstance(start, AtOffset | AtTime):

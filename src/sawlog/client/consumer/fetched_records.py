@@ -11,6 +11,7 @@ from typing import NamedTuple
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.core.ports import Buffer
+from sawlog.protocol.messages.fetch_response import PartitionData
 from sawlog.protocol.record_batch import BatchHeader, batches_in, check_crc, crc_matches
 from sawlog.protocol.records import Headers, Record, iterate
 
@@ -29,11 +30,18 @@ class ConsumedRecord(NamedTuple):
     headers: Headers
 
 
-class Aborted(NamedTuple):
+class AbortedTransaction(NamedTuple):
     """A transaction that was aborted, as a fetch under read_committed tells of it."""
 
     producer_id: int
     first_offset: int
+
+
+def aborted_transactions(data: PartitionData) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(entry.producer_id, entry.first_offset)
+        for entry in data.aborted_transactions or ()
+    ]
 
 
 def holds_a_batch(data: Buffer) -> bool:
@@ -51,15 +59,15 @@ class Batch(NamedTuple):
     data: memoryview
 
 
-class _Begun(NamedTuple):
+class _CurrentBatch(NamedTuple):
     """The batch that was come to last, and whether its CRC was found right."""
 
     start: int
     header: BatchHeader
-    is_sound: bool
+    crc_is_valid: bool
 
 
-class Fetched:
+class FetchedRecords:
     """Records are taken out one by one, or batches whole; `position` is the offset after the last
     one taken, or after all that there was.
     """
@@ -68,8 +76,8 @@ class Fetched:
         "_aborted",
         "_aborting",
         "_batches",
-        "_begun",
         "_current",
+        "_current_batch",
         "_error",
         "_records",
         "_view",
@@ -85,7 +93,7 @@ class Fetched:
         position: int,
         data: Buffer,
         *,
-        aborted: Sequence[Aborted] = (),
+        aborted: Sequence[AbortedTransaction] = (),
         max_decompressed_bytes: int,
     ) -> None:
         self.partition = partition
@@ -96,7 +104,7 @@ class Fetched:
         self._aborting: set[int] = set()
         self._error: KafkaError | None = None
         self._view = memoryview(data)
-        self._begun: _Begun | None = None
+        self._current_batch: _CurrentBatch | None = None
         self._batches = self._walk(self._view)
         self._current: Batch | None = None
         self._records = self._read()
@@ -137,7 +145,7 @@ class Fetched:
     def fail(self, error: KafkaError) -> KafkaError:
         """What is wrong at the position, by name; whoever takes from here meets it again."""
         if self._error is None:
-            beyond = self._beyond()
+            beyond = self._offset_after_bad_batch()
             advice = "To go on, begin at a later offset"
             if beyond is not None:
                 advice = (
@@ -151,16 +159,16 @@ class Fetched:
             )
         return self._error
 
-    def _beyond(self) -> int | None:
+    def _offset_after_bad_batch(self) -> int | None:
         """The offset behind the batch that cannot be read; None where its bytes do not tell.
 
         The header of a batch with a wrong CRC may be what is wrong: a sound batch behind it is
         believed first, the header only where no such batch was fetched.
         """
-        if self._begun is None:
+        if self._current_batch is None:
             return None
-        start, header, is_sound = self._begun
-        if not is_sound:
+        start, header, crc_is_valid = self._current_batch
+        if not crc_is_valid:
             try:
                 for position, later in batches_in(self._view, start + header.size):
                     is_later = later.base_offset > self.position
@@ -181,14 +189,14 @@ class Fetched:
             if header.next_offset <= self.position:
                 continue
             batch = view[start : start + header.size]
-            self._begun = _Begun(start, header, is_sound=False)
+            self._current_batch = _CurrentBatch(start, header, crc_is_valid=False)
             check_crc(batch, header)
-            self._begun = _Begun(start, header, is_sound=True)
+            self._current_batch = _CurrentBatch(start, header, crc_is_valid=True)
             if self._is_left_out(batch, header):
                 self.move_past(header)
             else:
                 yield Batch(header, batch)
-            self._begun = None
+            self._current_batch = None
 
     def _read(self) -> Iterator[ConsumedRecord]:
         topic, index = self.partition

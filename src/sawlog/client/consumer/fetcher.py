@@ -8,12 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from sawlog.client.errors import ClientError, refusal
+from sawlog.client.errors import ClientError, kafka_error
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.connection import Connection, Pending
 from sawlog.client.net.metadata import Topic
-from sawlog.client.net.retries import Backoff, Deadline, is_worth_another_try
-from sawlog.client.net.wait_readable import wait_readable
+from sawlog.client.net.retries import Backoff, Deadline, is_retriable
+from sawlog.client.net.wakeup import wait_readable
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import NodeId, TopicPartition
 from sawlog.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -23,7 +23,7 @@ _LAST_VERSION_WITH_NAMES = 12
 _NO_SESSION_EPOCH = -1
 _GRACE_MS = 5_000
 _ONE_TRY_MS = 0
-_LANE = "fetch"
+_CHANNEL = "fetch"
 
 
 class FetchLimits(NamedTuple):
@@ -35,18 +35,18 @@ class FetchLimits(NamedTuple):
     partition_max_bytes: int
 
 
-class FetchAnswer(NamedTuple):
+class PartitionFetch(NamedTuple):
     partition: TopicPartition
     offset: int  # the one asked for
     data: PartitionData
 
 
-class _UnderWay(NamedTuple):
+class _InFlight(NamedTuple):
     """One fetch; the partitions by what the answer will call them, with the offset asked for."""
 
     connection: Connection
     pending: Pending[FetchResponse]
-    asked: dict[tuple[str | bytes, int], tuple[TopicPartition, int]]
+    requested: dict[tuple[str | bytes, int], tuple[TopicPartition, int]]
 
 
 class Fetcher:
@@ -58,36 +58,36 @@ class Fetcher:
         self._cluster = cluster
         self._limits = limits
         self._read_committed = read_committed
-        self._requests: dict[NodeId, _UnderWay] = {}
-        self._pause: Deadline | None = None
+        self._requests: dict[NodeId, _InFlight] = {}
+        self._backoff_until: Deadline | None = None
         self._backoff = Backoff()
-        self._give_up: Deadline | None = None
+        self._retry_deadline: Deadline | None = None
         self.failure: KafkaError | ClientError | None = None
 
     def send(self, wanted: Mapping[TopicPartition, int]) -> None:
         """Asks the leaders that have no fetch under way for these partitions from these offsets."""
-        if self._pause is not None and not self._pause.has_passed:
+        if self._backoff_until is not None and not self._backoff_until.has_passed:
             return
         groups: dict[NodeId, dict[TopicPartition, int]] = defaultdict(dict)
         topics: dict[str, Topic] = {}
         failures: list[tuple[KafkaError | ClientError, str]] = []
-        is_heard = True
+        is_reachable = True
         for partition, offset in wanted.items():
-            if not is_heard and not self._cluster.knows(partition):
+            if not is_reachable and not self._cluster.knows_leader(partition):
                 continue  # who does not answer would be waited for again
             try:
                 leader = self._cluster.leader(partition, deadline=Deadline(_ONE_TRY_MS))
             except (KafkaError, ClientError) as error:
                 failures.append((error, partition.topic))
-                is_heard = is_heard and not isinstance(error, ClientError)
+                is_reachable = is_reachable and not isinstance(error, ClientError)
             else:
                 groups[leader][partition] = offset
                 topics[partition.topic] = self._cluster.topic(partition.topic)
         for failure, topic in failures:
             self.failed(failure, [topic])
-        for node, asked in groups.items():
+        for node, requested in groups.items():
             if node not in self._requests:
-                self._send_to(node, asked, topics)
+                self._send_to(node, requested, topics)
 
     def wait(self, timeout_ms: float, also: Iterable[int] = ()) -> None:
         """Until an answer begins to arrive, one of these descriptors can be read, a pause ends or
@@ -95,53 +95,53 @@ class Fetcher:
         """
         waits_ms = [timeout_ms]
         waits_ms += [request.pending.deadline.remaining_ms for request in self._requests.values()]
-        if self._pause is not None and not self._pause.has_passed:
-            waits_ms.append(self._pause.remaining_ms)
+        if self._backoff_until is not None and not self._backoff_until.has_passed:
+            waits_ms.append(self._backoff_until.remaining_ms)
         connections = [request.connection for request in self._requests.values()]
         if all(connection.is_open for connection in connections):
             watched = [*(connection.fileno() for connection in connections), *also]
             wait_readable(watched, min(waits_ms))
 
     @property
-    def is_waiting(self) -> bool:
+    def has_in_flight(self) -> bool:
         """A fetch is under way."""
         return bool(self._requests)
 
-    def answers(self) -> list[FetchAnswer]:
+    def take_responses(self) -> list[PartitionFetch]:
         """What has come since the last time."""
-        found: list[FetchAnswer] = []
+        found: list[PartitionFetch] = []
         for node, request in list(self._requests.items()):
-            topics = {partition.topic for partition, _ in request.asked.values()}
+            topics = {partition.topic for partition, _ in request.requested.values()}
             try:
-                answer = request.connection.arrived(request.pending)
+                answer = request.connection.poll(request.pending)
                 if answer is None:
                     continue
                 del self._requests[node]
                 if answer.error_code:
-                    raise refusal(answer.error_code, f"broker {node} refused a fetch")
+                    raise kafka_error(answer.error_code, f"broker {node} refused a fetch")
             except (KafkaError, ClientError) as error:
                 self._requests.pop(node, None)
                 self.failed(error, topics)
             else:
-                found += _answers(request, answer)
+                found += _partition_fetches(request, answer)
         return found
 
     def succeeded(self) -> None:
         """Data came: the next failure starts from nothing."""
-        self._pause = self._give_up = None
+        self._backoff_until = self._retry_deadline = None
         self._backoff = Backoff()
 
     def failed(self, error: KafkaError | ClientError, topics: Iterable[str]) -> None:
         """Pauses before the next fetch, with fresh metadata."""
-        if self._give_up is None:
-            self._give_up = self._cluster.deadline()
-        if not is_worth_another_try(error) or self._give_up.has_passed:
+        if self._retry_deadline is None:
+            self._retry_deadline = self._cluster.deadline()
+        if not is_retriable(error) or self._retry_deadline.has_passed:
             self.succeeded()
             self.failure = error
             return
         self._cluster.forget(topics)
-        if self._pause is None or self._pause.has_passed:
-            self._pause = Deadline(self._backoff.next_ms())
+        if self._backoff_until is None or self._backoff_until.has_passed:
+            self._backoff_until = Deadline(self._backoff.next_ms())
 
     def raise_failure(self) -> None:
         """What there is of it, once."""
@@ -156,7 +156,7 @@ class Fetcher:
         topics = self._topics(wanted, known)
         has_ids = all(known[topic.topic].has_id for topic in topics)
         try:
-            connection = self._cluster.connection(node, _LANE)
+            connection = self._cluster.connection(node, _CHANNEL)
             pending = connection.send(
                 FetchRequest(
                     max_wait_ms=limits.max_wait_ms,
@@ -175,11 +175,11 @@ class Fetcher:
             return
         by_id = pending.version > _LAST_VERSION_WITH_NAMES
         ids = {topic.topic: topic.topic_id for topic in topics}
-        asked: dict[tuple[str | bytes, int], tuple[TopicPartition, int]] = {
+        requested: dict[tuple[str | bytes, int], tuple[TopicPartition, int]] = {
             (ids[name] if by_id else name, index): (TopicPartition(name, index), offset)
             for (name, index), offset in wanted.items()
         }
-        self._requests[node] = _UnderWay(connection, pending, asked)
+        self._requests[node] = _InFlight(connection, pending, requested)
 
     def _topics(
         self, wanted: Mapping[TopicPartition, int], known: Mapping[str, Topic]
@@ -197,11 +197,11 @@ class Fetcher:
         return list(topics.values())
 
 
-def _answers(request: _UnderWay, answer: FetchResponse) -> list[FetchAnswer]:
-    found: list[FetchAnswer] = []
+def _partition_fetches(request: _InFlight, answer: FetchResponse) -> list[PartitionFetch]:
+    found: list[PartitionFetch] = []
     for topic in answer.responses:
         for data in topic.partitions:
-            asked = request.asked.get((topic.topic or topic.topic_id, data.partition_index))
-            if asked is not None:
-                found.append(FetchAnswer(*asked, data))
+            requested = request.requested.get((topic.topic or topic.topic_id, data.partition_index))
+            if requested is not None:
+                found.append(PartitionFetch(*requested, data))
     return found

@@ -21,7 +21,7 @@ _FULL = 10_000  # messages in a stream, above which its partitions wait
 _FREE = _FULL // 2
 
 
-class Source(NamedTuple):
+class RecordSource(NamedTuple):
     """The consumer, as far as it is needed here."""
 
     poll: Callable[[float], list[ConsumedRecord]]
@@ -49,10 +49,10 @@ class MessageStream:
         return record
 
 
-class Streams:
+class MessageStreams:
     """`lock` guards all that is kept here; polls happen without it."""
 
-    def __init__(self, source: Source, count: int) -> None:
+    def __init__(self, source: RecordSource, count: int) -> None:
         if count < 1:
             raise ValueError(f"at least one stream, not {count}")
         self._source = source
@@ -62,14 +62,14 @@ class Streams:
         self._numbers: dict[TopicPartition, int] = {}
         self._done: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
-        self._is_polled = False
-        self._is_over = False
-        self.listener = _Listener(self._released)
-        self.streams = [MessageStream(self._taker(number)) for number in range(count)]
+        self._has_poller = False
+        self._is_closed = False
+        self.listener = _Listener(self._drop)
+        self.streams = [MessageStream(self._take_from(number)) for number in range(count)]
 
     def end(self) -> None:
         with self._changed:
-            self._is_over = True
+            self._is_closed = True
             self._changed.notify_all()
 
     def progress(self) -> dict[TopicPartition, int]:
@@ -77,7 +77,7 @@ class Streams:
         with self._changed:
             return dict(self._done)
 
-    def _taker(self, number: int) -> Callable[[], ConsumedRecord | None]:
+    def _take_from(self, number: int) -> Callable[[], ConsumedRecord | None]:
         return lambda: self._take(number)
 
     def _take(self, number: int) -> ConsumedRecord | None:
@@ -85,13 +85,13 @@ class Streams:
         with self._changed:
             self._finish(number)
             while not queue:
-                if self._is_over:
+                if self._is_closed:
                     return None
-                if self._is_polled:
+                if self._has_poller:
                     self._changed.wait()
                 else:
                     self._poll()
-            if self._is_over:
+            if self._is_closed:
                 return None
             record = self._handed_out[number] = queue.popleft()
             return record
@@ -106,7 +106,7 @@ class Streams:
 
     def _poll(self) -> None:
         """For all streams, with the lock released."""
-        self._is_polled = True
+        self._has_poller = True
         full, free = self._full_and_free()
         self._changed.release()
         records: list[ConsumedRecord] = []
@@ -117,7 +117,7 @@ class Streams:
             records = self._source.poll(_POLL_MS)
         finally:
             self._changed.acquire()
-            self._is_polled = False
+            self._has_poller = False
             for record in records:
                 partition = partition_of(record.topic, record.partition)
                 self._queues[self._number_of(partition)].append(record)
@@ -142,7 +142,7 @@ class Streams:
         self._paused = (self._paused | full) - free
         return full, free
 
-    def _released(self, partitions: Sequence[TopicPartition]) -> None:
+    def _drop(self, partitions: Sequence[TopicPartition]) -> None:
         """What is not done yet is for whoever has them now, be it us again."""
         gone = frozenset(partitions)
         with self._changed:
@@ -162,7 +162,7 @@ class Streams:
 
 class _Listener(RebalanceListener):
     def __init__(self, released: Callable[[Sequence[TopicPartition]], None]) -> None:
-        self._released = released
+        self._drop = released
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        self._released(partitions)
+        self._drop(partitions)

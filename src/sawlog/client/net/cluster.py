@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, Self, TypeVar
 
-from sawlog.client.errors import ClientError, NoBrokerReachable, refusal
+from sawlog.client.errors import ClientError, NoBrokerReachable, kafka_error
 from sawlog.client.net.addresses import Address, parse_addresses
-from sawlog.client.net.connection import DEFAULT_REQUEST_TIMEOUT_MS, Answer, Connection
+from sawlog.client.net.connection import DEFAULT_REQUEST_TIMEOUT_MS, Connection, Response
 from sawlog.client.net.metadata import Metadata, Node, Topic, read_metadata
-from sawlog.client.net.retries import Deadline, is_worth_another_try, retry
+from sawlog.client.net.retries import Deadline, is_retriable, retry
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NodeId, TopicName, TopicPartition
 from sawlog.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 DEFAULT_TIMEOUT_MS = 60_000
 _AGAIN_MS = 1_000  # so often at most a topic is asked for since it lacks a partition
-_MAIN_LANE = ""
+_MAIN_CHANNEL = ""
 
 
 class Dependent(Protocol):
@@ -47,7 +47,7 @@ class Cluster:
         request_timeout_ms: float = DEFAULT_REQUEST_TIMEOUT_MS,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._given = bootstrap
+        self._bootstrap_setting = bootstrap
         self._bootstrap = parse_addresses(bootstrap)
         self._client_id = client_id
         self.timeout_ms = timeout_ms
@@ -56,8 +56,10 @@ class Cluster:
         self._connections: dict[tuple[str, Address], Connection] = {}
         self._nodes: dict[NodeId, Node] = {}
         self._topics: dict[TopicName, Topic] = {}
-        self._told_s: dict[TopicName, float] = {}
-        self._lacking: dict[TopicName, Deadline] = {}  # asked for in vain, not again before
+        self._refreshed_s: dict[TopicName, float] = {}
+        self._partition_checks: dict[
+            TopicName, Deadline
+        ] = {}  # asked for in vain, not again before
         self._was_reached = False
         self._dependents: weakref.WeakSet[Dependent] = weakref.WeakSet()
 
@@ -71,7 +73,7 @@ class Cluster:
     def sibling(self) -> "Cluster":
         """The same cluster by connections of its own: for another thread."""
         return Cluster(
-            self._given,
+            self._bootstrap_setting,
             client_id=self._client_id,
             timeout_ms=self.timeout_ms,
             request_timeout_ms=self.request_timeout_ms,
@@ -98,8 +100,8 @@ class Cluster:
 
     def any_connection(self) -> Connection:
         """One that is open already, else one to any broker that lets us in."""
-        for (lane, _), connection in self._connections.items():
-            if lane == _MAIN_LANE and connection.is_usable:
+        for (channel, _), connection in self._connections.items():
+            if channel == _MAIN_CHANNEL and connection.is_usable:
                 return connection
         known = [node.address for node in self._nodes.values()]
         random.shuffle(known)
@@ -114,7 +116,7 @@ class Cluster:
             " right?"
         )
 
-    def connection(self, node_id: NodeId, lane: str = _MAIN_LANE) -> Connection:
+    def connection(self, node_id: NodeId, channel: str = _MAIN_CHANNEL) -> Connection:
         """To this very broker. What waits long there takes a lane of its own, since answers come
         in order.
         """
@@ -123,9 +125,9 @@ class Cluster:
             raise KafkaError(
                 ErrorCode.LEADER_NOT_AVAILABLE, f"broker {node_id} is not among the live ones"
             )
-        return self._connection_to(node.address, lane)
+        return self._connection_to(node.address, channel)
 
-    def request_any(self, request: Message, response_class: type[Answer]) -> Answer:
+    def request_any(self, request: Message, response_class: type[Response]) -> Response:
         """One request to any broker, with tries until the deadline where no answer comes."""
         return self.retry(lambda: self.any_connection().request(request, response_class))
 
@@ -139,12 +141,12 @@ class Cluster:
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create_missing)
         answer = self.any_connection().request(request, MetadataResponse)
         if answer.error_code:
-            raise refusal(answer.error_code, "the broker has no metadata to give")
+            raise kafka_error(answer.error_code, "the broker has no metadata to give")
         metadata = read_metadata(answer)
         self._nodes = metadata.nodes
         self._was_reached = True
         self._topics.update(metadata.topics)
-        self._told_s.update(dict.fromkeys(metadata.topics, self._monotonic_s()))
+        self._refreshed_s.update(dict.fromkeys(metadata.topics, self._monotonic_s()))
         for name in metadata.refusals:
             self._topics.pop(name, None)
         return metadata
@@ -155,7 +157,7 @@ class Cluster:
         *,
         create_missing: bool = False,
         deadline: Deadline | None = None,
-        having: int | None = None,
+        with_partition: int | None = None,
         max_age_ms: float = float("inf"),
     ) -> Topic:
         """The topic as far as known; asked for where it is not. No such topic: KafkaError.
@@ -164,17 +166,19 @@ class Cluster:
         known is older than `max_age_ms`, with one try, since it may well be true still.
         """
         known = self._topics.get(TopicName(name))
-        if known is None or (having is not None and self._may_have_got(known, having)):
+        if known is None or (
+            with_partition is not None and self._should_refetch_for(known, with_partition)
+        ):
             return self.retry(
-                lambda: self._ask_for_topic(TopicName(name), create_missing), deadline=deadline
+                lambda: self._fetch_topic(TopicName(name), create_missing), deadline=deadline
             )
-        if (self._monotonic_s() - self._told_s[known.name]) * 1_000 > max_age_ms:
-            return self._renewed(known, create_missing)
+        if (self._monotonic_s() - self._refreshed_s[known.name]) * 1_000 > max_age_ms:
+            return self._refresh(known, create_missing)
         return known
 
     def leader(self, partition: TopicPartition, *, deadline: Deadline | None = None) -> NodeId:
         """KafkaError where there is no such partition, or no leader now (which is retriable)."""
-        topic = self.topic(partition.topic, deadline=deadline, having=partition.partition)
+        topic = self.topic(partition.topic, deadline=deadline, with_partition=partition.partition)
         found = topic.partitions.get(partition.partition)
         if found is None:
             raise NoSuchTopic(
@@ -185,7 +189,7 @@ class Cluster:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now")
         return found.leader
 
-    def knows(self, partition: TopicPartition) -> bool:
+    def knows_leader(self, partition: TopicPartition) -> bool:
         """Whether its leader can be told without asking."""
         topic = self._topics.get(partition.topic)
         return topic is not None and partition.partition in topic.partitions
@@ -222,35 +226,37 @@ class Cluster:
 
         return retry(attempt, deadline or self.deadline(), before_retry=before_retry)
 
-    def _connection_to(self, address: Address, lane: str = _MAIN_LANE) -> Connection:
-        connection = self._connections.get((lane, address))
+    def _connection_to(self, address: Address, channel: str = _MAIN_CHANNEL) -> Connection:
+        connection = self._connections.get((channel, address))
         if connection is None or not connection.is_usable:
-            connection = self._connections[lane, address] = Connection(
+            connection = self._connections[channel, address] = Connection(
                 address, client_id=self._client_id, request_timeout_ms=self.request_timeout_ms
             )
         return connection
 
-    def _may_have_got(self, known: Topic, partition: int) -> bool:
+    def _should_refetch_for(self, known: Topic, partition: int | None) -> bool:
         """Whether to ask for it: not for every call that names a wrong one."""
-        if partition in known.partitions:
+        if partition is None or partition in known.partitions:
             return False
-        asked = self._lacking.get(known.name)
+        asked = self._partition_checks.get(known.name)
         if asked is not None and not asked.has_passed:
             return False
-        self._lacking[known.name] = Deadline(_AGAIN_MS, self._monotonic_s)
+        self._partition_checks[known.name] = Deadline(_AGAIN_MS, self._monotonic_s)
         return True
 
-    def _renewed(self, known: Topic, create_missing: bool) -> Topic:
+    def _refresh(self, known: Topic, create_missing: bool) -> Topic:
         try:
-            return self._ask_for_topic(known.name, create_missing)
+            return self._fetch_topic(known.name, create_missing)
         except (KafkaError, ClientError) as error:
-            if not is_worth_another_try(error):
+            if not is_retriable(error):
                 raise
             self._topics[known.name] = known
-            self._told_s[known.name] = self._monotonic_s()  # else it is asked for by every call
+            self._refreshed_s[known.name] = (
+                self._monotonic_s()
+            )  # else it is asked for by every call
             return known
 
-    def _ask_for_topic(self, name: TopicName, create_missing: bool) -> Topic:
+    def _fetch_topic(self, name: TopicName, create_missing: bool) -> Topic:
         metadata = self.fetch_metadata([name], create_missing=create_missing)
         refused = metadata.refusals.get(name)
         if refused is None:

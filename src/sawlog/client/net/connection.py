@@ -12,15 +12,15 @@ from typing import Generic, TypeVar
 from sawlog import __version__
 from sawlog.client.errors import (
     ConnectionLost,
-    NoAnswer,
     NoBrokerReachable,
-    NotServed,
-    UnexpectedAnswer,
+    RequestTimedOut,
+    UnexpectedResponse,
+    UnsupportedRequest,
 )
 from sawlog.client.fork_guard import ForkGuard
 from sawlog.client.net.addresses import Address
 from sawlog.client.net.retries import Deadline
-from sawlog.client.net.wait_readable import wait_readable
+from sawlog.client.net.wakeup import wait_readable
 from sawlog.core.errors import ErrorCode, MalformedFrame
 from sawlog.protocol import headers
 from sawlog.protocol.apis import (
@@ -40,10 +40,10 @@ MAX_RESPONSE_BYTES = 512 * 1024 * 1024
 _LENGTH_BYTES = 4
 _HTTP_STARTS = frozenset({b"HTTP", b"<!DO", b"<htm"})  # some answer a bad request by a bare page
 
-Answer = TypeVar("Answer", bound=Message)
+Response = TypeVar("Response", bound=Message)
 
 
-class Pending(Generic[Answer]):
+class Pending(Generic[Response]):
     """A request under way; `answer` is None until it was read."""
 
     __slots__ = ("answer", "api", "correlation_id", "deadline", "response_class", "version")
@@ -53,7 +53,7 @@ class Pending(Generic[Answer]):
         api: ApiKey,
         version: int,
         correlation_id: int,
-        response_class: type[Answer],
+        response_class: type[Response],
         deadline: Deadline,
     ) -> None:
         self.api = api
@@ -61,7 +61,7 @@ class Pending(Generic[Answer]):
         self.correlation_id = correlation_id
         self.response_class = response_class
         self.deadline = deadline
-        self.answer: Answer | None = None
+        self.answer: Response | None = None
 
 
 class Connection:
@@ -76,13 +76,13 @@ class Connection:
         connect_timeout_ms: float = DEFAULT_CONNECT_TIMEOUT_MS,
     ) -> None:
         self.address = address
-        self._home = ForkGuard()
+        self._fork_guard = ForkGuard()
         self._client_id = client_id
         self._request_timeout_ms = request_timeout_ms
         self._correlation_id = 0
-        self._under_way: deque[Pending[Message]] = deque()
+        self._in_flight: deque[Pending[Message]] = deque()
         self._closed_because: str | None = None
-        self._offered: dict[int, tuple[int, int]] = {}
+        self._offered_versions: dict[int, tuple[int, int]] = {}
         try:
             self._socket = socket.create_connection(address, timeout=connect_timeout_ms / 1_000)
         except OSError as error:
@@ -91,7 +91,7 @@ class Connection:
             raise NoBrokerReachable(f"cannot connect to {address}: not a host name") from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._agree_on_versions(min(connect_timeout_ms, request_timeout_ms))
+            self._negotiate_versions(min(connect_timeout_ms, request_timeout_ms))
         except BaseException:
             self.close()
             raise
@@ -107,9 +107,9 @@ class Connection:
     @property
     def is_usable(self) -> bool:
         """Open, and not ended by the other side while nothing was asked (it does so when idle)."""
-        if not self._home.is_here:
+        if not self._fork_guard.is_same_process:
             self.close("it belongs to the process that this one is a fork of")
-        if self.is_open and not self._under_way and wait_readable([self.fileno()], 0):
+        if self.is_open and not self._in_flight and wait_readable([self.fileno()], 0):
             self.close("the broker closed it")
         return self.is_open
 
@@ -123,11 +123,11 @@ class Connection:
         first, last = valid_versions(api)
         if highest is not None:
             last = min(last, highest)
-        offered_first, offered_last = self._offered.get(api, (0, -1))
+        offered_first, offered_last = self._offered_versions.get(api, (0, -1))
         chosen = min(last, offered_last)
         if chosen < max(first, offered_first):
             offer = f"{offered_first} to {offered_last}" if offered_last >= 0 else "none"
-            raise NotServed(
+            raise UnsupportedRequest(
                 f"{self.address} offers {api.name} in versions {offer}, we know {first} to {last};"
                 " use a newer broker"
             )
@@ -136,31 +136,33 @@ class Connection:
     def send(
         self,
         request: Message,
-        response_class: type[Answer],
+        response_class: type[Response],
         *,
         highest_version: int | None = None,
         timeout_ms: float | None = None,
-    ) -> Pending[Answer]:
+    ) -> Pending[Response]:
         """Sends it and returns at once; `wait` gets the answer."""
         api = _api_of(request)
         version = self.version(api, highest_version)
         return self._write(request, response_class, api, version, timeout_ms)
 
-    def send_unanswered(self, request: Message, *, highest_version: int | None = None) -> None:
+    def send_without_response(
+        self, request: Message, *, highest_version: int | None = None
+    ) -> None:
         """For Produce with acks=0, to which nothing comes back."""
         api = _api_of(request)
         version = self.version(api, highest_version)
         self._write(request, Message, api, version, None, is_answered=False)
 
-    def wait(self, pending: Pending[Answer]) -> Answer:
+    def wait(self, pending: Pending[Response]) -> Response:
         while pending.answer is None:
             self._read_next(pending.deadline)
         return pending.answer
 
-    def arrived(self, pending: Pending[Answer]) -> Answer | None:
+    def poll(self, pending: Pending[Response]) -> Response | None:
         """The answer, where it is here; ConnectionLost or NoAnswer where none will come."""
         if pending.answer is None:
-            self._read_arrived()
+            self._read_available()
         if pending.answer is None and (pending.deadline.has_passed or not self.is_open):
             return self.wait(pending)  # says which of the two it is
         return pending.answer
@@ -168,18 +170,18 @@ class Connection:
     def request(
         self,
         request: Message,
-        response_class: type[Answer],
+        response_class: type[Response],
         *,
         highest_version: int | None = None,
         timeout_ms: float | None = None,
-    ) -> Answer:
+    ) -> Response:
         return self.wait(
             self.send(
                 request, response_class, highest_version=highest_version, timeout_ms=timeout_ms
             )
         )
 
-    def _agree_on_versions(self, timeout_ms: float) -> None:
+    def _negotiate_versions(self, timeout_ms: float) -> None:
         api = ApiKey.API_VERSIONS
         request = ApiVersionsRequest(
             client_software_name="sawlog", client_software_version=__version__
@@ -193,23 +195,23 @@ class Connection:
             offered = {entry.api_key: entry.max_version for entry in answer.api_keys}
             version = min(version - 1, offered.get(api, 0))
         if answer.error_code:
-            raise UnexpectedAnswer(
+            raise UnexpectedResponse(
                 f"{self.address} does not tell its versions: {ErrorCode(answer.error_code).name}"
             )
-        self._offered = {
+        self._offered_versions = {
             entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys
         }
 
     def _write(
         self,
         request: Message,
-        response_class: type[Answer],
+        response_class: type[Response],
         api: ApiKey,
         version: int,
         timeout_ms: float | None,
         *,
         is_answered: bool = True,
-    ) -> Pending[Answer]:
+    ) -> Pending[Response]:
         self._check_open()
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         deadline = Deadline(self._request_timeout_ms if timeout_ms is None else timeout_ms)
@@ -224,7 +226,7 @@ class Connection:
             self._socket.settimeout(max(deadline.remaining_ms, 1) / 1_000)
             self._socket.sendall(b"".join((length, header, body)))
             if is_answered:
-                self._under_way.append(pending)  # type: ignore[arg-type]  # read by its own class
+                self._in_flight.append(pending)  # type: ignore[arg-type]  # read by its own class
         except OSError as error:
             raise self._fail(f"sending {api.name}", error, deadline) from error
         except BaseException:
@@ -235,16 +237,16 @@ class Connection:
     def _read_next(self, deadline: Deadline) -> None:
         """Reads one answer: the one to the oldest request under way."""
         self._check_open()
-        oldest = self._under_way[0]
+        oldest = self._in_flight[0]
         what = f"waiting for the answer to {oldest.api.name}"
         try:
             oldest.answer = self._decode(self._receive(deadline), oldest)
-            self._under_way.popleft()
+            self._in_flight.popleft()
         except OSError as error:
             raise self._fail(what, error, deadline) from error
         except MalformedFrame as error:
             self.close("its answers are not understood")
-            raise UnexpectedAnswer(
+            raise UnexpectedResponse(
                 f"{self.address} answered {oldest.api.name} v{oldest.version} with something"
                 f" else: {error}"
             ) from error
@@ -252,12 +254,12 @@ class Connection:
             self.close(f"{what} was interrupted")
             raise
 
-    def _read_arrived(self) -> None:
+    def _read_available(self) -> None:
         """Reads the answers that are here already; waits for none that has not begun."""
-        while self._under_way and self.is_open and wait_readable([self.fileno()], 0):
-            self._read_next(self._under_way[0].deadline)
+        while self._in_flight and self.is_open and wait_readable([self.fileno()], 0):
+            self._read_next(self._in_flight[0].deadline)
 
-    def _decode(self, frame: memoryview, pending: Pending[Answer]) -> Answer:
+    def _decode(self, frame: memoryview, pending: Pending[Response]) -> Response:
         header_version = response_header_version(pending.api, pending.version)
         correlation_id, position = headers.read_response_header(frame, header_version)
         if correlation_id != pending.correlation_id:
@@ -276,7 +278,7 @@ class Connection:
         length = int.from_bytes(start, "big", signed=True)
         if not 0 < length <= MAX_RESPONSE_BYTES:
             self.close("its answers are not understood")
-            raise UnexpectedAnswer(f"{self.address} {_is_no_listener(start, length)}")
+            raise UnexpectedResponse(f"{self.address} {_is_no_listener(start, length)}")
         return self._receive_exactly(length, deadline)
 
     def _receive_exactly(self, length: int, deadline: Deadline) -> memoryview:
@@ -297,11 +299,13 @@ class Connection:
                 f"the connection to {self.address} is closed: {self._closed_because}"
             )
 
-    def _fail(self, what: str, error: OSError, deadline: Deadline) -> ConnectionLost | NoAnswer:
+    def _fail(
+        self, what: str, error: OSError, deadline: Deadline
+    ) -> ConnectionLost | RequestTimedOut:
         if isinstance(error, TimeoutError):
             reason = f"{self.address} did not answer within {deadline.timeout_ms:.0f} ms"
             self.close(reason)
-            return NoAnswer(f"{reason}, while {what}")
+            return RequestTimedOut(f"{reason}, while {what}")
         self.close(_reason(error))
         return ConnectionLost(
             f"the connection to {self.address} was lost while {what}: {_reason(error)}"

@@ -11,10 +11,10 @@ from typing import TypeVar
 from sawlog.client.errors import (
     UNANSWERED,
     ConnectionLost,
-    NoAnswer,
-    NotServed,
-    Refusals,
-    refusal,
+    ErrorsByName,
+    RequestTimedOut,
+    UnsupportedRequest,
+    kafka_error,
 )
 from sawlog.client.net.addresses import Address
 from sawlog.client.net.cluster import Cluster
@@ -28,12 +28,12 @@ from sawlog.protocol.messages.find_coordinator_request import FindCoordinatorReq
 from sawlog.protocol.messages.find_coordinator_response import FindCoordinatorResponse
 
 Result = TypeVar("Result")
-Told = Iterator[tuple[str, Result | KafkaError]]
-Ask = Callable[[Connection, Node, list[str]], Told[Result]]
+GroupResults = Iterator[tuple[str, Result | KafkaError]]
+SendToCoordinator = Callable[[Connection, Node, list[str]], GroupResults[Result]]
 
 _GROUP = 0  # the type of the keys; 1 is for transactions
 _FIRST_VERSION_WITH_KEYS = 4
-_AT_ONCE = 100  # groups in a request: no broker should be busy with one for long
+_GROUPS_PER_REQUEST = 100  # groups in a request: no broker should be busy with one for long
 _TEXTS = {
     ErrorCode.GROUP_ID_NOT_FOUND: "there is no group {!r}; check the name",
     ErrorCode.NON_EMPTY_GROUP: "the group {!r} has members; stop them first, and wait until"
@@ -54,14 +54,14 @@ class Coordinators:
         self._cluster = cluster
         self._known: dict[str, Node] = {}
 
-    def ask(
+    def send(
         self,
         groups: Iterable[str],
-        ask: Ask[Result],
+        send: SendToCoordinator[Result],
         *,
         repeatable: bool = True,
         deadline: Deadline | None = None,
-    ) -> tuple[dict[str, Result], Refusals]:
+    ) -> tuple[dict[str, Result], ErrorsByName]:
         """What is told of each group, in their order, and what was refused, for good or too long.
 
         `ask` sends one request about groups of one coordinator. Where it is not `repeatable` and
@@ -69,32 +69,32 @@ class Coordinators:
         """
         wanted = list(dict.fromkeys(groups))
         done: dict[str, Result] = {}
-        refused: Refusals = {}
-        delayed: Refusals = {}
+        refused: ErrorsByName = {}
+        delayed: ErrorsByName = {}
 
-        def take(group: str, told: Result | KafkaError) -> None:
+        def take_result(group: str, result: Result | KafkaError) -> None:
             delayed.pop(group, None)
-            if not isinstance(told, KafkaError):
-                done[group] = told
-            elif told.is_retriable:
-                delayed[group] = told
+            if not isinstance(result, KafkaError):
+                done[group] = result
+            elif result.is_retriable:
+                delayed[group] = result
                 self._known.pop(group, None)
             else:
-                refused[group] = told
+                refused[group] = result
 
         def attempt() -> None:
             rest = [group for group in wanted if group not in done and group not in refused]
             for group, error in self._find(rest):
-                take(group, error)
+                take_result(group, error)
             for node, kept in self._by_node(rest).items():
-                for group, told in self._ask_one(node, kept, ask, repeatable):
-                    take(group, told)
+                for group, result in self._send_to_one(node, kept, send, repeatable):
+                    take_result(group, result)
             if delayed:
                 raise next(iter(delayed.values()))
 
         try:
             self._cluster.retry(attempt, deadline=deadline)
-        except _Lost as lost:
+        except _OutcomeUnknown as lost:
             raise lost.error from lost
         except KafkaError as error:
             for group in wanted:
@@ -102,11 +102,11 @@ class Coordinators:
                     refused[group] = delayed.get(group, error)
         return {group: done[group] for group in wanted if group in done}, refused
 
-    def connection(self, group: str, lane: str = "") -> Connection:
+    def connection(self, group: str, channel: str = "") -> Connection:
         """To the coordinator of a group. One try; whoever sees it fail tells by `forget`."""
         for _, error in self._find([group]):
             raise error
-        return self._cluster.connection(self._known[group].id, lane)
+        return self._cluster.connection(self._known[group].id, channel)
 
     def forget(self, group: str) -> None:
         """Where it was known to be proved wrong."""
@@ -123,7 +123,7 @@ class Coordinators:
         request = FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=unknown)
         for entry in connection.request(request, FindCoordinatorResponse).coordinators:
             if entry.error_code:
-                yield entry.key, group_refusal(entry.key, entry.error_code, entry.error_message)
+                yield entry.key, group_error(entry.key, entry.error_code, entry.error_message)
             else:
                 address = Address(entry.host, entry.port)
                 self._known[entry.key] = Node(NodeId(entry.node_id), address, None)
@@ -135,32 +135,32 @@ class Coordinators:
                 by_node[self._known[group]].append(group)
         return dict(sorted(by_node.items(), key=lambda item: item[0].id))
 
-    def _ask_one(
-        self, node: Node, groups: list[str], ask: Ask[Result], repeatable: bool
-    ) -> Told[Result]:
+    def _send_to_one(
+        self, node: Node, groups: list[str], send: SendToCoordinator[Result], repeatable: bool
+    ) -> GroupResults[Result]:
         try:
-            for first in range(0, len(groups), _AT_ONCE):
+            for first in range(0, len(groups), _GROUPS_PER_REQUEST):
                 connection = self._cluster.connection(node.id)
-                yield from ask(connection, node, groups[first : first + _AT_ONCE])
+                yield from send(connection, node, groups[first : first + _GROUPS_PER_REQUEST])
         except (KafkaError, *UNANSWERED) as error:
             for group in groups:
                 self._known.pop(group, None)
-            if isinstance(error, ConnectionLost | NoAnswer) and not repeatable:
-                raise _Lost(error) from error
+            if isinstance(error, ConnectionLost | RequestTimedOut) and not repeatable:
+                raise _OutcomeUnknown(error) from error
             raise
 
 
-class _Lost(Exception):
+class _OutcomeUnknown(Exception):
     """What was asked for may have happened, and must not happen twice."""
 
-    def __init__(self, error: ConnectionLost | NoAnswer) -> None:
+    def __init__(self, error: ConnectionLost | RequestTimedOut) -> None:
         super().__init__(str(error))
         self.error = error
 
 
-def group_refusal(group: str, error_code: int, message: str | None) -> KafkaError:
+def group_error(group: str, error_code: int, message: str | None) -> KafkaError:
     """What an answer says is wrong with a group, in words that name it."""
-    refused = refusal(error_code, message)
+    refused = kafka_error(error_code, message)
     text = _TEXTS.get(refused.code)
     return refused if text is None else KafkaError(refused.code, text.format(group))
 
@@ -169,7 +169,7 @@ def require_version(connection: Connection, api: ApiKey, lowest: int) -> None:
     """NotServed where the broker knows older versions only."""
     offered = connection.version(api)
     if offered < lowest:
-        raise NotServed(
+        raise UnsupportedRequest(
             f"{connection.address} offers {api.name} up to version {offered}, and {lowest} is"
             " needed; use a newer broker"
         )

@@ -12,10 +12,10 @@ from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 Result = TypeVar("Result")
 
 
-def ask_leaders(
+def send_to_leaders(
     cluster: Cluster,
     partitions: Iterable[TopicPartition],
-    ask: Callable[
+    send: Callable[
         [Connection, list[TopicPartition]], Iterable[tuple[TopicPartition, Result | KafkaError]]
     ],
 ) -> dict[TopicPartition, Result]:
@@ -30,11 +30,11 @@ def ask_leaders(
         failures: list[KafkaError] = []
         rest = [partition for partition in wanted if partition not in found]
         for node, led in cluster.by_leader(rest).items():
-            for partition, told in ask(cluster.connection(node), led):
-                if isinstance(told, KafkaError):
-                    failures.append(told)
+            for partition, result in send(cluster.connection(node), led):
+                if isinstance(result, KafkaError):
+                    failures.append(result)
                 else:
-                    found[partition] = told
+                    found[partition] = result
         if failures:
             raise failures[0]
 

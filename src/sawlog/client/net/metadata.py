@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sawlog.client.errors import refusal
+from sawlog.client.errors import kafka_error
 from sawlog.client.net.addresses import Address
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import (
@@ -68,7 +68,7 @@ def read_metadata(answer: MetadataResponse) -> Metadata:
     for entry in answer.topics:
         name = TopicName(entry.name or "")
         if entry.error_code:
-            refused = topic_refusal(name, entry.error_code, None)
+            refused = topic_error(name, entry.error_code, None)
             text = refused.message or f"the topic {name!r} is not ready: {refused.code.name}"
             refusals[name] = KafkaError(refused.code, text)
         else:
@@ -91,9 +91,9 @@ def _topic(name: TopicName, entry: MetadataResponseTopic) -> Topic:
     return Topic(name, TopicId(entry.topic_id), entry.is_internal, partitions)
 
 
-def topic_refusal(name: str, error_code: int, message: str | None) -> KafkaError:
+def topic_error(name: str, error_code: int, message: str | None) -> KafkaError:
     """What an answer says is wrong with a topic, in words that name it."""
-    refused = refusal(error_code, message)
+    refused = kafka_error(error_code, message)
     if message and refused.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return refused
     return KafkaError(refused.code, _topic_text(name, refused.code))

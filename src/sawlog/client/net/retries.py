@@ -57,7 +57,7 @@ class Backoff:
         return wait_ms
 
 
-def is_worth_another_try(error: Exception) -> bool:
+def is_retriable(error: Exception) -> bool:
     return isinstance(error, UNANSWERED) or (isinstance(error, KafkaError) and error.is_retriable)
 
 
@@ -77,7 +77,7 @@ def retry(
             return attempt()
         except Exception as error:
             wait_ms = backoff.next_ms()
-            if not is_worth_another_try(error) or wait_ms >= deadline.remaining_ms:
+            if not is_retriable(error) or wait_ms >= deadline.remaining_ms:
                 raise
             before_retry(error)
         sleep_s(wait_ms / 1_000)

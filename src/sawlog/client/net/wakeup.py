@@ -1,13 +1,26 @@
 """A bell between threads: rung by any, and waited for together with sockets."""
 
 import os
+import select
 import threading
 import weakref
 from collections.abc import Iterable
 
-from sawlog.client.net.wait_readable import wait_readable
-
 _MOST_RINGS = 4_096
+_LONGEST_POLL_MS = 3_600_000
+
+
+def wait_readable(descriptors: Iterable[int], timeout_ms: float) -> bool:
+    """Wait until a descriptor can be read, has ended or was closed; False after the timeout.
+
+    Uses poll: `select` takes no descriptor above 1023.
+    """
+    waiter = select.poll()
+    for descriptor in descriptors:
+        if descriptor < 0:
+            return True  # closed: the next read reports it
+        waiter.register(descriptor, select.POLLIN)
+    return bool(waiter.poll(min(max(timeout_ms, 0.0), _LONGEST_POLL_MS)))
 
 
 class Wakeup:
@@ -25,7 +38,7 @@ class Wakeup:
     def fileno(self) -> int:
         return self._reader
 
-    def ring(self) -> None:
+    def signal(self) -> None:
         with self._lock:  # once closed the number may be another file's
             if self._close.alive:
                 try:
@@ -33,7 +46,7 @@ class Wakeup:
                 except BlockingIOError:  # it has been rung often enough
                     pass
 
-    def hush(self) -> bool:
+    def clear(self) -> bool:
         """Takes back what was rung; whether anything was."""
         try:
             return bool(os.read(self._reader, _MOST_RINGS))
@@ -43,7 +56,7 @@ class Wakeup:
     def wait(self, timeout_ms: float | None, also: Iterable[int] = ()) -> None:
         """Until it rings, one of these descriptors can be read, or the time is up."""
         wait_readable([self._reader, *also], float("inf") if timeout_ms is None else timeout_ms)
-        self.hush()
+        self.clear()
 
     def close(self) -> None:
         with self._lock:

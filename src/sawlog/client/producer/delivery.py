@@ -31,7 +31,7 @@ class DeliveryFailed(Exception):
         self.first_number = first_number
 
 
-class Stamp(NamedTuple):
+class BatchSequence(NamedTuple):
     """What goes into a batch's header."""
 
     producer_id: int
@@ -39,7 +39,7 @@ class Stamp(NamedTuple):
     base_sequence: int
 
 
-UNNUMBERED = Stamp(-1, -1, -1)
+NO_SEQUENCE = BatchSequence(-1, -1, -1)
 
 
 class ProducedBatch:
@@ -55,12 +55,12 @@ class ProducedBatch:
         "base_offset",
         "builder",
         "callbacks",
+        "connection_lost_count",
         "deadline",
         "encoded",
         "error",
         "is_done",
         "is_full",
-        "lost_count",
         "number",
         "opened_ms",
         "partition",
@@ -77,11 +77,11 @@ class ProducedBatch:
         self.deadline = deadline
         self.builder = BatchBuilder()
         self.callbacks: list[Callable[[], None]] = []
-        self.stamp: Stamp | None = None
+        self.stamp: BatchSequence | None = None
         self.encoded: bytearray | None = None
         self.is_full = False
         self.is_done = False
-        self.lost_count = 0
+        self.connection_lost_count = 0
         self.base_offset = NO_OFFSET
         self.append_time_ms = -1
         self.error: Exception | None = None
@@ -101,7 +101,7 @@ class ProducedBatch:
         self.is_full = self.is_done = True
         self.encoded = None
 
-    def wait_before_retry(self, now_ms: float) -> bool:
+    def schedule_retry(self, now_ms: float) -> bool:
         """Puts the batch off for a while; False where its time would be up by then."""
         wait_ms = self._backoff.next_ms()
         self.retry_at_ms = now_ms + wait_ms
@@ -112,7 +112,7 @@ class ProducedBatch:
             raise RuntimeError(f"a batch of {self.partition} has two outcomes")
 
 
-class Keeper(Protocol):
+class BatchWaiter(Protocol):
     """Who brings the batches away: a producer."""
 
     def wait_for(self, batch: ProducedBatch, timeout_ms: float | None) -> None:
@@ -125,12 +125,12 @@ class Keeper(Protocol):
 class Delivery:
     """The fate of one record. Safe to use from any thread."""
 
-    __slots__ = ("_batch", "_index", "_keeper")
+    __slots__ = ("_batch", "_index", "_producer")
 
-    def __init__(self, batch: ProducedBatch, index: int, keeper: Keeper) -> None:
+    def __init__(self, batch: ProducedBatch, index: int, producer: BatchWaiter) -> None:
         self._batch = batch
         self._index = index
-        self._keeper = keeper
+        self._producer = producer
 
     @property
     def is_done(self) -> bool:
@@ -147,7 +147,7 @@ class Delivery:
         """
         batch = self._batch
         if not batch.is_done:
-            self._keeper.wait_for(batch, timeout_ms)
+            self._producer.wait_for(batch, timeout_ms)
         if batch.error is not None:
             raise batch.error
         offset = NO_OFFSET if batch.base_offset < 0 else batch.base_offset + self._index
@@ -157,7 +157,7 @@ class Delivery:
         """Calls it with this Delivery once there is an outcome, in the order of the partition's
         records, in whichever thread saw it: make it short. What it raises is logged.
         """
-        self._keeper.call_when_done(self._batch, _Call(callback, self))
+        self._producer.call_when_done(self._batch, _Call(callback, self))
 
 
 class _Call:

@@ -14,12 +14,12 @@ from sawlog.client.errors import ClientError, NoBrokerReachable
 from sawlog.client.fork_guard import ForkGuard
 from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.client.net.metadata import Topic
-from sawlog.client.net.retries import Backoff, Deadline, is_worth_another_try
+from sawlog.client.net.retries import Backoff, Deadline, is_retriable
 from sawlog.client.producer.delivery import Delivery, DeliveryFailed, ProducedBatch
 from sawlog.client.producer.io_driver import IoDriver
 from sawlog.client.producer.partitioner import StickyChoice, partition_for_key
 from sawlog.client.producer.sender import Sender, now_ms
-from sawlog.client.producer.sequence_numbers import Sequences
+from sawlog.client.producer.sequence_numbers import SequenceNumbers
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.compression import Codec
@@ -68,7 +68,7 @@ class Producer:
         self._cluster = cluster.sibling() if isinstance(cluster, Cluster) else Cluster(cluster)
         if isinstance(cluster, Cluster):
             cluster.close_with(self)
-        self._home = ForkGuard()
+        self._fork_guard = ForkGuard()
         self._batch_bytes = batch_bytes
         self._linger_ms = linger_ms
         self._buffer_bytes = buffer_bytes
@@ -80,11 +80,11 @@ class Producer:
             codec=codec,
             linger_ms=linger_ms,
             max_request_bytes=max_request_bytes,
-            sequences=Sequences(self._cluster) if is_idempotent else None,
+            sequences=SequenceNumbers(self._cluster) if is_idempotent else None,
             ended=self._batch_ended,
         )
-        self._mover = IoDriver(self._sender, linger_ms)
-        self._lock = self._mover.lock
+        self._io_driver = IoDriver(self._sender, linger_ms)
+        self._lock = self._io_driver.lock
         self._sticky: dict[str, StickyChoice] = {}
         self._buffered_bytes = 0
         self._next_round_ms = 0.0
@@ -137,7 +137,7 @@ class Producer:
             if not isinstance(value, bytearray | memoryview):
                 return [self.send(topic, message) for message in _messages(value)]
             value = bytes(value)
-        self._home.check("producer")
+        self._fork_guard.check("producer")
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
         else:
@@ -146,7 +146,7 @@ class Producer:
             key = _as_bytes("a key", key)
         headers = _as_headers(headers) if headers else ()
         with self._lock:
-            if self._mover.is_stopped:
+            if self._io_driver.is_stopped:
                 raise ValueError(_CLOSED)
             where = self._choose_partition(topic, key, partition)
             batch = self._batch_for(where, _largest_size(key, value, headers))
@@ -163,8 +163,8 @@ class Producer:
             self._move()
             has_room = self._has_room()
         if not has_room:
-            self._mover.drive(self._has_room)
-        self._mover.call_back()
+            self._io_driver.run_until(self._has_room)
+        self._io_driver.run_callbacks()
         return delivery
 
     def flush(self, timeout_ms: float | None = None) -> None:
@@ -172,9 +172,9 @@ class Producer:
         DeliveryFailed where a record since the last flush was not delivered, TimeoutError where
         the time is up before (all that is under way goes on).
         """
-        self._home.check("producer")
+        self._fork_guard.check("producer")
         with self._lock:
-            left = self._sender.unfinished()
+            left = self._sender.incomplete_batches()
 
         def are_done() -> bool:
             while left and left[-1].is_done:
@@ -184,9 +184,9 @@ class Producer:
         self._flush(are_done, timeout_ms)
 
     def _flush(self, is_done: Callable[[], bool], timeout_ms: float | None) -> None:
-        if not self._mover.drive(is_done, timeout_ms):
+        if not self._io_driver.run_until(is_done, timeout_ms):
             raise TimeoutError(f"not all records had an outcome after {timeout_ms} ms")
-        self._mover.call_back(wait=True)
+        self._io_driver.run_callbacks(wait=True)
         with self._lock:
             count, first = self._failed_count, self._first_failed
             self._failed_count, self._first_failed = 0, None
@@ -199,19 +199,19 @@ class Producer:
         delivered by then is lost.
         """
         try:
-            if self._home.is_here and not self._mover.is_stopped:
+            if self._fork_guard.is_same_process and not self._io_driver.is_stopped:
                 self._flush(lambda: self._sender.is_idle, timeout_ms)
         finally:
             self.abandon()
 
     def abandon(self) -> None:
         """Ends at once: what was not delivered yet may or may not arrive."""
-        if not self._home.is_here:
+        if not self._fork_guard.is_same_process:
             return  # it goes on where it was made
-        self._mover.stop()
+        self._io_driver.stop()
         with self._lock:
             self._cluster.close()
-        self._mover.close()
+        self._io_driver.close()
 
     @property
     def has_failed(self) -> bool:
@@ -220,10 +220,10 @@ class Producer:
 
     def wait_for(self, batch: ProducedBatch, timeout_ms: float | None) -> None:
         """For a Delivery."""
-        self._home.check("producer")
-        if not self._mover.drive(lambda: batch.is_done, timeout_ms):
+        self._fork_guard.check("producer")
+        if not self._io_driver.run_until(lambda: batch.is_done, timeout_ms):
             raise TimeoutError(f"{batch.partition}: no outcome after {timeout_ms} ms")
-        self._mover.call_back()
+        self._io_driver.run_callbacks()
 
     def call_when_done(self, batch: ProducedBatch, callback: Callable[[], None]) -> None:
         """For a Delivery."""
@@ -231,14 +231,14 @@ class Producer:
             if not batch.is_done:
                 batch.callbacks.append(callback)
                 return
-            self._mover.call_later([callback])
-        self._mover.call_back()
+            self._io_driver.queue_callbacks([callback])
+        self._io_driver.run_callbacks()
 
     # Under the lock, all that follows
 
     def _batch_ended(self, batch: ProducedBatch) -> None:
         if batch.callbacks:
-            self._mover.call_later(batch.callbacks)
+            self._io_driver.queue_callbacks(batch.callbacks)
             batch.callbacks = []
         self._buffered_bytes -= batch.builder.size
         if batch.error is None:
@@ -279,7 +279,7 @@ class Producer:
             name,
             create_missing=self._create_topics,
             deadline=_ONE_TRY,
-            having=partition,
+            with_partition=partition,
             max_age_ms=_TOPIC_MAX_AGE_MS,
         )
 
@@ -289,12 +289,12 @@ class Producer:
         """
         deadline, backoff = self._cluster.deadline(), Backoff()
         is_there = self._cluster.was_reached or not isinstance(error, NoBrokerReachable)
-        while is_there and is_worth_another_try(error):
+        while is_there and is_retriable(error):
             wait_ms = backoff.next_ms()
             if wait_ms >= deadline.remaining_ms:
                 break
-            self._mover.pause(wait_ms)
-            if self._mover.is_stopped:
+            self._io_driver.pause(wait_ms)
+            if self._io_driver.is_stopped:
                 raise ValueError(_CLOSED)
             try:
                 return self._ask_for(name, partition)
@@ -317,7 +317,7 @@ class Producer:
         self._next_round_ms = min(self._next_round_ms, batch.opened_ms + self._linger_ms)
         self._sender.add(batch)
         self._buffered_bytes += HEADER_SIZE
-        self._mover.wake()
+        self._io_driver.wake()
 
     def _close_batch(self, batch: ProducedBatch) -> None:
         batch.is_full = True
@@ -330,7 +330,7 @@ class Producer:
         """Data moves when a batch is full or has waited."""
         now = now_ms()
         if now >= self._next_round_ms:
-            self._mover.moves(now)
+            self._io_driver.run_round(now)
             self._next_round_ms = now + self._linger_ms
 
 

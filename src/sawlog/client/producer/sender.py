@@ -10,12 +10,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sawlog.client.errors import UNANSWERED, ClientError, ConnectionLost, refusal
+from sawlog.client.errors import UNANSWERED, ClientError, ConnectionLost, kafka_error
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.connection import Connection, Pending
-from sawlog.client.net.retries import Deadline, is_worth_another_try
-from sawlog.client.producer.delivery import NO_OFFSET, UNNUMBERED, ProducedBatch
-from sawlog.client.producer.sequence_numbers import Sequences
+from sawlog.client.net.retries import Deadline, is_retriable
+from sawlog.client.producer.delivery import NO_OFFSET, NO_SEQUENCE, ProducedBatch
+from sawlog.client.producer.sequence_numbers import SequenceNumbers
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NodeId, TopicName, TopicPartition
 from sawlog.protocol.compression import Codec
@@ -28,12 +28,12 @@ from sawlog.protocol.messages.produce_response import PartitionProduceResponse, 
 
 _LAST_VERSION_WITH_NAMES = 12
 _GRACE_MS = 1_000  # a broker that gives up in time is heard before we do
-_LONGEST_WAIT_MS = 1_000
+_MAX_WAIT_MS = 1_000
 _ONE_TRY_MS = 0
 _SUSPICIOUS_BYTES = 16 * 1024 * 1024  # a broker closes connections that bring it too much
 
 
-class _UnderWay(NamedTuple):
+class _InFlight(NamedTuple):
     """One request; its batches by what the answer will call them: topic name or id, and index."""
 
     connection: Connection
@@ -56,7 +56,7 @@ class Sender:
         codec: Codec,
         linger_ms: float,
         max_request_bytes: int,
-        sequences: Sequences | None,
+        sequences: SequenceNumbers | None,
         ended: Callable[[ProducedBatch], None],
     ) -> None:
         self._cluster = cluster
@@ -67,15 +67,17 @@ class Sender:
         self._sequences = sequences
         self._ended = ended
         self._queues: dict[TopicPartition, deque[ProducedBatch]] = {}  # none is empty
-        self._requests: list[_UnderWay] = []
+        self._requests: list[_InFlight] = []
         self._muted: set[TopicPartition] = set()  # with a batch under way
-        self._doubted: set[TopicName] = set()  # whose metadata may be wrong, and serves till asked
+        self._stale_topics: set[TopicName] = (
+            set()
+        )  # whose metadata may be wrong, and serves till asked
 
     @property
     def is_idle(self) -> bool:
         return not self._queues
 
-    def unfinished(self) -> list[ProducedBatch]:
+    def incomplete_batches(self) -> list[ProducedBatch]:
         """What has no outcome yet."""
         return [batch for queue in self._queues.values() for batch in queue]
 
@@ -94,12 +96,12 @@ class Sender:
         else:
             queue.append(batch)
 
-    def round(self, *, flushing: bool = False) -> None:
+    def run_once(self, *, flushing: bool = False) -> None:
         """Takes in what was answered and sends what is ready; `flushing`: all that waits is."""
-        self._take_answers()
+        self._take_responses()
         self._send_ready(flushing)
 
-    def awaited(self, *, flushing: bool = False) -> tuple[list[int], float]:
+    def next_wait(self, *, flushing: bool = False) -> tuple[list[int], float]:
         """What the next round waits for: descriptors that answers come by, and for how many
         milliseconds at most (the time of a retry, of a time-out, or the end of lingering).
         """
@@ -107,7 +109,7 @@ class Sender:
         if not all(connection.is_open for connection in connections):
             return [], 0.0
         now = now_ms()
-        wake_ms = [now + _LONGEST_WAIT_MS]
+        wake_ms = [now + _MAX_WAIT_MS]
         wake_ms += [now + request.pending.deadline.remaining_ms for request in self._requests]
         wake_ms += [self._ready_at_ms(batch, flushing) for batch in self._sendable()]
         wait_ms = max(0.0, min(wake_ms) - now)
@@ -120,23 +122,23 @@ class Sender:
 
     # Answers
 
-    def _take_answers(self) -> None:
+    def _take_responses(self) -> None:
         for request in list(self._requests):
             answer: ProduceResponse | Exception | None
             try:
-                answer = request.connection.arrived(request.pending)
+                answer = request.connection.poll(request.pending)
             except ClientError as error:
                 answer = error
             if answer is None:
                 continue
-            self._take_answer(request, answer)
+            self._take_response(request, answer)
             self._muted.difference_update(batch.partition for batch in request.batches.values())
             self._requests.remove(request)
 
-    def _take_answer(self, request: _UnderWay, answer: ProduceResponse | Exception) -> None:
+    def _take_response(self, request: _InFlight, answer: ProduceResponse | Exception) -> None:
         if isinstance(answer, Exception):
             for batch in request.batches.values():
-                self._put_off(batch, answer)
+                self._retry_or_fail(batch, answer)
             return
         outcomes = {
             (topic.name or topic.topic_id, entry.index): entry
@@ -146,7 +148,9 @@ class Sender:
         for key, batch in request.batches.items():
             outcome = outcomes.get(key)
             if outcome is None:
-                error = refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves this batch out")
+                error = kafka_error(
+                    ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves this batch out"
+                )
                 self._fail(batch, error)
             else:
                 self._take_outcome(batch, outcome)
@@ -161,24 +165,26 @@ class Sender:
             reasons = [entry.batch_index_error_message for entry in outcome.record_errors]
             text = next((reason for reason in reasons if reason), outcome.error_message)
             what = f"{batch.partition} refused a batch of {len(batch.encoded or b'')} bytes"
-            self._put_off(batch, refusal(outcome.error_code, f"{what}: {text}" if text else what))
+            self._retry_or_fail(
+                batch, kafka_error(outcome.error_code, f"{what}: {text}" if text else what)
+            )
 
     # Ends
 
-    def _put_off(self, batch: ProducedBatch, error: Exception) -> None:
+    def _retry_or_fail(self, batch: ProducedBatch, error: Exception) -> None:
         """It stays where it is for another try, where that makes sense; else it has failed."""
-        self._doubted.add(batch.partition.topic)
+        self._stale_topics.add(batch.partition.topic)
         if isinstance(error, ConnectionLost):
-            batch.lost_count += 1
-        if not is_worth_another_try(error):
+            batch.connection_lost_count += 1
+        if not is_retriable(error):
             self._fail(batch, error)
-        elif batch.lost_count > 1 and len(batch.encoded or b"") > _SUSPICIOUS_BYTES:
+        elif batch.connection_lost_count > 1 and len(batch.encoded or b"") > _SUSPICIOUS_BYTES:
             text = (
                 f"{error}, again with a batch of {len(batch.encoded or b'')} bytes; the broker's"
                 " socket.request.max.bytes says what it reads"
             )
-            self._fail(batch, refusal(ErrorCode.RECORD_LIST_TOO_LARGE, text))
-        elif not batch.wait_before_retry(now_ms()):
+            self._fail(batch, kafka_error(ErrorCode.RECORD_LIST_TOO_LARGE, text))
+        elif not batch.schedule_retry(now_ms()):
             text = f"not delivered within {batch.deadline.timeout_ms:.0f} ms; at last: {error}"
             self._fail(batch, _reworded(error, text))
 
@@ -187,14 +193,14 @@ class Sender:
     ) -> None:
         if not batch.is_done:
             batch.succeed(base_offset, append_time_ms)
-        self._end(batch)
+        self._complete(batch)
 
     def _fail(self, batch: ProducedBatch, error: Exception) -> None:
         if not batch.is_done:
             batch.fail(error)
-        self._end(batch)
+        self._complete(batch)
 
-    def _end(self, batch: ProducedBatch) -> None:
+    def _complete(self, batch: ProducedBatch) -> None:
         """Takes one that is done out of its queue, the last of what its end brings."""
         queue = self._queues.get(batch.partition)
         if queue is None or queue[0] is not batch:
@@ -214,26 +220,26 @@ class Sender:
         groups: dict[NodeId, list[ProducedBatch]] = {}
         for batch in self._ready(flushing):
             if batch.is_done:
-                self._end(batch)
+                self._complete(batch)
                 continue
             try:
                 leader = self._leader(batch.partition)
                 self._encode(batch)
             except (KafkaError, ClientError) as error:
-                self._put_off(batch, error)
+                self._retry_or_fail(batch, error)
                 if isinstance(error, UNANSWERED):
                     break  # this one waits from now on; a round waits for no more than it
             else:
                 groups.setdefault(leader, []).append(batch)
         for node, batches in sorted(groups.items()):
-            for group in self._cut(batches):
+            for group in self._split_by_size(batches):
                 self._send(node, group)
 
     def _leader(self, partition: TopicPartition) -> NodeId:
         """By fresh metadata where the one kept is in doubt. One try: the producer is locked."""
-        if partition.topic in self._doubted:
+        if partition.topic in self._stale_topics:
             self._cluster.fetch_metadata([partition.topic])
-            self._doubted.discard(partition.topic)
+            self._stale_topics.discard(partition.topic)
         return self._cluster.leader(partition, deadline=Deadline(_ONE_TRY_MS))
 
     def _ready(self, flushing: bool) -> list[ProducedBatch]:
@@ -250,7 +256,7 @@ class Sender:
             return
         if batch.stamp is None:
             sequences = self._sequences
-            batch.stamp = UNNUMBERED if sequences is None else sequences.next(batch.partition)
+            batch.stamp = NO_SEQUENCE if sequences is None else sequences.next(batch.partition)
         batch.encoded = batch.builder.finish(
             codec=self._codec,
             producer_id=batch.stamp.producer_id,
@@ -258,7 +264,7 @@ class Sender:
             base_sequence=batch.stamp.base_sequence,
         )
 
-    def _cut(self, batches: list[ProducedBatch]) -> list[list[ProducedBatch]]:
+    def _split_by_size(self, batches: list[ProducedBatch]) -> list[list[ProducedBatch]]:
         """Into requests of a bounded size; a single batch may be larger."""
         groups: list[list[ProducedBatch]] = []
         size = 0
@@ -293,7 +299,7 @@ class Sender:
             self._write(self._cluster.connection(node), request, batches, highest)
         except (KafkaError, ClientError) as error:
             for batch in batches:
-                self._put_off(batch, error)
+                self._retry_or_fail(batch, error)
 
     def _write(
         self,
@@ -303,7 +309,7 @@ class Sender:
         highest_version: int | None,
     ) -> None:
         if self._acks == 0:
-            connection.send_unanswered(request, highest_version=highest_version)
+            connection.send_without_response(request, highest_version=highest_version)
             for batch in batches:
                 self._succeed(batch)
             return
@@ -318,7 +324,7 @@ class Sender:
             for batch in batches
             for name, index in (batch.partition,)
         }
-        self._requests.append(_UnderWay(connection, pending, named))
+        self._requests.append(_InFlight(connection, pending, named))
         self._muted.update(batch.partition for batch in batches)
 
 

@@ -7,9 +7,9 @@ the broker would not accept: whatever is stamped after that has a new identity a
 
 from collections import defaultdict
 
-from sawlog.client.errors import refusal
+from sawlog.client.errors import kafka_error
 from sawlog.client.net.cluster import Cluster
-from sawlog.client.producer.delivery import Stamp
+from sawlog.client.producer.delivery import BatchSequence
 from sawlog.core.ids import TopicPartition
 from sawlog.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from sawlog.protocol.messages.init_producer_id_response import InitProducerIdResponse
@@ -18,22 +18,22 @@ _SEQUENCES = 1 << 31
 _NOT_TRANSACTIONAL_TIMEOUT_MS = 60_000  # without meaning, but Kafka wants it positive
 
 
-class Sequences:
+class SequenceNumbers:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._identity: tuple[int, int] | None = None
         self._next: dict[TopicPartition, int] = defaultdict(int)
 
-    def next(self, partition: TopicPartition) -> Stamp:
+    def next(self, partition: TopicPartition) -> BatchSequence:
         """For the partition's next batch: the same one again until `ended` hears of that batch.
         Asks for an identity where there is none, with one try.
         """
         if self._identity is None:
             self._identity = self._ask_for_identity()
-        return Stamp(*self._identity, self._next[partition])
+        return BatchSequence(*self._identity, self._next[partition])
 
     def ended(
-        self, partition: TopicPartition, stamp: Stamp, count: int, *, was_delivered: bool
+        self, partition: TopicPartition, stamp: BatchSequence, count: int, *, was_delivered: bool
     ) -> None:
         """The batch of `count` records with this stamp has its outcome."""
         if (stamp.producer_id, stamp.producer_epoch) != self._identity:
@@ -50,5 +50,5 @@ class Sequences:
         )
         answer = self._cluster.any_connection().request(request, InitProducerIdResponse)
         if answer.error_code:
-            raise refusal(answer.error_code, "the broker gave no producer id")
+            raise kafka_error(answer.error_code, "the broker gave no producer id")
         return answer.producer_id, answer.producer_epoch

@@ -17,12 +17,8 @@ from sawlog.groups.classic.join_group import FIRST_VERSION_WITH_REQUIRED_ID
 from sawlog.groups.consumer import heartbeat_checks
 from sawlog.groups.consumer.consumer_member import UNRELEASED, UNREVOKED, ConsumerMember
 from sawlog.groups.consumer.heartbeat_plan import HeartbeatPlan
-from sawlog.groups.migration.subscription_codec import (
-    by_topic_id,
-    read_subscription,
-    version_of,
-    write_assignment,
-)
+from sawlog.groups.migration.member_assignments import by_topic_id, write_assignment
+from sawlog.protocol.consumer_protocol import read_subscription, version_of
 from sawlog.protocol.messages.consumer_group_member_metadata_value import (
     ClassicMemberMetadata,
     ClassicProtocol,

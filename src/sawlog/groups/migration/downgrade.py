@@ -14,7 +14,8 @@ from sawlog.groups.classic.classic_member import (
     elect_protocol,
 )
 from sawlog.groups.consumer.consumer_group import NO_TARGET
-from sawlog.groups.migration.subscription_codec import version_of, write_assignment
+from sawlog.groups.migration.member_assignments import write_assignment
+from sawlog.protocol.consumer_protocol import version_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection

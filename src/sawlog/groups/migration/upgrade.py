@@ -12,11 +12,8 @@ from sawlog.groups.classic.classic_member import CONSUMER_PROTOCOL, NO_ASSIGNMEN
 from sawlog.groups.consumer import consumer_records
 from sawlog.groups.consumer.consumer_group import ConsumerGroup
 from sawlog.groups.consumer.consumer_member import ConsumerMember
-from sawlog.groups.migration.subscription_codec import (
-    by_topic_id,
-    read_assignment,
-    read_subscription,
-)
+from sawlog.groups.migration.member_assignments import by_topic_id
+from sawlog.protocol.consumer_protocol import read_assignment, read_subscription
 from sawlog.protocol.messages.consumer_group_member_metadata_value import (
     ClassicMemberMetadata,
     ClassicProtocol,

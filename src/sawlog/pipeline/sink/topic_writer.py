@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.retries import Deadline
-from sawlog.client.net.wait_readable import wait_readable
+from sawlog.client.net.wakeup import wait_readable
 from sawlog.client.producer.delivery import ProducedBatch
 from sawlog.client.producer.sender import Sender, now_ms
-from sawlog.client.producer.sequence_numbers import Sequences
+from sawlog.client.producer.sequence_numbers import SequenceNumbers
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.pipeline.sink.sink_kernels import choose_partitions, encode_records, record_sizes
 from sawlog.pipeline.sink.sink_options import SinkOptions
@@ -64,7 +64,7 @@ class TopicWriter:
             codec=options.codec,
             linger_ms=0,
             max_request_bytes=options.max_request_bytes,
-            sequences=Sequences(cluster) if options.idempotent else None,
+            sequences=SequenceNumbers(cluster) if options.idempotent else None,
             ended=self._ended,
         )
         self._room = np.empty(max(_SMALLEST_ROOM_BYTES, options.batch_bytes), np.uint8)
@@ -153,16 +153,16 @@ class TopicWriter:
         self._sent_count += records.count
         self._buffered_bytes += records.size
         self._sender.add(batch)
-        self._sender.round()
+        self._sender.run_once()
         while self._buffered_bytes > self._options.buffer_bytes and self._error is None:
             self._wait_for_one()
         self._raise_what_failed()
 
     def _wait_for_one(self) -> None:
         """Sends what can be sent, and waits until something is answered or to be tried again."""
-        self._sender.round(flushing=True)
+        self._sender.run_once(flushing=True)
         if not self._sender.is_idle:
-            descriptors, wait_ms = self._sender.awaited(flushing=True)
+            descriptors, wait_ms = self._sender.next_wait(flushing=True)
             wait_readable(descriptors, wait_ms)
 
     def _ended(self, batch: ProducedBatch) -> None:

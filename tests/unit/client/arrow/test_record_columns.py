@@ -8,7 +8,7 @@ import pytest
 
 from sawlog.client.arrow import record_columns
 from sawlog.client.arrow.record_columns import ALL_FIELDS, RECORD_FIELDS, RecordColumns
-from sawlog.client.consumer.fetched_records import Aborted
+from sawlog.client.consumer.fetched_records import AbortedTransaction
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.compression import Codec
@@ -106,7 +106,7 @@ def test_control_batches_and_aborted_ones_are_left_out() -> None:
             marker(4, 9, COMMIT),
         )
     )
-    source = fetched(data, 0, Aborted(9, 0))
+    source = fetched(data, 0, AbortedTransaction(9, 0))
     assert values(decode(source)) == [(1, b"plain"), (3, b"nine again")]
     assert source.position == 5
 
@@ -215,12 +215,12 @@ def test_decoding_does_not_import_pandas() -> None:
     """Pyarrow does so, where it is there, for the first list that it is shown."""
     code = (
         "import sys; from sawlog.client.arrow.record_columns import *\n"
-        "from sawlog.client.consumer.fetched_records import Fetched\n"
+        "from sawlog.client.consumer.fetched_records import FetchedRecords\n"
         "from sawlog.core.ids import TopicPartition\n"
         "from sawlog.protocol.records import Record, build_batch\n"
         "data = build_batch([Record(0, 0, b'', b'', (('n', b''),))])\n"
         "taken = RecordColumns(ALL_FIELDS.names)\n"
-        "taken.take(Fetched(TopicPartition('t', 0), 0, data, max_decompressed_bytes=9))\n"
+        "taken.take(FetchedRecords(TopicPartition('t', 0), 0, data, max_decompressed_bytes=9))\n"
         "print(taken.finish().num_rows, 'pandas' in sys.modules)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -2,7 +2,11 @@
 
 import pytest
 
-from sawlog.client.consumer.fetched_records import Aborted, ConsumedRecord, Fetched
+from sawlog.client.consumer.fetched_records import (
+    AbortedTransaction,
+    ConsumedRecord,
+    FetchedRecords,
+)
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from support.protocol.batches import ABORT, COMMIT, batch, marker
@@ -10,8 +14,10 @@ from support.protocol.batches import ABORT, COMMIT, batch, marker
 PARTITION = TopicPartition(TopicName("logs"), PartitionIndex(3))
 
 
-def fetched(data: bytes, position: int = 0, *aborted: Aborted) -> Fetched:
-    return Fetched(PARTITION, position, data, aborted=aborted, max_decompressed_bytes=1_000_000)
+def fetched(data: bytes, position: int = 0, *aborted: AbortedTransaction) -> FetchedRecords:
+    return FetchedRecords(
+        PARTITION, position, data, aborted=aborted, max_decompressed_bytes=1_000_000
+    )
 
 
 def values(records: list[ConsumedRecord]) -> list[tuple[int, bytes | None]]:
@@ -61,7 +67,7 @@ def test_aborted_transactions_are_left_out_up_to_their_end() -> None:
         + marker(5, 8, COMMIT)
         + marker(6, 9, COMMIT)
     )
-    source = fetched(data, 0, Aborted(9, 0))
+    source = fetched(data, 0, AbortedTransaction(9, 0))
     assert values(source.take(10)) == [(1, b"eight"), (2, b"plain"), (4, b"nine again")]
     assert source.position == 7
 
@@ -77,7 +83,7 @@ def test_two_aborted_transactions_of_one_producer_are_both_left_out() -> None:
             marker(5, 9, ABORT),
         )
     )
-    source = fetched(data, 0, Aborted(9, 4), Aborted(9, 0))
+    source = fetched(data, 0, AbortedTransaction(9, 4), AbortedTransaction(9, 0))
     assert values(source.take(10)) == [(2, b"b")]
 
 

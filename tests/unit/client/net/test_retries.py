@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sawlog.client.errors import ConnectionLost, NotServed
+from sawlog.client.errors import ConnectionLost, UnsupportedRequest
 from sawlog.client.net.retries import Backoff, Deadline, retry
 from sawlog.core.errors import ErrorCode, KafkaError
 
@@ -55,7 +55,7 @@ def test_what_may_heal_is_tried_again(error: Exception) -> None:
     assert len(clock.waits_s) == 3
 
 
-@pytest.mark.parametrize("error", [FINAL, NotServed("no"), ZeroDivisionError()])
+@pytest.mark.parametrize("error", [FINAL, UnsupportedRequest("no"), ZeroDivisionError()])
 def test_what_will_not_heal_is_raised_at_once(error: Exception) -> None:
     with pytest.raises(type(error)):
         run(failing(error))

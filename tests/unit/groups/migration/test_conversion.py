@@ -14,13 +14,9 @@ from sawlog.groups.migration.downgrade import (
     may_downgrade,
     may_downgrade_by_replacement,
 )
-from sawlog.groups.migration.subscription_codec import (
-    read_assignment,
-    read_subscription,
-    version_of,
-    write_assignment,
-)
+from sawlog.groups.migration.member_assignments import write_assignment
 from sawlog.groups.migration.upgrade import check_upgrade, consumer_group_of
+from sawlog.protocol.consumer_protocol import read_assignment, read_subscription, version_of
 from support.groups.migration import (
     ASSIGNORS,
     assignment,

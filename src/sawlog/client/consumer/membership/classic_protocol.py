@@ -6,32 +6,28 @@ more. In both nobody joins while the reader is in the middle of a change, since 
 it owns has to be true until it is told otherwise.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sawlog.client.admin.group_offsets import Identity
 from sawlog.client.consumer.membership.client_assignors import ASSIGNORS, COOPERATIVE, Subscriber
 from sawlog.client.consumer.membership.membership_protocol import (
     NOTHING,
-    Asking,
     Change,
+    CoordinatorRequest,
     GroupSettings,
-    Lookup,
-    Machine,
+    Membership,
     Subscription,
+    TopicLookup,
     fatal,
 )
-from sawlog.client.consumer.membership.subscription_codec import (
-    PROTOCOL_TYPE,
-    read_assignment,
-    read_subscription,
-    write_assignment,
-    write_subscription,
-)
-from sawlog.client.consumer.membership.topic_patterns import matching
+from sawlog.client.net.leader_requests import group_by_topic, partition_of
 from sawlog.client.net.metadata import Topic
-from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.errors import ErrorCode, KafkaError, MalformedFrame
+from sawlog.core.ids import TopicPartition
+from sawlog.protocol import consumer_protocol
+from sawlog.protocol.messages import consumer_protocol_subscription as subscription_message
 from sawlog.protocol.messages.heartbeat_request import HeartbeatRequest
 from sawlog.protocol.messages.heartbeat_response import HeartbeatResponse
 from sawlog.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
@@ -40,9 +36,6 @@ from sawlog.protocol.messages.leave_group_request import LeaveGroupRequest, Memb
 from sawlog.protocol.messages.leave_group_response import LeaveGroupResponse
 from sawlog.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from sawlog.protocol.messages.sync_group_response import SyncGroupResponse
-
-if TYPE_CHECKING:
-    from sawlog.core.ids import TopicPartition
 
 _NO_GENERATION = -1
 _GRACE_MS = 5_000  # a broker that gives up on others in time is heard before we give up on it
@@ -57,7 +50,7 @@ class State(Enum):
     STABLE = "a generation that lasts"
 
 
-class ClassicMachine(Machine):
+class ClassicMembership(Membership):
     def __init__(self, settings: GroupSettings, subscription: Subscription) -> None:
         super().__init__(settings, subscription)
         self._is_cooperative = COOPERATIVE.issuperset(settings.assignors)
@@ -65,7 +58,7 @@ class ClassicMachine(Machine):
         self._member_id = ""
         self._generation = _NO_GENERATION
         self._protocol = ""
-        self._given: frozenset[TopicPartition] | None = None
+        self._assignment: frozenset[TopicPartition] | None = None
         self._next_beat_ms = 0.0
         self._next_look_ms = 0.0
         self._topics: frozenset[str] = subscription.topics
@@ -80,18 +73,18 @@ class ClassicMachine(Machine):
 
     @property
     def is_member(self) -> bool:
-        return not self.is_put_out and self._generation != _NO_GENERATION
+        return not self.is_fenced and self._generation != _NO_GENERATION
 
-    def hurry(self) -> None:
+    def heartbeat_now(self) -> None:
         self._next_beat_ms = 0.0
 
-    def next(self, now_ms: float) -> Asking | Lookup | None:
-        if self.is_put_out:
+    def next_request(self, now_ms: float) -> CoordinatorRequest | TopicLookup | None:
+        if self.is_fenced:
             return None  # it joins again when the reader has let go of everything
         if self._state is State.LOOKING:
             return self._lookup(self.subscription.topics)
         if self._state is State.LEADING:
-            return Lookup(names=self._topics_of_all())
+            return TopicLookup(names=self._topics_of_all())
         if self._state is State.SYNCING:
             return self._sync()
         if self._state is State.REJOINING and self._may_join:
@@ -103,14 +96,14 @@ class ClassicMachine(Machine):
             return self._heartbeat()
         return None
 
-    def wake_ms(self) -> float:
-        if self.is_put_out or self._generation == _NO_GENERATION:
+    def next_wakeup_ms(self) -> float:
+        if self.is_fenced or self._generation == _NO_GENERATION:
             return float("inf")
         if self._state is State.STABLE:
             return min(self._next_beat_ms, self._next_look_ms)
         return self._next_beat_ms
 
-    def answered(self, answer: Any, now_ms: float) -> None:
+    def on_response(self, answer: Any, now_ms: float) -> None:
         try:
             if isinstance(answer, JoinGroupResponse):
                 self._joined(answer)
@@ -120,10 +113,10 @@ class ClassicMachine(Machine):
             else:
                 self._is_still_in(answer.error_code)
         except KafkaError:
-            self.unanswered()
+            self.on_no_response()
             raise
 
-    def found(self, topics: Sequence[Topic], now_ms: float) -> None:
+    def on_topics(self, topics: Sequence[Topic], now_ms: float) -> None:
         """Of a Lookup for the subscription, or for those of all members where this one leads."""
         self._next_look_ms = now_ms + self.settings.metadata_interval_ms
         sizes = {str(topic.name): len(topic.partitions) for topic in topics}
@@ -138,7 +131,7 @@ class ClassicMachine(Machine):
             self._topics = matched
             self._state = State.REJOINING
 
-    def unanswered(self) -> None:
+    def on_no_response(self) -> None:
         """A lost join or sync is begun again by joining; a heartbeat comes again by itself."""
         if self._state in (State.JOINING, State.SYNCING, State.LEADING):
             self._state = State.REJOINING
@@ -151,7 +144,7 @@ class ClassicMachine(Machine):
         else:
             self._next_look_ms = 0.0  # what is under way is for the one before
 
-    def leaving(self) -> Asking | None:
+    def leave_request(self) -> CoordinatorRequest | None:
         """A static member stays in the group until its session ends: it may come back."""
         member_id, self._member_id = self._member_id, ""
         self._forget_generation()
@@ -161,19 +154,19 @@ class ClassicMachine(Machine):
             group_id=self.settings.group,
             members=[MemberIdentity(member_id=member_id, reason="the consumer is being closed")],
         )
-        return Asking(request, LeaveGroupResponse)
+        return CoordinatorRequest(request, LeaveGroupResponse)
 
     # Topics
 
-    def _lookup(self, names: frozenset[str]) -> Lookup:
-        return Lookup(names=names, everything=self.subscription.pattern is not None)
+    def _lookup(self, names: frozenset[str]) -> TopicLookup:
+        return TopicLookup(names=names, everything=self.subscription.pattern is not None)
 
     def _matched(self, topics: Sequence[Topic]) -> frozenset[str]:
         pattern = self.subscription.pattern
         if pattern is None:
             return self.subscription.topics
         names = [str(topic.name) for topic in topics if not topic.is_internal]
-        return self.subscription.topics | matching(pattern, names)
+        return self.subscription.topics | matching_topics(pattern, names)
 
     def _topics_of_all(self) -> frozenset[str]:
         """Of the members that this one leads, if it does."""
@@ -186,28 +179,28 @@ class ClassicMachine(Machine):
 
     @property
     def _may_join(self) -> bool:
-        return self.in_hand is None and (self._is_cooperative or not self.owned)
+        return self.change_in_progress is None and (self._is_cooperative or not self.owned)
 
-    def _join(self) -> Asking:
+    def _join(self) -> CoordinatorRequest:
         self._state = State.JOINING
         settings = self.settings
         owned = self.owned if self._is_cooperative else NOTHING
         subscriber = Subscriber(self._topics, owned, self._generation)
-        metadata = write_subscription(subscriber, settings.rack)
+        metadata = encode_subscription(subscriber, settings.rack)
         request = JoinGroupRequest(
             group_id=settings.group,
             session_timeout_ms=settings.session_timeout_ms,
             rebalance_timeout_ms=settings.max_poll_interval_ms,
             member_id=self._member_id,
             group_instance_id=settings.instance_id,
-            protocol_type=PROTOCOL_TYPE,
+            protocol_type=consumer_protocol.PROTOCOL_TYPE,
             protocols=[
                 JoinGroupRequestProtocol(name=name, metadata=metadata)
                 for name in settings.assignors
             ],
         )
         timeout_ms = max(settings.max_poll_interval_ms, settings.session_timeout_ms) + _GRACE_MS
-        return Asking(request, JoinGroupResponse, timeout_ms)
+        return CoordinatorRequest(request, JoinGroupResponse, timeout_ms)
 
     def _joined(self, answer: JoinGroupResponse) -> None:
         code = answer.error_code
@@ -220,9 +213,9 @@ class ClassicMachine(Machine):
         self._member_id = answer.member_id
         self._generation = answer.generation_id
         self._protocol = answer.protocol_name or ""
-        self._given = None
+        self._assignment = None
         self._members = {
-            member.member_id: read_subscription(member.metadata, member.group_instance_id)
+            member.member_id: decode_subscriber(member.metadata, member.group_instance_id)
             for member in answer.members
         }
         self._sizes = None  # of all topics of those members, once known
@@ -239,38 +232,38 @@ class ClassicMachine(Machine):
             )
         self._sizes = self._sizes_of_all(sizes)
         self._assignments = [
-            SyncGroupRequestAssignment(member_id=member, assignment=write_assignment(partitions))
+            SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(partitions))
             for member, partitions in assignor(self._members, self._sizes).items()
         ]
         self._state = State.SYNCING
 
-    def _sync(self) -> Asking:
+    def _sync(self) -> CoordinatorRequest:
         settings = self.settings
         request = SyncGroupRequest(
             group_id=settings.group,
             generation_id=self._generation,
             member_id=self._member_id,
             group_instance_id=settings.instance_id,
-            protocol_type=PROTOCOL_TYPE,
+            protocol_type=consumer_protocol.PROTOCOL_TYPE,
             protocol_name=self._protocol,
             assignments=self._assignments,
         )
         timeout_ms = max(settings.max_poll_interval_ms, settings.session_timeout_ms) + _GRACE_MS
-        return Asking(request, SyncGroupResponse, timeout_ms)
+        return CoordinatorRequest(request, SyncGroupResponse, timeout_ms)
 
     def _synced(self, answer: SyncGroupResponse) -> None:
         if self._is_still_in(answer.error_code):
-            self._given = read_assignment(answer.assignment)
+            self._assignment = decode_assignment(answer.assignment)
             self._state = State.STABLE
 
-    def _heartbeat(self) -> Asking:
+    def _heartbeat(self) -> CoordinatorRequest:
         request = HeartbeatRequest(
             group_id=self.settings.group,
             generation_id=self._generation,
             member_id=self._member_id,
             group_instance_id=self.settings.instance_id,
         )
-        return Asking(request, HeartbeatResponse)
+        return CoordinatorRequest(request, HeartbeatResponse)
 
     def _is_still_in(self, code: int) -> bool:
         """Where not, the state says how it goes on; KafkaError where there is no way."""
@@ -282,27 +275,110 @@ class ClassicMachine(Machine):
             if code == ErrorCode.UNKNOWN_MEMBER_ID:
                 self._member_id = ""
             self._forget_generation()
-            self.put_out()
-            if not self.owned and self.in_hand is None:
-                self.carried_out(Change())
+            self.fence()
+            if not self.owned and self.change_in_progress is None:
+                self.change_applied(Change())
         else:
             raise fatal(code, None, self.settings.group)
         return False
 
     def _forget_generation(self) -> None:
         self._generation = _NO_GENERATION
-        self._given = None
+        self._assignment = None
         self._state = State.REJOINING
 
     # Changes
 
-    def _planned(self) -> Change | None:
+    def _next_change(self) -> Change | None:
         if self._state is State.REJOINING and not self._is_cooperative and self.owned:
             return Change(revoked=self.owned)
-        if self._state is State.STABLE and self._given is not None and self._given != self.owned:
-            return Change(revoked=self.owned - self._given, assigned=self._given - self.owned)
+        if (
+            self._state is State.STABLE
+            and self._assignment is not None
+            and self._assignment != self.owned
+        ):
+            return Change(
+                revoked=self.owned - self._assignment, assigned=self._assignment - self.owned
+            )
         return None
 
-    def _carried_out(self, change: Change) -> None:
+    def _on_change_applied(self, change: Change) -> None:
         if change.revoked and self._state is State.STABLE:
             self._state = State.REJOINING  # so that others get what was let go of
+
+
+def encode_subscription(subscriber: Subscriber, rack: str | None) -> bytes:
+    message = subscription_message.ConsumerProtocolSubscription(
+        topics=sorted(subscriber.topics),
+        owned_partitions=[
+            subscription_message.TopicPartition(topic=topic, partitions=list(indexes))
+            for topic, indexes in group_by_topic(subscriber.owned).items()
+        ],
+        generation_id=subscriber.generation,
+        rack_id=rack,
+    )
+    return consumer_protocol.write_subscription(message)
+
+
+def decode_subscriber(data: bytes, instance_id: str | None) -> Subscriber:
+    """Read another member's subscription; INCONSISTENT_GROUP_PROTOCOL if it is malformed."""
+    try:
+        message = consumer_protocol.read_subscription(data)
+    except MalformedFrame as error:
+        raise _malformed("subscription", error) from error
+    owned = frozenset(
+        partition_of(topic.topic, index)
+        for topic in message.owned_partitions
+        for index in topic.partitions
+    )
+    return Subscriber(frozenset(message.topics), owned, message.generation_id, instance_id)
+
+
+def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
+    return consumer_protocol.write_assignment(group_by_topic(partitions))
+
+
+def decode_assignment(data: bytes) -> frozenset[TopicPartition]:
+    """Read this member's assignment; INCONSISTENT_GROUP_PROTOCOL if it is malformed.
+
+    Empty bytes are an empty assignment: the leader did not know this member.
+    """
+    if not data:
+        return frozenset()
+    try:
+        message = consumer_protocol.read_assignment(data)
+    except MalformedFrame as error:
+        raise _malformed("assignment", error) from error
+    return frozenset(
+        partition_of(topic.topic, index)
+        for topic in message.assigned_partitions
+        for index in topic.partitions
+    )
+
+
+def _malformed(what: str, error: MalformedFrame) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        f"a member of the group sent a malformed {what}: {error}",
+    )
+
+
+def matching_topics(pattern: str, names: Iterable[str]) -> frozenset[str]:
+    """Return the names that an RE2 pattern matches as a whole, as a broker would.
+
+    INVALID_REGULAR_EXPRESSION if RE2 cannot compile the pattern.
+    """
+    import re2  # here: only pattern subscriptions of classic members need it
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        matches = re2.compile(pattern, options).fullmatch
+    except re2.error as error:
+        reason = error.args[0] if error.args else ""
+        words = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"{pattern!r} is not a regular expression that RE2 accepts: {words}",
+        ) from error
+    return frozenset(name for name in names if matches(name))

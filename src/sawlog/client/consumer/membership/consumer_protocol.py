@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from sawlog.client.admin.group_offsets import Identity
 from sawlog.client.consumer.membership.membership_protocol import (
-    Asking,
     Change,
+    CoordinatorRequest,
     GroupSettings,
-    Lookup,
-    Machine,
+    Membership,
     Subscription,
+    TopicLookup,
     fatal,
     new_member_id,
 )
@@ -36,23 +36,23 @@ if TYPE_CHECKING:
 
 _JOINING = 0
 _LEAVING = -1
-_LEAVING_FOR_A_WHILE = -2  # a static member, who may come back
-_PUT_OUT = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+_LEAVING_STATIC = -2  # a static member, who may come back
+_FENCING_ERRORS = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 _FIRST_INTERVAL_MS = 5_000
 _FIRST_PAUSE_MS = 100.0
 _UNKNOWN_TOPIC_WAIT_MS = 1_000
 
 
-class ConsumerMachine(Machine):
+class ConsumerMembership(Membership):
     def __init__(self, settings: GroupSettings, subscription: Subscription) -> None:
         super().__init__(settings, subscription)
         self._member_id = new_member_id()
         self._epoch = _JOINING
         self._names: dict[bytes, str] = {}
-        self._told: Mapping[bytes, Sequence[int]] | None = None  # what to read, by topic id
-        self._reported: frozenset[TopicPartition] | None = None
-        self._is_subscription_told = False
-        self._has_told_pattern = False
+        self._target: Mapping[bytes, Sequence[int]] | None = None  # what to read, by topic id
+        self._reported_owned: frozenset[TopicPartition] | None = None
+        self._is_subscription_sent = False
+        self._has_sent_pattern = False
         self._interval_ms: float = _FIRST_INTERVAL_MS
         self._pause_ms = _FIRST_PAUSE_MS
         self._next_beat_ms = 0.0
@@ -64,41 +64,43 @@ class ConsumerMachine(Machine):
 
     @property
     def is_member(self) -> bool:
-        return not self.is_put_out and self._epoch > _JOINING
+        return not self.is_fenced and self._epoch > _JOINING
 
-    def hurry(self) -> None:
+    def heartbeat_now(self) -> None:
         self._next_beat_ms = 0.0
 
-    def next(self, now_ms: float) -> Asking | Lookup | None:
-        if self.is_put_out:
+    def next_request(self, now_ms: float) -> CoordinatorRequest | TopicLookup | None:
+        if self.is_fenced:
             return None  # it joins again when the reader has let go of everything
         unknown = self._unknown_ids()
         if unknown and now_ms >= self._next_lookup_ms:
-            return Lookup(ids=unknown)
-        has_news = self.owned != self._reported or not self._is_subscription_told
-        if now_ms < self._next_beat_ms and not (has_news and self.in_hand is None):
+            return TopicLookup(ids=unknown)
+        has_news = self.owned != self._reported_owned or not self._is_subscription_sent
+        if now_ms < self._next_beat_ms and not (has_news and self.change_in_progress is None):
             return None
         self._next_beat_ms = now_ms + self._interval_ms
-        return Asking(self._heartbeat(), ConsumerGroupHeartbeatResponse)
+        return CoordinatorRequest(self._heartbeat(), ConsumerGroupHeartbeatResponse)
 
-    def wake_ms(self) -> float:
-        if self.is_put_out:
+    def next_wakeup_ms(self) -> float:
+        if self.is_fenced:
             return float("inf")
         if self._unknown_ids():
             return min(self._next_beat_ms, self._next_lookup_ms)
         return self._next_beat_ms
 
-    def answered(self, answer: ConsumerGroupHeartbeatResponse, now_ms: float) -> None:
+    def on_response(self, answer: ConsumerGroupHeartbeatResponse, now_ms: float) -> None:
         code = answer.error_code
-        if code in _PUT_OUT or (code == ErrorCode.GROUP_ID_NOT_FOUND and self._epoch > _JOINING):
+        if code in _FENCING_ERRORS or (
+            code == ErrorCode.GROUP_ID_NOT_FOUND and self._epoch > _JOINING
+        ):
             # All members were put out, and then the group was removed: joining makes a new one.
             self._epoch = _JOINING
-            self.put_out()
-            if not self.owned and self.in_hand is None:
-                self.carried_out(Change())
+            self.fence()
+            if not self.owned and self.change_in_progress is None:
+                self.change_applied(Change())
             return
         if code:
-            self.unanswered()
+            self.on_no_response()
             raise fatal(code, answer.error_message, self.settings.group)
         if self._epoch == _JOINING:
             self._pause_ms = _FIRST_PAUSE_MS
@@ -106,7 +108,7 @@ class ConsumerMachine(Machine):
         self._epoch = answer.member_epoch
         self._interval_ms = answer.heartbeat_interval_ms
         if answer.assignment is not None:
-            self._told = {
+            self._target = {
                 topic.topic_id: topic.partitions for topic in answer.assignment.topic_partitions
             }
             self._next_lookup_ms = 0.0
@@ -120,35 +122,35 @@ class ConsumerMachine(Machine):
         tells a member that joins meanwhile to read nothing, and the member learns the rest by its
         next heartbeat: with 5 s between them, in 100, 300, 700, 1,500 and 3,100 ms.
         """
-        if any((self._told or {}).values()) or self._pause_ms >= self._interval_ms:
+        if any((self._target or {}).values()) or self._pause_ms >= self._interval_ms:
             self._pause_ms = self._interval_ms
             return self._interval_ms
         pause_ms, self._pause_ms = self._pause_ms, self._pause_ms * 2
         return pause_ms
 
-    def found(self, topics: Sequence[Topic], now_ms: float) -> None:
+    def on_topics(self, topics: Sequence[Topic], now_ms: float) -> None:
         self._names.update((topic.id, topic.name) for topic in topics)
         self._next_lookup_ms = now_ms + _UNKNOWN_TOPIC_WAIT_MS
 
-    def unanswered(self) -> None:
-        self._reported = None
-        self._is_subscription_told = False
+    def on_no_response(self) -> None:
+        self._reported_owned = None
+        self._is_subscription_sent = False
         self._next_beat_ms = 0.0
 
     def subscribe(self, subscription: Subscription) -> None:
         self.subscription = subscription
-        self._is_subscription_told = False
+        self._is_subscription_sent = False
 
-    def leaving(self) -> Asking | None:
+    def leave_request(self) -> CoordinatorRequest | None:
         is_static = self.settings.instance_id is not None
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.settings.group,
             member_id=self._member_id,
-            member_epoch=_LEAVING_FOR_A_WHILE if is_static else _LEAVING,
+            member_epoch=_LEAVING_STATIC if is_static else _LEAVING,
             instance_id=self.settings.instance_id,
         )
         self._epoch = _JOINING
-        return Asking(request, ConsumerGroupHeartbeatResponse)
+        return CoordinatorRequest(request, ConsumerGroupHeartbeatResponse)
 
     def _heartbeat(self) -> ConsumerGroupHeartbeatRequest:
         settings = self.settings
@@ -158,45 +160,45 @@ class ConsumerMachine(Machine):
             member_epoch=self._epoch,
             instance_id=settings.instance_id,
         )
-        tells_all = self._epoch == _JOINING or self._reported is None
-        if tells_all:
+        is_full = self._epoch == _JOINING or self._reported_owned is None
+        if is_full:
             request.rack_id = settings.rack
             request.rebalance_timeout_ms = settings.max_poll_interval_ms
             request.server_assignor = settings.server_assignor
-        if tells_all or not self._is_subscription_told:
+        if is_full or not self._is_subscription_sent:
             pattern = self.subscription.pattern
             request.subscribed_topic_names = sorted(self.subscription.topics)
             # '' takes a pattern back; a broker too old to know patterns must not see the field.
-            request.subscribed_topic_regex = pattern or ("" if self._has_told_pattern else None)
-            self._has_told_pattern = self._has_told_pattern or pattern is not None
-            self._is_subscription_told = True
-        if tells_all or self.owned != self._reported:
+            request.subscribed_topic_regex = pattern or ("" if self._has_sent_pattern else None)
+            self._has_sent_pattern = self._has_sent_pattern or pattern is not None
+            self._is_subscription_sent = True
+        if is_full or self.owned != self._reported_owned:
             request.topic_partitions = self._owned_by_id()
-            self._reported = self.owned
+            self._reported_owned = self.owned
         return request
 
     def _owned_by_id(self) -> list[TopicPartitions]:
         if self._epoch == _JOINING:
             return []
         ids = {name: topic_id for topic_id, name in self._names.items()}
-        ids |= {self._names[told]: told for told in self._told or () if told in self._names}
+        ids |= {self._names[told]: told for told in self._target or () if told in self._names}
         return [
             TopicPartitions(topic_id=ids[name], partitions=list(indexes))
             for name, indexes in group_by_topic(self.owned).items()
         ]
 
     def _unknown_ids(self) -> frozenset[bytes]:
-        return frozenset(self._told or ()) - self._names.keys()
+        return frozenset(self._target or ()) - self._names.keys()
 
-    def _planned(self) -> Change | None:
+    def _next_change(self) -> Change | None:
         """Partitions of topics that cannot be named are left out: they were just deleted, or will
         be found.
         """
-        if self._told is None or self._epoch == _JOINING:
+        if self._target is None or self._epoch == _JOINING:
             return None
         told = frozenset(
             partition_of(self._names[topic_id], index)
-            for topic_id, indexes in self._told.items()
+            for topic_id, indexes in self._target.items()
             if topic_id in self._names
             for index in indexes
         )
@@ -204,8 +206,8 @@ class ConsumerMachine(Machine):
             return None
         return Change(revoked=self.owned - told, assigned=told - self.owned)
 
-    def _carried_out(self, change: Change) -> None:
+    def _on_change_applied(self, change: Change) -> None:
         if change.lost or (self._epoch == _JOINING and not self.owned):
-            self._told = None
-            self._reported = None
+            self._target = None
+            self._reported_owned = None
             self._next_beat_ms = 0.0

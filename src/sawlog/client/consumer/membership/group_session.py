@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from sawlog.client.admin.group_offsets import NOBODY, Committed, Identity
+from sawlog.client.admin.group_offsets import NOT_A_MEMBER, Committed, Identity
 from sawlog.client.consumer.fetch_buffer import FetchBuffer
 from sawlog.client.consumer.membership.heartbeat_thread import HeartbeatThread
 from sawlog.client.consumer.membership.membership_protocol import (
@@ -20,14 +20,14 @@ from sawlog.client.consumer.membership.offset_commits import (
     MOVED_ON,
     CommitCallback,
     CommitFailed,
-    Commits,
+    OffsetCommits,
     Offsets,
 )
 from sawlog.client.consumer.membership.rebalance_listener import RebalanceListener
 from sawlog.client.errors import ClientError
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.coordinator_requests import Coordinators
-from sawlog.client.net.retries import Backoff, Deadline, is_worth_another_try
+from sawlog.client.net.retries import Backoff, Deadline, is_retriable
 from sawlog.client.net.wakeup import Wakeup
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
@@ -43,38 +43,42 @@ _logger = EventLogger("sawlog.client.group")
 Begin = Callable[[Mapping[TopicPartition, Committed | None]], None]
 """Has the consumer read partitions from their committed offset on, where there is one."""
 
+Progress = Callable[[], dict[TopicPartition, int]]
 
-class Session:
+
+class GroupSession:
     """`owned` is what the reader has; `progress` says how far it has come, by partition."""
 
     def __init__(
         self,
         cluster: Cluster,
         group: str | GroupSettings,
-        reader: FetchBuffer,
+        fetch_buffer: FetchBuffer,
         begin: Begin,
-        news: Wakeup,
+        reader_wakeup: Wakeup,
         *,
         auto_commit_ms: float | None,
         require_stable: bool,
     ) -> None:
         self._cluster = cluster
         self._settings = settings = GroupSettings(group) if isinstance(group, str) else group
-        self._reader = reader
+        self._fetch_buffer = fetch_buffer
         self._begin = begin
         self._auto_commit_ms = auto_commit_ms
         self._require_stable = require_stable
-        self._commits = Commits(Coordinators(cluster), settings.group)
-        self._news = news
-        self.progress: Callable[[], dict[TopicPartition, int]] = lambda: dict(reader.positions)
-        self._speaker: HeartbeatThread | None = None
-        self._end_speaker: Any = None
+        self._commits = OffsetCommits(Coordinators(cluster), settings.group)
+        self._reader_wakeup = reader_wakeup
+        self.progress: Callable[[], dict[TopicPartition, int]] = lambda: dict(
+            fetch_buffer.positions
+        )
+        self._heartbeat_thread: HeartbeatThread | None = None
+        self._finalizer: Any = None
         self._listener = RebalanceListener()
-        self.is_over = False
+        self.is_closed = False
         self.owned: frozenset[TopicPartition] = frozenset()
-        self._unplaced: set[TopicPartition] = set()
-        self._give_up: Deadline | None = None
-        self._last: dict[TopicPartition, int] = {}  # what is known to be committed
+        self._without_position: set[TopicPartition] = set()
+        self._retry_deadline: Deadline | None = None
+        self._last_committed: dict[TopicPartition, int] = {}  # what is known to be committed
         self._next_commit = Deadline(auto_commit_ms or 0.0)
         self._next_renewal = Deadline(_RENEWAL_MS)
 
@@ -82,7 +86,7 @@ class Session:
 
     @property
     def is_subscribed(self) -> bool:
-        return self._speaker is not None
+        return self._heartbeat_thread is not None
 
     @property
     def longest_wait_ms(self) -> float:
@@ -94,68 +98,67 @@ class Session:
     ) -> None:
         subscription = Subscription(topics, pattern)
         self._listener = listener
-        if self._speaker is not None:
-            self._speaker.subscribe(subscription)
+        if self._heartbeat_thread is not None:
+            self._heartbeat_thread.subscribe(subscription)
             return
-        self._speaker = HeartbeatThread(
-            self._cluster.sibling(), self._settings, subscription, self._news
+        self._heartbeat_thread = HeartbeatThread(
+            self._cluster.sibling(), self._settings, subscription, self._reader_wakeup
         )
-        self._end_speaker = weakref.finalize(self, self._speaker.end)
+        self._finalizer = weakref.finalize(self, self._heartbeat_thread.end)
 
     def unsubscribe(self, *, commits: bool = True) -> None:
         """Leaves the group; what was read is committed first, where that is done by itself."""
-        if self._speaker is None:
+        if self._heartbeat_thread is None:
             return
         owned = self.owned
         failures: list[Exception] = []
-        if owned and self._speaker.identity() is None:
+        if owned and self._heartbeat_thread.identity() is None:
             self._release(owned)
-            failures = self._tell(self._listener.lost, owned)
+            failures = self._call_listener(self._listener.lost, owned)
         elif owned:
             if commits:
-                self._commit_before_release(owned)
-            failures = self._tell(self._listener.revoked, owned)
+                self._commit_before_revoke(owned)
+            failures = self._call_listener(self._listener.revoked, owned)
             self._release(owned)
-        speaker, self._speaker = self._speaker, None
-        self._end_speaker.detach()
-        speaker.close()
+        heartbeat_thread, self._heartbeat_thread = self._heartbeat_thread, None
+        self._finalizer.detach()
+        heartbeat_thread.close()
         for failure in failures:
             raise failure
 
     def close(self, *, commits: bool) -> None:
-        if commits and self._speaker is None:
-            self._commit_before_release(frozenset(self._reader.positions))
+        if commits and self._heartbeat_thread is None:
+            self._commit_before_revoke(frozenset(self._fetch_buffer.positions))
         try:
             self.unsubscribe(commits=commits)  # whose listener may still commit
             self._commits.collect(wait=commits)
         finally:
-            self.is_over = True
+            self.is_closed = True
 
-    def attend(self, deadline: Deadline) -> None:
+    def poll_group(self, deadline: Deadline) -> None:
         """Once in every turn of a poll: what the group has decided is carried out."""
         self._commits.collect()
-        if self._speaker is not None:
-            self._speaker.polled()
-        while self._speaker is not None and (change := self._speaker.take_change()) is not None:
-            self._carry_out(self._speaker, change)
+        if self._heartbeat_thread is not None:
+            self._heartbeat_thread.on_poll()
+        self._apply_changes()
         if self._auto_commit_ms is not None and self._next_commit.has_passed:
             self._next_commit = Deadline(self._auto_commit_ms)
-            self._commit_by_itself()
-        if self._unplaced:
-            self._place(deadline)
+            self._auto_commit()
+        if self._without_position:
+            self._fetch_positions(deadline)
 
-    def place_all(self) -> None:
+    def ensure_positions(self) -> None:
         """Has a position for everything that is owned, before it returns."""
-        self._give_up = deadline = self._cluster.deadline()
+        self._retry_deadline = deadline = self._cluster.deadline()
         backoff = Backoff()
-        while self._unplaced:
-            self._place(deadline)
-            if self._unplaced:
+        while self._without_position:
+            self._fetch_positions(deadline)
+            if self._without_position:
                 time.sleep(backoff.next_ms() / 1_000)
 
-    def placed(self, partition: TopicPartition) -> None:
+    def position_set(self, partition: TopicPartition) -> None:
         """The reader knows by itself where to begin."""
-        self._unplaced.discard(partition)
+        self._without_position.discard(partition)
 
     # Commits
 
@@ -168,10 +171,10 @@ class Session:
             try:
                 self._commits.commit(wanted, identity, deadline)
             except KafkaError as error:
-                self._consider(error, identity, deadline)
+                self._check_retriable(error, identity, deadline)
                 time.sleep(backoff.next_ms() / 1_000)
             else:
-                self._last.update(wanted)
+                self._last_committed.update(wanted)
                 return
 
     def commit_async(self, offsets: Offsets | None, done: CommitCallback) -> None:
@@ -180,11 +183,11 @@ class Session:
             done(wanted, None)
             return
 
-        def heard(told: Offsets, error: Exception | None) -> None:
+        def on_response(told: Offsets, error: Exception | None) -> None:
             if error is None:
-                self._last.update(told)
+                self._last_committed.update(told)
             elif isinstance(error, KafkaError) and error.code in FENCED:
-                error = _failed(error.code, told)
+                error = _commit_failed(error.code, told)
             done(told, error)
 
         try:
@@ -192,42 +195,42 @@ class Session:
         except CommitFailed as error:
             done(wanted, error)
         else:
-            self._commits.send(wanted, identity, heard)
+            self._commits.send(wanted, identity, on_response)
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed]:
         found = self._commits.committed(require_stable=self._require_stable)
         return {each: found[each] for each in partitions if each in found}
 
     def _identity_for(self, offsets: Offsets) -> Identity:
-        if self._speaker is None:
-            return NOBODY
-        identity = self._speaker.identity()
+        if self._heartbeat_thread is None:
+            return NOT_A_MEMBER
+        identity = self._heartbeat_thread.identity()
         if identity is None or not self.owned.issuperset(offsets):
-            raise _failed(ErrorCode.UNKNOWN_MEMBER_ID, offsets)
+            raise _commit_failed(ErrorCode.UNKNOWN_MEMBER_ID, offsets)
         return identity
 
-    def _consider(self, error: KafkaError, used: Identity, deadline: Deadline) -> None:
+    def _check_retriable(self, error: KafkaError, used: Identity, deadline: Deadline) -> None:
         """Raises, unless the commit may be taken from who this member is now, or soon will be."""
-        if error.code not in FENCED or self._speaker is None:
+        if error.code not in FENCED or self._heartbeat_thread is None:
             raise error
-        now = self._speaker.identity()
+        now = self._heartbeat_thread.identity()
         may_go_on = now is not None and (now != used or error.code in MOVED_ON)
         if not may_go_on or deadline.has_passed:
-            raise _failed(error.code, {}) from error
-        self._speaker.hurry()
+            raise _commit_failed(error.code, {}) from error
+        self._heartbeat_thread.heartbeat_now()
 
     def _uncommitted(self) -> dict[TopicPartition, int]:
         progress = self.progress()
-        return {each: at for each, at in progress.items() if self._last.get(each) != at}
+        return {each: at for each, at in progress.items() if self._last_committed.get(each) != at}
 
-    def _commit_by_itself(self) -> None:
+    def _auto_commit(self) -> None:
         """What has changed; without members everything now and then, lest it be forgotten."""
-        if self._speaker is None and self._next_renewal.has_passed:
+        if self._heartbeat_thread is None and self._next_renewal.has_passed:
             self._next_renewal = Deadline(_RENEWAL_MS)
-            self._last.clear()
+            self._last_committed.clear()
         self.commit_async(self._uncommitted(), _log_failure)
 
-    def _commit_before_release(self, partitions: frozenset[TopicPartition]) -> None:
+    def _commit_before_revoke(self, partitions: frozenset[TopicPartition]) -> None:
         if self._auto_commit_ms is None:
             return
         left = {each: at for each, at in self._uncommitted().items() if each in partitions}
@@ -238,24 +241,31 @@ class Session:
 
     # Changes
 
-    def _carry_out(self, speaker: HeartbeatThread, change: Change) -> None:
+    def _apply_changes(self) -> None:
+        while (thread := self._heartbeat_thread) is not None:  # a listener may unsubscribe
+            change = thread.take_change()
+            if change is None:
+                return
+            self._apply_change(thread, change)
+
+    def _apply_change(self, heartbeat_thread: HeartbeatThread, change: Change) -> None:
         failures: list[Exception] = []
         if change.lost:
             self._release(change.lost)
-            failures += self._tell(self._listener.lost, change.lost)
+            failures += self._call_listener(self._listener.lost, change.lost)
         if change.revoked:
-            self._commit_before_release(change.revoked)
-            failures += self._tell(self._listener.revoked, change.revoked)
+            self._commit_before_revoke(change.revoked)
+            failures += self._call_listener(self._listener.revoked, change.revoked)
             self._release(change.revoked)
         if change.assigned:
             self.owned |= change.assigned
-            self._unplaced |= change.assigned
-            failures += self._tell(self._listener.assigned, change.assigned)
-        speaker.carried_out(change)
+            self._without_position |= change.assigned
+            failures += self._call_listener(self._listener.assigned, change.assigned)
+        heartbeat_thread.change_applied(change)
         for failure in failures:
             raise failure
 
-    def _tell(
+    def _call_listener(
         self, hear: Callable[[Sequence[TopicPartition]], None], partitions: Iterable[TopicPartition]
     ) -> list[Exception]:
         try:
@@ -265,37 +275,39 @@ class Session:
         return []
 
     def _release(self, partitions: frozenset[TopicPartition]) -> None:
-        self._reader.end(partitions)
+        self._fetch_buffer.remove(partitions)
         self.owned -= partitions
-        self._unplaced -= partitions
+        self._without_position -= partitions
         for partition in partitions:
-            self._last.pop(partition, None)
+            self._last_committed.pop(partition, None)
 
-    def _place(self, deadline: Deadline) -> None:
+    def _fetch_positions(self, deadline: Deadline) -> None:
         """Finds where to begin; what may heal is left to the next turn, for as long as the
         cluster's time-out says.
         """
         try:
             found = self._commits.committed(require_stable=self._require_stable, deadline=deadline)
-            placed = {each: found.get(each) for each in sorted(self._unplaced)}
-            self._begin(placed)
+            committed = {each: found.get(each) for each in sorted(self._without_position)}
+            self._begin(committed)
         except (KafkaError, ClientError) as error:
-            self._give_up = self._give_up or self._cluster.deadline()
-            if not _may_heal(error) or self._give_up.has_passed:
-                self._give_up = None
+            self._retry_deadline = self._retry_deadline or self._cluster.deadline()
+            if not _is_retriable(error) or self._retry_deadline.has_passed:
+                self._retry_deadline = None
                 raise
             return
-        self._give_up = None
-        self._last.update({each: at.offset for each, at in placed.items() if at is not None})
-        self._unplaced.clear()
+        self._retry_deadline = None
+        self._last_committed.update(
+            {each: at.offset for each, at in committed.items() if at is not None}
+        )
+        self._without_position.clear()
 
 
-def _may_heal(error: KafkaError | ClientError) -> bool:
+def _is_retriable(error: KafkaError | ClientError) -> bool:
     """What the group gives is there, and a broker may hear of it a little later."""
     is_unknown = (
         isinstance(error, KafkaError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
-    return is_unknown or is_worth_another_try(error)
+    return is_unknown or is_retriable(error)
 
 
 def _checked(offsets: Offsets) -> dict[TopicPartition, int]:
@@ -305,7 +317,7 @@ def _checked(offsets: Offsets) -> dict[TopicPartition, int]:
     return dict(offsets)
 
 
-def _failed(code: ErrorCode, offsets: Offsets) -> CommitFailed:
+def _commit_failed(code: ErrorCode, offsets: Offsets) -> CommitFailed:
     which = f" of {', '.join(str(each) for each in sorted(offsets)[:5])}" if offsets else ""
     return CommitFailed(
         code,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from sawlog.client.admin.group_offsets import Identity
 from sawlog.client.consumer.membership.client_assignors import ASSIGNORS, COOPERATIVE_STICKY, RANGE
-from sawlog.client.errors import refusal
+from sawlog.client.errors import kafka_error
 from sawlog.client.net.metadata import Topic
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition, random_id_text
@@ -74,7 +74,7 @@ class Change(NamedTuple):
     assigned: frozenset[TopicPartition] = NOTHING
 
 
-class Asking(NamedTuple):
+class CoordinatorRequest(NamedTuple):
     """A request for the coordinator; `timeout_ms` None: as long as any."""
 
     request: Message
@@ -82,7 +82,7 @@ class Asking(NamedTuple):
     timeout_ms: float | None = None
 
 
-class Lookup(NamedTuple):
+class TopicLookup(NamedTuple):
     """A question to any broker: topics by name, by id, or all of them."""
 
     names: frozenset[str] = frozenset()
@@ -90,15 +90,15 @@ class Lookup(NamedTuple):
     everything: bool = False
 
 
-class Machine(ABC):
+class Membership(ABC):
     """`owned` is what the reader has, and changes only by what it says it has carried out."""
 
     def __init__(self, settings: GroupSettings, subscription: Subscription) -> None:
         self.settings = settings
         self.subscription = subscription
         self.owned: frozenset[TopicPartition] = NOTHING
-        self.in_hand: Change | None = None
-        self.is_put_out = False  # the group goes on without us: all that is owned is lost
+        self.change_in_progress: Change | None = None
+        self.is_fenced = False  # the group goes on without us: all that is owned is lost
 
     @property
     @abstractmethod
@@ -110,62 +110,64 @@ class Machine(ABC):
         """In the group as far as is known: only then a commit may be tried."""
 
     @abstractmethod
-    def hurry(self) -> None:
+    def heartbeat_now(self) -> None:
         """Has the next heartbeat sent at once: the group seems to have gone on."""
 
     @abstractmethod
-    def next(self, now_ms: float) -> Asking | Lookup | None:
+    def next_request(self, now_ms: float) -> CoordinatorRequest | TopicLookup | None:
         """What to ask now; None: nothing before `wake_ms`, unless something changes."""
 
     @abstractmethod
-    def wake_ms(self) -> float: ...
+    def next_wakeup_ms(self) -> float: ...
 
     @abstractmethod
-    def answered(self, answer: Any, now_ms: float) -> None:
+    def on_response(self, answer: Any, now_ms: float) -> None:
         """Takes the answer to what was asked; KafkaError where there is no way on."""
 
     @abstractmethod
-    def found(self, topics: Sequence[Topic], now_ms: float) -> None:
+    def on_topics(self, topics: Sequence[Topic], now_ms: float) -> None:
         """Takes what a Lookup found; what is missing is not there."""
 
     @abstractmethod
-    def unanswered(self) -> None:
+    def on_no_response(self) -> None:
         """What was asked may or may not have been heard."""
 
     @abstractmethod
     def subscribe(self, subscription: Subscription) -> None: ...
 
     @abstractmethod
-    def leaving(self) -> Asking | None:
+    def leave_request(self) -> CoordinatorRequest | None:
         """The last request of a member; None where it is none."""
 
     @abstractmethod
-    def _planned(self) -> Change | None:
+    def _next_change(self) -> Change | None:
         """What the reader should do now, where nothing is lost."""
 
     @abstractmethod
-    def _carried_out(self, change: Change) -> None: ...
+    def _on_change_applied(self, change: Change) -> None: ...
 
-    def put_out(self) -> None:
+    def fence(self) -> None:
         """Out of the group: what is owned is lost, and the next thing is to join again."""
-        self.is_put_out = True
+        self.is_fenced = True
 
     def take_change(self) -> Change | None:
         """For the reader, who calls `carried_out` when it is done."""
-        change = Change(lost=self.owned) if self.is_put_out else self._planned()
-        self.in_hand = change
+        change = Change(lost=self.owned) if self.is_fenced else self._next_change()
+        self.change_in_progress = change
         return change
 
     @property
     def has_change(self) -> bool:
-        return self.in_hand is None and (self.is_put_out or self._planned() is not None)
+        return self.change_in_progress is None and (
+            self.is_fenced or self._next_change() is not None
+        )
 
-    def carried_out(self, change: Change) -> None:
-        self.in_hand = None
+    def change_applied(self, change: Change) -> None:
+        self.change_in_progress = None
         self.owned = self.owned - change.lost - change.revoked | change.assigned
-        if self.is_put_out and not self.owned:
-            self.is_put_out = False
-        self._carried_out(change)
+        if self.is_fenced and not self.owned:
+            self.is_fenced = False
+        self._on_change_applied(change)
 
 
 def new_member_id() -> str:
@@ -175,7 +177,7 @@ def new_member_id() -> str:
 
 def fatal(error_code: int, message: str | None, group: str) -> KafkaError:
     """A refusal that joining again would not change, with what to do about it."""
-    found = refusal(error_code, message)
+    found = kafka_error(error_code, message)
     advice = _ADVICE.get(found.code.name, "")
     text = f"the group {group!r} refused this member: {message or found.code.name}{advice}"
     return KafkaError(found.code, text)

@@ -56,7 +56,7 @@ class _Sent(NamedTuple):
     done: CommitCallback
 
 
-class Commits:
+class OffsetCommits:
     def __init__(self, coordinators: Coordinators, group: str) -> None:
         self._coordinators = coordinators
         self._group = group
@@ -94,7 +94,7 @@ class Commits:
                 answer = (
                     sent.connection.wait(sent.pending)
                     if wait
-                    else sent.connection.arrived(sent.pending)
+                    else sent.connection.poll(sent.pending)
                 )
                 if answer is None:
                     return

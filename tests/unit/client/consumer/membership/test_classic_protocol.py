@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from sawlog.client.consumer.membership.classic_protocol import ClassicMachine
+from sawlog.client.consumer.membership.classic_protocol import (
+    ClassicMembership,
+    decode_assignment,
+    decode_subscriber,
+    encode_assignment,
+    encode_subscription,
+)
 from sawlog.client.consumer.membership.client_assignors import Subscriber
 from sawlog.client.consumer.membership.membership_protocol import (
     Change,
     GroupSettings,
-    Lookup,
     Subscription,
-)
-from sawlog.client.consumer.membership.subscription_codec import (
-    read_assignment,
-    read_subscription,
-    write_assignment,
-    write_subscription,
+    TopicLookup,
 )
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.net.metadata import Partition, Topic
@@ -50,27 +50,27 @@ class Story:
 
     def __init__(self, *assignors: str, pattern: str | None = None, **settings: Any) -> None:
         self.now_ms = 1_000.0
-        self.machine = ClassicMachine(
+        self.machine = ClassicMembership(
             GroupSettings("g", assignors=assignors or ("range",), **settings),
             Subscription(frozenset() if pattern else frozenset({"logs"}), pattern),
         )
         self.sizes = {"logs": 3}
 
-    def next(self) -> Any:
-        return requested(self.machine.next(self.now_ms))
+    def next_request(self) -> Any:
+        return requested(self.machine.next_request(self.now_ms))
 
-    def look(self) -> Lookup:
-        asked = self.next()
-        assert isinstance(asked, Lookup)
+    def look(self) -> TopicLookup:
+        asked = self.next_request()
+        assert isinstance(asked, TopicLookup)
         topics = [topic(name, size) for name, size in self.sizes.items()]
-        self.machine.found(topics, self.now_ms)
+        self.machine.on_topics(topics, self.now_ms)
         return asked
 
     def answer(self, response: Any) -> None:
-        self.machine.answered(response, self.now_ms)
+        self.machine.on_response(response, self.now_ms)
 
     def join(self, *, generation: int, leads: bool = False, others: Any = ()) -> JoinGroupRequest:
-        asked = self.next()
+        asked = self.next_request()
         assert isinstance(asked, JoinGroupRequest)
         metadata = asked.protocols[0].metadata
         members = [JoinGroupResponseMember(member_id="me", metadata=metadata), *others]
@@ -86,20 +86,20 @@ class Story:
         return asked
 
     def sync(self, *partitions: Any, code: int = 0) -> SyncGroupRequest:
-        asked = self.next()
+        asked = self.next_request()
         assert isinstance(asked, SyncGroupRequest)
-        self.answer(SyncGroupResponse(error_code=code, assignment=write_assignment(partitions)))
+        self.answer(SyncGroupResponse(error_code=code, assignment=encode_assignment(partitions)))
         return asked
 
     def beat(self, code: int = 0) -> None:
         self.now_ms += self.machine.settings.heartbeat_interval_ms
-        assert isinstance(self.next(), HeartbeatRequest)
+        assert isinstance(self.next_request(), HeartbeatRequest)
         self.answer(HeartbeatResponse(error_code=code))
 
     def carry_out(self) -> Change:
         change = self.machine.take_change()
         assert change is not None
-        self.machine.carried_out(change)
+        self.machine.change_applied(change)
         return change
 
     def settle(self, *partitions: Any) -> None:
@@ -112,9 +112,9 @@ class Story:
 def test_it_joins_with_the_id_that_it_is_told_to_have() -> None:
     story = Story()
     story.look()
-    assert story.next().member_id == ""
+    assert story.next_request().member_id == ""
     story.answer(JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="me-1"))
-    assert story.next().member_id == "me-1"
+    assert story.next_request().member_id == "me-1"
     assert story.machine.identity.epoch == -1
     assert not story.machine.is_member
 
@@ -123,13 +123,13 @@ def test_a_leader_gives_everybody_a_part() -> None:
     story = Story()
     story.look()
     other = JoinGroupResponseMember(
-        member_id="you", metadata=write_subscription(Subscriber(frozenset({"logs", "b"})), None)
+        member_id="you", metadata=encode_subscription(Subscriber(frozenset({"logs", "b"})), None)
     )
     story.join(generation=4, leads=True, others=[other])
     story.sizes["b"] = 2
     assert story.look().names == {"logs", "b"}
     synced = story.sync(P0, P1)
-    assert {each.member_id: read_assignment(each.assignment) for each in synced.assignments} == {
+    assert {each.member_id: decode_assignment(each.assignment) for each in synced.assignments} == {
         "me": {P0, P1},
         "you": {P2, partition_of("b", 0), partition_of("b", 1)},
     }
@@ -142,7 +142,7 @@ def test_eager_it_lets_go_of_everything_before_it_joins_again() -> None:
     story = Story()
     story.settle(P0, P1)
     story.beat(ErrorCode.REBALANCE_IN_PROGRESS)
-    assert story.next() is None, "not before the reader has let go"
+    assert story.next_request() is None, "not before the reader has let go"
     story.beat(ErrorCode.REBALANCE_IN_PROGRESS)  # it stays alive meanwhile
     assert story.carry_out() == Change(revoked=frozenset({P0, P1}))
     story.join(generation=2)
@@ -155,13 +155,13 @@ def test_cooperative_it_keeps_reading_lets_go_of_the_rest_and_joins_once_more() 
     story.settle(P0, P1)
     story.beat(ErrorCode.REBALANCE_IN_PROGRESS)
     joined = story.join(generation=2)
-    told = read_subscription(joined.protocols[0].metadata, None)
+    told = decode_subscriber(joined.protocols[0].metadata, None)
     assert (told.owned, told.generation) == ({P0, P1}, 1)
     assert story.machine.owned == {P0, P1}
     story.sync(P0)
     assert story.carry_out() == Change(revoked=frozenset({P1}))
     joined = story.join(generation=3)
-    assert read_subscription(joined.protocols[0].metadata, None).owned == {P0}
+    assert decode_subscriber(joined.protocols[0].metadata, None).owned == {P0}
 
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
@@ -174,11 +174,11 @@ def test_it_does_not_join_while_the_reader_is_in_the_middle_of_a_change(assignor
     change = story.machine.take_change()
     assert change == Change(assigned=frozenset({P0}))
     story.beat(ErrorCode.REBALANCE_IN_PROGRESS)
-    assert story.next() is None
-    story.machine.carried_out(change)
+    assert story.next_request() is None
+    story.machine.change_applied(change)
     if assignor == "range":
         assert story.carry_out() == Change(revoked=frozenset({P0}))
-    assert isinstance(story.next(), JoinGroupRequest)
+    assert isinstance(story.next_request(), JoinGroupRequest)
 
 
 @pytest.mark.parametrize(
@@ -190,9 +190,9 @@ def test_put_out_of_the_group_it_has_lost_what_it_had(code: int, member_id: str)
     story.settle(P0)
     story.beat(code)
     assert not story.machine.is_member, "a commit may not even be tried"
-    assert story.next() is None
+    assert story.next_request() is None
     assert story.carry_out() == Change(lost=frozenset({P0}))
-    assert story.next().member_id == member_id
+    assert story.next_request().member_id == member_id
 
 
 def test_put_out_in_the_middle_of_a_change_it_loses_what_came_of_it() -> None:
@@ -204,20 +204,20 @@ def test_put_out_in_the_middle_of_a_change_it_loses_what_came_of_it() -> None:
     change = story.machine.take_change()
     assert change is not None
     story.beat(ErrorCode.UNKNOWN_MEMBER_ID)
-    story.machine.carried_out(change)
+    story.machine.change_applied(change)
     assert story.carry_out() == Change(lost=frozenset({P0, P1}))
-    assert isinstance(story.next(), JoinGroupRequest)
+    assert isinstance(story.next_request(), JoinGroupRequest)
 
 
 def test_a_lost_answer_to_a_join_is_asked_for_again() -> None:
     story = Story()
     story.look()
-    assert isinstance(story.next(), JoinGroupRequest)
-    story.machine.unanswered()
+    assert isinstance(story.next_request(), JoinGroupRequest)
+    story.machine.on_no_response()
     story.join(generation=1)
-    assert isinstance(story.next(), SyncGroupRequest)
-    story.machine.unanswered()
-    assert isinstance(story.next(), JoinGroupRequest)
+    assert isinstance(story.next_request(), SyncGroupRequest)
+    story.machine.on_no_response()
+    assert isinstance(story.next_request(), JoinGroupRequest)
 
 
 def test_a_rebalance_during_sync_begins_again() -> None:
@@ -225,7 +225,7 @@ def test_a_rebalance_during_sync_begins_again() -> None:
     story.look()
     story.join(generation=1)
     story.sync(code=ErrorCode.REBALANCE_IN_PROGRESS)
-    assert isinstance(story.next(), JoinGroupRequest)
+    assert isinstance(story.next_request(), JoinGroupRequest)
 
 
 def test_a_leader_sees_a_topic_grow() -> None:
@@ -237,28 +237,28 @@ def test_a_leader_sees_a_topic_grow() -> None:
     story.carry_out()
     story.now_ms += 10_000
     story.look()
-    assert isinstance(story.next(), HeartbeatRequest), "nothing has changed"
+    assert isinstance(story.next_request(), HeartbeatRequest), "nothing has changed"
     story.answer(HeartbeatResponse())
     story.sizes["logs"] = 4
     story.now_ms += 10_000
     story.look()
     assert story.carry_out() == Change(revoked=frozenset({P0, P1, P2}))
-    assert isinstance(story.next(), JoinGroupRequest)
+    assert isinstance(story.next_request(), JoinGroupRequest)
 
 
 def test_a_pattern_is_matched_to_whole_names_of_topics_that_are_not_internal() -> None:
     story = Story(pattern="log.*")
-    asked = story.next()
+    asked = story.next_request()
     assert asked.everything
     topics = [topic("logs", 1), topic("my-logs", 1), topic("log-internal", 1, is_internal=True)]
-    story.machine.found(topics, story.now_ms)
+    story.machine.on_topics(topics, story.now_ms)
     joined = story.join(generation=1)
-    assert read_subscription(joined.protocols[0].metadata, None).topics == {"logs"}
+    assert decode_subscriber(joined.protocols[0].metadata, None).topics == {"logs"}
     story.sync()
     story.now_ms += story.machine.settings.metadata_interval_ms
-    assert story.next().everything
-    story.machine.found([*topics, topic("log-2", 1)], story.now_ms)
-    told = read_subscription(story.next().protocols[0].metadata, None)
+    assert story.next_request().everything
+    story.machine.on_topics([*topics, topic("log-2", 1)], story.now_ms)
+    told = decode_subscriber(story.next_request().protocols[0].metadata, None)
     assert told.topics == {"logs", "log-2"}
 
 
@@ -268,19 +268,19 @@ def test_another_subscription_is_told_by_joining() -> None:
     story.machine.subscribe(Subscription(frozenset({"b"})))
     story.look()
     story.carry_out()
-    told = read_subscription(story.next().protocols[0].metadata, None)
+    told = decode_subscriber(story.next_request().protocols[0].metadata, None)
     assert told.topics == {"b"}
 
 
 def test_a_static_member_says_no_goodbye() -> None:
     story = Story()
     story.settle(P0)
-    leaving = requested(story.machine.leaving())
+    leaving = requested(story.machine.leave_request())
     assert isinstance(leaving, LeaveGroupRequest)
     assert [each.member_id for each in leaving.members] == ["me"]
     static = Story(instance_id="i")
     static.settle(P0)
-    assert static.machine.leaving() is None
+    assert static.machine.leave_request() is None
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,27 @@ def test_what_will_not_heal_is_raised_with_the_groups_name(code: ErrorCode) -> N
 def test_between_heartbeats_it_rests() -> None:
     story = Story()
     story.settle(P0)
-    assert story.next() is None
-    assert story.machine.wake_ms() == story.now_ms + story.machine.settings.heartbeat_interval_ms
-    story.machine.hurry()
-    assert isinstance(story.next(), HeartbeatRequest)
+    assert story.next_request() is None
+    assert (
+        story.machine.next_wakeup_ms()
+        == story.now_ms + story.machine.settings.heartbeat_interval_ms
+    )
+    story.machine.heartbeat_now()
+    assert isinstance(story.next_request(), HeartbeatRequest)
+
+
+def test_malformed_bytes_of_other_members_are_an_inconsistent_protocol() -> None:
+    with pytest.raises(KafkaError, match="sent a malformed subscription") as refused:
+        decode_subscriber(b"\0", None)
+    assert refused.value.code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    with pytest.raises(KafkaError, match="sent a malformed assignment"):
+        decode_assignment(b"\0\x03\x7f\xff\xff\xff")
+
+
+def test_a_member_that_the_leader_did_not_know_is_assigned_nothing() -> None:
+    assert decode_assignment(b"") == frozenset()
+
+
+def test_subscriber_round_trips_with_its_owned_partitions() -> None:
+    subscriber = Subscriber(frozenset({"logs", "b"}), frozenset({P0, partition_of("b", 1)}), 5)
+    assert decode_subscriber(encode_subscription(subscriber, "rack"), None) == subscriber

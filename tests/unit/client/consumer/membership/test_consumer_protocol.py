@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from sawlog.client.consumer.membership.consumer_protocol import ConsumerMachine
+from sawlog.client.consumer.membership.consumer_protocol import ConsumerMembership
 from sawlog.client.consumer.membership.membership_protocol import (
     Change,
     GroupSettings,
-    Lookup,
     Subscription,
+    TopicLookup,
     new_member_id,
 )
 from sawlog.client.net.leader_requests import partition_of
@@ -33,19 +33,19 @@ class Story:
     def __init__(self, *, pattern: str | None = None, **settings: Any) -> None:
         self.now_ms = 1_000.0
         topics = frozenset[str]() if pattern else frozenset({"logs"})
-        self.machine = ConsumerMachine(
+        self.machine = ConsumerMembership(
             GroupSettings("g", **settings), Subscription(topics, pattern)
         )
 
-    def next(self) -> Any:
-        return requested(self.machine.next(self.now_ms))
+    def next_request(self) -> Any:
+        return requested(self.machine.next_request(self.now_ms))
 
     def beat(self, *told: int, epoch: int = 1, is_told: bool = True, code: int = 0) -> Any:
         """A heartbeat and its answer: what to read of the topic, where anything is told."""
-        asked = self.next()
+        asked = self.next_request()
         assert isinstance(asked, ConsumerGroupHeartbeatRequest)
         partitions = [TopicPartitions(topic_id=LOGS, partitions=list(told))] if told else []
-        self.machine.answered(
+        self.machine.on_response(
             ConsumerGroupHeartbeatResponse(
                 error_code=code,
                 member_id=asked.member_id,
@@ -58,13 +58,13 @@ class Story:
         return asked
 
     def find(self) -> None:
-        assert self.next() == Lookup(ids=frozenset({LOGS}))
-        self.machine.found([Topic(TopicName("logs"), TopicId(LOGS), False, {})], self.now_ms)
+        assert self.next_request() == TopicLookup(ids=frozenset({LOGS}))
+        self.machine.on_topics([Topic(TopicName("logs"), TopicId(LOGS), False, {})], self.now_ms)
 
     def carry_out(self) -> Change:
         change = self.machine.take_change()
         assert change is not None
-        self.machine.carried_out(change)
+        self.machine.change_applied(change)
         return change
 
     def settle(self) -> None:
@@ -104,8 +104,8 @@ def test_the_first_heartbeat_tells_everything_and_the_next_only_what_has_changed
     assert (second.member_epoch, owned(second)) == (1, {LOGS: [0, 1]})
     assert second.subscribed_topic_names is None
     assert second.rebalance_timeout_ms == -1
-    assert story.next() is None
-    assert story.machine.wake_ms() == story.now_ms + INTERVAL_MS
+    assert story.next_request() is None
+    assert story.machine.next_wakeup_ms() == story.now_ms + INTERVAL_MS
     story.now_ms += INTERVAL_MS
     third = story.beat(is_told=False)
     assert owned(third) is None
@@ -115,8 +115,8 @@ def pauses(story: Story, count: int) -> list[float]:
     """How long the member waits before each of its next heartbeats, which tell nothing new."""
     waited = []
     for _ in range(count):
-        waited.append(story.machine.wake_ms() - story.now_ms)
-        story.now_ms = story.machine.wake_ms()
+        waited.append(story.machine.next_wakeup_ms() - story.now_ms)
+        story.now_ms = story.machine.next_wakeup_ms()
         story.beat(is_told=False)
     return waited
 
@@ -126,7 +126,7 @@ def test_a_new_member_without_partitions_asks_again_soon() -> None:
     story = Story()
     story.beat()
     assert pauses(story, 2) == [100, 200]
-    assert story.machine.wake_ms() == story.now_ms + 400
+    assert story.machine.next_wakeup_ms() == story.now_ms + 400
     story.now_ms += 400
     story.beat(0, epoch=2)
     story.find()
@@ -156,11 +156,11 @@ def test_what_is_taken_away_is_reported_as_soon_as_it_was_let_go_of() -> None:
     story.settle()
     story.now_ms += INTERVAL_MS
     story.beat(0, epoch=1)
-    assert story.next() is None, "the reader has not let go yet"
+    assert story.next_request() is None, "the reader has not let go yet"
     change = story.machine.take_change()
     assert change == Change(revoked=frozenset({P1}))
-    assert story.next() is None, "nor now"
-    story.machine.carried_out(change)
+    assert story.next_request() is None, "nor now"
+    story.machine.change_applied(change)
     assert owned(story.beat(0, 2, epoch=2)) == {LOGS: [0]}
     assert story.carry_out() == Change(assigned=frozenset({P2}))
     assert story.machine.identity.epoch == 2
@@ -175,7 +175,7 @@ def test_heartbeats_go_on_while_the_reader_takes_its_time() -> None:
     story.now_ms += INTERVAL_MS
     assert owned(story.beat(is_told=False)) is None
     assert change is not None
-    story.machine.carried_out(change)
+    story.machine.change_applied(change)
     assert owned(story.beat(is_told=False)) == {LOGS: [0]}
 
 
@@ -183,8 +183,8 @@ def test_after_a_lost_answer_everything_is_told_again() -> None:
     story = Story()
     story.settle()
     story.now_ms += INTERVAL_MS
-    assert story.next() is not None
-    story.machine.unanswered()
+    assert story.next_request() is not None
+    story.machine.on_no_response()
     again = story.beat(is_told=False)
     assert again.subscribed_topic_names == ["logs"]
     assert owned(again) == {LOGS: [0, 1]}
@@ -206,7 +206,7 @@ def test_put_out_it_has_lost_what_it_had_and_joins_under_the_same_id(code: int) 
     story.now_ms += INTERVAL_MS
     story.beat(code=code)
     assert not story.machine.is_member
-    assert story.next() is None
+    assert story.next_request() is None
     assert story.carry_out() == Change(lost=frozenset({P0, P1}))
     again = story.beat(0, epoch=7)
     assert (again.member_id, again.member_epoch, owned(again)) == (before, 0, {})
@@ -218,7 +218,7 @@ def test_put_out_with_nothing_it_joins_at_once() -> None:
     story.beat()
     story.now_ms += INTERVAL_MS
     story.beat(code=ErrorCode.UNKNOWN_MEMBER_ID)
-    assert story.next().member_epoch == 0
+    assert story.next_request().member_epoch == 0
 
 
 def test_put_out_in_the_middle_of_a_change_it_loses_what_came_of_it() -> None:
@@ -229,18 +229,18 @@ def test_put_out_in_the_middle_of_a_change_it_loses_what_came_of_it() -> None:
     assert change is not None
     story.now_ms += INTERVAL_MS
     story.beat(code=ErrorCode.FENCED_MEMBER_EPOCH)
-    story.machine.carried_out(change)
+    story.machine.change_applied(change)
     assert story.carry_out() == Change(lost=frozenset({P0}))
-    assert story.next().member_epoch == 0
+    assert story.next_request().member_epoch == 0
 
 
 def test_a_topic_that_cannot_be_named_yet_is_looked_for_again() -> None:
     story = Story()
     story.beat(0)
-    assert story.next() == Lookup(ids=frozenset({LOGS}))
-    story.machine.found([], story.now_ms)
+    assert story.next_request() == TopicLookup(ids=frozenset({LOGS}))
+    story.machine.on_topics([], story.now_ms)
     assert not story.machine.has_change
-    assert story.next() is None
+    assert story.next_request() is None
     story.now_ms += 1_000
     story.find()
     assert story.carry_out() == Change(assigned=frozenset({P0}))
@@ -259,7 +259,7 @@ def test_a_pattern_is_the_brokers_to_match_and_is_taken_back_by_name() -> None:
 def test_a_static_member_leaves_for_a_while_only(instance: str | None, epoch: int) -> None:
     story = Story(instance_id=instance)
     story.settle()
-    assert requested(story.machine.leaving()).member_epoch == epoch
+    assert requested(story.machine.leave_request()).member_epoch == epoch
     assert not story.machine.is_member
 
 

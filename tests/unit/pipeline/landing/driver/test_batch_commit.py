@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sawlog.client.errors import NoAnswer
+from sawlog.client.errors import RequestTimedOut
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import NO_TOPIC_ID
 from sawlog.pipeline.delta.data_files import DataFile
@@ -181,7 +181,7 @@ def test_a_broker_that_is_gone_when_ranges_are_parsed_again_is_told_as_such(
     """Only text comes back from where that happens."""
 
     def gone(*_: object, **__: object) -> None:
-        raise NoAnswer("nobody is there")
+        raise RequestTimedOut("nobody is there")
 
     monkeypatch.setattr(batch_commit, "land", gone)
     driver = Driver(tmp_path)
