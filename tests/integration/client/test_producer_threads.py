@@ -26,10 +26,10 @@ GUARD_S = 30
 
 def test_a_record_leaves_though_its_caller_never_calls_again() -> None:
     with broker_with(logs=1) as broker, Producer(broker.bootstrap, linger_ms=20) as producer:
-        poll = threading.Event()
+        delivered = threading.Event()
         delivery = producer.send("logs", b"a")
-        delivery.add_done_callback(lambda _: poll.set())
-        assert poll.wait(GUARD_S)
+        delivery.add_done_callback(lambda _: delivered.set())
+        assert delivered.wait(GUARD_S)
         assert delivery.is_done
         assert [values for _, _, values in batches(broker)] == [[b"a"]]
 
@@ -38,9 +38,9 @@ def test_it_wakes_again_after_a_rest() -> None:
     """The thread sleeps when it has had nothing to do for a while."""
     with broker_with(logs=1) as broker, Producer(broker.bootstrap, linger_ms=0) as producer:
         for number in range(3):
-            poll = threading.Event()
-            producer.send("logs", b"%d" % number).add_done_callback(lambda _, e=poll: e.set())
-            assert poll.wait(GUARD_S)
+            delivered = threading.Event()
+            producer.send("logs", b"%d" % number).add_done_callback(lambda _, e=delivered: e.set())
+            assert delivered.wait(GUARD_S)
             with producer._lock:  # as if the time had passed
                 producer._io_driver._last_busy_ms = 0.0
 
@@ -48,21 +48,21 @@ def test_it_wakes_again_after_a_rest() -> None:
 def test_a_failed_batch_is_tried_again_without_its_caller() -> None:
     with broker_with(logs=1) as broker, Producer(broker.bootstrap) as producer:
         broker.reply(ApiKey.PRODUCE, answering(ErrorCode.NOT_LEADER_OR_FOLLOWER), Act.CLOSE)
-        poll = threading.Event()
-        producer.send("logs", b"a").add_done_callback(lambda _: poll.set())
-        assert poll.wait(GUARD_S)
+        delivered = threading.Event()
+        producer.send("logs", b"a").add_done_callback(lambda _: delivered.set())
+        assert delivered.wait(GUARD_S)
         assert len(broker.asked(ApiKey.PRODUCE)) == 3
 
 
 def test_one_that_was_dropped_still_sends_what_it_took_and_ends() -> None:
     with broker_with(logs=1) as broker:
         producer = Producer(broker.bootstrap, linger_ms=50)
-        poll = threading.Event()
-        producer.send("logs", b"a").add_done_callback(lambda _: poll.set())
+        delivered = threading.Event()
+        producer.send("logs", b"a").add_done_callback(lambda _: delivered.set())
         thread, ended = producer._io_driver._thread, weakref.ref(producer)
         assert thread is not None
         del producer
-        assert poll.wait(GUARD_S)
+        assert delivered.wait(GUARD_S)
         for _ in range(100):
             gc.collect()
             thread.join(0.1)

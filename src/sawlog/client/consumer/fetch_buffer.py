@@ -1,6 +1,6 @@
-"""The partitions that a consumer reads: where it is in each, and what was fetched ahead of that.
+"""The partitions that a consumer reads: their positions, and the records fetched ahead.
 
-While records are handed out, the next fetch of other partitions is under way. For one thread.
+While records are handed out, fetches of other partitions are in flight. For one thread.
 """
 
 from collections import deque
@@ -31,13 +31,16 @@ from sawlog.core.ids import TopicPartition
 from sawlog.core.ports import FileSlice
 from sawlog.protocol.messages.fetch_response import PartitionData
 
-if TYPE_CHECKING:  # an extra: only who takes columns needs it
+if TYPE_CHECKING:  # pyarrow is an extra
     from sawlog.client.arrow.record_columns import RecordColumns
 
 
 class FetchBuffer:
-    """`positions`: for each partition the offset after the last record that was taken; `ends`:
-    where each ended for us (the watermark, or the last stable offset) when last heard of.
+    """Positions and fetched records of the assigned partitions.
+
+    `positions` has the offset after the last record taken of each partition; `ends` has the end
+    that the last fetch reported: the high watermark, or under read_committed the last stable
+    offset.
     """
 
     def __init__(
@@ -57,18 +60,17 @@ class FetchBuffer:
         self.positions: dict[TopicPartition, int] = {}
         self.ends: dict[TopicPartition, int] = {}
         self._fetched: deque[FetchedRecords] = deque()
-        self._paused: dict[
-            TopicPartition, FetchedRecords | None
-        ] = {}  # with what was at hand of each
+        # Paused partitions, with records fetched before the pause
+        self._paused: dict[TopicPartition, FetchedRecords | None] = {}
 
     def set_positions(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Reads these from there on, besides the others."""
+        """Assign partitions, or move their positions; other partitions stay as they are."""
         self._drop_fetched(positions)
-        self._fetcher.failure = None  # of what was read before
+        self._fetcher.failure = None  # of the earlier positions
         self.positions.update(positions)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reads these no longer."""
+        """Remove partitions from the assignment."""
         gone = frozenset(partitions)
         self._drop_fetched(gone)
         self._fetcher.failure = None
@@ -95,8 +97,10 @@ class FetchBuffer:
                 self._fetched.append(fetched)
 
     def poll_once(self, take: Callable[[], bool]) -> bool:
-        """Takes in what has come, has `take` hand it out and asks for more; whether `take` found
-        anything. KafkaError or ClientError only where it did not: else the next turn raises it.
+        """Receive fetches, let `take` take records, and send the next fetches.
+
+        Returns whether `take` found records. A failure is raised only if it did not; otherwise the
+        next call raises it.
         """
         self._fetcher.raise_failure()
         self._take_responses()
@@ -107,7 +111,7 @@ class FetchBuffer:
         return has_found
 
     def wait(self, timeout_ms: float, wakeup: int) -> None:
-        """Until an answer begins to arrive, the bell rings or the time is up."""
+        """Wait until a response arrives or the descriptor `wakeup` can be read."""
         self._fetcher.wait(timeout_ms, [wakeup])
 
     def _take_responses(self) -> None:
@@ -137,7 +141,7 @@ class FetchBuffer:
             self._fetched.popleft()
 
     def take(self, limit: int) -> list[ConsumedRecord]:
-        """Records that are at hand."""
+        """Return up to `limit` fetched records."""
         records: list[ConsumedRecord] = []
         while self._fetched and len(records) < limit:
             fetched = self._fetched[0]
@@ -146,7 +150,7 @@ class FetchBuffer:
                 taken = fetched.take(wanted)
             except KafkaError:
                 if records:
-                    break  # the next call meets it again
+                    break  # the next call raises it
                 self._fetched.popleft()
                 raise
             records += taken
@@ -156,7 +160,7 @@ class FetchBuffer:
         return records
 
     def _fetch_ahead(self) -> None:
-        """Asks for more of the partitions of which nothing is at hand."""
+        """Fetch the partitions that have no fetched records."""
         held = {fetched.partition for fetched in self._fetched} | self._paused.keys()
         wanted = {
             partition: offset
@@ -169,11 +173,12 @@ class FetchBuffer:
     def _take_response(self, answer: PartitionFetch) -> None:
         partition, offset, data = answer
         if self.positions.get(partition) != offset:
-            return  # it was sent before a seek or another assignment
+            return  # sent before a seek or a new assignment
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self.reset_position(partition)
         elif data.error_code:
-            error = kafka_error(data.error_code, f"fetching {partition} from {offset} was refused")
+            text = f"the fetch of {partition} from offset {offset} was refused"
+            error = kafka_error(data.error_code, text)
             self._fetcher.failed(error, [partition.topic])
         else:
             self._fetcher.succeeded()
@@ -196,10 +201,11 @@ class FetchBuffer:
             self._paused[partition] = fetched
             return
         self._fetched.append(fetched)
-        # Those just served go to the end, so that a full answer does not always leave out the same.
+        # To the end of the order, so that a full response does not always leave out the same ones.
         self.positions[partition] = self.positions.pop(partition)
 
     def reset_position(self, partition: TopicPartition) -> None:
+        """Apply `out_of_range` to a position that the log does not have."""
         start = RESET_STARTS.get(self._out_of_range)
         if start is not None:
             self.positions.update(self.resolve({partition: start}))
@@ -208,16 +214,16 @@ class FetchBuffer:
         end = self.resolve({partition: AT_LATEST})[partition]
         raise KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{partition} has no offset {self.positions[partition]}: it begins at {first} and"
+            f"{partition} has no offset {self.positions[partition]}: its log starts at {first} and"
             f" ends before {end}",
         )
 
     def resolve(self, starts: Mapping[TopicPartition, Start]) -> dict[TopicPartition, int]:
-        """The offsets behind times; by time where nothing is that late, the end."""
+        """Return the offset of each start; the end if no record has the time or a later one."""
         for start in starts.values():
             if not isinstance(start, AtOffset | AtTime):
                 raise TypeError(
-                    "a start is AT_EARLIEST, AT_LATEST, AtTime(...) or AtOffset(...),"
+                    "a start must be AT_EARLIEST, AT_LATEST, AtTime(...) or AtOffset(...),"
                     f" not {start!r}"
                 )
         times = {p: start.timestamp_ms for p, start in starts.items() if isinstance(start, AtTime)}

@@ -1,7 +1,7 @@
-"""Fetches to leaders and their answers, for a consumer.
+"""Sends fetches to the leaders of partitions and takes their responses.
 
-Each leader has at most one fetch under way. What may heal (a lost connection, a moved leader) is
-tried again after a pause with fresh metadata, for as long as the cluster's time-out says.
+Each leader has at most one fetch in flight. After a retriable error (a lost connection, a moved
+leader) the next fetch waits for a backoff and fresh metadata, until the cluster's timeout is over.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ _CHANNEL = "fetch"
 
 
 class FetchLimits(NamedTuple):
-    """How much an answer holds at most, and how long a broker waits for how little."""
+    """fetch.max.wait.ms, fetch.min.bytes, fetch.max.bytes and max.partition.fetch.bytes."""
 
     max_wait_ms: int
     min_bytes: int
@@ -36,13 +36,15 @@ class FetchLimits(NamedTuple):
 
 
 class PartitionFetch(NamedTuple):
+    """A partition's part of a fetch response."""
+
     partition: TopicPartition
-    offset: int  # the one asked for
+    offset: int  # the fetch offset of the request
     data: PartitionData
 
 
 class _InFlight(NamedTuple):
-    """One fetch; the partitions by what the answer will call them, with the offset asked for."""
+    """One fetch; the partitions by topic name or id, as the response will have it, and index."""
 
     connection: Connection
     pending: Pending[FetchResponse]
@@ -50,8 +52,9 @@ class _InFlight(NamedTuple):
 
 
 class Fetcher:
-    """`failure` is what will not heal, or has not for too long: other partitions are asked for, and
-    `raise_failure` tells.
+    """`failure` is an error that is not retriable, or lasted too long.
+
+    It does not stop the fetches of other partitions; `raise_failure` raises it.
     """
 
     def __init__(self, cluster: Cluster, limits: FetchLimits, *, read_committed: bool) -> None:
@@ -65,33 +68,34 @@ class Fetcher:
         self.failure: KafkaError | ClientError | None = None
 
     def send(self, wanted: Mapping[TopicPartition, int]) -> None:
-        """Asks the leaders that have no fetch under way for these partitions from these offsets."""
+        """Fetch these partitions from these offsets, where the leader has no fetch in flight."""
         if self._backoff_until is not None and not self._backoff_until.has_passed:
             return
-        groups: dict[NodeId, dict[TopicPartition, int]] = defaultdict(dict)
+        by_leader: dict[NodeId, dict[TopicPartition, int]] = defaultdict(dict)
         topics: dict[str, Topic] = {}
         failures: list[tuple[KafkaError | ClientError, str]] = []
         is_reachable = True
         for partition, offset in wanted.items():
             if not is_reachable and not self._cluster.knows_leader(partition):
-                continue  # who does not answer would be waited for again
+                continue  # would wait for an unreachable cluster again
             try:
                 leader = self._cluster.leader(partition, deadline=Deadline(_ONE_TRY_MS))
             except (KafkaError, ClientError) as error:
                 failures.append((error, partition.topic))
                 is_reachable = is_reachable and not isinstance(error, ClientError)
             else:
-                groups[leader][partition] = offset
+                by_leader[leader][partition] = offset
                 topics[partition.topic] = self._cluster.topic(partition.topic)
         for failure, topic in failures:
             self.failed(failure, [topic])
-        for node, requested in groups.items():
+        for node, requested in by_leader.items():
             if node not in self._requests:
                 self._send_to(node, requested, topics)
 
     def wait(self, timeout_ms: float, also: Iterable[int] = ()) -> None:
-        """Until an answer begins to arrive, one of these descriptors can be read, a pause ends or
-        the time is up.
+        """Wait until a response arrives or a descriptor in `also` can be read.
+
+        Returns earlier when a backoff or a request timeout is over.
         """
         waits_ms = [timeout_ms]
         waits_ms += [request.pending.deadline.remaining_ms for request in self._requests.values()]
@@ -104,35 +108,34 @@ class Fetcher:
 
     @property
     def has_in_flight(self) -> bool:
-        """A fetch is under way."""
         return bool(self._requests)
 
     def take_responses(self) -> list[PartitionFetch]:
-        """What has come since the last time."""
+        """Return the responses that have arrived since the last call, by partition."""
         found: list[PartitionFetch] = []
         for node, request in list(self._requests.items()):
             topics = {partition.topic for partition, _ in request.requested.values()}
             try:
-                answer = request.connection.poll(request.pending)
-                if answer is None:
+                response = request.connection.poll(request.pending)
+                if response is None:
                     continue
                 del self._requests[node]
-                if answer.error_code:
-                    raise kafka_error(answer.error_code, f"broker {node} refused a fetch")
+                if response.error_code:
+                    raise kafka_error(response.error_code, f"broker {node} refused a fetch")
             except (KafkaError, ClientError) as error:
                 self._requests.pop(node, None)
                 self.failed(error, topics)
             else:
-                found += _partition_fetches(request, answer)
+                found += _partition_fetches(request, response)
         return found
 
     def succeeded(self) -> None:
-        """Data came: the next failure starts from nothing."""
+        """Reset backoff and retry time: data was received."""
         self._backoff_until = self._retry_deadline = None
         self._backoff = Backoff()
 
     def failed(self, error: KafkaError | ClientError, topics: Iterable[str]) -> None:
-        """Pauses before the next fetch, with fresh metadata."""
+        """Back off and forget the topics' metadata, or keep the error as `failure`."""
         if self._retry_deadline is None:
             self._retry_deadline = self._cluster.deadline()
         if not is_retriable(error) or self._retry_deadline.has_passed:
@@ -141,10 +144,10 @@ class Fetcher:
             return
         self._cluster.forget(topics)
         if self._backoff_until is None or self._backoff_until.has_passed:
-            self._backoff_until = Deadline(self._backoff.next_ms())
+            self._backoff_until = self._cluster.deadline(self._backoff.next_ms())
 
     def raise_failure(self) -> None:
-        """What there is of it, once."""
+        """Raise the failure, if there is one, once."""
         failure, self.failure = self.failure, None
         if failure is not None:
             raise failure
@@ -197,9 +200,9 @@ class Fetcher:
         return list(topics.values())
 
 
-def _partition_fetches(request: _InFlight, answer: FetchResponse) -> list[PartitionFetch]:
+def _partition_fetches(request: _InFlight, response: FetchResponse) -> list[PartitionFetch]:
     found: list[PartitionFetch] = []
-    for topic in answer.responses:
+    for topic in response.responses:
         for data in topic.partitions:
             requested = request.requested.get((topic.topic or topic.topic_id, data.partition_index))
             if requested is not None:

@@ -1,4 +1,4 @@
-"""Where reading begins, and what to do where that is not there."""
+"""Start positions of a consumer, and the policy for offsets that are out of range."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -7,7 +7,10 @@ from sawlog.client.admin.list_offsets import EARLIEST, LATEST
 
 
 class OutOfRange(Enum):
-    """What to do where the offset wanted is not, or no longer, there."""
+    """The policy if there is no committed offset, or the log does not have the offset.
+
+    As auto.offset.reset in Kafka's clients.
+    """
 
     FAIL = "fail"
     EARLIEST = "earliest"
@@ -19,7 +22,7 @@ class AtOffset(NamedTuple):
 
 
 class AtTime(NamedTuple):
-    """The first record with this timestamp or a later one; the end where there is none."""
+    """The first record with this timestamp or a later one; the end if there is none."""
 
     timestamp_ms: int
 

@@ -95,8 +95,12 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def deadline(self) -> Deadline:
-        return Deadline(self.timeout_ms)
+    def now_ms(self) -> float:
+        return self._monotonic_s() * 1_000
+
+    def deadline(self, timeout_ms: float | None = None) -> Deadline:
+        """Return a deadline after `timeout_ms`, or after the timeout of an operation."""
+        return Deadline(self.timeout_ms if timeout_ms is None else timeout_ms, self._monotonic_s)
 
     def any_connection(self) -> Connection:
         """One that is open already, else one to any broker that lets us in."""

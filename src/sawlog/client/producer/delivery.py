@@ -1,4 +1,4 @@
-"""What becomes of produced records: the batches they wait in, and how each learns its fate."""
+"""Batches of produced records, and the Delivery by which a caller learns a record's outcome."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -11,17 +11,17 @@ NO_OFFSET = -1
 
 
 class Delivered(NamedTuple):
-    """Where a record is now; the offset is -1 where the broker was not asked to tell (acks=0)."""
+    """The position of a stored record; the offset is -1 with acks=0, which returns none."""
 
     partition: TopicPartition
     offset: int
-    append_time_ms: int  # -1 unless the topic's timestamps are those of the append
+    append_time_ms: int  # -1 unless the topic uses log append time
 
 
 class DeliveryFailed(Exception):
-    """Some records were not acknowledged; each one's Delivery knows its own reason.
+    """Some records were not acknowledged; each one's Delivery has its own error.
 
-    `first_number` says which of all records that were sent is the first of them, from 1 on.
+    `first_number` is the number of the first of them among all records sent, from 1 on.
     """
 
     def __init__(self, count: int, first: Exception, first_number: int) -> None:
@@ -32,7 +32,7 @@ class DeliveryFailed(Exception):
 
 
 class BatchSequence(NamedTuple):
-    """What goes into a batch's header."""
+    """The producer id, epoch and base sequence in a batch's header."""
 
     producer_id: int
     producer_epoch: int
@@ -43,10 +43,11 @@ NO_SEQUENCE = BatchSequence(-1, -1, -1)
 
 
 class ProducedBatch:
-    """Records of one partition that travel and fare together.
+    """Records of one partition that are sent in one record batch and share its outcome.
 
-    Open until it is full or has a `stamp`; done once it has an outcome, which it gets exactly once.
-    `number` is that of its first record among all that were sent, from 1 on.
+    Open for appends until it is full or has a `sequence`. Done once it has an outcome, which it
+    gets exactly once. `first_number` is the number of its first record among all records sent,
+    from 1 on.
     """
 
     __slots__ = (
@@ -59,25 +60,25 @@ class ProducedBatch:
         "deadline",
         "encoded",
         "error",
+        "first_number",
         "is_done",
         "is_full",
-        "number",
         "opened_ms",
         "partition",
         "retry_at_ms",
-        "stamp",
+        "sequence",
     )
 
     def __init__(
-        self, partition: TopicPartition, number: int, opened_ms: float, deadline: Deadline
+        self, partition: TopicPartition, first_number: int, opened_ms: float, deadline: Deadline
     ) -> None:
         self.partition = partition
-        self.number = number
+        self.first_number = first_number
         self.opened_ms = opened_ms
         self.deadline = deadline
         self.builder = BatchBuilder()
         self.callbacks: list[Callable[[], None]] = []
-        self.stamp: BatchSequence | None = None
+        self.sequence: BatchSequence | None = None
         self.encoded: bytearray | None = None
         self.is_full = False
         self.is_done = False
@@ -87,6 +88,10 @@ class ProducedBatch:
         self.error: Exception | None = None
         self.retry_at_ms = 0.0
         self._backoff = Backoff()
+
+    @property
+    def encoded_size(self) -> int:
+        return 0 if self.encoded is None else len(self.encoded)
 
     def succeed(self, base_offset: int, append_time_ms: int) -> None:
         self._check_not_done()
@@ -102,7 +107,7 @@ class ProducedBatch:
         self.encoded = None
 
     def schedule_retry(self, now_ms: float) -> bool:
-        """Puts the batch off for a while; False where its time would be up by then."""
+        """Set the time of the next try; False if the delivery timeout ends before it."""
         wait_ms = self._backoff.next_ms()
         self.retry_at_ms = now_ms + wait_ms
         return wait_ms < self.deadline.remaining_ms
@@ -113,17 +118,17 @@ class ProducedBatch:
 
 
 class BatchWaiter(Protocol):
-    """Who brings the batches away: a producer."""
+    """The producer of a Delivery, as far as the Delivery uses it."""
 
     def wait_for(self, batch: ProducedBatch, timeout_ms: float | None) -> None:
-        """Until the batch is done; TimeoutError where the time is up before."""
+        """Wait until the batch is done; TimeoutError after the timeout."""
 
     def call_when_done(self, batch: ProducedBatch, callback: Callable[[], None]) -> None:
-        """At once where it is done already."""
+        """Call back once the batch is done; at once if it is done already."""
 
 
 class Delivery:
-    """The fate of one record. Safe to use from any thread."""
+    """The outcome of one record, now or later. Safe to use from any thread."""
 
     __slots__ = ("_batch", "_index", "_producer")
 
@@ -138,12 +143,13 @@ class Delivery:
 
     @property
     def error(self) -> Exception | None:
-        """Why it failed; None where it did not, or not yet."""
+        """The error of a failed record; None if it was delivered or is not done."""
         return self._batch.error
 
     def result(self, timeout_ms: float | None = None) -> Delivered:
-        """Waits for the outcome; raises what went wrong. TimeoutError where none came in time, and
-        the record is still under way.
+        """Wait for the outcome, and raise the error of a failed record.
+
+        TimeoutError after `timeout_ms`; the producer goes on trying to deliver the record.
         """
         batch = self._batch
         if not batch.is_done:
@@ -154,8 +160,10 @@ class Delivery:
         return Delivered(batch.partition, offset, batch.append_time_ms)
 
     def add_done_callback(self, callback: Callable[["Delivery"], object]) -> None:
-        """Calls it with this Delivery once there is an outcome, in the order of the partition's
-        records, in whichever thread saw it: make it short. What it raises is logged.
+        """Call `callback` with this Delivery once it is done.
+
+        Callbacks of a partition run in record order, in the thread that received the response or
+        in a caller's: they should be short. Exceptions are logged.
         """
         self._producer.call_when_done(self._batch, _Call(callback, self))
 

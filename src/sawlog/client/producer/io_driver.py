@@ -1,8 +1,8 @@
-"""What moves a producer's data: the callers' threads while they call, one of its own otherwise.
+"""Decides which thread does a producer's network IO: a caller's, or the producer's own.
 
-A caller that sends or waits does the work itself, which spares a handover for every batch. The
-thread looks after what callers leave behind: records that have lingered, answers, retries. One at a
-time waits for the network; the others wait for that one.
+A caller that sends or waits does the IO itself, which saves a thread switch per batch. The
+background thread handles what no caller does: lingering batches, responses, retries. One thread at
+a time waits for the network; the others wait for that one.
 """
 
 import threading
@@ -19,7 +19,7 @@ from sawlog.core.event_logger import EventLogger
 
 _MIN_NAP_MS = 1.0
 _MAX_NAP_MS = 20.0
-_AWAKE_MS = 1_000  # so long after the last record the thread naps, and then sleeps until rung for
+_AWAKE_MS = 1_000  # the thread naps until this long after the last batch, then sleeps
 _MAX_WAIT_MS = 1_000
 _STOPPED = -1.0
 
@@ -27,60 +27,61 @@ _logger = EventLogger("sawlog.client.producer.producer")
 
 
 class IoDriver:
-    """`lock` guards the sender, its batches and what the producer keeps of them."""
+    """`lock` guards the sender, its batches and the producer's counters."""
 
     def __init__(self, sender: Sender, linger_ms: float) -> None:
         self._sender = sender
+        self._accumulator = sender.accumulator
         self._nap_ms = min(max(linger_ms, _MIN_NAP_MS), _MAX_NAP_MS)
         self.lock = threading.Lock()
         self._changed = threading.Condition(self.lock)
         self.is_stopped = False
-        # Who waits for the network, and for what
+        # The thread that waits for the network
         self._has_network_waiter = False
         self._waiter_descriptors: frozenset[int] = frozenset()
         self._waiter_until_ms = 0.0
         self._network_wakeup = Wakeup()
         self._blocked_callers = 0
-        # The thread
+        # The background thread
         self._thread: threading.Thread | None = None
         self._thread_wakeup = Wakeup()
         self._is_asleep = False
         self._last_round_ms = 0.0
         self._last_busy_ms = 0.0
-        # Callbacks in order, and who calls them
+        # Callbacks in order, and the thread that runs them
         self._callbacks: deque[Callable[[], None]] = deque()
         self._callback_lock = threading.Lock()
         self._callback_thread: int | None = None
 
-    # Under the lock
+    # Called with the lock held
 
     def run_round(self, now: float) -> None:
-        """A round in the caller's thread, without waiting."""
+        """Send and receive in the caller's thread, without waiting."""
         self._last_round_ms = now
         self._sender.run_once()
         if self._has_network_waiter:
             self._wake_network_waiter(flushing=False)
 
     def wake(self) -> None:
-        """There is something to look after."""
+        """Start or wake the background thread: there is a batch."""
         if self._thread is None:
             self._start()
         elif self._is_asleep:
             self._is_asleep = False
             self._thread_wakeup.signal()
 
-    def pause(self, wait_ms: float) -> None:
-        """Others have the lock meanwhile."""
+    def sleep_unlocked(self, wait_ms: float) -> None:
         self._run_unlocked(lambda: time.sleep(wait_ms / 1_000))
 
     def queue_callbacks(self, callbacks: list[Callable[[], None]]) -> None:
         self._callbacks.extend(callbacks)
 
-    # Without the lock
+    # Called without the lock
 
     def run_until(self, is_done: Callable[[], bool], timeout_ms: float | None = None) -> bool:
-        """Sends all and waits until `is_done`, which is asked under the lock; False where the time
-        is up before.
+        """Send all batches and wait until `is_done`, which runs with the lock held.
+
+        Returns False after the timeout.
         """
         deadline = Deadline(float("inf") if timeout_ms is None else timeout_ms)
         with self.lock:
@@ -92,7 +93,7 @@ class IoDriver:
                     if is_done() or deadline.has_passed:
                         return is_done()
                     if self.is_stopped:
-                        raise ClientError("the producer was closed before all had an outcome")
+                        raise ClientError("the producer was closed before all records were done")
                     if self._callbacks and self._callback_thread is None:
                         self._run_unlocked(self.run_callbacks)
                     elif self._has_network_waiter:
@@ -105,19 +106,20 @@ class IoDriver:
                 self._blocked_callers -= 1
 
     def run_callbacks(self, *, wait: bool = False) -> None:
-        """Calls what waits to be called, one at a time and in order, whichever thread does it;
-        `wait`: until all of it was.
+        """Run the queued callbacks, one at a time and in order over all threads.
+
+        `wait` also waits for those that another thread is running.
         """
-        me = threading.get_ident()
-        if self._callback_thread == me:
-            return  # from within a callback
+        this_thread = threading.get_ident()
+        if self._callback_thread == this_thread:
+            return  # called from a callback
         while self._callbacks:
             if not self._callback_lock.acquire(blocking=wait):
                 return
-            self._callback_thread = me
+            self._callback_thread = this_thread
             try:
                 while self._callbacks:
-                    self._call(self._callbacks.popleft())
+                    self._run_callback(self._callbacks.popleft())
             finally:
                 self._callback_thread = None
                 self._callback_lock.release()
@@ -140,14 +142,15 @@ class IoDriver:
         self._thread_wakeup.close()
 
     def run_thread_turn(self) -> float | None:
-        """One turn of the thread: for how many milliseconds it has nothing to do; None: until it
-        is rung for.
+        """Run one turn of the background thread.
+
+        Returns for how many milliseconds it may sleep; None means until it is woken.
         """
         with self.lock:
             now = now_ms()
             if self.is_stopped:
                 return _STOPPED
-            if self._sender.is_idle:
+            if self._accumulator.is_empty:
                 if now - self._last_busy_ms < _AWAKE_MS:
                     return self._nap_ms
                 self._is_asleep = True
@@ -156,16 +159,17 @@ class IoDriver:
             if self._blocked_callers or now - self._last_round_ms < self._nap_ms:
                 return self._nap_ms
             self._sender.run_once()
-            if not self._sender.is_idle and not self._callbacks and not self._has_network_waiter:
+            is_waiting = not self._accumulator.is_empty and not self._callbacks
+            if is_waiting and not self._has_network_waiter:
                 self._wait_for_network(_MAX_WAIT_MS, flushing=False)
                 self._sender.run_once()
         self.run_callbacks()
         return 0.0
 
-    def _wait_for_network(self, longest_ms: float, *, flushing: bool) -> None:
-        """Waits for the network with the lock released."""
+    def _wait_for_network(self, max_wait_ms: float, *, flushing: bool) -> None:
+        """Wait for responses with the lock released."""
         descriptors, wait_ms = self._sender.next_wait(flushing=flushing)
-        wait_ms = min(wait_ms, longest_ms)
+        wait_ms = min(wait_ms, max_wait_ms)
         try:
             self._has_network_waiter = True
             self._waiter_descriptors = frozenset(descriptors)
@@ -176,7 +180,7 @@ class IoDriver:
             self._changed.notify_all()
 
     def _wake_network_waiter(self, *, flushing: bool) -> None:
-        """Has it look again, where there is something that it does not wait for."""
+        """Wake the waiting thread if it waits too long or not for all connections."""
         descriptors, wait_ms = self._sender.next_wait(flushing=flushing)
         is_late = now_ms() + wait_ms < self._waiter_until_ms - _MIN_NAP_MS
         if is_late or not self._waiter_descriptors.issuperset(descriptors):
@@ -191,25 +195,25 @@ class IoDriver:
 
     def _start(self) -> None:
         wakeup = self._thread_wakeup
-        me = weakref.ref(self, lambda _: wakeup.signal())
+        driver = weakref.ref(self, lambda _: wakeup.signal())
         self._last_busy_ms = now_ms()
         self._thread = threading.Thread(
-            target=_run_thread, args=(me, wakeup), name="sawlog-producer", daemon=True
+            target=_run_thread, args=(driver, wakeup), name="sawlog-producer", daemon=True
         )
         self._thread.start()
 
-    def _call(self, callback: Callable[[], None]) -> None:
+    def _run_callback(self, callback: Callable[[], None]) -> None:
         try:
             callback()
-        except Exception:  # it is not the producer's, and the next one still has to be called
+        except Exception:  # an error of the application; the next callback still has to run
             _logger.exception("a callback of a delivery failed")
 
 
-def _run_thread(who: "weakref.ref[IoDriver]", wakeup: Wakeup) -> None:
-    """Holds the producer only while there is something to do, so that one may be dropped."""
-    while (mover := who()) is not None:
-        wait_ms = mover.run_thread_turn()
-        del mover
+def _run_thread(reference: "weakref.ref[IoDriver]", wakeup: Wakeup) -> None:
+    """Refer to the producer only during a turn, so that an unused one can be collected."""
+    while (driver := reference()) is not None:
+        wait_ms = driver.run_thread_turn()
+        del driver
         if wait_ms == _STOPPED:
             return
         wakeup.wait(wait_ms)

@@ -1,8 +1,8 @@
-"""Which partition a record goes to: by its key as the Java client does it, else one for a while.
+"""Chooses partitions: by the key's hash as Kafka's Java client does, else sticky (KIP-480).
 
-Keyed records land where every other Kafka client puts them, so that producers of several kinds can
-share a topic. Records without a key stay on one partition until its batch is full: fewer, fuller
-batches.
+Keyed records go to the same partition as from any other Kafka client, so producers of several
+kinds can share a topic. Records without a key stay on one partition until its batch is full, which
+makes fewer and fuller batches.
 """
 
 import random
@@ -14,7 +14,7 @@ _WORD = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """32 bits of MurmurHash2 with the Java client's seed, without a sign."""
+    """Return MurmurHash2 with the Java client's seed as an unsigned 32-bit integer."""
     length = len(data)
     result = (_SEED ^ length) & _WORD
     whole = length & ~3
@@ -34,23 +34,23 @@ def partition_for_key(key: bytes, partition_count: int) -> int:
 
 
 class StickyChoice:
-    """The partition of one topic for records without a key."""
+    """The current partition of one topic for records without a key."""
 
-    __slots__ = ("_choose", "_current", "_left")
+    __slots__ = ("_choose", "_current", "_previous")
 
     def __init__(self, choose: Callable[[Sequence[int]], int] = random.choice) -> None:
         self._choose = choose
         self._current: int | None = None
-        self._left: int | None = None
+        self._previous: int | None = None
 
     def partition(self, available: Sequence[int]) -> int:
-        """The same one as before, as long as it is available; `available` is not empty."""
+        """Return the current partition, or choose another if it is not in `available`."""
         if self._current is None or self._current not in available:
-            others = [index for index in available if index != self._left]
+            others = [index for index in available if index != self._previous]
             self._current = self._choose(others or available)
         return self._current
 
     def batch_is_full(self, partition: int) -> None:
-        """Moves on from that partition with the next record."""
+        """Choose another partition for the next record."""
         if self._current == partition:
-            self._left, self._current = partition, None
+            self._previous, self._current = partition, None

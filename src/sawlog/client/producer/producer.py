@@ -1,8 +1,8 @@
-"""A producer: records go into one batch per partition until it is full or has waited for
-`linger_ms`; `sender` brings the batches to their leaders, `moving` says in whose thread.
+"""A producer: records wait in one batch per partition until it is full or `linger_ms` are over.
 
-With acks=all producing is idempotent: a record whose acknowledgement got lost is sent again and
-stored once.
+The sender brings the batches to their leaders; the IO driver decides in which thread. With
+acks=all producing is idempotent: a record whose acknowledgement was lost is sent again and stored
+once.
 """
 
 import time
@@ -19,7 +19,7 @@ from sawlog.client.producer.delivery import Delivery, DeliveryFailed, ProducedBa
 from sawlog.client.producer.io_driver import IoDriver
 from sawlog.client.producer.partitioner import StickyChoice, partition_for_key
 from sawlog.client.producer.sender import Sender, now_ms
-from sawlog.client.producer.sequence_numbers import SequenceNumbers
+from sawlog.client.producer.sequence_numbers import SequenceNumbers, init_producer_id
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.compression import Codec
@@ -27,10 +27,10 @@ from sawlog.protocol.record_batch import HEADER_SIZE
 from sawlog.protocol.records import Headers
 
 ALL_REPLICAS = -1
-_RECORD_OVERHEAD_BYTES = 40  # the most that the numbers and lengths of a record take
+_RECORD_OVERHEAD_BYTES = 40  # upper bound of a record's varints
 _HEADER_OVERHEAD_BYTES = 10
 _LAST_TIMESTAMP_MS = (1 << 63) - 1
-_TOPIC_MAX_AGE_MS = 300_000  # then it may have grown, and keys go elsewhere
+_TOPIC_MAX_AGE_MS = 300_000  # then new partitions are looked for (metadata.max.age.ms)
 _ONE_TRY = Deadline(0)
 _CLOSED = "the producer is closed"
 
@@ -38,11 +38,12 @@ Value = bytes | None
 
 
 class Producer:
-    """For any number of threads. What is sent goes out by itself after `linger_ms`; only `flush`,
-    `close` or a Delivery tell that it arrived. As a context manager it is closed at the end, after
-    an error without a flush.
+    """Sends records; safe to use from any number of threads.
 
-    `cluster` is a Cluster, whose settings it takes over, or addresses of brokers.
+    A record is sent after `linger_ms` at the latest; `flush`, `close` and its Delivery report its
+    outcome. As a context manager it is closed at the end; after an exception without a flush.
+
+    `cluster` is a Cluster, whose settings are taken over, or addresses of brokers.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Producer:
         if idempotent and acks != ALL_REPLICAS:
             raise ValueError(f"an idempotent producer needs acks=all (-1), not {acks}")
         is_idempotent = acks == ALL_REPLICAS if idempotent is None else idempotent
-        # One of its own: a cluster is for one thread, and ours may move at any time.
+        # Its own connections: a cluster is for one thread, and the background thread is another.
         self._cluster = cluster.sibling() if isinstance(cluster, Cluster) else Cluster(cluster)
         if isinstance(cluster, Cluster):
             cluster.close_with(self)
@@ -80,9 +81,10 @@ class Producer:
             codec=codec,
             linger_ms=linger_ms,
             max_request_bytes=max_request_bytes,
-            sequences=SequenceNumbers(self._cluster) if is_idempotent else None,
-            ended=self._batch_ended,
+            sequences=self._new_sequences() if is_idempotent else None,
+            on_complete=self._on_complete,
         )
+        self._accumulator = self._sender.accumulator
         self._io_driver = IoDriver(self._sender, linger_ms)
         self._lock = self._io_driver.lock
         self._sticky: dict[str, StickyChoice] = {}
@@ -93,6 +95,10 @@ class Producer:
         self._first_failed: tuple[int, Exception] | None = None
         self.delivered_count = 0
         weakref.finalize(self, self._cluster.close)
+
+    def _new_sequences(self) -> SequenceNumbers:
+        cluster = self._cluster
+        return SequenceNumbers(lambda: init_producer_id(cluster))
 
     def __enter__(self) -> Self:
         return self
@@ -128,10 +134,10 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> Delivery | list[Delivery]:
-        """Takes a record, or a set of messages (each a record's value); it goes out with its batch.
+        """Add a record to its partition's batch; an iterable of values adds one record for each.
 
-        Waits only where `buffer_bytes` are full, or for the metadata of a topic that is new, or was
-        last looked at five minutes ago.
+        Blocks only while `buffer_bytes` are full, and for the metadata of a topic that is new or
+        was last fetched five minutes ago.
         """
         if value is not None and not isinstance(value, bytes):
             if not isinstance(value, bytearray | memoryview):
@@ -160,7 +166,7 @@ class Producer:
             self._buffered_bytes += builder.size - size_before
             if builder.size >= self._batch_bytes:
                 self._close_batch(batch)
-            self._move()
+            self._run_round_if_due()
             has_room = self._has_room()
         if not has_room:
             self._io_driver.run_until(self._has_room)
@@ -168,24 +174,25 @@ class Producer:
         return delivery
 
     def flush(self, timeout_ms: float | None = None) -> None:
-        """Waits until every record sent before has its outcome and its callback was called;
-        DeliveryFailed where a record since the last flush was not delivered, TimeoutError where
-        the time is up before (all that is under way goes on).
+        """Wait until all records sent before are done and their callbacks have run.
+
+        DeliveryFailed if a record since the last flush was not delivered. TimeoutError after
+        `timeout_ms`; the producer goes on delivering.
         """
         self._fork_guard.check("producer")
         with self._lock:
-            left = self._sender.incomplete_batches()
+            incomplete = self._accumulator.incomplete_batches()
 
         def are_done() -> bool:
-            while left and left[-1].is_done:
-                left.pop()
-            return not left
+            while incomplete and incomplete[-1].is_done:
+                incomplete.pop()
+            return not incomplete
 
         self._flush(are_done, timeout_ms)
 
     def _flush(self, is_done: Callable[[], bool], timeout_ms: float | None) -> None:
         if not self._io_driver.run_until(is_done, timeout_ms):
-            raise TimeoutError(f"not all records had an outcome after {timeout_ms} ms")
+            raise TimeoutError(f"not all records were delivered or failed after {timeout_ms} ms")
         self._io_driver.run_callbacks(wait=True)
         with self._lock:
             count, first = self._failed_count, self._first_failed
@@ -195,19 +202,20 @@ class Producer:
             raise DeliveryFailed(count, error, number)
 
     def close(self, timeout_ms: float | None = None) -> None:
-        """Flushes all, what callbacks send included, and ends, also where that raises; what is not
-        delivered by then is lost.
+        """Flush, records sent by callbacks included, and close; also if the flush fails.
+
+        Records that are not delivered by then are lost.
         """
         try:
             if self._fork_guard.is_same_process and not self._io_driver.is_stopped:
-                self._flush(lambda: self._sender.is_idle, timeout_ms)
+                self._flush(lambda: self._accumulator.is_empty, timeout_ms)
         finally:
             self.abandon()
 
     def abandon(self) -> None:
-        """Ends at once: what was not delivered yet may or may not arrive."""
+        """Close at once; undelivered records may or may not arrive."""
         if not self._fork_guard.is_same_process:
-            return  # it goes on where it was made
+            return  # the parent process goes on with it
         self._io_driver.stop()
         with self._lock:
             self._cluster.close()
@@ -215,18 +223,18 @@ class Producer:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the next flush will say that records were not delivered."""
+        """Whether the next flush will raise DeliveryFailed."""
         return self._first_failed is not None
 
     def wait_for(self, batch: ProducedBatch, timeout_ms: float | None) -> None:
-        """For a Delivery."""
+        """Implement BatchWaiter for Delivery."""
         self._fork_guard.check("producer")
         if not self._io_driver.run_until(lambda: batch.is_done, timeout_ms):
-            raise TimeoutError(f"{batch.partition}: no outcome after {timeout_ms} ms")
+            raise TimeoutError(f"{batch.partition}: not delivered or failed after {timeout_ms} ms")
         self._io_driver.run_callbacks()
 
     def call_when_done(self, batch: ProducedBatch, callback: Callable[[], None]) -> None:
-        """For a Delivery."""
+        """Implement BatchWaiter for Delivery."""
         with self._lock:
             if not batch.is_done:
                 batch.callbacks.append(callback)
@@ -234,9 +242,9 @@ class Producer:
             self._io_driver.queue_callbacks([callback])
         self._io_driver.run_callbacks()
 
-    # Under the lock, all that follows
+    # Called with the lock held
 
-    def _batch_ended(self, batch: ProducedBatch) -> None:
+    def _on_complete(self, batch: ProducedBatch) -> None:
         if batch.callbacks:
             self._io_driver.queue_callbacks(batch.callbacks)
             batch.callbacks = []
@@ -245,8 +253,8 @@ class Producer:
             self.delivered_count += batch.builder.count
         else:
             self._failed_count += batch.builder.count
-            if self._first_failed is None or batch.number < self._first_failed[0]:
-                self._first_failed = (batch.number, batch.error)
+            if self._first_failed is None or batch.first_number < self._first_failed[0]:
+                self._first_failed = (batch.first_number, batch.error)
 
     def _has_room(self) -> bool:
         return self._buffered_bytes <= self._buffer_bytes
@@ -255,9 +263,9 @@ class Producer:
         self, name: str, key: bytes | None, partition: int | None
     ) -> TopicPartition:
         try:
-            topic = self._ask_for(name, partition)
+            topic = self._topic(name, partition)
         except (KafkaError, ClientError) as error:
-            topic = self._keep_asking_for(name, partition, error)
+            topic = self._retry_topic(name, partition, error)
         if partition is not None:
             if partition not in topic.partitions:
                 raise NoSuchTopic(
@@ -274,7 +282,7 @@ class Producer:
             index = sticky.partition(list(topic.partitions))
         return TopicPartition(TopicName(name), PartitionIndex(index))
 
-    def _ask_for(self, name: str, partition: int | None) -> Topic:
+    def _topic(self, name: str, partition: int | None) -> Topic:
         return self._cluster.topic(
             name,
             create_missing=self._create_topics,
@@ -283,28 +291,26 @@ class Producer:
             max_age_ms=_TOPIC_MAX_AGE_MS,
         )
 
-    def _keep_asking_for(self, name: str, partition: int | None, error: Exception) -> Topic:
-        """For a topic that is new, as long as the cluster's time-out says; between two tries others
-        have the lock.
-        """
+    def _retry_topic(self, name: str, partition: int | None, error: Exception) -> Topic:
+        """Retry until the cluster's timeout; the lock is released between two tries."""
         deadline, backoff = self._cluster.deadline(), Backoff()
-        is_there = self._cluster.was_reached or not isinstance(error, NoBrokerReachable)
-        while is_there and is_retriable(error):
+        may_exist = self._cluster.was_reached or not isinstance(error, NoBrokerReachable)
+        while may_exist and is_retriable(error):
             wait_ms = backoff.next_ms()
             if wait_ms >= deadline.remaining_ms:
                 break
-            self._io_driver.pause(wait_ms)
+            self._io_driver.sleep_unlocked(wait_ms)
             if self._io_driver.is_stopped:
                 raise ValueError(_CLOSED)
             try:
-                return self._ask_for(name, partition)
+                return self._topic(name, partition)
             except (KafkaError, ClientError) as again:
                 error = again
         raise error
 
     def _batch_for(self, where: TopicPartition, size: int) -> ProducedBatch:
-        """The open batch of the partition, or a new one where the record does not fit."""
-        batch = self._sender.open_batch(where)
+        """Return the partition's open batch, or a new one if the record does not fit."""
+        batch = self._accumulator.open_batch(where)
         if batch is not None:
             if batch.builder.size + size <= self._batch_bytes:
                 return batch
@@ -313,9 +319,9 @@ class Producer:
         return ProducedBatch(where, self._sent_count + 1, now_ms(), deadline)
 
     def _opened(self, batch: ProducedBatch) -> None:
-        """It has its first record: none goes out, or is waited for, without any."""
+        """Queue a batch that has its first record; an empty batch is never queued."""
         self._next_round_ms = min(self._next_round_ms, batch.opened_ms + self._linger_ms)
-        self._sender.add(batch)
+        self._accumulator.add(batch)
         self._buffered_bytes += HEADER_SIZE
         self._io_driver.wake()
 
@@ -326,8 +332,8 @@ class Producer:
         if sticky is not None:
             sticky.batch_is_full(batch.partition.partition)
 
-    def _move(self) -> None:
-        """Data moves when a batch is full or has waited."""
+    def _run_round_if_due(self) -> None:
+        """Run a round in the caller's thread when a batch is full or has lingered."""
         now = now_ms()
         if now >= self._next_round_ms:
             self._io_driver.run_round(now)
@@ -341,41 +347,41 @@ def _largest_size(key: bytes | None, value: Value, headers: Headers) -> int:
     return size
 
 
-# What cannot be in a batch is refused before there is one: its neighbours must not suffer.
+# Invalid records are refused before they reach a batch, where they would fail its other records.
 
 
 def _as_bytes(what: str, content: object) -> bytes:
     if isinstance(content, bytes | bytearray | memoryview):
         return bytes(content)
-    raise TypeError(f"{what} is bytes, not {type(content).__name__}: encode it first")
+    raise TypeError(f"{what} must be bytes, not {type(content).__name__}: encode it first")
 
 
 def _as_headers(headers: object) -> Headers:
     if isinstance(headers, Mapping) or not isinstance(headers, Iterable):
         raise TypeError(
-            f'headers are pairs such as [("trace", b"17")], not a {type(headers).__name__}'
+            f'headers must be pairs such as [("trace", b"17")], not a {type(headers).__name__}'
         )
     pairs: list[tuple[str, bytes | None]] = []
     for header in headers:
         if not isinstance(header, tuple | list) or len(header) != 2:
-            raise TypeError(f'a header is a pair such as ("trace", b"17"), not {header!r:.100}')
+            raise TypeError(f'a header must be a pair such as ("trace", b"17"), not {header!r:.80}')
         name, content = header
         if not isinstance(name, str):
-            raise TypeError(f"a header's name is a string, not {type(name).__name__}")
-        name.encode()  # half of a surrogate pair has no bytes
+            raise TypeError(f"a header's name must be a string, not {type(name).__name__}")
+        name.encode()  # raises for a lone surrogate
         pairs.append((name, None if content is None else _as_bytes("a header's value", content)))
     return tuple(pairs)
 
 
 def _check_time(timestamp_ms: object) -> None:
     if not isinstance(timestamp_ms, int):
-        raise TypeError(f"timestamp_ms is a whole number, not {type(timestamp_ms).__name__}")
+        raise TypeError(f"timestamp_ms must be an integer, not {type(timestamp_ms).__name__}")
     if not 0 <= timestamp_ms <= _LAST_TIMESTAMP_MS:
-        raise ValueError(f"timestamp_ms is in milliseconds since 1970, not {timestamp_ms}")
+        raise ValueError(f"timestamp_ms must be milliseconds since 1970, not {timestamp_ms}")
 
 
 def _messages(values: object) -> Iterable[bytes]:
-    """A set of messages; what is likely to be meant as a single one is refused."""
+    """Return the values of several records; a string is refused, it was meant as one value."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError(f"a value is bytes, not {type(values).__name__}: encode it first")
+        raise TypeError(f"a value must be bytes, not {type(values).__name__}: encode it first")
     return values

@@ -1,11 +1,8 @@
-"""Who an idempotent producer is, and the number of its next record in each partition.
-
-A batch keeps its stamp through all its tries, and a partition has one batch with a stamp at a time:
-the next one goes on behind it once it was delivered. Where one fails for good there is a hole that
-the broker would not accept: whatever is stamped after that has a new identity and starts from 0.
-"""
+"""The producer id of an idempotent producer, and its next sequence number in each partition."""
 
 from collections import defaultdict
+from collections.abc import Callable
+from typing import NamedTuple
 
 from sawlog.client.errors import kafka_error
 from sawlog.client.net.cluster import Cluster
@@ -18,37 +15,49 @@ _SEQUENCES = 1 << 31
 _NOT_TRANSACTIONAL_TIMEOUT_MS = 60_000  # without meaning, but Kafka wants it positive
 
 
+class ProducerIdentity(NamedTuple):
+    producer_id: int
+    epoch: int
+
+
 class SequenceNumbers:
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._identity: tuple[int, int] | None = None
+    """Assigns sequences to batches; pure but for `init`, which returns a new identity.
+
+    A batch keeps its sequence through all retries, and a partition has one batch with a sequence at
+    a time: the next one continues after it is delivered. A batch that fails for good leaves a gap
+    that the broker would not accept, so batches after it get a new identity and start at 0.
+    """
+
+    def __init__(self, init: Callable[[], ProducerIdentity]) -> None:
+        self._init = init
+        self._identity: ProducerIdentity | None = None
         self._next: dict[TopicPartition, int] = defaultdict(int)
 
     def next(self, partition: TopicPartition) -> BatchSequence:
-        """For the partition's next batch: the same one again until `ended` hears of that batch.
-        Asks for an identity where there is none, with one try.
-        """
+        """Return the sequence of the partition's next batch; the same until `on_complete`."""
         if self._identity is None:
-            self._identity = self._ask_for_identity()
+            self._identity = self._init()
         return BatchSequence(*self._identity, self._next[partition])
 
-    def ended(
-        self, partition: TopicPartition, stamp: BatchSequence, count: int, *, was_delivered: bool
+    def on_complete(
+        self, partition: TopicPartition, sequence: BatchSequence, count: int, *, is_delivered: bool
     ) -> None:
-        """The batch of `count` records with this stamp has its outcome."""
-        if (stamp.producer_id, stamp.producer_epoch) != self._identity:
-            return  # it was stamped before another one left a hole
-        if was_delivered:
-            self._next[partition] = (stamp.base_sequence + count) % _SEQUENCES
+        """Note the outcome of the batch of `count` records with this sequence."""
+        if sequence[:2] != self._identity:
+            return  # of the identity before a failed batch
+        if is_delivered:
+            self._next[partition] = (sequence.base_sequence + count) % _SEQUENCES
         else:
             self._next.clear()
             self._identity = None
 
-    def _ask_for_identity(self) -> tuple[int, int]:
-        request = InitProducerIdRequest(
-            transactional_id=None, transaction_timeout_ms=_NOT_TRANSACTIONAL_TIMEOUT_MS
-        )
-        answer = self._cluster.any_connection().request(request, InitProducerIdResponse)
-        if answer.error_code:
-            raise kafka_error(answer.error_code, "the broker gave no producer id")
-        return answer.producer_id, answer.producer_epoch
+
+def init_producer_id(cluster: Cluster) -> ProducerIdentity:
+    """Request a producer id from any broker, with one try."""
+    request = InitProducerIdRequest(
+        transactional_id=None, transaction_timeout_ms=_NOT_TRANSACTIONAL_TIMEOUT_MS
+    )
+    response = cluster.any_connection().request(request, InitProducerIdResponse)
+    if response.error_code:
+        raise kafka_error(response.error_code, "the broker gave no producer id")
+    return ProducerIdentity(response.producer_id, response.producer_epoch)

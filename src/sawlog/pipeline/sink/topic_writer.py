@@ -19,7 +19,7 @@ from sawlog.client.net.retries import Deadline
 from sawlog.client.net.wakeup import wait_readable
 from sawlog.client.producer.delivery import ProducedBatch
 from sawlog.client.producer.sender import Sender, now_ms
-from sawlog.client.producer.sequence_numbers import SequenceNumbers
+from sawlog.client.producer.sequence_numbers import SequenceNumbers, init_producer_id
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.pipeline.sink.sink_kernels import choose_partitions, encode_records, record_sizes
 from sawlog.pipeline.sink.sink_options import SinkOptions
@@ -64,8 +64,10 @@ class TopicWriter:
             codec=options.codec,
             linger_ms=0,
             max_request_bytes=options.max_request_bytes,
-            sequences=SequenceNumbers(cluster) if options.idempotent else None,
-            ended=self._ended,
+            sequences=(
+                SequenceNumbers(lambda: init_producer_id(cluster)) if options.idempotent else None
+            ),
+            on_complete=self._on_complete,
         )
         self._room = np.empty(max(_SMALLEST_ROOM_BYTES, options.batch_bytes), np.uint8)
         self._sticky: dict[str, tuple[int, int]] = {}
@@ -93,7 +95,7 @@ class TopicWriter:
 
     def finish(self) -> int:
         """Waits until all is stored; how many records that were."""
-        while not self._sender.is_idle and self._error is None:
+        while not self._sender.accumulator.is_empty and self._error is None:
             self._wait_for_one()
         self._raise_what_failed()
         return self.stored_count
@@ -152,7 +154,7 @@ class TopicWriter:
         batch.is_full = True
         self._sent_count += records.count
         self._buffered_bytes += records.size
-        self._sender.add(batch)
+        self._sender.accumulator.add(batch)
         self._sender.run_once()
         while self._buffered_bytes > self._options.buffer_bytes and self._error is None:
             self._wait_for_one()
@@ -161,11 +163,11 @@ class TopicWriter:
     def _wait_for_one(self) -> None:
         """Sends what can be sent, and waits until something is answered or to be tried again."""
         self._sender.run_once(flushing=True)
-        if not self._sender.is_idle:
+        if not self._sender.accumulator.is_empty:
             descriptors, wait_ms = self._sender.next_wait(flushing=True)
             wait_readable(descriptors, wait_ms)
 
-    def _ended(self, batch: ProducedBatch) -> None:
+    def _on_complete(self, batch: ProducedBatch) -> None:
         self._buffered_bytes -= batch.builder.size
         if batch.error is None:
             self.stored_count += batch.builder.count
