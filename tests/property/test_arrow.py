@@ -1,4 +1,4 @@
-"""Columns hold what records read one by one hold, and are refused where these are."""
+"""Arrow columns equal records that are decoded one by one, and fail with the same errors."""
 
 import struct
 
@@ -33,7 +33,7 @@ CHANGES = st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, m
 
 
 def wrapped(number: int) -> int:
-    """As 64 bits hold it; what is beyond comes from nobody but an attacker."""
+    """Wrap to 64 bits; larger numbers come only from an attacker."""
     return (number + 2**63) % 2**64 - 2**63
 
 
@@ -61,7 +61,7 @@ def in_columns(batch: bytes | bytearray, low: int = 0) -> list[Row] | ErrorCode:
 
 
 def seal(batch: bytearray) -> bytearray:
-    """With the CRC of what it holds now."""
+    """Set the CRC to match the content."""
     struct.pack_into(">I", batch, 17, crc32c(memoryview(batch)[21:]))
     return batch
 
@@ -86,7 +86,7 @@ def test_columns_equal_records(
 
 @settings(deadline=None)
 @given(batches=st.lists(st.tuples(RECORDS, st.sampled_from(Codec)), max_size=6))
-def test_many_batches_are_one(batches: list[tuple[list[Record], Codec]]) -> None:
+def test_several_batches_become_one_arrow_batch(batches: list[tuple[list[Record], Codec]]) -> None:
     data, wanted, offset = bytearray(), [], 7
     for records, codec in batches:
         batch = build_batch(records, codec=codec, base_offset=offset)
@@ -100,7 +100,7 @@ def test_many_batches_are_one(batches: list[tuple[list[Record], Codec]]) -> None
 
 @settings(deadline=None)
 @given(records=RECORDS, codec=st.sampled_from(Codec), changes=CHANGES)
-def test_damage_behind_a_right_crc_is_met_alike(
+def test_damage_behind_a_valid_crc_gives_the_same_error(
     records: list[Record], codec: Codec, changes: list[tuple[int, int]]
 ) -> None:
     batch = build_batch(records, codec=codec)
@@ -112,7 +112,7 @@ def test_damage_behind_a_right_crc_is_met_alike(
 
 @settings(deadline=None)
 @given(records=RECORDS, codec=st.sampled_from(Codec), changes=CHANGES)
-def test_damage_inside_what_was_compressed_is_met_alike(
+def test_damage_in_compressed_data_gives_the_same_error(
     records: list[Record], codec: Codec, changes: list[tuple[int, int]]
 ) -> None:
     plain = build_batch(records)
@@ -132,7 +132,7 @@ def test_damage_inside_what_was_compressed_is_met_alike(
     count=st.integers(-(2**31), 2**31 - 1) | st.integers(0, 20),
     last_offset_delta=st.integers(0, 2**31 - 1) | st.integers(0, 20),
 )
-def test_any_bytes_are_read_alike(body: bytes, count: int, last_offset_delta: int) -> None:
+def test_any_bytes_are_decoded_alike(body: bytes, count: int, last_offset_delta: int) -> None:
     batch = raw_batch(body, count=count, last_offset_delta=last_offset_delta)
     assert in_columns(batch) == one_by_one(batch, 0, 2**63)
 
@@ -143,8 +143,8 @@ def test_any_bytes_are_read_alike(body: bytes, count: int, last_offset_delta: in
     filling=st.binary(max_size=60),
     count=st.integers(0, 4),
 )
-def test_lengths_that_lie_are_met_alike(lengths: list[int], filling: bytes, count: int) -> None:
-    """Numbers in place of random bytes: they get deeper into a record."""
+def test_wrong_lengths_give_the_same_error(lengths: list[int], filling: bytes, count: int) -> None:
+    """Uses numbers instead of random bytes, which reach deeper into a record."""
     body = b"".join(
         encode_varint(length) + filling[index : index + 2] for index, length in enumerate(lengths)
     )

@@ -1,9 +1,9 @@
-"""Sawlog's client: produce, consume and administer, with Sawlog or Apache Kafka on the other side.
+"""Sawlog's client for Sawlog and Apache Kafka: producer, consumer and admin.
 
-Calls block and need no event loop. A Producer and its Deliveries are for any number of threads, a
-Consumer, an Admin or a Cluster for one at a time, a message stream for one. A module is loaded with
-the first name that is used of it, and pyarrow with the first `poll_arrow`; docs/client.md has the
-rest.
+Calls block and need no event loop. Any number of threads may use a Producer and its Deliveries; one
+thread at a time a Consumer, an Admin or a Cluster; one thread a message stream. Modules are
+imported with the first use of a name, and pyarrow with the first `poll_arrow`. docs/client.md has
+the details.
 """
 
 from importlib import import_module
@@ -132,11 +132,11 @@ _MODULE_OF = {name: module for module, names in _EXPORTS.items() for name in nam
 
 
 def __getattr__(name: str) -> Any:
-    home = _MODULE_OF.get(name)
-    if home is None:
+    module = _MODULE_OF.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(home), name)
-    return found
+    value = globals()[name] = getattr(import_module(module), name)
+    return value
 
 
 def __dir__() -> list[str]:

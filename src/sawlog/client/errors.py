@@ -1,4 +1,4 @@
-"""What a client can meet besides a broker's refusal, which is a `KafkaError` with its code.
+"""Errors of the client itself; an error of a broker is a `KafkaError` with its code.
 
 Each message says what happened, what was expected and, where it helps, what to do.
 """
@@ -7,39 +7,39 @@ from sawlog.core.errors import ErrorCode, KafkaError
 
 
 class ClientError(Exception):
-    """The request was not answered, so it is unknown or known not to have happened."""
+    """The request got no response: it was not sent, or its outcome is unknown."""
 
 
 class NoBrokerReachable(ClientError):
-    """No connection could be made; nothing was sent."""
+    """No connection could be opened; nothing was sent."""
 
 
 class ConnectionLost(ClientError):
-    """The connection ended with requests under way: they may or may not have been carried out."""
+    """The connection was lost with requests in flight; their outcome is unknown."""
 
 
 class RequestTimedOut(ClientError):
-    """A broker did not answer in time: the request may or may not have been carried out."""
+    """A broker did not respond in time; the outcome of the request is unknown."""
 
 
 class UnsupportedRequest(ClientError):
-    """The broker does not offer the request in any version that we know."""
+    """The broker does not offer the request in a version that this client has."""
 
 
 class UnexpectedResponse(ClientError):
-    """The other side does not speak Kafka's protocol as it is known here."""
+    """The response is not one of the Kafka protocol."""
 
 
 UNANSWERED = (NoBrokerReachable, ConnectionLost, RequestTimedOut)
-"""After these a request that may safely happen twice can be sent again."""
+"""Errors after which an idempotent request can be sent again."""
 
 
 ErrorsByName = dict[str, KafkaError]
-"""What became of those names, of all that a call was about, which were refused."""
+"""The errors of a call about several topics or groups; names that succeeded are left out."""
 
 
 def kafka_error(code: int, message: str | None) -> KafkaError:
-    """What an answer says went wrong; a code from a newer broker keeps its number in the text."""
+    """Make the error of a response; an unknown code of a newer broker is named in the text."""
     try:
         return KafkaError(ErrorCode(code), message or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""What to install where a package of an extra (`sawlog[arrow]`, `sawlog[spark]`) is missing."""
+"""Advice on how to install a missing package of an extra (`sawlog[arrow]`, `sawlog[spark]`)."""
 
 import json
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 _DISTRIBUTIONS = {"yaml": "pyyaml"}
-"""By the name that is imported; the others are called the same."""
+"""Distributions whose name differs from that of their module."""
 
 
 def missing_package(what: str, extra: str, error: ImportError) -> str:
-    """Say which distribution `what` needs, and the command that installs it with its extra."""
+    """Return which distribution `what` needs, and the command that installs it."""
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return f"{what} needs a package that cannot be imported: {error}"
     module = error.name.partition(".")[0]
@@ -22,13 +22,15 @@ def missing_package(what: str, extra: str, error: ImportError) -> str:
 def _command(extra: str) -> str:
     try:
         return install_command(extra, distribution("sawlog"))
-    except PackageNotFoundError:  # the sources alone are in the path
+    except PackageNotFoundError:  # only the sources are on the path
         return _in_a_clone(extra)
 
 
 def install_command(extra: str, installed: Distribution) -> str:
-    """The pip command for an extra of Sawlog as it is installed: from a directory or a file, which
-    direct_url.json names (PEP 610), or from an index.
+    """Return the pip command that adds an extra to this installation of Sawlog.
+
+    direct_url.json (PEP 610) has the directory or file that it was installed from; without one it
+    came from an index.
     """
     direct = installed.read_text("direct_url.json")
     if direct is None:

@@ -1,14 +1,14 @@
-"""Whether this process is still the one that an object was made in.
+"""Detects the use of a client object in a forked process.
 
-A fork copies sockets, numbers and memberships, but not the threads that look after them. Two
-processes with one producer's numbers would have records of one taken for doubles of the other's.
+A fork copies sockets, sequence numbers and memberships, but not threads. Two processes with one
+producer's sequence numbers would have records of one dropped as duplicates of the other's.
 """
 
 import os
 
 
 class ForkGuard:
-    """The process that it was made in."""
+    """Remembers the process that created its owner."""
 
     __slots__ = ("_process",)
 
@@ -20,8 +20,9 @@ class ForkGuard:
         return os.getpid() == self._process
 
     def check(self, what: str) -> None:
+        """ValueError in any other process."""
         if os.getpid() != self._process:
             raise ValueError(
-                f"the {what} belongs to process {self._process}, of which this one is a fork; make"
-                " another one here"
+                f"the {what} belongs to process {self._process}, and this process is a fork of it;"
+                " create a new one here"
             )

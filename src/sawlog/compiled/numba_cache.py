@@ -1,8 +1,8 @@
-"""How loops over bytes are compiled: by numba, once for a machine, and kept for the next process.
+"""Compiles kernels with numba, once per machine, and caches the code for later processes.
 
-The code is kept where only its owner can write, under a name made from all sources that it was
-compiled from, this one among them: numba itself looks at a function's own file only. Where it
-cannot be kept, each process compiles for itself. Importing this imports numba.
+The cache is a directory that only its owner can write, with a subdirectory per digest of all source
+files of a kernel, this one included: numba itself checks the file of the function only. Without a
+writable directory each process compiles for itself. Importing this module imports numba.
 """
 
 import hashlib
@@ -19,12 +19,13 @@ from llvmlite import binding as llvm
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_numba: Any = numba  # typed by half
+_numba: Any = numba  # partly untyped
 
 
 def helper(function: Function) -> Function:
-    """Compiled into the body of its callers, without what Python would need to call it. It can
-    make no arrays, and need not count who uses those that it is given: a call that does so costs
+    """Compile a function that is inlined into kernels and cannot be called from Python.
+
+    It cannot create arrays, which saves the reference counts of its arguments: these would cost
     more than most helpers do.
     """
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -33,22 +34,21 @@ def helper(function: Function) -> Function:
 
 
 def kernel(signature: Any, sources: Sequence[str]) -> Callable[[Function], Function]:
-    """Compiled for this one signature at once (None: for its arguments at its first call), or taken
-    from the cache; runs without the interpreter's lock. `sources` are the files that it and all its
-    helpers and constants are in.
+    """Compile a function for one signature (None: at the first call), or load it from the cache.
 
-    NUMBA_CACHE_DIR goes before our own place, which numba is told of for this one call only.
+    It runs without the GIL. `sources` are the files of the function, its helpers and constants.
+    NUMBA_CACHE_DIR overrides the cache directory, which is set in numba for this call only.
     """
 
     def compiled(function: Function) -> Function:
         configured = _numba.config.CACHE_DIR
         try:
-            place = Path(configured) if configured else cache_directory()
-            if place is not None:
-                _numba.config.CACHE_DIR = os.fspath(_made(place / _digest(tuple(sources))))
+            directory = Path(configured) if configured else cache_directory()
+            if directory is not None:
+                _numba.config.CACHE_DIR = os.fspath(_create(directory / _digest(tuple(sources))))
                 found = _numba.njit(signature, nogil=True, cache=True)(function)
                 return cast("Function", found)
-        except (OSError, RuntimeError):  # not to be written after all, or the source is in a zip
+        except (OSError, RuntimeError):  # not writable after all, or the source is in a zip file
             pass
         finally:
             _numba.config.CACHE_DIR = configured
@@ -57,8 +57,8 @@ def kernel(signature: Any, sources: Sequence[str]) -> Callable[[Function], Funct
     return compiled
 
 
-def _made(place: Path) -> Path:
-    """A directory to write to: without one numba would keep its code beside the sources."""
+def _create(place: Path) -> Path:
+    """Create a writable directory; without one numba would write beside the sources."""
     place.mkdir(parents=True, exist_ok=True)
     if not os.access(place, os.W_OK):
         raise PermissionError(f"{place} cannot be written")
@@ -72,10 +72,10 @@ def _digest(sources: tuple[str, ...]) -> str:
 
 
 def cache_directory() -> Path | None:
-    """Where compiled code may be kept: pickles are loaded from there, so nobody else may write it.
+    """Return the cache directory, or None if no directory is safe.
 
-    One for each kind of processor, since home directories are shared between machines. None where
-    there is no such place; then each process compiles for itself.
+    Pickles are loaded from it, so no other user may be able to write it. There is one per processor
+    type, since home directories may be shared between machines.
     """
     name = f"numba-{numba.__version__}-{llvm.get_host_cpu_name()}"
     for find in (_in_home, _in_temporary):
@@ -86,7 +86,7 @@ def cache_directory() -> Path | None:
                 directory.mkdir(mode=0o700, exist_ok=True)
             if _is_ours(place) and _is_ours(place / name):
                 return place / name
-        except (OSError, RuntimeError):  # nothing can be written there, or there is no home
+        except (OSError, RuntimeError):  # not writable, or there is no home directory
             continue
     return None
 

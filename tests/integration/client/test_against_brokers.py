@@ -1,4 +1,4 @@
-"""The whole client against a running broker: ours, and Apache Kafka where Java is at hand."""
+"""The whole client against a running broker: Sawlog, and Apache Kafka if Java is installed."""
 
 import time
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def cluster(bootstrap: str) -> Iterator[Cluster]:
 
 @pytest.fixture
 def topic(cluster: Cluster) -> str:
-    """Three partitions, nothing in them."""
+    """A new, empty topic with three partitions."""
     name = unique("topic-")
     assert Admin(cluster).create_topics([NewTopic(name, partitions=3)]) == {}
     return name
@@ -54,7 +54,7 @@ def read_all(consumer: Consumer, count: int) -> list[ConsumedRecord]:
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("acks", [1, -1])
-def test_what_is_produced_is_consumed(
+def test_produced_records_are_consumed(
     cluster: Cluster, topic: str, codec: Codec, acks: int
 ) -> None:
     with Producer(cluster, codec=codec, acks=acks, batch_bytes=4_000) as producer:
@@ -80,8 +80,8 @@ def test_what_is_produced_is_consumed(
         assert record.timestamp == 1_700_000_000_000 + number
 
 
-def test_without_acknowledgement_records_arrive_too(cluster: Cluster, topic: str) -> None:
-    with Producer(cluster) as producer:  # once acknowledged, the leader is at work
+def test_records_with_acks_0_are_stored(cluster: Cluster, topic: str) -> None:
+    with Producer(cluster) as producer:  # after an acknowledgement the leader is known to work
         producer.send(topic, b"0", partition=0)
     with Producer(cluster, acks=0) as producer:
         for number in range(1, 10):
@@ -91,7 +91,7 @@ def test_without_acknowledgement_records_arrive_too(cluster: Cluster, topic: str
     assert [record.value for record in read_all(consumer, 10)] == [b"%d" % n for n in range(10)]
 
 
-def test_reading_starts_at_offsets_times_and_ends(cluster: Cluster, topic: str) -> None:
+def test_consumer_starts_at_an_offset_a_time_or_an_end(cluster: Cluster, topic: str) -> None:
     with Producer(cluster) as producer:
         for number in range(10):
             producer.send(topic, b"%d" % number, partition=1, timestamp_ms=1_000 + number * 10)
@@ -105,15 +105,15 @@ def test_reading_starts_at_offsets_times_and_ends(cluster: Cluster, topic: str) 
     assert [record.value for record in consumer.poll(POLL_MS)] == [b"late"]
 
 
-def test_an_offset_beyond_the_end_is_refused(cluster: Cluster, topic: str) -> None:
+def test_an_offset_beyond_the_end_is_out_of_range(cluster: Cluster, topic: str) -> None:
     consumer = Consumer(cluster)
     consumer.assign({part(topic, 0): AtOffset(5)})
-    with pytest.raises(KafkaError, match="begins at 0 and ends before 0") as raised:
+    with pytest.raises(KafkaError, match="log starts at 0 and ends before 0") as raised:
         consumer.poll(POLL_MS)
     assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_record_that_is_too_large_is_refused_and_the_next_is_not(
+def test_a_record_that_is_too_large_fails_and_the_next_one_does_not(
     cluster: Cluster, topic: str
 ) -> None:
     producer = Producer(cluster)
@@ -156,7 +156,7 @@ def test_configs_are_set_described_and_reset(cluster: Cluster, topic: str) -> No
     resource = Resource(ResourceType.TOPIC, topic)
 
     def own(expected: dict[str, str]) -> dict[str, str | None]:
-        """What the topic has of its own. Kafka answers before its broker shows a change."""
+        """The topic's own configs; Kafka responds before its broker shows a change."""
         deadline = time.monotonic() + POLL_MS / 1_000
         while True:
             entries = admin.describe_configs([resource])[resource]

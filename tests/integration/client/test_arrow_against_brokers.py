@@ -1,4 +1,4 @@
-"""Arrow batches from a running broker: ours, and Apache Kafka where Java is at hand."""
+"""Arrow batches from a running broker: Sawlog, and Apache Kafka if Java is installed."""
 
 import itertools
 import time
@@ -46,7 +46,7 @@ def cluster(server: Server) -> Iterator[Cluster]:
 
 @pytest.fixture
 def topic(cluster: Cluster) -> str:
-    """Two partitions, nothing in them."""
+    """A new, empty topic with two partitions."""
     name = unique("topic-")
     assert Admin(cluster).create_topics([NewTopic(name, partitions=2)]) == {}
     return name
@@ -87,7 +87,7 @@ def polled(cluster: Cluster, topic: str, count: int) -> list[Row]:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_columns_hold_what_records_hold(cluster: Cluster, topic: str, codec: Codec) -> None:
+def test_columns_equal_the_records(cluster: Cluster, topic: str, codec: Codec) -> None:
     fill(cluster, topic, 500, codec)
     expected = polled(cluster, topic, 500)
     consumer = Consumer(cluster)
@@ -100,7 +100,7 @@ def test_columns_hold_what_records_hold(cluster: Cluster, topic: str, codec: Cod
     assert sorted(in_columns) == expected
     assert consumer.positions == {part(topic, 0): 250, part(topic, 1): 250}
     assert consumer.poll_arrow(0).num_rows == 0
-    assert consumer.poll_arrow().num_rows == 0  # waits a moment where nothing is said
+    assert consumer.poll_arrow().num_rows == 0  # waits for the default timeout
     in_ranges: list[Row] = []
     for index, (start, end) in itertools.product(range(2), [(0, 101), (101, 250)]):
         for chunk in read_range(
@@ -110,7 +110,7 @@ def test_columns_hold_what_records_hold(cluster: Cluster, topic: str, codec: Cod
     assert sorted(in_ranges) == expected
 
 
-def test_polling_changes_between_records_and_columns(cluster: Cluster, topic: str) -> None:
+def test_poll_and_poll_arrow_share_positions(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 300)
     consumer = Consumer(cluster)
     consumer.assign_topic(topic, AT_EARLIEST)
@@ -124,14 +124,14 @@ def test_polling_changes_between_records_and_columns(cluster: Cluster, topic: st
     assert sorted(rows) == polled(cluster, topic, 300)
 
 
-def test_a_new_consumer_that_finds_nothing_has_no_rows(cluster: Cluster, topic: str) -> None:
+def test_poll_arrow_of_an_empty_topic_has_no_rows(cluster: Cluster, topic: str) -> None:
     consumer = Consumer(cluster)
     consumer.assign_topic(topic, AT_EARLIEST)
     batch = consumer.poll_arrow(50, columns=("value",))
     assert (batch.num_rows, batch.schema.names) == (0, ["value"])
 
 
-def test_deleted_records_are_lost_not_skipped(cluster: Cluster, topic: str) -> None:
+def test_deleted_records_raise_offsets_lost(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 200)
     where, admin = part(topic, 0), Admin(cluster)
     admin.delete_records({where: 40})
@@ -143,7 +143,7 @@ def test_deleted_records_are_lost_not_skipped(cluster: Cluster, topic: str) -> N
         list(read_range(cluster, where, 40, 101, max_wait_ms=10))
 
 
-def test_a_topic_made_again_is_not_read_on(cluster: Cluster, topic: str) -> None:
+def test_a_recreated_topic_raises_topic_replaced(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 2_000)
     where, admin = part(topic, 0), Admin(cluster)
     chunks = read_range(cluster, where, 0, 1_000, max_bytes=1_000)
@@ -161,10 +161,10 @@ def test_a_topic_made_again_is_not_read_on(cluster: Cluster, topic: str) -> None
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
-def test_memory_depends_on_the_bytes_asked_for_not_on_the_backlog(
+def test_memory_depends_on_max_bytes_not_on_the_backlog(
     cluster: Cluster, topic: str, codec: Codec
 ) -> None:
-    """Compressed a hundredfold, one answer holds them all."""
+    """The records are compressed a hundredfold, so one response holds them all."""
     with Producer(cluster, codec=codec, batch_bytes=MEGABYTE // 4) as producer:
         for number in range(3_000):
             producer.send(topic, b"%d" % number * 2_500, partition=0)
@@ -180,7 +180,7 @@ def test_memory_depends_on_the_bytes_asked_for_not_on_the_backlog(
 
 
 @pytest.mark.parametrize("kind", EITHER_BROKER)
-def test_a_broker_restarted_in_the_middle_is_waited_for(kind: str, tmp_path: Path) -> None:
+def test_reading_survives_a_broker_restart(kind: str, tmp_path: Path) -> None:
     offsets: list[int] = []
     with START[kind](tmp_path) as server, Cluster(server.bootstrap) as cluster:
         assert Admin(cluster).create_topics([NewTopic("logs", partitions=2)]) == {}
@@ -208,11 +208,11 @@ def test_aborted_transactions_are_left_out(shared_brokers: SharedBrokers) -> Non
             producer.begin_transaction()
             for letter in "abc":
                 producer.produce(topic, f"{letter}{number}", partition=0)
-            assert producer.flush(30) == 0  # an abort drops what was not sent
+            assert producer.flush(30) == 0  # an abort drops records that were not sent
             (producer.abort_transaction if number % 2 else producer.commit_transaction)(30)
         where = part(topic, 0)
         end, deadline = 0, time.monotonic() + 30
-        while end < 16:  # three records and a marker each; Kafka answers before it writes the last
+        while end < 16:  # three records and a marker each; Kafka responds before it writes the last
             end = list_offsets(cluster, {where: LATEST})[where].offset
             assert time.monotonic() < deadline, f"the log ends at {end}"
         assert end == 16

@@ -19,7 +19,7 @@ def metadata_with(code: ErrorCode, name: str = "logs") -> MetadataResponse:
     return MetadataResponse(topics=[MetadataResponseTopic(error_code=code, name=name)])
 
 
-def test_any_address_that_answers_is_enough() -> None:
+def test_one_reachable_bootstrap_address_is_enough() -> None:
     with (
         ScriptedBroker() as gone,
         ScriptedBroker(logs=2) as broker,
@@ -29,7 +29,7 @@ def test_any_address_that_answers_is_enough() -> None:
         assert len(cluster.topic("logs").partitions) == 2
 
 
-def test_no_address_that_answers_is_told_with_all_of_them_at_once() -> None:
+def test_no_broker_reachable_names_all_addresses() -> None:
     with ScriptedBroker() as first, ScriptedBroker() as second:
         first.stop_listening()
         second.stop_listening()
@@ -41,7 +41,7 @@ def test_no_address_that_answers_is_told_with_all_of_them_at_once() -> None:
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"<!DOCTYPE HTML>\r\n"])
-def test_an_http_server_is_told_to_be_one_and_asked_about_once(answer: bytes) -> None:
+def test_an_http_server_is_recognised_and_tried_once(answer: bytes) -> None:
     with ScriptedBroker() as web, Cluster(web.bootstrap) as cluster:
         web.reply(ApiKey.API_VERSIONS, answer)
         with pytest.raises(NoBrokerReachable) as raised:
@@ -52,7 +52,7 @@ def test_an_http_server_is_told_to_be_one_and_asked_about_once(answer: bytes) ->
     )
 
 
-def test_metadata_is_asked_for_once_and_kept() -> None:
+def test_metadata_is_cached() -> None:
     with ScriptedBroker(logs=3) as broker, Cluster(broker.bootstrap) as cluster:
         assert cluster.leader(partition("logs", 2)) == NODE_ID
         assert cluster.leader(partition("logs", 0)) == NODE_ID
@@ -62,14 +62,14 @@ def test_metadata_is_asked_for_once_and_kept() -> None:
         assert len(broker.asked(ApiKey.METADATA)) == 2
 
 
-def test_a_topic_that_is_not_there_is_final_at_once() -> None:
+def test_an_unknown_topic_is_not_retried() -> None:
     with ScriptedBroker() as broker, Cluster(broker.bootstrap) as cluster:
         with pytest.raises(NoSuchTopic, match="no topic 'nope'"):
             cluster.topic("nope")
         assert len(broker.asked(ApiKey.METADATA)) == 1
 
 
-def test_a_partition_that_is_not_there_is_told_with_those_that_are() -> None:
+def test_an_unknown_partition_is_an_error_with_the_known_ones() -> None:
     with (
         ScriptedBroker(logs=3) as broker,
         Cluster(broker.bootstrap) as cluster,
@@ -86,7 +86,7 @@ class Clock:
         return self.now_s
 
 
-def test_a_partition_that_came_later_is_found() -> None:
+def test_a_partition_added_later_is_found() -> None:
     with ScriptedBroker(logs=3) as broker, Cluster(broker.bootstrap) as cluster:
         cluster.topic("logs")
         broker.partition_counts["logs"] = 6
@@ -95,7 +95,7 @@ def test_a_partition_that_came_later_is_found() -> None:
         assert len(broker.asked(ApiKey.METADATA)) == 2
 
 
-def test_a_partition_that_is_not_there_is_asked_for_once_a_second() -> None:
+def test_a_missing_partition_is_looked_up_once_a_second() -> None:
     clock = Clock()
     with (
         ScriptedBroker(logs=3) as broker,
@@ -109,7 +109,7 @@ def test_a_partition_that_is_not_there_is_asked_for_once_a_second() -> None:
             assert len(broker.asked(ApiKey.METADATA)) == asked
 
 
-def test_a_topic_that_is_known_for_long_is_asked_for_again_where_that_matters() -> None:
+def test_a_topic_older_than_max_age_is_refreshed() -> None:
     clock = Clock()
     with (
         ScriptedBroker(logs=3) as broker,
@@ -126,7 +126,7 @@ def test_a_topic_that_is_known_for_long_is_asked_for_again_where_that_matters() 
 
 
 @pytest.mark.parametrize("failure", [Act.CLOSE, metadata_with(ErrorCode.LEADER_NOT_AVAILABLE)])
-def test_what_is_known_for_long_serves_while_nobody_knows_better(failure: Act) -> None:
+def test_old_metadata_is_used_while_a_refresh_fails(failure: Act) -> None:
     clock = Clock()
     with (
         ScriptedBroker(logs=3) as broker,
@@ -140,13 +140,13 @@ def test_what_is_known_for_long_serves_while_nobody_knows_better(failure: Act) -
         assert len(broker.asked(ApiKey.METADATA)) == 2
 
 
-def test_a_topic_that_is_being_made_is_waited_for() -> None:
+def test_a_topic_that_is_being_created_is_waited_for() -> None:
     with ScriptedBroker(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         broker.reply(ApiKey.METADATA, metadata_with(ErrorCode.LEADER_NOT_AVAILABLE))
         assert cluster.topic("logs").name == "logs"
 
 
-def test_a_partition_without_a_leader_may_be_asked_for_again() -> None:
+def test_a_partition_without_a_leader_is_a_retriable_error() -> None:
     with ScriptedBroker(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         broker.leader = -1
         with pytest.raises(KafkaError) as raised:
@@ -154,7 +154,7 @@ def test_a_partition_without_a_leader_may_be_asked_for_again() -> None:
         assert raised.value.is_retriable
 
 
-def test_a_lost_connection_is_made_again() -> None:
+def test_a_lost_connection_is_reopened() -> None:
     with ScriptedBroker(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         cluster.topic("logs")
         cluster.forget(["logs"])
@@ -162,7 +162,7 @@ def test_a_lost_connection_is_made_again() -> None:
         assert cluster.topic("logs").name == "logs"
 
 
-def test_tries_end_with_the_time() -> None:
+def test_retries_end_with_the_timeout() -> None:
     with (
         ScriptedBroker(logs=1) as broker,
         Cluster(broker.bootstrap, timeout_ms=150, request_timeout_ms=20) as cluster,
@@ -172,7 +172,7 @@ def test_tries_end_with_the_time() -> None:
             cluster.topic("logs")
 
 
-def test_an_unknown_code_keeps_its_number() -> None:
+def test_an_unknown_error_code_is_named_in_the_message() -> None:
     with ScriptedBroker() as broker, Cluster(broker.bootstrap) as cluster:
         broker.reply(ApiKey.METADATA, MetadataResponse(error_code=4_242))
         with pytest.raises(KafkaError, match="4242"):
@@ -182,11 +182,11 @@ def test_an_unknown_code_keeps_its_number() -> None:
 def test_a_broker_that_left_the_cluster_is_not_connected_to() -> None:
     with ScriptedBroker(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         cluster.topic("logs")
-        with pytest.raises(KafkaError, match="broker 99 is not among the live ones"):
+        with pytest.raises(KafkaError, match="broker 99 is not a live broker"):
             cluster.connection(NodeId(99))
 
 
-def test_lanes_to_a_broker_are_connections_of_their_own() -> None:
+def test_channels_to_a_broker_have_their_own_connections() -> None:
     with ScriptedBroker(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         cluster.topic("logs")
         node = NodeId(NODE_ID)
@@ -194,8 +194,8 @@ def test_lanes_to_a_broker_are_connections_of_their_own() -> None:
         assert cluster.connection(node, "fetch") is not cluster.connection(node)
 
 
-def test_a_cluster_that_told_of_no_broker_was_reached_nevertheless() -> None:
-    """As one that is just starting may: what was reached once is waited for."""
+def test_metadata_without_brokers_counts_as_reached() -> None:
+    """A cluster that is starting returns none; after that the client waits for it."""
     with ScriptedBroker() as broker, Cluster(broker.bootstrap) as cluster:
         assert not cluster.was_reached
         broker.reply(ApiKey.METADATA, MetadataResponse(brokers=[], cluster_id="c"))

@@ -1,5 +1,4 @@
-"""Where a consumer begins by its group's commits, and what it commits, and when, while its group
-has no members."""
+"""Start positions and commits of a consumer whose group has no members."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -72,7 +71,7 @@ def offsets_in(broker: ScriptedBroker) -> list[int]:
     ]
 
 
-def test_a_commit_by_hand_is_made_where_nothing_has_changed(broker: ScriptedBroker) -> None:
+def test_a_manual_commit_is_sent_even_if_nothing_has_changed(broker: ScriptedBroker) -> None:
     heard: list[Exception | None] = []
     with Consumer(broker.bootstrap, group="g", auto_commit_ms=None) as consumer:
         consumer.assign({LOGS: AtOffset(5)})
@@ -91,7 +90,7 @@ def polls_until_committed(consumer: Consumer, broker: ScriptedBroker, count: int
     raise AssertionError(offsets_in(broker))
 
 
-def test_what_has_not_changed_is_committed_by_itself_now_and_then(
+def test_auto_commit_renews_unchanged_offsets(
     broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Consumer(broker.bootstrap, group="g", auto_commit_ms=1) as consumer:
@@ -107,7 +106,7 @@ def test_what_has_not_changed_is_committed_by_itself_now_and_then(
 
 
 def a_session(cluster: Cluster, begin: group_session.Begin) -> GroupSession:
-    """Of somebody who was given a partition, and has not found out where to begin."""
+    """The session of a member with an assigned partition that has no position yet."""
     reader = FetchBuffer(
         cluster,
         FetchLimits(0, 0, 1, 1),
@@ -123,7 +122,7 @@ def a_session(cluster: Cluster, begin: group_session.Begin) -> GroupSession:
     return found
 
 
-def test_a_beginning_that_cannot_be_found_is_looked_for_with_pauses_until_the_time_is_up(
+def test_finding_a_position_is_retried_with_backoff_until_the_timeout(
     broker: ScriptedBroker,
 ) -> None:
     tries = 0
@@ -143,7 +142,7 @@ def test_a_beginning_that_cannot_be_found_is_looked_for_with_pauses_until_the_ti
     "failure",
     [KafkaError(ErrorCode.LEADER_NOT_AVAILABLE), NoSuchTopic("a broker has not heard of it yet")],
 )
-def test_a_beginning_is_looked_for_until_it_is_found(
+def test_finding_a_position_is_retried_until_it_succeeds(
     broker: ScriptedBroker, failure: KafkaError
 ) -> None:
     answers = iter([failure, None])

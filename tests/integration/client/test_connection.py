@@ -1,4 +1,4 @@
-"""A connection and a peer that answers late, wrongly, in old versions or not at all."""
+"""A connection to a peer that responds late, wrongly, in old versions or not at all."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def connect(broker: ScriptedBroker, timeout_ms: float = 10_000) -> Connection:
     return Connection(Address(broker.host, broker.port), request_timeout_ms=timeout_ms)
 
 
-def test_the_highest_version_of_both_is_spoken() -> None:
+def test_the_highest_common_version_is_used() -> None:
     with ScriptedBroker() as broker:
         broker.offers[ApiKey.METADATA] = (0, 9)
         connection = connect(broker)
@@ -38,18 +38,16 @@ def test_the_highest_version_of_both_is_spoken() -> None:
         connection.close()
 
 
-def test_a_version_beyond_ours_is_not_spoken() -> None:
+def test_a_version_newer_than_the_clients_is_not_used() -> None:
     with ScriptedBroker() as broker:
         broker.offers[ApiKey.METADATA] = (99, 120)
         connection = connect(broker)
-        with pytest.raises(
-            UnsupportedRequest, match="METADATA in versions 99 to 120, we know 0 to 13"
-        ):
+        with pytest.raises(UnsupportedRequest, match="versions 99 to 120, this client has 0 to 13"):
             connection.request(MetadataRequest(), MetadataResponse)
         connection.close()
 
 
-def test_what_is_not_offered_is_not_sent() -> None:
+def test_a_request_that_the_broker_does_not_offer_is_not_sent() -> None:
     with ScriptedBroker() as broker:
         connection = connect(broker)
         with pytest.raises(UnsupportedRequest, match="DESCRIBE_CLUSTER in versions none"):
@@ -58,7 +56,7 @@ def test_what_is_not_offered_is_not_sent() -> None:
 
 
 @pytest.mark.parametrize("offered", [[ApiVersion(api_key=18, max_version=2)], []])
-def test_an_older_broker_is_asked_for_its_versions_again(offered: list[ApiVersion]) -> None:
+def test_api_versions_falls_back_for_an_older_broker(offered: list[ApiVersion]) -> None:
     refused = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=offered)
     with ScriptedBroker() as broker:
         broker.reply(ApiKey.API_VERSIONS, refused)
@@ -68,51 +66,51 @@ def test_an_older_broker_is_asked_for_its_versions_again(offered: list[ApiVersio
         connection.close()
 
 
-def test_answers_are_matched_to_requests_under_way_together() -> None:
+def test_responses_are_matched_to_requests_in_flight() -> None:
     with ScriptedBroker(first=1, second=2) as broker:
         connection = connect(broker)
         pending = [
             connection.send(MetadataRequest(topics=None), MetadataResponse) for _ in range(3)
         ]
         assert len(connection.wait(pending[2]).topics) == 2
-        assert pending[0].answer == pending[1].answer == pending[2].answer
+        assert pending[0].response == pending[1].response == pending[2].response
         connection.close()
 
 
-def test_nobody_at_the_address_is_told_with_the_address() -> None:
+def test_a_refused_connection_names_the_address() -> None:
     with ScriptedBroker() as broker:
         broker.stop_listening()
         with pytest.raises(NoBrokerReachable, match=f"{broker.port}: Connection refused"):
             connect(broker)
 
 
-def test_a_peer_that_never_answers_is_left_in_time() -> None:
+def test_a_peer_that_never_responds_times_out() -> None:
     with ScriptedBroker() as broker:
         connection = connect(broker, SHORT_MS)
         broker.reply(ApiKey.METADATA, Act.SILENCE)
-        with pytest.raises(RequestTimedOut, match="did not answer within 50 ms"):
+        with pytest.raises(RequestTimedOut, match="did not respond within 50 ms"):
             connection.request(MetadataRequest(), MetadataResponse)
         assert not connection.is_open
-        with pytest.raises(ConnectionLost, match="did not answer within"):
+        with pytest.raises(ConnectionLost, match="did not respond within"):
             connection.request(MetadataRequest(), MetadataResponse)
 
 
-def test_a_peer_that_says_nothing_at_first_is_left_in_time() -> None:
+def test_a_peer_that_is_silent_from_the_start_times_out() -> None:
     with ScriptedBroker() as broker:
         broker.reply(ApiKey.API_VERSIONS, Act.SILENCE)
         with pytest.raises(RequestTimedOut):
             connect(broker, SHORT_MS)
 
 
-def test_a_connection_that_ends_is_told_with_what_was_under_way() -> None:
+def test_a_lost_connection_names_the_request_in_flight() -> None:
     with ScriptedBroker() as broker:
         connection = connect(broker)
         broker.reply(ApiKey.METADATA, Act.CLOSE)
-        with pytest.raises(ConnectionLost, match="answer to METADATA: the broker closed it"):
+        with pytest.raises(ConnectionLost, match="response to METADATA: the broker closed it"):
             connection.request(MetadataRequest(), MetadataResponse)
 
 
-def test_a_connection_ended_while_idle_is_noticed_before_it_is_used() -> None:
+def test_a_connection_closed_while_idle_is_not_used() -> None:
     with ScriptedBroker() as broker:
         connection = connect(broker)
         assert connection.is_usable
@@ -132,7 +130,7 @@ def test_a_connection_ended_while_idle_is_noticed_before_it_is_used() -> None:
         b"\x00\x00\x00\x08\x00\x00\x00\x63\x00\x00\x00\x00",
     ],
 )
-def test_what_is_not_kafkas_protocol_is_called_so(garbage: bytes) -> None:
+def test_a_response_that_is_not_kafkas_protocol_is_reported(garbage: bytes) -> None:
     with ScriptedBroker() as broker:
         broker.reply(ApiKey.API_VERSIONS, garbage)
         with pytest.raises(UnexpectedResponse, match=str(broker.port)):

@@ -1,4 +1,4 @@
-"""A consumer and a broker that moves leaders, loses connections and answers out of turn."""
+"""A consumer of a broker that moves leaders, loses connections and responds out of order."""
 
 from collections.abc import Callable
 
@@ -27,12 +27,12 @@ from support.client.scripted_broker import Act, ScriptedBroker
 
 END = 10
 POLL_MS = 10_000
-_MANY_POLLS = 10_000  # those that fail do not wait
+_MANY_POLLS = 10_000  # a poll that fails does not wait
 LOGS = TopicPartition(TopicName("logs"), PartitionIndex(0))
 
 
 def fetching(code: int = 0) -> Callable[[FetchRequest], FetchResponse]:
-    """One record for each partition, at the offset asked for, until END."""
+    """Respond with one record for each partition at its fetch offset, up to END."""
 
     def data(partition: int, offset: int) -> PartitionData:
         records = None
@@ -59,7 +59,7 @@ def fetching(code: int = 0) -> Callable[[FetchRequest], FetchResponse]:
 
 
 def offsets(request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Records have the timestamp 100 times their offset."""
+    """Respond to ListOffsets; the timestamp of a record is 100 times its offset."""
 
     def find(timestamp: int) -> int:
         return {-1: END, -2: 2}.get(timestamp, timestamp // 100 if timestamp < 1_000 else -1)
@@ -87,7 +87,7 @@ def broker_with(**partition_counts: int) -> ScriptedBroker:
     return broker
 
 
-def test_records_come_in_order_from_the_start_asked_for() -> None:
+def test_records_come_in_order_from_the_start_position() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         consumer = Consumer(cluster)
         consumer.assign({LOGS: AtOffset(7)})
@@ -117,7 +117,7 @@ def test_all_partitions_of_a_topic_are_read() -> None:
         assert values == {b"0-9", b"1-9", b"2-9"}
 
 
-def test_a_poll_hands_out_no_more_than_asked_for_and_loses_none() -> None:
+def test_poll_returns_at_most_max_records_and_loses_none() -> None:
     with broker_with(logs=3) as broker, Cluster(broker.bootstrap) as cluster:
         consumer = Consumer(cluster)
         consumer.assign_topic("logs", AtOffset(9))
@@ -125,7 +125,7 @@ def test_a_poll_hands_out_no_more_than_asked_for_and_loses_none() -> None:
         assert sorted(value or b"" for value in values) == [b"0-9", b"1-9", b"2-9"]
 
 
-def test_what_was_fetched_before_a_seek_is_dropped() -> None:
+def test_records_fetched_before_a_seek_are_dropped() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         consumer = Consumer(cluster)
         consumer.assign({LOGS: AtOffset(0)})
@@ -143,7 +143,7 @@ def test_what_was_fetched_before_a_seek_is_dropped() -> None:
         FetchResponse(error_code=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
     ],
 )
-def test_what_may_heal_is_fetched_again_with_fresh_metadata(failure: Act) -> None:
+def test_a_retriable_error_is_retried_with_fresh_metadata(failure: Act) -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         consumer = Consumer(cluster)
         consumer.assign({LOGS: AtOffset(4)})
@@ -152,7 +152,7 @@ def test_what_may_heal_is_fetched_again_with_fresh_metadata(failure: Act) -> Non
         assert len(broker.asked(ApiKey.METADATA)) == 2
 
 
-def test_what_does_not_heal_in_time_is_raised() -> None:
+def test_a_retriable_error_that_lasts_is_raised() -> None:
     with (
         broker_with(logs=1) as broker,
         Cluster(broker.bootstrap, timeout_ms=100) as cluster,
@@ -165,7 +165,7 @@ def test_what_does_not_heal_in_time_is_raised() -> None:
         assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_broker_that_went_away_for_good_is_told() -> None:
+def test_a_broker_that_stays_away_is_an_error() -> None:
     with (
         broker_with(logs=1) as broker,
         Cluster(broker.bootstrap, timeout_ms=100) as cluster,
@@ -180,17 +180,17 @@ def test_a_broker_that_went_away_for_good_is_told() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CORRUPT_MESSAGE])
-def test_a_refusal_names_the_partition_and_the_offset(code: ErrorCode) -> None:
+def test_a_fetch_error_names_the_partition_and_the_offset(code: ErrorCode) -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap, timeout_ms=0) as cluster:
         consumer = Consumer(cluster)
         consumer.assign({LOGS: AtOffset(4)})
         broker.stand(ApiKey.FETCH, fetching(code))
-        with pytest.raises(KafkaError, match="logs-0 from 4"):
+        with pytest.raises(KafkaError, match="logs-0 from offset 4"):
             consumer.poll(POLL_MS)
         assert consumer.positions == {LOGS: 4}
 
 
-def test_a_topic_deleted_meanwhile_is_told() -> None:
+def test_a_topic_deleted_meanwhile_is_an_error() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         consumer = Consumer(cluster)
         consumer.assign({LOGS: AtOffset(4)})
@@ -201,7 +201,7 @@ def test_a_topic_deleted_meanwhile_is_told() -> None:
 
 
 def _forgets(topic: str) -> Callable[[FetchRequest], FetchResponse]:
-    """As `fetching`, but the topic is not there any more."""
+    """As `fetching`, but the topic is deleted."""
 
     def answer(request: FetchRequest) -> FetchResponse:
         found = fetching()(request)
@@ -215,7 +215,7 @@ def _forgets(topic: str) -> Callable[[FetchRequest], FetchResponse]:
 
 
 def _read(consumer: Consumer, count: int) -> tuple[list[tuple[int, int]], list[Exception]]:
-    """So many records by partition and offset, and one failure at least, where they can be had."""
+    """Poll until there are `count` records and a failure; returns partitions and offsets."""
     read: list[tuple[int, int]] = []
     failures: list[Exception] = []
     for _ in range(_MANY_POLLS):
@@ -229,7 +229,7 @@ def _read(consumer: Consumer, count: int) -> tuple[list[tuple[int, int]], list[E
 
 
 @pytest.mark.parametrize("first", ["logs", "gone"])
-def test_what_cannot_be_fetched_takes_no_records_of_others_with_it(first: str) -> None:
+def test_a_failing_partition_loses_no_records_of_others(first: str) -> None:
     with broker_with(logs=2, gone=1) as broker, Cluster(broker.bootstrap) as cluster:
         consumer = Consumer(cluster)
         gone = TopicPartition(TopicName("gone"), PartitionIndex(0))
@@ -254,7 +254,7 @@ def _refuses_the_first(request: FetchRequest) -> FetchResponse:
     return answer
 
 
-def test_a_refusal_in_an_answer_leaves_what_came_with_it() -> None:
+def test_a_partition_error_keeps_the_records_of_others_in_the_response() -> None:
     with broker_with(logs=2) as broker, Cluster(broker.bootstrap) as cluster:
         broker.stand(ApiKey.FETCH, _refuses_the_first)
         consumer = Consumer(cluster)
@@ -264,7 +264,7 @@ def test_a_refusal_in_an_answer_leaves_what_came_with_it() -> None:
         assert failures
 
 
-def test_a_failure_of_what_is_read_no_longer_is_not_told() -> None:
+def test_an_error_of_an_unassigned_partition_is_dropped() -> None:
     with broker_with(logs=2) as broker, Cluster(broker.bootstrap) as cluster:
         broker.stand(ApiKey.FETCH, _refuses_the_first)
         consumer = Consumer(cluster)
@@ -274,17 +274,17 @@ def test_a_failure_of_what_is_read_no_longer_is_not_told() -> None:
         assert consumer.poll(POLL_MS)[0].offset == 5
 
 
-def test_an_offset_that_is_gone_is_an_error_unless_told_otherwise() -> None:
+def test_an_offset_out_of_range_is_an_error_by_default() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         consumer = Consumer(cluster)
         consumer.assign({LOGS: AtOffset(1)})
         broker.reply(ApiKey.FETCH, fetching(ErrorCode.OFFSET_OUT_OF_RANGE))
-        with pytest.raises(KafkaError, match="no offset 1: it begins at 2 and ends before 10"):
+        with pytest.raises(KafkaError, match="no offset 1: its log starts at 2 and ends before 10"):
             consumer.poll(POLL_MS)
 
 
 @pytest.mark.parametrize(("policy", "offset"), [(OutOfRange.EARLIEST, 2), (OutOfRange.LATEST, END)])
-def test_a_policy_goes_to_the_earliest_or_the_latest(policy: OutOfRange, offset: int) -> None:
+def test_out_of_range_resets_to_the_earliest_or_the_latest(policy: OutOfRange, offset: int) -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         consumer = Consumer(cluster, out_of_range=policy)
         consumer.assign({LOGS: AtOffset(77)})
@@ -300,7 +300,7 @@ def test_a_policy_goes_to_the_earliest_or_the_latest(policy: OutOfRange, offset:
             assert consumer.positions == {LOGS: offset}
 
 
-def test_an_old_broker_is_asked_by_name() -> None:
+def test_an_old_broker_gets_fetches_by_topic_name() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         broker.offers[ApiKey.METADATA] = (0, 9)
         consumer = Consumer(cluster)
@@ -310,22 +310,22 @@ def test_an_old_broker_is_asked_by_name() -> None:
         assert versions[0] == 12
 
 
-def test_only_what_is_assigned_can_be_sought() -> None:
+def test_seek_needs_an_assigned_partition() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         with pytest.raises(ValueError, match="logs-0 is not assigned"):
             Consumer(cluster).seek(LOGS, AtOffset(0))
         assert not broker.requests
 
 
-def test_a_start_that_is_none_is_told() -> None:
+def test_an_invalid_start_is_refused() -> None:
     with broker_with(logs=1) as broker, Consumer(broker.bootstrap) as consumer:
         for start in (5, "earliest"):
-            with pytest.raises(TypeError, match=f"a start is AT_EARLIEST, .* not {start!r}"):
+            with pytest.raises(TypeError, match=f"a start must be AT_EARLIEST, .* not {start!r}"):
                 consumer.assign({LOGS: start})  # type: ignore[dict-item]
 
 
-def test_a_partition_that_finds_no_room_comes_first_the_next_time() -> None:
-    """Only the first partition of a fetch is sure to get a whole batch (KIP-74)."""
+def test_a_partition_left_out_of_a_full_response_is_first_in_the_next() -> None:
+    """Only the first partition of a fetch always gets a whole batch (KIP-74)."""
 
     def first_only(request: FetchRequest) -> FetchResponse:
         answer = fetching()(request)

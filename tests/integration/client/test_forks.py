@@ -1,4 +1,4 @@
-"""A process that forks: what its child may use of it, and that it is none the worse for it."""
+"""Forked processes: what the child may use, and that the parent is not affected."""
 
 import os
 from collections.abc import Callable
@@ -7,7 +7,7 @@ import pytest
 
 from sawlog.client import AT_EARLIEST, Admin, Consumer, GroupSettings, Producer
 
-# Newer Pythons warn whoever forks while there are threads, as those do that this is about.
+# Newer Pythons warn of a fork while threads are running, which these tests need.
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 
 POLL_MS = 100
@@ -15,7 +15,7 @@ GUARD_POLLS = 300
 
 
 def in_a_child(act: Callable[[], object]) -> str:
-    """What it gave there, or raised."""
+    """Run in a forked child; return the result or the exception."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -41,8 +41,10 @@ def values(consumer: Consumer, count: int) -> list[bytes | None]:
     raise AssertionError(found)
 
 
-def test_a_child_cannot_take_its_parents_numbers(quick_groups: str, three_partitions: str) -> None:
-    """Its record would be stored, and the parent's next one taken for a double of it."""
+def test_a_forked_child_cannot_use_its_parents_producer(
+    quick_groups: str, three_partitions: str
+) -> None:
+    """Its record would be stored, and the parent's next one dropped as a duplicate."""
     topic = three_partitions
     with Producer(quick_groups) as producer, Consumer(quick_groups) as consumer:
         first = producer.send(topic, b"before", partition=0)
@@ -57,7 +59,7 @@ def test_a_child_cannot_take_its_parents_numbers(quick_groups: str, three_partit
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
-def test_a_child_that_closes_a_member_leaves_it_in_the_group(
+def test_a_forked_child_that_closes_a_member_leaves_it_in_the_group(
     quick_groups: str, three_partitions: str, protocol: str
 ) -> None:
     topic = three_partitions
@@ -78,7 +80,7 @@ def test_a_child_that_closes_a_member_leaves_it_in_the_group(
         assert consumer.assignment == owned
 
 
-def test_an_admin_serves_both(quick_groups: str, three_partitions: str) -> None:
+def test_an_admin_works_in_parent_and_child(quick_groups: str, three_partitions: str) -> None:
     with Admin(quick_groups) as admin:
         names = [topic.name for topic in admin.list_topics()]
         for _ in range(3):

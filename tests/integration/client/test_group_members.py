@@ -85,7 +85,7 @@ def poll_until(condition: Callable[[], bool], *consumers: Consumer) -> list[Cons
     raise AssertionError([sorted(consumer.assignment) for consumer in consumers])
 
 
-def test_it_reads_what_its_group_has_not_read(quick_groups, three_partitions, kind) -> None:
+def test_a_member_reads_from_the_committed_offset(quick_groups, three_partitions, kind) -> None:
     topic = three_partitions
     group = settings(topic, kind)
     produce(quick_groups, topic, *(b"%d" % n for n in range(30)))
@@ -93,12 +93,16 @@ def test_it_reads_what_its_group_has_not_read(quick_groups, three_partitions, ki
         consumer.subscribe([topic])
         assert sorted(int(r.value or b"") for r in read(consumer, 30)) == list(range(30))
     produce(quick_groups, topic, b"late")
-    with Consumer(quick_groups, group=group) as consumer:  # committed when the first was closed
+    with Consumer(
+        quick_groups, group=group
+    ) as consumer:  # committed when the first consumer was closed
         consumer.subscribe([topic])
         assert [record.value for record in read(consumer, 1)] == [b"late"]
 
 
-def test_what_was_not_processed_is_not_committed(quick_groups, three_partitions, kind) -> None:
+def test_records_of_the_last_poll_are_not_committed_after_an_error(
+    quick_groups, three_partitions, kind
+) -> None:
     topic = three_partitions
     group = settings(topic, kind)
     produce(quick_groups, topic, b"a")
@@ -112,7 +116,7 @@ def test_what_was_not_processed_is_not_committed(quick_groups, three_partitions,
         assert [record.value for record in read(consumer, 1)] == [b"a"]
 
 
-def test_by_default_it_takes_the_newer_protocol(quick_groups, three_partitions) -> None:
+def test_the_consumer_protocol_is_the_default(quick_groups, three_partitions) -> None:
     group = f"group-{three_partitions}"
     with Consumer(quick_groups, group=group) as consumer, Admin(quick_groups) as admin:
         consumer.subscribe([three_partitions])
@@ -149,7 +153,7 @@ def test_commits_by_hand(quick_groups, three_partitions, kind) -> None:
         assert [record.value for record in read(consumer, 2)] == [b"b", b"c"]
 
 
-def test_it_commits_by_itself_what_earlier_polls_gave(quick_groups, three_partitions) -> None:
+def test_auto_commit_commits_records_of_earlier_polls(quick_groups, three_partitions) -> None:
     topic = three_partitions
     produce(quick_groups, topic, b"a", partition=0)
     with Consumer(quick_groups, group=f"group-{topic}", auto_commit_ms=1) as consumer:
@@ -160,7 +164,7 @@ def test_it_commits_by_itself_what_earlier_polls_gave(quick_groups, three_partit
         assert consumer.committed([where])[where].offset == 1
 
 
-def test_who_left_commits_nothing(quick_groups, three_partitions, kind) -> None:
+def test_a_former_member_cannot_commit(quick_groups, three_partitions, kind) -> None:
     topic = three_partitions
     produce(quick_groups, topic, b"a", partition=0)
     where = partition_of(topic, 0)
@@ -175,7 +179,7 @@ def test_who_left_commits_nothing(quick_groups, three_partitions, kind) -> None:
             consumer.commit({where: 1})
 
 
-def test_two_members_share_and_the_one_that_stays_gets_all(
+def test_two_members_share_and_the_remaining_one_gets_all(
     quick_groups, three_partitions, kind
 ) -> None:
     topic = three_partitions
@@ -197,7 +201,7 @@ def test_two_members_share_and_the_one_that_stays_gets_all(
     assert {what for what, _ in diary.entries} == {"assigned", "revoked"}
 
 
-def test_partitions_that_a_topic_got_are_read(quick_groups, three_partitions, kind) -> None:
+def test_added_partitions_are_read(quick_groups, three_partitions, kind) -> None:
     topic = three_partitions
     group = settings(topic, kind, metadata_interval_ms=100)
     with Consumer(quick_groups, group=group) as consumer, Admin(quick_groups) as admin:
@@ -209,7 +213,7 @@ def test_partitions_that_a_topic_got_are_read(quick_groups, three_partitions, ki
         assert [(r.partition, r.value) for r in read(consumer, 1)] == [(5, b"b")]
 
 
-def test_a_listener_may_begin_elsewhere_and_pause(quick_groups, three_partitions, kind) -> None:
+def test_a_listener_may_seek_and_pause(quick_groups, three_partitions, kind) -> None:
     topic = three_partitions
     for index in range(3):
         produce(quick_groups, topic, b"a", b"b", b"c", partition=index)
@@ -228,7 +232,7 @@ def test_a_listener_may_begin_elsewhere_and_pause(quick_groups, three_partitions
         assert [record.partition for record in read(consumer, 3)] == [1, 1, 1]
 
 
-def test_what_a_listener_raises_comes_out_of_poll(quick_groups, three_partitions) -> None:
+def test_poll_raises_the_exception_of_a_listener(quick_groups, three_partitions) -> None:
     class Wrong(RebalanceListener):
         def assigned(self, partitions: Sequence[TopicPartition]) -> None:
             raise LookupError("of the listener")
@@ -242,7 +246,7 @@ def test_what_a_listener_raises_comes_out_of_poll(quick_groups, three_partitions
 
 
 @pytest.mark.parametrize("kind", ["consumer", "range"])
-def test_a_pattern_finds_topics(quick_groups, three_partitions, kind) -> None:
+def test_a_pattern_subscribes_to_matching_topics(quick_groups, three_partitions, kind) -> None:
     one, two, other = (f"{three_partitions}-{end}" for end in ("a1", "a2", "b"))
     with Admin(quick_groups) as admin:
         assert (
@@ -258,7 +262,7 @@ def test_a_pattern_finds_topics(quick_groups, three_partitions, kind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["consumer", "range"])
-def test_a_static_member_comes_back_to_what_it_had(quick_groups, three_partitions, kind) -> None:
+def test_a_static_member_rejoins_with_its_partitions(quick_groups, three_partitions, kind) -> None:
     topic = three_partitions
     diary = Diary()
     with Consumer(quick_groups, group=settings(topic, kind, instance_id="stays")) as stays:
@@ -276,7 +280,7 @@ def test_a_static_member_comes_back_to_what_it_had(quick_groups, three_partition
         assert diary.entries == entries, "nobody else noticed"
 
 
-def test_an_instance_that_is_there_twice_is_told(quick_groups, three_partitions) -> None:
+def test_a_duplicate_instance_id_is_an_error(quick_groups, three_partitions) -> None:
     group = settings(three_partitions, "range", instance_id="one")
     with (
         Consumer(quick_groups, group=group) as first,
@@ -290,7 +294,9 @@ def test_an_instance_that_is_there_twice_is_told(quick_groups, three_partitions)
         assert raised.value.code is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_who_does_not_poll_leaves_and_comes_back(quick_groups, three_partitions, kind) -> None:
+def test_a_member_that_does_not_poll_leaves_and_rejoins(
+    quick_groups, three_partitions, kind
+) -> None:
     topic = three_partitions
     diary = Diary()
     group = settings(topic, kind)
@@ -300,7 +306,7 @@ def test_who_does_not_poll_leaves_and_comes_back(quick_groups, three_partitions,
         poll_until(lambda: len(slow.assignment) == 3, slow)
         diary.entries.clear()
         other.subscribe([topic])
-        poll_until(lambda: len(other.assignment) == 3, other)  # while the slow one is busy
+        poll_until(lambda: len(other.assignment) == 3, other)  # while the slow member is busy
         assert len(slow.assignment) == 3, "it cannot know yet"
         with pytest.raises(CommitFailed):
             slow.commit({partition_of(topic, 0): 0})
@@ -310,15 +316,17 @@ def test_who_does_not_poll_leaves_and_comes_back(quick_groups, three_partitions,
         assert not slow.assignment & other.assignment
 
 
-def test_without_a_committed_offset_it_may_be_told_to_fail(quick_groups, three_partitions) -> None:
+def test_out_of_range_fail_raises_without_a_committed_offset(
+    quick_groups, three_partitions
+) -> None:
     group = f"group-{three_partitions}"
     with Consumer(quick_groups, group=group, out_of_range=OutOfRange.FAIL) as consumer:
         consumer.subscribe([three_partitions])
-        with pytest.raises(KafkaError, match="has committed no offset"):
+        with pytest.raises(KafkaError, match="has no committed offset"):
             read(consumer, 1)
 
 
-def test_a_refusal_by_the_group_comes_out_of_poll(quick_groups, three_partitions) -> None:
+def test_poll_raises_a_fatal_error_of_the_group(quick_groups, three_partitions) -> None:
     group = settings(three_partitions, "consumer", server_assignor="nope")
     with Consumer(quick_groups, group=group) as consumer:
         consumer.subscribe([three_partitions])
@@ -328,7 +336,9 @@ def test_a_refusal_by_the_group_comes_out_of_poll(quick_groups, three_partitions
             assert raised.value.code is ErrorCode.UNSUPPORTED_ASSIGNOR
 
 
-def test_partitions_of_its_own_choice_are_committed_too(quick_groups, three_partitions) -> None:
+def test_assigned_partitions_are_committed_without_a_subscription(
+    quick_groups, three_partitions
+) -> None:
     topic = three_partitions
     produce(quick_groups, topic, b"a", b"b", partition=0)
     where = partition_of(topic, 0)
@@ -340,7 +350,7 @@ def test_partitions_of_its_own_choice_are_committed_too(quick_groups, three_part
         assert committed[f"group-{topic}"][where].offset == 2
 
 
-def test_a_poll_that_waits_can_be_woken(quick_groups, three_partitions) -> None:
+def test_wakeup_ends_a_waiting_poll(quick_groups, three_partitions) -> None:
     with Consumer(quick_groups, group=f"group-{three_partitions}") as consumer:
         consumer.subscribe([three_partitions])
         poll_until(lambda: len(consumer.assignment) == 3, consumer)
@@ -350,7 +360,7 @@ def test_a_poll_that_waits_can_be_woken(quick_groups, three_partitions) -> None:
         waker.join()
 
 
-def test_another_thread_may_close_it_while_it_polls(quick_groups, three_partitions) -> None:
+def test_another_thread_may_close_a_polling_consumer(quick_groups, three_partitions) -> None:
     consumer = Consumer(quick_groups, group=f"group-{three_partitions}")
     consumer.subscribe([three_partitions])
     poll_until(lambda: len(consumer.assignment) == 3, consumer)
@@ -364,14 +374,14 @@ def test_another_thread_may_close_it_while_it_polls(quick_groups, three_partitio
         assert described[f"group-{three_partitions}"].members == []
 
 
-def test_no_broker_is_told_at_once() -> None:
+def test_an_unreachable_broker_is_an_error_at_once() -> None:
     with Consumer("127.0.0.1:1", group="g") as consumer:
         consumer.subscribe(["t"])
         with pytest.raises(NoBrokerReachable):
             read(consumer, 1)
 
 
-def test_wrong_calls_are_refused_in_words() -> None:
+def test_invalid_calls_are_refused() -> None:
     with Consumer("127.0.0.1:1") as consumer, pytest.raises(ValueError, match="has no group"):
         consumer.subscribe(["t"])
     with Consumer("127.0.0.1:1", group="g") as consumer:
@@ -382,7 +392,7 @@ def test_wrong_calls_are_refused_in_words() -> None:
             consumer.assign({})
         with pytest.raises(ValueError, match="t-0 is not assigned"):
             consumer.pause([partition_of("t", 0)])
-        with pytest.raises(ValueError, match="t-0: an offset is from 0 to"):
+        with pytest.raises(ValueError, match="t-0: an offset must be from 0 to"):
             consumer.commit({partition_of("t", 0): -1})
     for late in (lambda: consumer.commit({partition_of("t", 0): 1}), lambda: consumer.poll(0)):
         with pytest.raises(ValueError, match="the consumer is closed"):

@@ -1,4 +1,4 @@
-"""Which protocol a member of a group takes where the broker has the newer one switched off."""
+"""The protocol of a member if the broker has disabled the consumer protocol."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def read_one(consumer: Consumer) -> ConsumedRecord:
     raise AssertionError("nothing came")
 
 
-def test_a_protocol_that_is_switched_off_is_taken_by_nobody_who_may_choose(tmp_path: Path) -> None:
+def test_a_disabled_consumer_protocol_falls_back_to_classic(tmp_path: Path) -> None:
     with running_sawlog(tmp_path, CLASSIC_ALONE) as server, Admin(server.bootstrap) as admin:
         assert admin.create_topics([NewTopic("t", partitions=1)]) == {}
         with Producer(server.bootstrap) as producer:

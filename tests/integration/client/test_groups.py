@@ -1,4 +1,4 @@
-"""Finding coordinators and asking them, with peers that fail on purpose."""
+"""Group coordinators: lookups, requests and retries, with peers that fail on purpose."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -65,7 +65,7 @@ def admin(broker: ScriptedBroker) -> Iterator[GroupAdmin]:
 
 @pytest.fixture
 def hurried(broker: ScriptedBroker) -> Iterator[GroupAdmin]:
-    """One that gives up soon."""
+    """An admin with a short timeout."""
     limits = {"timeout_ms": TIMEOUT_MS, "request_timeout_ms": TIMEOUT_MS}
     with Cluster(broker.bootstrap, **limits) as cluster:
         yield GroupAdmin(cluster)
@@ -94,7 +94,7 @@ def offsets(request: Any, code: int = 0) -> OffsetFetchResponse:
     "code",
     [ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS],
 )
-def test_a_coordinator_is_looked_for_until_there_is_one(
+def test_find_coordinator_is_retried_until_there_is_one(
     broker: ScriptedBroker, admin: GroupAdmin, code: ErrorCode
 ) -> None:
     broker.reply(ApiKey.FIND_COORDINATOR, lambda request: coordinators(broker, request, code))
@@ -113,7 +113,7 @@ def test_a_coordinator_is_looked_for_until_there_is_one(
         ErrorCode.NOT_COORDINATOR,
     ],
 )
-def test_a_coordinator_that_cannot_answer_is_looked_for_and_asked_again(
+def test_an_unavailable_coordinator_is_looked_up_again(
     broker: ScriptedBroker, admin: GroupAdmin, code: ErrorCode
 ) -> None:
     broker.reply(ApiKey.OFFSET_FETCH, lambda request: offsets(request, code))
@@ -123,24 +123,20 @@ def test_a_coordinator_that_cannot_answer_is_looked_for_and_asked_again(
     assert len(broker.asked(ApiKey.FIND_COORDINATOR)) == 2
 
 
-def test_a_lost_answer_is_asked_for_again(broker: ScriptedBroker, admin: GroupAdmin) -> None:
+def test_a_lost_response_is_retried(broker: ScriptedBroker, admin: GroupAdmin) -> None:
     broker.reply(ApiKey.OFFSET_FETCH, Act.CLOSE)
     broker.stand(ApiKey.OFFSET_FETCH, offsets)
     assert list(admin.committed_offsets(["g"])[0]) == ["g"]
 
 
-def test_a_coordinator_is_asked_for_once_and_kept(
-    broker: ScriptedBroker, admin: GroupAdmin
-) -> None:
+def test_the_coordinator_is_cached(broker: ScriptedBroker, admin: GroupAdmin) -> None:
     broker.stand(ApiKey.OFFSET_FETCH, offsets)
     admin.committed_offsets(["a", "b"])
     admin.committed_offsets(["b", "a"])
     assert [each.coordinator_keys for each in broker.asked(ApiKey.FIND_COORDINATOR)] == [["a", "b"]]
 
 
-def test_groups_are_refused_by_name_when_the_time_is_up(
-    broker: ScriptedBroker, hurried: GroupAdmin
-) -> None:
+def test_errors_are_by_group_after_the_timeout(broker: ScriptedBroker, hurried: GroupAdmin) -> None:
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     broker.stand(ApiKey.FIND_COORDINATOR, lambda request: coordinators(broker, request, code))
     found, refusals = hurried.describe_groups(["a", "b"])
@@ -149,7 +145,7 @@ def test_groups_are_refused_by_name_when_the_time_is_up(
     assert "'a' had no coordinator" in refusals["a"].message
 
 
-def test_one_group_that_is_refused_spares_the_others(
+def test_an_error_of_one_group_does_not_affect_the_others(
     broker: ScriptedBroker, admin: GroupAdmin
 ) -> None:
     def answer(request: Any) -> OffsetFetchResponse:
@@ -167,7 +163,7 @@ def test_one_group_that_is_refused_spares_the_others(
     assert refusals["secret"].code is ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
-def test_many_groups_are_asked_for_in_several_requests(
+def test_many_groups_are_split_into_several_requests(
     broker: ScriptedBroker, admin: GroupAdmin
 ) -> None:
     broker.stand(ApiKey.OFFSET_FETCH, offsets)
@@ -188,9 +184,7 @@ def test_a_deletion_is_not_sent_twice(
     assert len(broker.asked(ApiKey.DELETE_GROUPS)) == 1
 
 
-def test_a_deletion_that_did_not_happen_is_sent_again(
-    broker: ScriptedBroker, admin: GroupAdmin
-) -> None:
+def test_a_deletion_that_was_not_sent_is_retried(broker: ScriptedBroker, admin: GroupAdmin) -> None:
     for code in (ErrorCode.NOT_COORDINATOR, ErrorCode.NONE):
         broker.reply(
             ApiKey.DELETE_GROUPS, DeleteGroupsResponse(results=[DeletableGroupResult("g", code)])
@@ -203,9 +197,7 @@ def commit_answer(*codes: int) -> OffsetCommitResponse:
     return OffsetCommitResponse(topics=[OffsetCommitResponseTopic("logs", partitions=partitions)])
 
 
-def test_a_commit_tells_which_partitions_were_refused(
-    broker: ScriptedBroker, admin: GroupAdmin
-) -> None:
+def test_a_commit_returns_errors_by_partition(broker: ScriptedBroker, admin: GroupAdmin) -> None:
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     broker.reply(ApiKey.OFFSET_COMMIT, commit_answer(loading, loading), commit_answer(0, unknown))
@@ -216,7 +208,7 @@ def test_a_commit_tells_which_partitions_were_refused(
     assert [each.committed_offset for each in request.topics[0].partitions] == [5, 6]
 
 
-def test_a_commit_of_a_group_that_nobody_keeps_fails_as_a_whole(
+def test_a_commit_without_a_coordinator_fails_as_a_whole(
     broker: ScriptedBroker, hurried: GroupAdmin
 ) -> None:
     broker.stand(ApiKey.OFFSET_COMMIT, commit_answer(ErrorCode.NOT_COORDINATOR))
@@ -228,7 +220,7 @@ def test_a_commit_of_a_group_that_nobody_keeps_fails_as_a_whole(
 @pytest.mark.parametrize(
     "data", [b"\x00", b"\xff\xff", b"\x00\x00", b"\x00\x01\x7f\xff\xff\xff", bytes(range(256))]
 )
-def test_an_assignment_that_is_garbage_spoils_no_description(
+def test_a_malformed_assignment_is_described_as_none(
     broker: ScriptedBroker, admin: GroupAdmin, data: bytes
 ) -> None:
     describe_classic(broker, protocol_type="consumer", assignment=data)
@@ -246,7 +238,7 @@ def test_an_assignment_of_a_later_version_can_be_read(
     assert member.assigned == (partition_of("logs", 1),)
 
 
-def test_a_group_that_reads_no_topics_keeps_its_assignments_to_itself(
+def test_assignments_of_other_protocol_types_are_not_decoded(
     broker: ScriptedBroker, admin: GroupAdmin
 ) -> None:
     describe_classic(broker, protocol_type="connect", assignment=b"\x00\x00")
@@ -280,7 +272,7 @@ def test_an_older_broker_has_classic_groups_only_and_calls_a_missing_one_dead(
     assert (found, refusals["g"].code) == ({}, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
-def test_a_broker_that_is_too_old_is_told_so(broker: ScriptedBroker, admin: GroupAdmin) -> None:
+def test_a_broker_that_is_too_old_is_an_error(broker: ScriptedBroker, admin: GroupAdmin) -> None:
     broker.offers |= {ApiKey.LIST_GROUPS: (0, 4), ApiKey.FIND_COORDINATOR: (0, 3)}
     listed = ListGroupsResponse(groups=[ListedGroup("g", "consumer", "Stable")])
     broker.stand(ApiKey.LIST_GROUPS, listed)
@@ -293,7 +285,7 @@ def test_a_broker_that_is_too_old_is_told_so(broker: ScriptedBroker, admin: Grou
         admin.describe_groups(["g"])
 
 
-def test_a_broker_that_loads_is_asked_again_for_its_groups(
+def test_a_loading_broker_is_asked_again_for_its_groups(
     broker: ScriptedBroker, admin: GroupAdmin
 ) -> None:
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

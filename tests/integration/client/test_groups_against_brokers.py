@@ -1,4 +1,4 @@
-"""Groups through a running broker: ours, and Apache Kafka where Java is at hand."""
+"""Groups on a running broker: Sawlog, and Apache Kafka if Java is installed."""
 
 from collections.abc import Iterator
 
@@ -34,7 +34,7 @@ def admin(cluster: Cluster) -> GroupAdmin:
 
 @pytest.fixture
 def topic(cluster: Cluster) -> str:
-    """Three partitions of ten records."""
+    """A topic with three partitions of ten records each."""
     name = unique("topic-")
     assert Admin(cluster).create_topics([NewTopic(name, partitions=3)]) == {}
     produce(cluster, name, 10)
@@ -56,7 +56,9 @@ def codes(refused: dict[object, KafkaError]) -> dict[str, ErrorCode]:
     return {str(key): error.code for key, error in refused.items()}
 
 
-def test_offsets_are_set_read_and_deleted(admin: GroupAdmin, topic: str, group: str) -> None:
+def test_offsets_are_committed_fetched_and_deleted(
+    admin: GroupAdmin, topic: str, group: str
+) -> None:
     first, second = partition_of(topic, 0), partition_of(topic, 1)
     assert admin.committed_offsets([group]) == ({group: {}}, {})
     assert admin.commit_offsets(group, {first: 4, second: 5}) == {}
@@ -67,16 +69,14 @@ def test_offsets_are_set_read_and_deleted(admin: GroupAdmin, topic: str, group: 
     assert list(admin.committed_offsets([group])[0][group]) == [second]
 
 
-def test_what_a_commit_cannot_set_is_told_by_partition(
-    admin: GroupAdmin, topic: str, group: str
-) -> None:
+def test_commit_errors_are_by_partition(admin: GroupAdmin, topic: str, group: str) -> None:
     there, not_there = partition_of(topic, 2), partition_of(topic, 3)
     refused = admin.commit_offsets(group, {there: 4, not_there: 5})
     assert codes(refused) == {str(not_there): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert list(admin.committed_offsets([group])[0][group]) == [there]
 
 
-def test_a_group_of_offsets_alone_is_listed_described_and_deleted(
+def test_a_group_with_offsets_only_is_listed_described_and_deleted(
     admin: GroupAdmin, topic: str, group: str
 ) -> None:
     admin.commit_offsets(group, {partition_of(topic, 0): 4})
@@ -150,7 +150,7 @@ def test_groups_are_listed_by_state_and_type(
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_with_members_is_left_alone(
+def test_a_group_with_members_is_not_deleted(
     admin: GroupAdmin, bootstrap: str, topic: str, group: str, protocol: str
 ) -> None:
     where = partition_of(topic, 0)
@@ -170,7 +170,7 @@ def test_a_group_with_members_is_left_alone(
     assert admin.delete_groups([group]) == {}
 
 
-def test_lag_is_measured_for_what_is_committed_and_what_is_assigned(
+def test_lag_is_measured_for_committed_and_assigned_partitions(
     cluster: Cluster, admin: GroupAdmin, bootstrap: str, topic: str, group: str
 ) -> None:
     first, second, third = (partition_of(topic, index) for index in range(3))
@@ -192,7 +192,7 @@ def test_lag_is_measured_for_what_is_committed_and_what_is_assigned(
     assert (total.lag, total.trend) == (5, LagTrend.CATCHING_UP)
 
 
-def test_offsets_of_a_deleted_topic_do_not_hinder_the_others(
+def test_offsets_of_a_deleted_topic_do_not_affect_the_others(
     cluster: Cluster, admin: GroupAdmin, topic: str, group: str
 ) -> None:
     doomed = f"{topic}-doomed"
@@ -204,7 +204,7 @@ def test_offsets_of_a_deleted_topic_do_not_hinder_the_others(
     assert found[group].positions[partition_of(topic, 0)].lag == 9
 
 
-def test_members_are_put_out_and_the_others_stay(
+def test_removed_members_leave_and_the_others_stay(
     bootstrap: str, admin: GroupAdmin, topic: str, group: str
 ) -> None:
     with (

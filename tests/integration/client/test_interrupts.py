@@ -1,4 +1,4 @@
-"""A client whose caller is interrupted, as by Ctrl-C, wherever its code happens to be."""
+"""A client whose caller is interrupted, as by Ctrl-C, at any point of its code."""
 
 import socket
 import sys
@@ -34,8 +34,8 @@ PLACES = ("call", "c_return")
 
 
 class Interruption:
-    """Raises KeyboardInterrupt at the `at`-th place in these files where Python could let the
-    handler of a signal run: where a function begins, and behind what is called in C.
+    """Raises KeyboardInterrupt at the `at`-th point in these files where Python may run a signal
+    handler: at the start of a function, and after a call into C.
     """
 
     def __init__(self, at: int) -> None:
@@ -62,7 +62,7 @@ class Interruption:
 
 
 def stored(broker: ScriptedBroker) -> list[bytes | None]:
-    """What a broker keeps of all it was sent: a batch whose number it has seen comes again."""
+    """The values that a broker would store; batches with a known sequence are duplicates."""
     seen: set[tuple[int, int, int]] = set()
     values: list[bytes | None] = []
     for partition, header, found in batches(broker):
@@ -74,7 +74,7 @@ def stored(broker: ScriptedBroker) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("stride", rounds(fast=13, long=4, soak=1))
-def test_no_record_is_lost_or_doubled_wherever_its_sending_is_interrupted(stride: int) -> None:
+def test_interrupts_never_lose_or_duplicate_a_record(stride: int) -> None:
     for at in count(1, stride):
         if not has_survived(Interruption(at)):
             break
@@ -82,7 +82,7 @@ def test_no_record_is_lost_or_doubled_wherever_its_sending_is_interrupted(stride
 
 
 def has_survived(interruption: Interruption) -> bool:
-    """Whether there was anything to survive."""
+    """Send records through an interruption; returns whether it happened."""
     with broker_with(logs=2) as broker:
         broker.reply(ApiKey.PRODUCE, answering(ErrorCode.NOT_ENOUGH_REPLICAS))
         with Producer(broker.bootstrap, linger_ms=10_000, batch_bytes=200) as producer:
@@ -97,7 +97,7 @@ def has_survived(interruption: Interruption) -> bool:
 
 
 def send(producer: Producer, values: list[bytes], sent: list[bytes]) -> None:
-    """Notes what `send` has taken; what it has taken before is delivered too when this returns."""
+    """Send and flush, and note in `sent` what `send` accepted."""
     for index, value in enumerate(values):
         producer.send("logs", value, partition=index % 2)
         sent.append(value)
@@ -118,7 +118,7 @@ def test_a_connection_interrupted_within_a_frame_is_not_used_again(method: str) 
 
 
 class Interrupted:
-    """A socket with one method that never ends."""
+    """A socket with one method that is interrupted."""
 
     def __init__(self, inner: socket.socket, method: str) -> None:
         self._inner = inner

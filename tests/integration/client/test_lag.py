@@ -1,4 +1,4 @@
-"""Where logs end, while topics come and go."""
+"""End offsets while topics are deleted."""
 
 from typing import Any
 
@@ -21,10 +21,10 @@ DOOMED = ("doomed", "lost")
 
 
 @pytest.mark.parametrize("gone", [(), DOOMED[:1], DOOMED])
-def test_a_topic_that_is_deleted_while_it_is_looked_at_hinders_no_other(
+def test_end_offsets_survive_a_topic_deleted_meanwhile(
     gone: tuple[str, ...],
 ) -> None:
-    """Each is seen in the metadata first, and is not there any more when its end is asked for."""
+    """Each topic is in the metadata first, and deleted when its end offset is requested."""
     left = list(gone)
     with ScriptedBroker(stays=2, doomed=1, lost=1) as broker, Cluster(broker.bootstrap) as cluster:
 

@@ -1,4 +1,4 @@
-"""A producer and a broker that refuses, forgets to answer or moves leaders: what is sent when."""
+"""A producer and a broker that refuses batches, does not respond or moves leaders."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.client.producer.delivery import DeliveryFailed
 from sawlog.client.producer.partitioner import partition_for_key
 from sawlog.client.producer.producer import Producer
-from sawlog.client.producer.sequence_numbers import SequenceNumbers
+from sawlog.client.producer.sequence_numbers import SequenceNumbers, init_producer_id
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.apis import ApiKey
@@ -26,7 +26,7 @@ def sequences(broker: ScriptedBroker) -> list[tuple[int, int]]:
     return [(header.producer_id, header.base_sequence) for _, header, _ in batches(broker)]
 
 
-def test_records_travel_together_and_learn_their_offsets() -> None:
+def test_records_of_a_batch_get_their_offsets() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         producer = Producer(cluster, linger_ms=10_000)
         deliveries = [producer.send("logs", value) for value in (b"a", b"b", None)]
@@ -38,30 +38,28 @@ def test_records_travel_together_and_learn_their_offsets() -> None:
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        ({"key": "anna"}, "a key is bytes, not str"),
-        ({"headers": {"a": b"b"}}, "headers are pairs .* not a dict"),
-        ({"headers": [("a",)]}, "a header is a pair"),
-        ({"headers": [("a", "b")]}, "a header's value is bytes, not str"),
-        ({"headers": [(b"a", b"b")]}, "a header's name is a string, not bytes"),
+        ({"key": "anna"}, "a key must be bytes, not str"),
+        ({"headers": {"a": b"b"}}, "headers must be pairs .* not a dict"),
+        ({"headers": [("a",)]}, "a header must be a pair"),
+        ({"headers": [("a", "b")]}, "a header's value must be bytes, not str"),
+        ({"headers": [(b"a", b"b")]}, "a header's name must be a string, not bytes"),
         ({"headers": [("\ud800", b"b")]}, "surrogates not allowed"),
-        ({"timestamp_ms": "1"}, "timestamp_ms is a whole number, not str"),
-        ({"timestamp_ms": 1 << 63}, "in milliseconds since 1970, not 9223372036854775808"),
-        ({"timestamp_ms": -2}, "in milliseconds since 1970, not -2"),
+        ({"timestamp_ms": "1"}, "timestamp_ms must be an integer, not str"),
+        ({"timestamp_ms": 1 << 63}, "must be milliseconds since 1970, not 9223372036854775808"),
+        ({"timestamp_ms": -2}, "must be milliseconds since 1970, not -2"),
     ],
 )
-def test_a_record_that_cannot_be_is_refused_and_its_neighbours_are_not(
-    wrong: dict[str, Any], text: str
-) -> None:
+def test_an_invalid_record_is_refused_and_others_are_sent(wrong: dict[str, Any], text: str) -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         with Producer(cluster, linger_ms=10_000) as producer:
-            for _ in range(2):  # as the first one of a batch, and within one
+            for _ in range(2):  # as the first record of a batch, and within one
                 with pytest.raises((TypeError, ValueError), match=text):
                     producer.send("logs", b"x", partition=0, **wrong)
                 producer.send("logs", b"y", partition=0)
         assert [values for _, _, values in batches(broker)] == [[b"y", b"y"]]
 
 
-def test_a_full_batch_goes_out_without_a_flush() -> None:
+def test_a_full_batch_is_sent_without_a_flush() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         producer = Producer(cluster, linger_ms=10_000, batch_bytes=1_000)
         deliveries = [producer.send("logs", bytes(300)) for _ in range(5)]
@@ -71,7 +69,7 @@ def test_a_full_batch_goes_out_without_a_flush() -> None:
         assert all(header.size <= 1_000 for _, header, _ in batches(broker))
 
 
-def test_a_record_larger_than_a_batch_goes_alone() -> None:
+def test_a_record_larger_than_a_batch_is_sent_alone() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         with Producer(cluster, batch_bytes=100) as producer:
             producer.send("logs", bytes(1_000))
@@ -87,7 +85,7 @@ def test_waiting_for_one_record_sends_it() -> None:
         assert delivery.is_done
 
 
-def test_keys_choose_partitions_as_everywhere() -> None:
+def test_keys_choose_partitions_as_the_java_client() -> None:
     with broker_with(logs=5) as broker, Cluster(broker.bootstrap) as cluster:
         with Producer(cluster) as producer:
             delivered = {key: producer.send("logs", b"", key) for key in (b"a", b"b", b"")}
@@ -95,7 +93,7 @@ def test_keys_choose_partitions_as_everywhere() -> None:
             assert delivery.result().partition.partition == partition_for_key(key, 5)
 
 
-def test_a_partition_can_be_named_but_must_exist() -> None:
+def test_a_chosen_partition_must_exist() -> None:
     with broker_with(logs=2) as broker, Cluster(broker.bootstrap) as cluster:
         producer = Producer(cluster)
         assert producer.send("logs", b"", b"key", partition=1).result().partition.partition == 1
@@ -103,7 +101,7 @@ def test_a_partition_can_be_named_but_must_exist() -> None:
             producer.send("logs", b"", partition=2)
 
 
-def test_a_moved_leader_is_looked_up_and_the_batch_sent_again() -> None:
+def test_a_batch_is_retried_at_the_new_leader() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         broker.reply(ApiKey.PRODUCE, answering(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         with Producer(cluster) as producer:
@@ -113,7 +111,7 @@ def test_a_moved_leader_is_looked_up_and_the_batch_sent_again() -> None:
 
 
 @pytest.mark.parametrize("failure", [Act.CLOSE, Act.SILENCE])
-def test_a_batch_without_an_answer_keeps_its_numbers(failure: Act) -> None:
+def test_a_batch_without_a_response_keeps_its_sequence(failure: Act) -> None:
     with (
         broker_with(logs=1) as broker,
         Cluster(broker.bootstrap, request_timeout_ms=20) as cluster,
@@ -135,7 +133,7 @@ def test_order_within_a_partition_holds_through_a_retry() -> None:
         assert sent == [b"0" * 30, *(b"%d" % number * 30 for number in range(6))]
 
 
-def test_a_final_refusal_fails_the_records_of_its_batch_only() -> None:
+def test_a_fatal_error_fails_the_records_of_its_batch_only() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         producer = Producer(cluster)
         broker.reply(ApiKey.PRODUCE, answering(ErrorCode.MESSAGE_TOO_LARGE))
@@ -149,7 +147,7 @@ def test_a_final_refusal_fails_the_records_of_its_batch_only() -> None:
         producer.flush()
 
 
-def test_the_reason_for_a_single_record_is_told() -> None:
+def test_the_error_of_a_single_record_is_reported() -> None:
     reasons = [BatchIndexAndErrorMessage(batch_index=0, batch_index_error_message="no key")]
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         refused = answering(ErrorCode.INVALID_RECORD, record_errors=reasons)
@@ -158,7 +156,7 @@ def test_the_reason_for_a_single_record_is_told() -> None:
             Producer(cluster).send("logs", b"a").result()
 
 
-def test_after_a_hole_in_its_numbers_a_producer_is_a_new_one() -> None:
+def test_a_failed_batch_is_followed_by_a_new_producer_id() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         producer = Producer(cluster)
         broker.reply(ApiKey.PRODUCE, answering(), answering(ErrorCode.INVALID_RECORD))
@@ -169,13 +167,13 @@ def test_after_a_hole_in_its_numbers_a_producer_is_a_new_one() -> None:
         assert sequences(broker) == [(1_000, 0), (1_000, 1), (1_001, 0)]
 
 
-def test_a_duplicate_is_a_record_that_arrived() -> None:
+def test_a_duplicate_sequence_is_a_delivery() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         broker.reply(ApiKey.PRODUCE, answering(ErrorCode.DUPLICATE_SEQUENCE_NUMBER))
         assert Producer(cluster).send("logs", b"a").result().offset == -1
 
 
-def test_a_record_that_finds_no_way_fails_when_its_time_is_up() -> None:
+def test_a_record_fails_after_the_delivery_timeout() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         broker.stand(ApiKey.PRODUCE, answering(ErrorCode.NOT_ENOUGH_REPLICAS))
         producer = Producer(cluster, delivery_timeout_ms=150)
@@ -184,7 +182,7 @@ def test_a_record_that_finds_no_way_fails_when_its_time_is_up() -> None:
         assert raised.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-def test_while_no_broker_answers_records_are_taken_and_fail_by_their_own_time() -> None:
+def test_records_sent_without_a_broker_fail_after_their_delivery_timeout() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap, timeout_ms=200) as cluster:
         producer = Producer(cluster, delivery_timeout_ms=150)
         producer.send("logs", b"a").result()
@@ -195,10 +193,10 @@ def test_while_no_broker_answers_records_are_taken_and_fail_by_their_own_time() 
                 producer.send("logs", value).result()
 
 
-def test_an_identity_that_is_not_given_at_once_is_asked_for_when_its_batch_is_tried_again() -> None:
+def test_a_producer_id_is_requested_again_with_the_retry_of_its_batch() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         broker.reply(ApiKey.INIT_PRODUCER_ID, Act.CLOSE)
-        sequences = SequenceNumbers(cluster)
+        sequences = SequenceNumbers(lambda: init_producer_id(cluster))
         with pytest.raises(ConnectionLost):
             sequences.next(PARTITION)
         assert sequences.next(PARTITION) == (1_000, 0, 0)
@@ -216,7 +214,7 @@ def test_a_topic_deleted_meanwhile_fails_its_records() -> None:
             delivery.result()
 
 
-def test_without_acknowledgement_nothing_is_waited_for_or_numbered() -> None:
+def test_acks_0_waits_for_nothing_and_uses_no_sequences() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         broker.stand(ApiKey.PRODUCE, Act.SILENCE)
         with Producer(cluster, acks=0) as producer:
@@ -226,12 +224,12 @@ def test_without_acknowledgement_nothing_is_waited_for_or_numbered() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"acks": 2}, {"acks": 1, "idempotent": True}])
-def test_what_does_not_go_together_is_refused(arguments: dict[str, Any]) -> None:
+def test_contradictory_settings_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="acks"):
         Producer(Cluster("127.0.0.1:1"), **arguments)
 
 
-def test_an_old_broker_gets_names_in_place_of_ids() -> None:
+def test_an_old_broker_gets_topic_names_instead_of_ids() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         broker.offers[ApiKey.METADATA] = (0, 9)
         assert Producer(cluster).send("logs", b"a").result().offset == 100
@@ -240,7 +238,7 @@ def test_an_old_broker_gets_names_in_place_of_ids() -> None:
         assert request.topic_data[0].name == "logs"
 
 
-def test_a_full_buffer_makes_room_before_it_takes_more() -> None:
+def test_send_blocks_while_the_buffer_is_full() -> None:
     with broker_with(logs=3) as broker, Cluster(broker.bootstrap) as cluster:
         with Producer(cluster, buffer_bytes=2_000, linger_ms=10_000) as producer:
             for _ in range(50):
@@ -248,7 +246,7 @@ def test_a_full_buffer_makes_room_before_it_takes_more() -> None:
         assert len(broker.asked(ApiKey.PRODUCE)) > 5
 
 
-def test_an_error_inside_the_block_leaves_without_a_flush() -> None:
+def test_an_exception_in_the_with_block_closes_without_a_flush() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
         producer = Producer(cluster, linger_ms=10_000)
         producer.send("logs", b"a")
@@ -256,7 +254,7 @@ def test_an_error_inside_the_block_leaves_without_a_flush() -> None:
         assert not broker.asked(ApiKey.PRODUCE)
 
 
-def test_partitions_that_a_topic_got_are_used() -> None:
+def test_added_partitions_are_used() -> None:
     now_s = 1_000.0
     with (
         broker_with(logs=1) as broker,

@@ -1,4 +1,4 @@
-"""A producer that goes on by itself, is used by several threads, and tells by callbacks."""
+"""A producer's background thread, its use by several threads, and callbacks."""
 
 import gc
 import logging
@@ -24,7 +24,7 @@ from support.client.scripted_broker import Act
 GUARD_S = 30
 
 
-def test_a_record_leaves_though_its_caller_never_calls_again() -> None:
+def test_a_record_is_sent_without_another_call() -> None:
     with broker_with(logs=1) as broker, Producer(broker.bootstrap, linger_ms=20) as producer:
         delivered = threading.Event()
         delivery = producer.send("logs", b"a")
@@ -34,18 +34,18 @@ def test_a_record_leaves_though_its_caller_never_calls_again() -> None:
         assert [values for _, _, values in batches(broker)] == [[b"a"]]
 
 
-def test_it_wakes_again_after_a_rest() -> None:
-    """The thread sleeps when it has had nothing to do for a while."""
+def test_the_background_thread_wakes_after_sleeping() -> None:
+    """The thread sleeps after it had nothing to do for a while."""
     with broker_with(logs=1) as broker, Producer(broker.bootstrap, linger_ms=0) as producer:
         for number in range(3):
             delivered = threading.Event()
             producer.send("logs", b"%d" % number).add_done_callback(lambda _, e=delivered: e.set())
             assert delivered.wait(GUARD_S)
-            with producer._lock:  # as if the time had passed
+            with producer._lock:  # as if that time had passed
                 producer._io_driver._last_busy_ms = 0.0
 
 
-def test_a_failed_batch_is_tried_again_without_its_caller() -> None:
+def test_a_batch_is_retried_without_another_call() -> None:
     with broker_with(logs=1) as broker, Producer(broker.bootstrap) as producer:
         broker.reply(ApiKey.PRODUCE, answering(ErrorCode.NOT_LEADER_OR_FOLLOWER), Act.CLOSE)
         delivered = threading.Event()
@@ -54,7 +54,7 @@ def test_a_failed_batch_is_tried_again_without_its_caller() -> None:
         assert len(broker.asked(ApiKey.PRODUCE)) == 3
 
 
-def test_one_that_was_dropped_still_sends_what_it_took_and_ends() -> None:
+def test_a_collected_producer_sends_its_records_and_ends() -> None:
     with broker_with(logs=1) as broker:
         producer = Producer(broker.bootstrap, linger_ms=50)
         delivered = threading.Event()
@@ -73,7 +73,7 @@ def test_one_that_was_dropped_still_sends_what_it_took_and_ends() -> None:
 
 
 def test_threads_share_one_producer() -> None:
-    """Every record gets an offset of its own, in the order in which its thread sent it."""
+    """Every record gets its own offset, in the order in which its thread sent it."""
     offsets = iter(range(1_000_000))
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
 
@@ -105,7 +105,7 @@ def test_threads_share_one_producer() -> None:
         assert sorted(chain.from_iterable(found.values())) == list(range(1_200))
 
 
-def test_who_waits_for_a_new_topic_does_not_keep_the_others() -> None:
+def test_waiting_for_a_new_topic_does_not_block_other_threads() -> None:
     with broker_with(logs=1) as broker, Producer(broker.bootstrap) as producer:
         asked, is_made = threading.Event(), threading.Event()
 
@@ -130,7 +130,7 @@ def test_who_waits_for_a_new_topic_does_not_keep_the_others() -> None:
         assert offsets == [100]
 
 
-def test_a_flush_does_not_wait_for_what_others_send_after_it() -> None:
+def test_a_flush_does_not_wait_for_records_sent_after_it() -> None:
     with broker_with(logs=1) as broker:
         producer = Producer(broker.bootstrap, linger_ms=10_000)
         later: list[Delivery] = []
@@ -148,7 +148,7 @@ def test_a_flush_does_not_wait_for_what_others_send_after_it() -> None:
         producer.abandon()
 
 
-def test_callbacks_come_in_order_and_before_flush_returns() -> None:
+def test_callbacks_run_in_order_and_before_flush_returns() -> None:
     with broker_with(logs=1) as broker, Producer(broker.bootstrap, batch_bytes=200) as producer:
         called: list[int] = []
         for number in range(100):
@@ -186,7 +186,7 @@ def test_a_callback_added_late_is_called_at_once() -> None:
             producer.flush()
 
 
-def test_waiting_ends_when_its_time_is_up_and_the_record_goes_on() -> None:
+def test_result_times_out_and_the_record_is_still_delivered() -> None:
     with broker_with(logs=1) as broker, Producer(broker.bootstrap) as producer:
         broker.reply(ApiKey.PRODUCE, Act.SILENCE)
         delivery = producer.send("logs", b"a")
@@ -199,7 +199,7 @@ def test_waiting_ends_when_its_time_is_up_and_the_record_goes_on() -> None:
         assert delivery.result().offset == 100
 
 
-def test_a_closed_producer_takes_nothing() -> None:
+def test_a_closed_producer_refuses_records() -> None:
     with broker_with(logs=1) as broker:
         producer = Producer(broker.bootstrap, linger_ms=10_000)
         delivery = producer.send("logs", b"a")
@@ -210,7 +210,7 @@ def test_a_closed_producer_takes_nothing() -> None:
         producer.close()
 
 
-def test_after_an_error_of_the_caller_nothing_more_is_sent() -> None:
+def test_an_exception_in_the_with_block_sends_nothing_more() -> None:
     with broker_with(logs=1) as broker:
         producer = Producer(broker.bootstrap, linger_ms=10_000)
         delivery = producer.send("logs", b"a")
@@ -221,7 +221,7 @@ def test_after_an_error_of_the_caller_nothing_more_is_sent() -> None:
         assert batches(broker) == []
 
 
-def test_a_set_of_messages_is_sent_as_the_paper_has_it() -> None:
+def test_send_takes_a_set_of_messages() -> None:
     with broker_with(logs=1) as broker, Producer(broker.bootstrap, linger_ms=10_000) as producer:
         deliveries = producer.send("logs", [b"a", b"b", b"c"])
         assert [each.result().offset for each in deliveries] == [100, 101, 102]

@@ -1,4 +1,4 @@
-"""The example of the README runs as it stands."""
+"""The example of the README runs as it is printed."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ def run(example: str) -> str:
     return done.stdout
 
 
-def test_the_example_of_the_client_runs_and_shows_what_is_refused(tmp_path: Path) -> None:
+def test_the_readme_example_runs_and_shows_errors(tmp_path: Path) -> None:
     section = README.read_text().split("## The Python client")[1]
     example = re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0]
     assert ADDRESS in example

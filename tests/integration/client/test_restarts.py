@@ -1,4 +1,4 @@
-"""The client while its broker is killed and comes back: nothing lost, nothing twice, in order."""
+"""The client while its broker is killed and restarted: no loss, no duplicates, in order."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ A_ROUND = 2_000
 POLL_MS = 20_000
 
 
-def test_an_idempotent_producer_goes_on_where_its_broker_was_killed(tmp_path: Path) -> None:
+def test_an_idempotent_producer_survives_a_killed_broker(tmp_path: Path) -> None:
     server = SawlogServer(tmp_path)
     try:
         with Cluster(server.bootstrap) as cluster:
@@ -33,7 +33,7 @@ def test_an_idempotent_producer_goes_on_where_its_broker_was_killed(tmp_path: Pa
         server.kill()
 
 
-def test_a_consumer_goes_on_where_its_broker_was_restarted(tmp_path: Path) -> None:
+def test_a_consumer_survives_a_broker_restart(tmp_path: Path) -> None:
     server = SawlogServer(tmp_path)
     try:
         with Cluster(server.bootstrap) as cluster:

@@ -1,4 +1,4 @@
-"""Arrow batches as plain rows, to hold them against records that were read one by one."""
+"""Arrow batches as plain rows, to compare them with records decoded one by one."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -36,7 +36,7 @@ def fetched(
 
 
 def rows_of(batch: pa.RecordBatch) -> list[Row]:
-    """All columns have to be there."""
+    """Convert a batch with all columns to rows."""
     batch.validate(full=True)
     assert batch.schema.equals(ALL_FIELDS)
     columns = [batch.column(name) for name in ALL_FIELDS.names]
@@ -47,7 +47,7 @@ def rows_of(batch: pa.RecordBatch) -> list[Row]:
 
 
 def decode(*sources: FetchedRecords, columns: Sequence[str] = ALL_FIELDS.names) -> pa.RecordBatch:
-    """All that they hold, in one batch."""
+    """Decode all records into one Arrow batch."""
     taken = RecordColumns(columns, max_bytes=1 << 30)
     for source in sources:
         assert taken.take(source), f"more is left of {source.partition}"

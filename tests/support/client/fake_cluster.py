@@ -82,7 +82,7 @@ class FakeConnection:
     def poll(self, pending: Pending[Any]) -> Any:
         if pending.correlation_id in self._errors:
             raise self._errors[pending.correlation_id]
-        return pending.answer
+        return pending.response
 
     def request(self, request: Message, response_class: type[Message], **_: Any) -> Any:
         return self._cluster.answer(ApiKey(request.SCHEMA.api_key), request)
@@ -91,7 +91,7 @@ class FakeConnection:
         """Answer the oldest request in flight with `respond(request)`."""
         request, pending = self.in_flight.pop(0)
         encoded = encode(respond(request), pending.version)
-        pending.answer = decode(pending.response_class, pending.version, encoded)
+        pending.response = decode(pending.response_class, pending.version, encoded)
 
     def lose(self, error: ClientError) -> None:
         """Let the oldest request in flight fail."""

@@ -1,6 +1,6 @@
-"""Members of groups over real connections: each joins, holds partitions, and leaves.
+"""Group members on real connections: each joins, owns partitions, and leaves.
 
-They send no heartbeats by themselves, which is enough for as long as a session lasts.
+They send no periodic heartbeats, so they last for one session timeout.
 """
 
 import time
@@ -39,23 +39,23 @@ from sawlog.protocol.schema import Message
 SESSION_MS = 45_000
 REBALANCE_MS = 60_000
 LEAVING = -1
-_FORMAT = (0).to_bytes(2, "big")  # the version of what members tell each other
-_PATIENCE_S = 60.0  # an assignment takes Kafka a second, or many on a busy machine
+_FORMAT = (0).to_bytes(2, "big")  # the version of subscriptions and assignments
+_TIMEOUT_S = 60.0  # an assignment takes Kafka a second, or many on a busy machine
 _PAUSE_S = 0.02
 
 Assignment = Mapping[str, Sequence[int]]
 
 
 class Member(ABC):
-    """Speaks with the coordinator of one group."""
+    """A client of the coordinator of one group."""
 
     def __init__(self, bootstrap: str, group: str, client_id: str) -> None:
         self.group = group
         self.cluster = Cluster(bootstrap, client_id=client_id)
         self._coordinators = Coordinators(self.cluster)
 
-    def tell(self, request: Message, response_class: type[Message]) -> Any:
-        """The answer of the coordinator, once it is there and has loaded."""
+    def request(self, request: Message, response_class: type[Message]) -> Any:
+        """Send a request, with retries while the coordinator is not available."""
 
         def ask(connection: Connection, _: Node, __: list[str]) -> Iterator[tuple[str, Any]]:
             answer: Any = connection.request(request, response_class)
@@ -79,7 +79,7 @@ class Member(ABC):
 
 
 class ClassicMember(Member):
-    """Alone in its group, it gives itself the partitions that it is told."""
+    """The only member of its group; it assigns itself the given partitions."""
 
     def __init__(
         self,
@@ -101,10 +101,10 @@ class ClassicMember(Member):
             protocol_type=protocol_type,
             protocols=[JoinGroupRequestProtocol("range", _FORMAT + encode(subscription, 0))],
         )
-        joined: JoinGroupResponse = self.tell(join, JoinGroupResponse)
+        joined: JoinGroupResponse = self.request(join, JoinGroupResponse)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             join.member_id = joined.member_id
-            joined = self.tell(join, JoinGroupResponse)
+            joined = self.request(join, JoinGroupResponse)
         _check(joined)
         self.id = joined.member_id
         self.generation = joined.generation_id
@@ -119,15 +119,15 @@ class ClassicMember(Member):
             protocol_name="range",
             assignments=[SyncGroupRequestAssignment(self.id, _FORMAT + encode(assignment, 0))],
         )
-        _check(self.tell(sync, SyncGroupResponse))
+        _check(self.request(sync, SyncGroupResponse))
 
     def leave(self) -> None:
         leaving = LeaveGroupRequest(group_id=self.group, members=[MemberIdentity(self.id)])
-        _check(self.tell(leaving, LeaveGroupResponse))
+        _check(self.request(leaving, LeaveGroupResponse))
 
 
 class ConsumerMember(Member):
-    """Joins by the consumer protocol and takes what it gets; `waits` until that is something."""
+    """Joins by the consumer protocol; `waits` until it is assigned partitions."""
 
     def __init__(
         self,
@@ -151,11 +151,11 @@ class ConsumerMember(Member):
         )
         if not waits:
             return
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _TIMEOUT_S
         while answer.assignment is None or not answer.assignment.topic_partitions:
             if time.monotonic() > deadline:
                 self.cluster.close()
-                raise AssertionError(f"{group} assigned no partition in {_PATIENCE_S} s")
+                raise AssertionError(f"{group} assigned no partition in {_TIMEOUT_S} s")
             time.sleep(_PAUSE_S)
             answer = self._beat()
         owned = [
@@ -180,7 +180,9 @@ class ConsumerMember(Member):
             instance_id=self._instance_id,
             **fields,
         )
-        answer: ConsumerGroupHeartbeatResponse = self.tell(request, ConsumerGroupHeartbeatResponse)
+        answer: ConsumerGroupHeartbeatResponse = self.request(
+            request, ConsumerGroupHeartbeatResponse
+        )
         _check(answer)
         self.epoch = answer.member_epoch
         return answer

@@ -1,4 +1,4 @@
-"""What a member of a group asks for, in the tests of its machines."""
+"""Requests of the membership state machines, for their tests."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from sawlog.protocol.codec import encode
 
 
 def requested(asked: CoordinatorRequest | TopicLookup | None) -> Any:
-    """The request, which has to fit onto the wire, or what else it is."""
+    """Return the request, checked to be encodable, or a TopicLookup or None."""
     if not isinstance(asked, CoordinatorRequest):
         return asked
     encode(asked.request, valid_versions(ApiKey(asked.request.SCHEMA.api_key))[1])

@@ -1,4 +1,4 @@
-"""Producers that go on while brokers die, and remember exactly what was acknowledged to them."""
+"""Producers that run while brokers die, and record exactly what was acknowledged."""
 
 import threading
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ TIMEOUT_MS = 30_000
 
 
 class IdempotentLoad:
-    """librdkafka's idempotent producer: what it sent is there once, in order, whatever dies.
+    """librdkafka's idempotent producer: its records are stored once and in order.
 
     Record n of a partition has the value `n`; its acknowledged offset must be n as well.
     """
@@ -45,14 +45,14 @@ class IdempotentLoad:
         )
 
     def run_until(self, acknowledged: int) -> None:
-        """Keeps sending until so many records in all have been acknowledged."""
+        """Send until `acknowledged` records in total are acknowledged."""
         while self.acknowledged < acknowledged and not self.failures:
             while len(self._producer) < IN_FLIGHT:
                 self._send_one()
             self._producer.poll(0.05)
 
     def finish(self) -> None:
-        """Everything sent so far is acknowledged when this returns."""
+        """Wait until all records sent are acknowledged."""
         left = self._producer.flush(TIMEOUT_MS / 1_000)
         assert left == 0, f"{left} records were not acknowledged in time"
         assert self.failures == []
@@ -78,14 +78,14 @@ class IdempotentLoad:
 
 
 class RawLoad:
-    """A producer without ids on a raw connection, in a thread: it sends nothing twice.
+    """A producer without a producer id on a raw connection, in a thread; it never retries.
 
-    What it got no answer for may or may not be there; what was acknowledged must be there.
+    Acknowledged records must be stored; those without a response may be.
     """
 
     def __init__(self, address: tuple[str, int], topic: str, acks: int) -> None:
         self.topic = topic
-        self.acknowledged: list[tuple[int, bytes]] = []  # offset and value, as told
+        self.acknowledged: list[tuple[int, bytes]] = []  # offset and value
         self.errors: list[int] = []
         self._address = address
         self._acks = acks
@@ -140,7 +140,7 @@ def produce_request(
     timestamp_ms: int = 1_700_000_000_000,
     **more: Any,
 ) -> ProduceRequest:
-    """One batch for one partition; `more` goes to the batch."""
+    """Make a request with one batch of one partition; `more` goes to the batch."""
     batch = build_batch([Record(0, timestamp_ms, None, value) for value in values], **more)
     data = PartitionProduceData(partition, bytes(batch))
     return ProduceRequest(None, acks, TIMEOUT_MS, [TopicProduceData(topic, partition_data=[data])])

@@ -1,4 +1,4 @@
-"""A scripted broker that takes records, and what it was sent."""
+"""A scripted broker that accepts records, and the batches that it was sent."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ from support.client.scripted_broker import ScriptedBroker
 
 
 def answering(code: int = 0, **fields: Any) -> Callable[[ProduceRequest], ProduceResponse]:
-    """The same outcome for every partition of the request."""
+    """Respond with the same outcome for every partition of the request."""
 
     def answer(request: ProduceRequest) -> ProduceResponse:
         return ProduceResponse(
@@ -48,7 +48,7 @@ def broker_with(**partition_counts: int) -> ScriptedBroker:
 
 
 def batches(broker: ScriptedBroker) -> list[tuple[int, BatchHeader, list[bytes | None]]]:
-    """Every batch sent, in order: partition, header, values."""
+    """Return partition, header and values of every batch sent, in order."""
     found = []
     for request in broker.asked(ApiKey.PRODUCE):
         for topic in request.topic_data:

@@ -1,8 +1,7 @@
-"""A peer on a real socket that answers as a test tells it to: for what a sound broker never does.
+"""A peer on a real socket with scripted responses, for what a correct broker never does.
 
-By default it serves ApiVersions and Metadata, with itself as the leader of every partition. What
-else it should answer is put in line with `reply`, per API; a request that finds nothing there gets
-the API's standing answer, or none at all.
+By default it serves ApiVersions and Metadata, with itself as the leader of every partition. `reply`
+queues responses per API; without one, a request gets the API's default response, or none.
 """
 
 import socket
@@ -35,8 +34,8 @@ NODE_ID = 7
 
 
 class Act(Enum):
-    CLOSE = "ends the connection"
-    SILENCE = "never answers"
+    CLOSE = "closes the connection"
+    SILENCE = "never responds"
 
 
 Reply = Message | bytes | Act
@@ -85,7 +84,7 @@ class ScriptedBroker:
         return f"{self.host}:{self.port}"
 
     def reply(self, api: ApiKey, *answers: Answer) -> None:
-        """These, one request each, before the standing answer."""
+        """Queue responses, one per request, before the default response."""
         self._script[api].extend(answers)
 
     def stand(self, api: ApiKey, answer: Answer) -> None:
@@ -101,7 +100,7 @@ class ScriptedBroker:
 
     def close_connections(self) -> None:
         for connection in self._connections:
-            with suppress(OSError):  # it may have ended by itself
+            with suppress(OSError):  # it may be closed already
                 connection.shutdown(socket.SHUT_RDWR)
 
     def versions(self) -> ApiVersionsResponse:

@@ -1,4 +1,4 @@
-"""What is told where a package of an extra is missing: its name, and a command that works."""
+"""The message about a missing package of an extra: its name, and a command that works."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ def installed(directory: Path, url: str | None) -> Distribution:
     return PathDistribution(directory)
 
 
-def test_sawlog_from_a_clone_is_installed_from_there_again(tmp_path: Path) -> None:
+def test_an_installation_from_a_clone_names_the_clone(tmp_path: Path) -> None:
     clone = tmp_path / "a clone"
     clone.mkdir()
     command = install_command("arrow", installed(tmp_path, clone.as_uri()))
@@ -34,19 +34,19 @@ def test_sawlog_from_a_clone_is_installed_from_there_again(tmp_path: Path) -> No
         ("https://example.org/sawlog.git", "pip install '.[spark]' in a clone of Sawlog"),
     ],
 )
-def test_the_command_fits_where_sawlog_came_from(
+def test_the_command_depends_on_the_installation(
     tmp_path: Path, url: str | None, command: str
 ) -> None:
     assert install_command("spark", installed(tmp_path, url)) == command
 
 
 @pytest.mark.parametrize(("module", "name"), [("yaml.nodes", "pyyaml"), ("pyspark", "pyspark")])
-def test_a_package_is_named_as_pip_knows_it(module: str, name: str) -> None:
+def test_a_package_is_named_by_its_distribution(module: str, name: str) -> None:
     told = missing_package("the pipeline", "spark", ModuleNotFoundError("no", name=module))
     assert told.startswith(f"the pipeline needs the package '{name}', which is not installed: pip")
 
 
-def test_a_package_that_cannot_be_loaded_is_not_called_missing() -> None:
+def test_a_package_that_fails_to_import_is_not_called_missing() -> None:
     error = ImportError("libstdc++.so.6: cannot open shared object file", name="pyarrow.lib")
     told = missing_package("an Arrow batch", "arrow", error)
     assert "libstdc++.so.6" in told

@@ -1,4 +1,4 @@
-"""Compiled code is kept where nobody else can write, and no such place is no reason to fail."""
+"""The cache of compiled kernels: private, shared by processes, and optional."""
 
 import os
 import subprocess
@@ -26,13 +26,13 @@ print(taken.finish().to_pylist(), len(record_kernels.append.stats.cache_hits))
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Nothing but this is there to keep anything in."""
+    """The only directory that a cache can be in."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     return tmp_path
 
 
-def test_a_place_in_the_home_comes_first_and_is_private(home: Path) -> None:
+def test_the_cache_is_a_private_directory_in_the_home(home: Path) -> None:
     found = cache_directory()
     assert found is not None
     assert found.parent == home / "home" / "sawlog"
@@ -40,14 +40,14 @@ def test_a_place_in_the_home_comes_first_and_is_private(home: Path) -> None:
     assert cache_directory() == found
 
 
-def test_without_a_home_there_is_a_place_for_what_is_temporary(home: Path) -> None:
+def test_without_a_home_the_cache_is_in_the_temporary_directory(home: Path) -> None:
     (home / "home").write_text("not a directory")
     found = cache_directory()
     assert found is not None
     assert found.parent == home / "temporary" / f"sawlog-{os.getuid()}"
 
 
-def test_what_others_can_write_is_not_used(home: Path) -> None:
+def test_a_directory_that_others_can_write_is_not_used(home: Path) -> None:
     (home / "home").write_text("not a directory")
     planted = home / "temporary" / f"sawlog-{os.getuid()}"
     planted.mkdir(parents=True)
@@ -55,7 +55,7 @@ def test_what_others_can_write_is_not_used(home: Path) -> None:
     assert cache_directory() is None
 
 
-def test_a_link_to_another_place_is_not_followed(home: Path) -> None:
+def test_a_symbolic_link_is_not_followed(home: Path) -> None:
     (home / "home").write_text("not a directory")
     (home / "temporary").mkdir()
     (home / "elsewhere").mkdir(mode=0o700)
@@ -78,14 +78,14 @@ def end(process: subprocess.Popen[str]) -> str:
     return output.strip()
 
 
-def test_processes_that_compile_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
+def test_concurrent_compilations_do_not_interfere(tmp_path: Path) -> None:
     both = [start(XDG_CACHE_HOME=str(tmp_path)) for _ in range(2)]
     assert all(end(process).startswith("[{'value': b'one'}]") for process in both)
     assert end(start(XDG_CACHE_HOME=str(tmp_path))) == "[{'value': b'one'}] 1"
 
 
 @pytest.mark.long
-def test_without_any_place_each_process_compiles_for_itself(tmp_path: Path) -> None:
+def test_without_a_cache_each_process_compiles_for_itself(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
     (tmp_path / f"sawlog-{os.getuid()}").write_text("not a directory")
     nowhere = start(XDG_CACHE_HOME=str(tmp_path / "file"), TMPDIR=str(tmp_path))
@@ -103,10 +103,10 @@ def test_without_any_place_each_process_compiles_for_itself(tmp_path: Path) -> N
     ],
     ids=["batches", "formats"],
 )
-def test_nothing_outside_of_its_columns_is_touched_whatever_the_bytes(
+def test_the_kernel_never_writes_outside_its_columns(
     tmp_path: Path, places: tuple[str, ...]
 ) -> None:
-    """Numba checks every index where it is told to: then the same tests meet any that is wrong."""
+    """Run the tests of the columns with numba's bounds checks."""
     tests = Path(__file__).parents[2]
     checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]

@@ -1,7 +1,7 @@
-"""Changing and describing a cluster: topics, partitions, settings, records, brokers, groups.
+"""The admin client: topics, partitions, configs, records, brokers and groups.
 
-Calls that change several things return what was refused, by name: an empty answer is success. A
-change is never sent twice: where its answer got lost, ConnectionLost or NoAnswer says so.
+Calls that change several things return the errors by name; no errors is success. A change is never
+sent twice: if its response is lost, ConnectionLost or RequestTimedOut is raised.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -50,12 +50,12 @@ from sawlog.protocol.messages.describe_cluster_request import DescribeClusterReq
 from sawlog.protocol.messages.describe_cluster_response import DescribeClusterResponse
 from sawlog.protocol.schema import Message
 
-_GRACE_MS = 1_000  # a broker that gives up in time is heard before we do
+_GRACE_MS = 1_000  # so that the broker's own timeout is reported before ours
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """-1 leaves a number to the broker. `assignments` (node ids by partition) replaces both."""
+    """-1 is the broker's default. `assignments` (node ids by partition) replaces both numbers."""
 
     name: str
     partitions: int = -1
@@ -72,9 +72,9 @@ class ClusterDescription:
 
 
 class Admin(GroupAdmin):
-    """`cluster` is a Cluster or addresses of brokers; in the second case it is closed with this.
+    """The admin client, for one thread; GroupAdmin has the calls about groups.
 
-    What is about groups and their offsets comes from GroupAdmin. For one thread.
+    `cluster` is a Cluster, or addresses of brokers, whose connections are closed with the Admin.
     """
 
     def __init__(self, cluster: Cluster | str | Sequence[str]) -> None:
@@ -94,7 +94,7 @@ class Admin(GroupAdmin):
     def create_topics(
         self, topics: Iterable[NewTopic], *, validate_only: bool = False
     ) -> ErrorsByName:
-        """Creates them and waits until they can be used."""
+        """Create topics and wait until their partitions have leaders."""
         wanted = list(topics)
         deadline = self._cluster.deadline()
         request = CreateTopicsRequest(
@@ -102,15 +102,15 @@ class Admin(GroupAdmin):
             timeout_ms=int(self._cluster.request_timeout_ms),
             validate_only=validate_only,
         )
-        answer = self._change(request, CreateTopicsResponse)
-        refusals = {
+        response = self._change(request, CreateTopicsResponse)
+        errors = {
             result.name: topic_error(result.name, result.error_code, result.error_message)
-            for result in answer.topics
+            for result in response.topics
             if result.error_code
         }
         if not validate_only:
-            self._wait_for([topic.name for topic in wanted if topic.name not in refusals], deadline)
-        return refusals
+            self._wait_for([topic.name for topic in wanted if topic.name not in errors], deadline)
+        return errors
 
     def delete_topics(self, names: Iterable[str]) -> ErrorsByName:
         wanted = list(names)
@@ -119,20 +119,20 @@ class Admin(GroupAdmin):
             topic_names=wanted,
             timeout_ms=int(self._cluster.request_timeout_ms),
         )
-        answer = self._change(request, DeleteTopicsResponse)
+        response = self._change(request, DeleteTopicsResponse)
         self._cluster.forget(wanted)
         return {
             result.name or "": topic_error(
                 result.name or "", result.error_code, result.error_message
             )
-            for result in answer.responses
+            for result in response.responses
             if result.error_code
         }
 
     def create_partitions(
         self, counts: Mapping[str, int], *, validate_only: bool = False
     ) -> ErrorsByName:
-        """Brings each topic to so many partitions in all; there is no way back."""
+        """Increase each topic to this total number of partitions; it cannot be decreased."""
         request = CreatePartitionsRequest(
             topics=[
                 CreatePartitionsTopic(name=name, count=count, assignments=None)
@@ -141,11 +141,11 @@ class Admin(GroupAdmin):
             timeout_ms=int(self._cluster.request_timeout_ms),
             validate_only=validate_only,
         )
-        answer = self._change(request, CreatePartitionsResponse)
+        response = self._change(request, CreatePartitionsResponse)
         self._cluster.forget(counts)
         return {
             result.name: topic_error(result.name, result.error_code, result.error_message)
-            for result in answer.results
+            for result in response.results
             if result.error_code
         }
 
@@ -155,11 +155,11 @@ class Admin(GroupAdmin):
         return [topic for topic in topics if include_internal or not topic.is_internal]
 
     def describe_topics(self, names: Iterable[str]) -> tuple[list[Topic], ErrorsByName]:
-        """Those that are there, in the order asked for, and what is wrong with the others."""
+        """Return the topics that exist, in the given order, and the errors of the others."""
         wanted = list(dict.fromkeys(names))
         metadata = self._cluster.retry(lambda: self._cluster.fetch_metadata(wanted))
         found = [metadata.topics[TopicName(n)] for n in wanted if n in metadata.topics]
-        return found, {str(name): error for name, error in metadata.refusals.items()}
+        return found, {str(name): error for name, error in metadata.errors.items()}
 
     def list_offsets(
         self, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
@@ -167,9 +167,9 @@ class Admin(GroupAdmin):
         return list_offsets(self._cluster, wanted, read_committed=read_committed)
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Drops what lies before each offset (-1: everything); the first offset left, for each.
+        """Delete the records before each offset (-1: all); returns the new log start offsets.
 
-        May safely happen twice, so it is tried until the time is up.
+        Idempotent, so it is retried until the timeout.
         """
 
         def send(
@@ -191,14 +191,14 @@ class Admin(GroupAdmin):
         return send_to_leaders(self._cluster, before, send)
 
     def describe_cluster(self) -> ClusterDescription:
-        answer = self._cluster.request_any(DescribeClusterRequest(), DescribeClusterResponse)
-        if answer.error_code:
-            raise kafka_error(answer.error_code, answer.error_message)
+        response = self._cluster.request_any(DescribeClusterRequest(), DescribeClusterResponse)
+        if response.error_code:
+            raise kafka_error(response.error_code, response.error_message)
         nodes = [
             Node(NodeId(broker.broker_id), Address(broker.host, broker.port), broker.rack)
-            for broker in sorted(answer.brokers, key=lambda broker: broker.broker_id)
+            for broker in sorted(response.brokers, key=lambda broker: broker.broker_id)
         ]
-        return ClusterDescription(answer.cluster_id, NodeId(answer.controller_id), nodes)
+        return ClusterDescription(response.cluster_id, NodeId(response.controller_id), nodes)
 
     def describe_configs(
         self,
@@ -221,12 +221,12 @@ class Admin(GroupAdmin):
         )
 
     def _wait_for(self, names: list[str], deadline: Deadline) -> None:
-        """A broker may answer before all brokers, itself included, know of a new topic."""
+        """Wait until the topics have leaders: brokers respond before their metadata has them."""
 
         def attempt() -> None:
             metadata = self._cluster.fetch_metadata(names)
-            for refused in metadata.refusals.values():
-                raise refused
+            for error in metadata.errors.values():
+                raise error
             for topic in metadata.topics.values():
                 for partition in topic.partitions.values():
                     self._cluster.leader(TopicPartition(topic.name, partition.index))

@@ -1,4 +1,4 @@
-"""Settings of topics and brokers: describing them, and changing single ones of them."""
+"""Configs of topics and brokers: describe them, and alter single ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class Operation(IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Resource:
-    """What has settings: a topic by its name, a broker by its id ('' for all brokers)."""
+    """A topic by its name, or a broker by its id ('' for the defaults of all brokers)."""
 
     type: ResourceType
     name: str
@@ -67,7 +67,7 @@ class Resource:
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
     name: str
-    value: str | None  # None also where it is secret
+    value: str | None  # None for a sensitive config, too
     source: ConfigSource
     is_read_only: bool
     is_sensitive: bool
@@ -76,7 +76,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`value` is a list with commas for APPEND and SUBTRACT, and None for DELETE."""
+    """`value` is a comma-separated list for APPEND and SUBTRACT, and None for DELETE."""
 
     name: str
     operation: Operation
@@ -90,7 +90,7 @@ def describe_configs(
     names: Sequence[str] | None = None,
     documentation: bool = False,
 ) -> dict[Resource, list[ConfigEntry]]:
-    """All settings, or those named, of each resource; KafkaError where one is refused."""
+    """Return all configs of each resource, or those in `names`; KafkaError if one fails."""
     found: dict[Resource, list[ConfigEntry]] = {}
     for resource in resources:
         request = DescribeConfigsRequest(
@@ -103,10 +103,10 @@ def describe_configs(
             ],
             include_documentation=documentation,
         )
-        answer = _ask(cluster, resource, request, DescribeConfigsResponse)
-        for result in answer.results:
+        response = _request(cluster, resource, request, DescribeConfigsResponse)
+        for result in response.results:
             if result.error_code:
-                raise _refusal(resource, result.error_code, result.error_message)
+                raise _error(resource, result.error_code, result.error_message)
             entries = [_entry(entry) for entry in result.configs]
             found[resource] = sorted(entries, key=lambda entry: entry.name)
     return found
@@ -118,12 +118,12 @@ def alter_configs(
     *,
     validate_only: bool = False,
 ) -> dict[Resource, KafkaError]:
-    """Changes the settings named and no others; what was refused, by resource.
+    """Alter the named configs only; returns the errors by resource.
 
-    Setting twice is setting once, so it is tried until the time is up; with APPEND and SUBTRACT
-    too, which leave alone what is there, or gone, already.
+    Every operation is idempotent (APPEND and SUBTRACT ignore values that are already present or
+    absent), so it is retried until the timeout.
     """
-    refusals: dict[Resource, KafkaError] = {}
+    errors: dict[Resource, KafkaError] = {}
     for resource, wanted in changes.items():
         request = IncrementalAlterConfigsRequest(
             resources=[
@@ -142,30 +142,30 @@ def alter_configs(
             ],
             validate_only=validate_only,
         )
-        answer = _ask(cluster, resource, request, IncrementalAlterConfigsResponse)
-        for result in answer.responses:
+        response = _request(cluster, resource, request, IncrementalAlterConfigsResponse)
+        for result in response.responses:
             if result.error_code:
-                refusals[resource] = _refusal(resource, result.error_code, result.error_message)
-    return refusals
+                errors[resource] = _error(resource, result.error_code, result.error_message)
+    return errors
 
 
-def _refusal(resource: Resource, error_code: int, message: str | None) -> KafkaError:
+def _error(resource: Resource, error_code: int, message: str | None) -> KafkaError:
     if resource.type is ResourceType.TOPIC:
         return topic_error(resource.name, error_code, message)
-    return kafka_error(error_code, message or f"no such {resource}")
+    return kafka_error(error_code, message or f"there is no {resource}")
 
 
-def _ask(
+def _request(
     cluster: Cluster, resource: Resource, request: Message, response_class: type[Response]
 ) -> Response:
-    """A broker's own settings are known to that broker only."""
+    """Send the request to any broker; that about one broker to the broker itself."""
 
     def connection() -> Connection:
         if resource.type is not ResourceType.BROKER or not resource.name:
             return cluster.any_connection()
         if not resource.name.isdecimal():
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"a broker has a number, not {resource.name!r}"
+                ErrorCode.INVALID_REQUEST, f"a broker is named by its id, not {resource.name!r}"
             )
         cluster.fetch_metadata([])
         return cluster.connection(NodeId(int(resource.name)))

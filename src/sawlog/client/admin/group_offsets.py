@@ -1,4 +1,4 @@
-"""The committed offsets of groups: reading them, setting them from outside, deleting them."""
+"""Committed offsets of groups: fetch, commit and delete them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ from sawlog.protocol.messages.offset_fetch_response import (
 
 PartitionErrors = dict[TopicPartition, KafkaError]
 
-LAST_VERSION_WITH_NAMES = 9  # later ones name topics by id, and cannot tell of deleted ones
+LAST_VERSION_WITH_NAMES = 9  # later ones use topic ids, and cannot name deleted topics
 _FIRST_VERSION_WITH_GROUPS = 8
 _NO_OFFSET = -1
 _COORDINATOR_ERRORS = frozenset(
@@ -60,7 +60,7 @@ _TEXTS = {
 
 
 class Identity(NamedTuple):
-    """As whom a commit is made: `epoch` is the generation of a classic group."""
+    """The member that commits; `epoch` is the generation in a classic group."""
 
     member_id: str
     epoch: int
@@ -68,15 +68,15 @@ class Identity(NamedTuple):
 
 
 NOT_A_MEMBER = Identity("", -1)
-"""Who is no member: commits are taken as long as the group has none."""
+"""For commits from outside, which a group accepts while it has no members."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The next record that a group wants of a partition."""
+    """A committed offset: that of the next record to read."""
 
     offset: int
-    leader_epoch: int  # of the record before; -1 where the member did not tell
+    leader_epoch: int  # of the record before it; -1 if the member did not send it
     metadata: str
 
 
@@ -87,23 +87,23 @@ def committed_offsets(
     require_stable: bool = False,
     deadline: Deadline | None = None,
 ) -> tuple[dict[str, dict[TopicPartition, Committed]], ErrorsByName]:
-    """All offsets of each group. A group that is not there has none, which is no error.
+    """Return all committed offsets of each group; none for a group that does not exist.
 
-    `require_stable` waits for transactions that are about to commit some.
+    `require_stable` waits for pending transactional commits.
     """
 
     def send(
-        connection: Connection, _: Node, asked: list[str]
+        connection: Connection, _: Node, group_ids: list[str]
     ) -> GroupResults[dict[TopicPartition, Committed]]:
         require_version(connection, ApiKey.OFFSET_FETCH, _FIRST_VERSION_WITH_GROUPS)
         request = OffsetFetchRequest(
-            groups=[OffsetFetchRequestGroup(group_id=group, topics=None) for group in asked],
+            groups=[OffsetFetchRequestGroup(group_id=group, topics=None) for group in group_ids],
             require_stable=require_stable,
         )
-        answer = connection.request(
+        response = connection.request(
             request, OffsetFetchResponse, highest_version=LAST_VERSION_WITH_NAMES
         )
-        for entry in answer.groups:
+        for entry in response.groups:
             yield entry.group_id, _read_offsets(entry)
 
     return coordinators.send(groups, send, deadline=deadline)
@@ -118,7 +118,7 @@ def _read_offsets(entry: OffsetFetchResponseGroup) -> dict[TopicPartition, Commi
             partition = partition_of(topic.name, result.partition_index)
             if result.error_code:
                 return kafka_error(
-                    result.error_code, f"no committed offset of {partition} was told"
+                    result.error_code, f"the committed offset of {partition} was not returned"
                 )
             if result.committed_offset != _NO_OFFSET:
                 offsets[partition] = Committed(
@@ -135,21 +135,20 @@ def commit_offsets(
     identity: Identity = NOT_A_MEMBER,
     deadline: Deadline | None = None,
 ) -> PartitionErrors:
-    """Sets offsets of a group, for one of its members or where it has none; what was refused, by
-    partition.
+    """Commit offsets as a member, or from outside if the group has no members.
 
-    KafkaError where the whole was refused. Setting twice is setting once, so it is tried until
-    the time is up.
+    Returns the errors by partition; KafkaError if the whole request failed. Idempotent, so it is
+    retried until the deadline.
     """
     request = commit_request(group, offsets, identity)
 
     def send(connection: Connection, _: Node, __: list[str]) -> GroupResults[PartitionErrors]:
-        answer = connection.request(
+        response = connection.request(
             request, OffsetCommitResponse, highest_version=LAST_VERSION_WITH_NAMES
         )
-        yield group, commit_refusals(group, answer)
+        yield group, commit_errors(group, response)
 
-    return _of_one(group, coordinators.send([group], send, deadline=deadline))
+    return _single_group(group, coordinators.send([group], send, deadline=deadline))
 
 
 def commit_request(
@@ -175,17 +174,17 @@ def commit_request(
     )
 
 
-def commit_refusals(group: str, answer: OffsetCommitResponse) -> PartitionErrors | KafkaError:
-    """By partition; or the one that is the coordinator's."""
-    return _by_partition(group, _read_results(answer))
+def commit_errors(group: str, response: OffsetCommitResponse) -> PartitionErrors | KafkaError:
+    """Return the errors by partition, or the error of the coordinator."""
+    return _by_partition(group, _read_results(response))
 
 
 def delete_offsets(
     coordinators: Coordinators, group: str, partitions: Iterable[TopicPartition]
 ) -> PartitionErrors:
-    """Forgets offsets of a group; what was refused, by partition.
+    """Delete committed offsets; returns the errors by partition.
 
-    A partition without one is no error. KafkaError where the whole was refused.
+    A partition without an offset is no error. KafkaError if the whole request failed.
     """
     request = OffsetDeleteRequest(
         group_id=group,
@@ -201,19 +200,19 @@ def delete_offsets(
     )
 
     def send(connection: Connection, _: Node, __: list[str]) -> GroupResults[PartitionErrors]:
-        answer = connection.request(request, OffsetDeleteResponse)
-        if answer.error_code:
-            yield group, group_error(group, answer.error_code, None)
+        response = connection.request(request, OffsetDeleteResponse)
+        if response.error_code:
+            yield group, group_error(group, response.error_code, None)
         else:
-            yield group, _by_partition(group, _read_results(answer))
+            yield group, _by_partition(group, _read_results(response))
 
-    return _of_one(group, coordinators.send([group], send))
+    return _single_group(group, coordinators.send([group], send))
 
 
 def _read_results(
-    answer: OffsetCommitResponse | OffsetDeleteResponse,
+    response: OffsetCommitResponse | OffsetDeleteResponse,
 ) -> Iterator[tuple[TopicPartition, int]]:
-    for topic in answer.topics:
+    for topic in response.topics:
         for entry in topic.partitions:
             yield partition_of(topic.name, entry.partition_index), entry.error_code
 
@@ -221,7 +220,7 @@ def _read_results(
 def _by_partition(
     group: str, results: Iterable[tuple[TopicPartition, int]]
 ) -> PartitionErrors | KafkaError:
-    """A coordinator that cannot answer says so of every partition."""
+    """Collect errors; an unavailable coordinator reports its error for every partition."""
     refused: PartitionErrors = {}
     for partition, error_code in results:
         if error_code:
@@ -232,8 +231,10 @@ def _by_partition(
     return refused
 
 
-def _of_one(group: str, answer: tuple[dict[str, PartitionErrors], ErrorsByName]) -> PartitionErrors:
-    found, refused = answer
-    if group in refused:
-        raise refused[group]
+def _single_group(
+    group: str, results: tuple[dict[str, PartitionErrors], ErrorsByName]
+) -> PartitionErrors:
+    found, errors = results
+    if group in errors:
+        raise errors[group]
     return found[group]

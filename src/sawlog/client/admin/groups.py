@@ -1,6 +1,6 @@
-"""Groups as an administrator sees them: listing, describing and deleting them, and their offsets.
+"""Groups for administrators: list, describe and delete them, their offsets and members.
 
-Calls about several groups return what was refused, by name: an empty answer is success.
+Calls about several groups return the errors by name; no errors is success.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,14 +50,14 @@ _FIRST_VERSION_WITH_TYPES = 5
 _FIRST_VERSION_WITH_MEMBERS = 3
 _DEAD = "Dead"
 _REMOVAL_TEXTS = {
-    ErrorCode.UNKNOWN_MEMBER_ID: "the group has no {}; see who is there",
+    ErrorCode.UNKNOWN_MEMBER_ID: "the group has no {}; describe the group to see its members",
     ErrorCode.FENCED_INSTANCE_ID: "another member has taken the place of {}",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """'' where the broker is too old to tell."""
+    """A group in a list; fields that an old broker does not return are ''."""
 
     id: str
     type: str
@@ -67,26 +67,26 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """`target` and `epoch` are known of the consumer protocol (KIP-848) only."""
+    """A member; `target` and `epoch` are those of the consumer protocol (KIP-848)."""
 
     id: str
     instance_id: str | None
     client_id: str
     host: str
-    assigned: tuple[TopicPartition, ...] | None  # None: not in a form that we know
+    assigned: tuple[TopicPartition, ...] | None  # None: not readable
     target: tuple[TopicPartition, ...] | None = None
     epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """`epoch` and `target_epoch` are known of the consumer protocol only."""
+    """A group; `epoch` and `target_epoch` are those of the consumer protocol."""
 
     id: str
     type: str
     state: str
     protocol_type: str
-    assignor: str  # '' as long as there is none
+    assignor: str  # '' before the first assignment
     coordinator: Node
     members: list[GroupMember]
     epoch: int | None = None
@@ -108,6 +108,8 @@ class MemberToRemove(NamedTuple):
 
 
 class GroupAdmin:
+    """The calls of the admin client about groups."""
+
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._coordinators = Coordinators(cluster)
@@ -115,7 +117,7 @@ class GroupAdmin:
     def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = ()
     ) -> list[GroupListing]:
-        """The groups of all brokers, or those in one of the states and of one of the types."""
+        """Return the groups of all brokers, filtered by state and type if given."""
         result: dict[NodeId, ListGroupsResponse] = {}
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
 
@@ -128,32 +130,34 @@ class GroupAdmin:
                     require_version(connection, ApiKey.LIST_GROUPS, _FIRST_VERSION_WITH_STATES)
                 if types:
                     require_version(connection, ApiKey.LIST_GROUPS, _FIRST_VERSION_WITH_TYPES)
-                answer = connection.request(request, ListGroupsResponse)
-                if answer.error_code:
-                    raise kafka_error(answer.error_code, f"broker {node} does not list its groups")
-                result[node] = answer
+                response = connection.request(request, ListGroupsResponse)
+                if response.error_code:
+                    raise kafka_error(
+                        response.error_code, f"broker {node} refused to list its groups"
+                    )
+                result[node] = response
 
         self._cluster.retry(attempt)
         found = {
             entry.group_id: GroupListing(
                 entry.group_id, entry.group_type.lower(), entry.group_state, entry.protocol_type
             )
-            for answer in result.values()
-            for entry in answer.groups
+            for response in result.values()
+            for entry in response.groups
         }
         return [found[group] for group in sorted(found)]
 
     def describe_groups(
         self, groups: Iterable[str]
     ) -> tuple[dict[str, GroupDescription], ErrorsByName]:
-        """Those that are there, in the order asked for, and what is wrong with the others."""
+        """Return the groups that exist, in the given order, and the errors of the others."""
         return self._coordinators.send(groups, _describe)
 
     def delete_groups(self, groups: Iterable[str]) -> ErrorsByName:
-        """Ends groups that have no members, with all their offsets."""
+        """Delete groups without members, with their offsets; returns the errors by name."""
 
-        def send(connection: Connection, _: Node, asked: list[str]) -> GroupResults[None]:
-            request = DeleteGroupsRequest(groups_names=asked)
+        def send(connection: Connection, _: Node, group_ids: list[str]) -> GroupResults[None]:
+            request = DeleteGroupsRequest(groups_names=group_ids)
             for result in connection.request(request, DeleteGroupsResponse).results:
                 if result.error_code:
                     yield result.group_id, group_error(result.group_id, result.error_code, None)
@@ -191,15 +195,15 @@ class GroupAdmin:
             connection: Connection, _: Node, __: list[str]
         ) -> GroupResults[dict[MemberToRemove, KafkaError]]:
             require_version(connection, ApiKey.LEAVE_GROUP, _FIRST_VERSION_WITH_MEMBERS)
-            answer = connection.request(request, LeaveGroupResponse)
-            if answer.error_code:
-                yield group, group_error(group, answer.error_code, None)
+            response = connection.request(request, LeaveGroupResponse)
+            if response.error_code:
+                yield group, group_error(group, response.error_code, None)
                 return
             yield (
                 group,
                 {
                     member: _removal_error(member, entry.error_code)
-                    for member, entry in zip(wanted, answer.members, strict=True)
+                    for member, entry in zip(wanted, response.members, strict=True)
                     if entry.error_code
                 },
             )
@@ -219,24 +223,24 @@ def _removal_error(member: MemberToRemove, error_code: int) -> KafkaError:
 def _describe(
     connection: Connection, node: Node, groups: list[str]
 ) -> GroupResults[GroupDescription]:
-    """First as groups of the consumer protocol; those that are none, as classic ones."""
+    """Describe groups as consumer groups, and those that are not as classic groups."""
     classic = list(groups)
     try:
         request = ConsumerGroupDescribeRequest(group_ids=groups)
-        answer = connection.request(request, consumer_answer.ConsumerGroupDescribeResponse)
-    except UnsupportedRequest:  # an older broker, which has classic groups only
+        response = connection.request(request, consumer_answer.ConsumerGroupDescribeResponse)
+    except UnsupportedRequest:  # an older broker with classic groups only
         pass
     else:
-        for entry in answer.groups:
+        for entry in response.groups:
             if entry.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
                 continue
             classic.remove(entry.group_id)
             yield entry.group_id, _read_consumer_group(entry, node)
     if classic:
-        older = connection.request(
+        classic_response = connection.request(
             DescribeGroupsRequest(groups=classic), classic_answer.DescribeGroupsResponse
         )
-        for described in older.groups:
+        for described in classic_response.groups:
             yield described.group_id, _read_classic_group(described, node)
 
 
@@ -283,7 +287,7 @@ def _partitions(assignment: consumer_answer.Assignment) -> tuple[TopicPartition,
 def _read_classic_group(
     entry: classic_answer.DescribedGroup, node: Node
 ) -> GroupDescription | KafkaError:
-    """Up to version 5 a group that is not there is told to be dead."""
+    """Read a classic group; up to version 5 the state of a missing group is Dead."""
     code = entry.error_code
     if not code and entry.group_state == _DEAD:
         code = ErrorCode.GROUP_ID_NOT_FOUND
@@ -312,7 +316,7 @@ def _read_classic_group(
 
 
 def _read_assignment(data: bytes) -> tuple[TopicPartition, ...] | None:
-    """The leader of the group wrote it: it may be anything."""
+    """Read an assignment; None if it is malformed, since any client may have written it."""
     if not data:
         return ()
     try:

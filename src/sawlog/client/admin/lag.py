@@ -1,7 +1,6 @@
-"""How far groups are behind, how fast they read and what is written meanwhile, and when they will
-have caught up.
+"""Lag of groups, the rates at which they read and their topics are written, and a forecast.
 
-A rate needs two measurements. What cannot be known is None, and an `Outlook` says why.
+A rate needs two measurements. Unknown values are None, and `LagTrend` says why.
 """
 
 import time
@@ -17,17 +16,17 @@ from sawlog.client.errors import ErrorsByName
 from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.core.ids import TopicPartition
 
-# Consumers commit now and then, so that two measurements never see quite the pace they read at.
-_NEAR_S = 10.0  # a lag of what is written in so long is two commits of the usual distance
-_JITTER_S = 1.5  # a commit may come so much sooner or later ...
-_JITTER_SHARE = 0.3  # ... though not by more than this of the time measured
-_STEADY_SHARE = 0.05  # a lag that changes by less of what is written stays as it is
+# Consumers commit in intervals, so rates between two measurements are only approximate.
+_NEAR_S = 10.0  # a lag of this many seconds of writes is two default commit intervals
+_JITTER_S = 1.5  # a commit may be this much early or late ...
+_JITTER_SHARE = 0.3  # ... but not by more than this share of the measured time
+_STEADY_SHARE = 0.05  # a lag that changes by less than this share of the writes is steady
 
 
 class LagTrend(Enum):
-    """When the end will be reached if all goes on as it did between two measurements.
+    """How the lag develops at the rates between two measurements.
 
-    KEEPING_UP is of those whose lag changed no more than commits that come now and then explain.
+    KEEPING_UP: the lag changed no more than commit intervals explain.
     """
 
     CAUGHT_UP = "caught up"
@@ -43,7 +42,7 @@ class LagTrend(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One partition of one group: where the group is and where the log ends, as far as known."""
+    """The committed offset and the end offset of one partition of a group, if known."""
 
     committed: int | None
     end: int | None
@@ -51,7 +50,7 @@ class Position:
 
     @property
     def lag(self) -> int | None:
-        """Below zero where the log is shorter than the group remembers it."""
+        """Negative if the log was truncated below the committed offset."""
         if self.committed is None or self.end is None:
             return None
         return self.end - self.committed
@@ -59,16 +58,16 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """All partitions that a group has committed offsets of, or is assigned."""
+    """The positions of all partitions that a group has committed or is assigned."""
 
     group: GroupDescription
-    at_s: float  # on a clock of its own
+    at_s: float  # of a monotonic clock
     positions: dict[TopicPartition, Position]
 
 
 @dataclass(frozen=True, slots=True)
 class LagForecast:
-    """Records a second, and where that leads; `catch_up_s` is known of those that get there."""
+    """Records per second and their trend; `catch_up_s` is known if the lag shrinks."""
 
     lag: int | None
     consumed_per_s: float | None
@@ -83,8 +82,10 @@ def measure(
     groups: Iterable[str],
     monotonic_s: Callable[[], float] = time.monotonic,
 ) -> tuple[dict[str, Measurement], ErrorsByName]:
-    """Where the groups are now. Offsets are read before ends, so that no lag is below zero that
-    is not so in truth.
+    """Measure groups now.
+
+    Committed offsets are read before end offsets, so that a lag is negative only if the log was
+    truncated.
     """
     described, refusals = admin.describe_groups(groups)
     committed, refused = admin.committed_offsets(described)
@@ -117,13 +118,13 @@ def measure(
 def end_offsets(
     cluster: Cluster, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Of those that exist and have a leader now.
+    """Return the end offsets of the partitions that exist and have a leader.
 
-    A topic may be deleted after it was seen: then those that are left are looked for again.
+    If a topic is deleted meanwhile, the others are looked up again.
     """
     wanted = sorted(set(partitions))
     names = dict.fromkeys(topic for topic, _ in wanted)
-    for _ in names:  # each time one at least is gone for good
+    for _ in names:  # each failure means one topic less
         try:
             return _end_offsets(cluster, wanted)
         except NoSuchTopic:
@@ -146,9 +147,10 @@ def _end_offsets(cluster: Cluster, wanted: list[TopicPartition]) -> dict[TopicPa
 def forecast(
     before: Position | None, after: Position, seconds: float, *, has_members: bool = True
 ) -> LagForecast:
-    """Of one partition between two measurements; `before` is None where there was none.
+    """Forecast one partition from two measurements; `before` is None if there is only one.
 
-    Without members nobody is expected to commit, though somebody outside the group may.
+    A group without members is not expected to commit, though offsets may be committed from
+    outside.
     """
     consumed = produced = None
     if before is not None and seconds > 0:
@@ -165,8 +167,10 @@ def total_forecast(
     *,
     has_members: bool = True,
 ) -> LagForecast:
-    """Of all partitions whose lag is known. The group is there when its last member is, and a
-    member reads its partitions in turns, so that its sums tell better than each of them.
+    """Forecast all partitions whose lag is known.
+
+    The group has caught up when its last member has. A member reads its partitions in turns, so
+    the sum per member is more reliable than each partition.
     """
     by_member: dict[str, list[LagForecast]] = defaultdict(list)
     for partition, now in after.items():
@@ -190,7 +194,7 @@ def _sum(forecasts: list[LagForecast], span_s: float, has_members: bool) -> LagF
 
 
 def _distance(found: LagForecast) -> tuple[int, float]:
-    """The further, the worse: never before unknown, unknown before late, late before soon."""
+    """Sort key: never is worst, then unknown, then a late end, then an early one."""
     ranks = {
         LagTrend.CAUGHT_UP: 0,
         LagTrend.KEEPING_UP: 1,
@@ -207,7 +211,7 @@ def _forecast(
     span_s: float,
     has_members: bool,
 ) -> LagForecast:
-    """`span_s` is what the rates were measured for: 0 where there was one measurement only."""
+    """`span_s` is the time between the measurements; 0 if there is only one."""
     trend = _unmeasured(lag, span_s)
     if trend is None:
         if consumed is None or produced is None:
@@ -223,7 +227,7 @@ def _forecast(
 
 
 def _unmeasured(lag: int | None, span_s: float) -> LagTrend | None:
-    """What is known without a rate."""
+    """Return the trend that is known without rates."""
     if lag is None:
         return LagTrend.NO_OFFSET
     if lag <= 0:
@@ -232,9 +236,7 @@ def _unmeasured(lag: int | None, span_s: float) -> LagTrend | None:
 
 
 def _measured(lag: int, consumed: float, produced: float, span_s: float) -> LagTrend:
-    """A lag that is small, and moves either way, is nobody's concern; of a great one that hardly
-    grows, `never` would be more than is known.
-    """
+    """A small lag that moves within the commit jitter is keeping up, as is a large, steady one."""
     grows_per_s = produced - consumed
     is_near = lag <= produced * _NEAR_S
     jitter = produced * min(_JITTER_S / span_s, _JITTER_SHARE)
@@ -246,7 +248,7 @@ def _measured(lag: int, consumed: float, produced: float, span_s: float) -> LagT
 
 
 def _rate(before: int | None, after: int | None, seconds: float) -> float | None:
-    """None where it moved back or was not there: then it was set, and is no rate."""
+    """None if the offset is unknown or moved back: it was reset."""
     if before is None or after is None or after < before:
         return None
     return (after - before) / seconds

@@ -1,4 +1,4 @@
-"""Asking partition leaders for offsets: the first, the last, or the one at a point in time."""
+"""ListOffsets: the first or last offset of partitions, or that at a time."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,22 +19,22 @@ from sawlog.protocol.messages.list_offsets_response import ListOffsetsResponse
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3  # the offset of the record with the highest timestamp (KIP-734)
-EARLIEST_LOCAL = -4  # the first that is not in remote storage alone (KIP-405)
+EARLIEST_LOCAL = -4  # the first in local storage (KIP-405)
 
-CONSUMER = -1  # the replica id of one that is none
+CONSUMER = -1  # the replica id of a consumer
 
 
 @dataclass(frozen=True, slots=True)
 class FoundOffset:
-    offset: int  # -1: no record is that late
-    timestamp: int  # of the record, where it was looked up by time; else -1
+    offset: int  # -1: no record has that time or a later one
+    timestamp: int  # of the record, if looked up by time; else -1
     leader_epoch: int
 
 
 def list_offsets(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
 ) -> dict[TopicPartition, FoundOffset]:
-    """For each partition the offset at a time in ms, or at one of the marks above."""
+    """Return each partition's offset at a time in ms, or at one of the constants above."""
 
     def send(
         connection: Connection, partitions: list[TopicPartition]
@@ -49,7 +49,7 @@ def list_offsets(
             for entry in topic.partitions:
                 partition = partition_of(topic.name, entry.partition_index)
                 if entry.error_code:
-                    text = f"no offset of {partition} was told"
+                    text = f"the offset of {partition} was not returned"
                     yield partition, kafka_error(entry.error_code, text)
                 else:
                     found = FoundOffset(entry.offset, entry.timestamp, entry.leader_epoch)

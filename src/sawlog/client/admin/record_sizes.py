@@ -1,6 +1,6 @@
-"""What records take on the wire, by a look at the batches that lie at some offsets.
+"""The average size of records on the wire, estimated from the batches at given offsets.
 
-Only headers are read: nothing is decompressed, and nothing of Arrow is needed.
+Only batch headers are read: nothing is decompressed.
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,10 @@ _MAX_WAIT_MS = 1_000
 def record_bytes(
     cluster: Cluster, starts: Mapping[TopicPartition, int], *, read_committed: bool = False
 ) -> dict[TopicPartition, float]:
-    """Bytes an offset from there on. What holds nothing there, or cannot be had just now, is left
-    out; what will not heal is raised.
+    """Return the average bytes per offset from each start on.
+
+    Partitions without records there, or with a retriable error, are left out; a fatal error is
+    raised.
     """
     limits = FetchLimits(0, 0, PROBE_BYTES * max(1, len(starts)), PROBE_BYTES)
     fetcher = Fetcher(cluster, limits, read_committed=read_committed)
@@ -32,29 +34,29 @@ def record_bytes(
         while fetcher.has_in_flight:
             fetcher.wait(_MAX_WAIT_MS)
             for partition, _, data in fetcher.take_responses():
-                weight = _weight(data)
-                if weight is not None:
-                    found[partition] = weight
+                size = _bytes_per_offset(data)
+                if size is not None:
+                    found[partition] = size
         fetcher.raise_failure()
-        # A batch of more bytes comes whole only to the first of those that a leader is asked for.
+        # A batch above the limit is returned whole only for the first partition of a fetch.
         if len(found) == known:
             break
     return found
 
 
-def _weight(data: PartitionData) -> float | None:
+def _bytes_per_offset(data: PartitionData) -> float | None:
     if data.error_code or not data.records or isinstance(data.records, FileSlice):
         return None
     return bytes_per_offset(data.records)
 
 
 def bytes_per_offset(records: Buffer) -> float | None:
-    """None where they begin with no whole batch."""
+    """Return the average bytes per offset; None without a whole batch."""
     size, first, last = 0, None, 0
     try:
         for _, header in batches_in(records):
             first = header.base_offset if first is None else first
             size, last = size + header.size, header.next_offset
     except KafkaError:
-        pass  # whoever reads it will meet what is wrong
+        pass  # the consumer of the records reports it
     return None if first is None or last <= first else size / (last - first)

@@ -1,4 +1,4 @@
-"""Memory of Arrow's pool that grows while it is written, and becomes a column without a copy."""
+"""Buffers of Arrow's memory pool that grow while written and become columns without a copy."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ _SMALL_ENTRIES = 1 << 16
 
 
 def next_capacity(entries: int) -> int:
-    """What is small grows fast: what was read has to be read again after each growth."""
+    """Small buffers grow faster, since a record batch is decoded again after each growth."""
     return entries * (4 if entries < _SMALL_ENTRIES else 2)
 
 
 class GrowingBuffer:
-    """An array of numbers; `array` is another one after each growth."""
+    """A growing array of numbers; `array` is replaced by each growth."""
 
     __slots__ = ("_buffer", "_dtype", "array")
 
@@ -29,7 +29,7 @@ class GrowingBuffer:
         self.array: npt.NDArray[Any] = np.frombuffer(self._buffer, self._dtype)
 
     def reserve(self, used: int, entries: int) -> None:
-        """Room for so many in all; those used so far are kept."""
+        """Make room for `entries` in total; the first `used` are kept."""
         if entries > len(self.array):
             old = self.array
             self._allocate(entries)
@@ -39,7 +39,7 @@ class GrowingBuffer:
         self.reserve(used, next_capacity(len(self.array)))
 
     def finish(self, used: int) -> pa.Buffer:
-        """Those used; as they are where little room is left, else without what is not used."""
+        """Return the used part, copied if more than a quarter of the buffer is unused."""
         size = used * self._dtype.itemsize
         if size * 4 < self._buffer.size * 3:
             exact = pa.allocate_buffer(size)
@@ -49,12 +49,12 @@ class GrowingBuffer:
 
 
 class BinaryBuffer:
-    """A column of bytes: where each entry ends, all their bytes, and whether one is not null."""
+    """A binary column: the end of each entry, all bytes, and whether each is not null."""
 
     __slots__ = ("_data", "_ends", "_valid")
 
     def __init__(self) -> None:
-        self._ends = GrowingBuffer(np.int32, more=1)  # the first of them is a beginning
+        self._ends = GrowingBuffer(np.int32, more=1)  # Arrow's offsets start with 0
         self._data = GrowingBuffer(np.uint8)
         self._valid = GrowingBuffer(np.uint8)
         self._ends.array[0] = 0

@@ -1,19 +1,19 @@
-"""What the compiled loop and those who call it say to each other in numbers. Imports no numba."""
+"""Numbers that the compiled kernel and its callers exchange. Does not import numba."""
 
 from enum import IntEnum, IntFlag
 
 
 class ColumnFlag(IntFlag):
-    """What to do with the records of a batch."""
+    """Columns to fill, and where the timestamps come from."""
 
     KEYS = 1
     VALUES = 2
     HEADERS = 4
-    APPEND_TIME = 8  # of the batch, in place of the records' own timestamps
+    APPEND_TIME = 8  # use the batch's timestamp instead of the records'
 
 
 class Total(IntEnum):
-    """What a batch of columns holds so far, and where each number stands."""
+    """Indexes into the totals of the columns."""
 
     ROWS = 0
     KEYS = 1  # bytes
@@ -24,7 +24,7 @@ class Total(IntEnum):
 
 
 class OutOfRoom(IntEnum):
-    """Nothing is wrong, but there has to be more room for these: grow it, and call again."""
+    """The buffer that has to grow before the kernel is called again."""
 
     ROWS = 1
     KEYS = 2
@@ -35,7 +35,7 @@ class OutOfRoom(IntEnum):
 
 
 class Corrupt(IntEnum):
-    """What is wrong with a batch."""
+    """Reasons for which a batch is corrupt."""
 
     LENGTHS = -1
     OFFSETS = -2

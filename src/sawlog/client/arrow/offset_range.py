@@ -1,8 +1,8 @@
-"""One range of offsets of one partition as Arrow batches, for jobs that know where they end.
+"""Reads one range of offsets of one partition as Arrow batches.
 
-Memory stays within a few times `max_bytes`, whatever the range holds: one answer, the next one on
-its way while this one is taken apart, and one Arrow batch. A broker that goes away is waited for as
-long as the cluster's time-out says. What is gone is an error that names the offsets, never a gap.
+Memory stays within a few times `max_bytes`: one response, the next one in flight while the first is
+decoded, and one Arrow batch. An unreachable broker is retried until the cluster's timeout. Missing
+offsets raise an error that names them; they are never skipped.
 """
 
 from collections.abc import Collection, Iterator
@@ -35,12 +35,12 @@ _ONE_TRY_MS = 0
 
 class Chunk(NamedTuple):
     batch: pa.RecordBatch
-    next_offset: int  # all below it has been read
-    fetched_bytes: int  # of records, as on the wire, since the chunk before
+    next_offset: int  # all records below it have been read
+    fetched_bytes: int  # on the wire, since the previous chunk
 
 
 class OffsetsLost(KafkaError):
-    """Records of the range are not, or no longer, there."""
+    """The log does not have all offsets of the range, or not any more."""
 
     def __init__(self, partition: TopicPartition, wanted: range, available: range) -> None:
         super().__init__(
@@ -58,14 +58,14 @@ class OffsetsLost(KafkaError):
 
 
 class TopicReplaced(KafkaError):
-    """Another topic has the name now: offsets of the one that was meant say nothing about it."""
+    """The topic was deleted and created again: its offsets have no meaning in the new one."""
 
     def __init__(self, name: str, expected: bytes, found: bytes) -> None:
         super().__init__(
             ErrorCode.INCONSISTENT_TOPIC_ID,
             f"the topic {name!r} was deleted and created again: its id is"
-            f" {format_topic_id(found)}, not {format_topic_id(expected)}. What was to be read is"
-            " gone; start anew with the topic that is there",
+            f" {format_topic_id(found)}, not {format_topic_id(expected)}. Its records are"
+            " lost; start over with the new topic",
         )
         self.name, self.expected, self.found = name, expected, found
 
@@ -90,15 +90,16 @@ def read_range(
     max_wait_ms: int = DEFAULT_MAX_WAIT_MS,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> Iterator[Chunk]:
-    """All records with start <= offset < end that there are; the last chunk's `next_offset` is
-    `end`. Gaps (compaction, transactions) are fine. OffsetsLost where the log begins behind `start`
-    or ends before `end`; TopicReplaced where the topic is not the one with `topic_id`, or becomes
-    another one meanwhile.
+    """Yield all records with start <= offset < end; the last chunk's `next_offset` is `end`.
 
-    A record batch of more than `max_bytes` comes whole.
+    Gaps (compaction, transactions) are fine. OffsetsLost if the log starts after `start` or ends
+    before `end`; TopicReplaced if the topic does not have `topic_id`, or is replaced meanwhile. A
+    record batch of more than `max_bytes` is returned whole.
     """
     if not 0 <= start <= end:
-        raise ValueError(f"no range of offsets begins at {start} and ends before {end}")
+        raise ValueError(
+            f"the range of offsets {start} to {end} is not valid: expected 0 <= start <= end"
+        )
     taken = RecordColumns(columns, max_bytes=max_bytes)
     limits = FetchLimits(max_wait_ms, 1, max_bytes, max_bytes)
     reader = _Reader(cluster, partition, range(start, end), limits, read_committed, topic_id)
@@ -118,21 +119,21 @@ class _Reader:
         self._cluster = cluster
         self._partition = partition
         self._end = wanted.stop
-        self._position = wanted.start  # of the fetch under way, or the next
+        self._position = wanted.start  # of the fetch in flight or the next one
         self._read_committed = read_committed
-        self._topic_id = topic_id  # None until data came
-        self._asked_id = NO_TOPIC_ID
+        self._topic_id = topic_id  # if not given, that of the first data
+        self._fetched_id = NO_TOPIC_ID
         self._fetcher = Fetcher(cluster, limits, read_committed=read_committed)
 
     def chunks(self, taken: RecordColumns, max_decompressed_bytes: int) -> Iterator[Chunk]:
         fetched_bytes = 0
         next_offset = self._position
         while next_offset < self._end:
-            answer = self._next_answer()
-            if answer is None:
+            found = self._next_data()
+            if found is None:
                 yield Chunk(taken.finish(), self._end, fetched_bytes)
                 return
-            records, aborted = answer
+            records, aborted = found
             fetched_bytes += len(records)
             fetched = FetchedRecords(
                 self._partition,
@@ -141,10 +142,10 @@ class _Reader:
                 aborted=aborted,
                 max_decompressed_bytes=max_decompressed_bytes,
             )
-            # Its headers tell where the next one begins, which is on its way while this is read.
+            # The headers say where the next fetch starts, which runs while this one is decoded.
             self._position = self._end_of(records)
             if self._position < self._end:
-                self._ask()
+                self._fetch()
             is_empty = False
             while not is_empty:
                 is_empty = taken.take(fetched, self._end)
@@ -159,38 +160,38 @@ class _Reader:
             for _, header in batches_in(records):
                 position = max(position, header.next_offset)
         except KafkaError:
-            return position  # whoever reads it will meet what is wrong
+            return position  # decoding raises the error
         if position == self._position:
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,
-                f"{self._partition} at offset {position} cannot be read: an answer of"
+                f"{self._partition} at offset {position} cannot be read: a response of"
                 f" {len(records)} bytes holds no whole batch from there on",
             )
         return position
 
     # Fetches
 
-    def _next_answer(self) -> tuple[Buffer, list[AbortedTransaction]] | None:
-        """What begins at the position; None where there is nothing from there to the end."""
+    def _next_data(self) -> tuple[Buffer, list[AbortedTransaction]] | None:
+        """Return the data at the position; None if the rest of the range is empty."""
         while True:
             for _, offset, data in self._fetcher.take_responses():
                 if offset != self._position:
-                    continue  # a leader that was thought to be gone did answer
+                    continue  # a late response of a former leader
                 if data.error_code:
                     self._refused(data.error_code)
                 elif data.records and not isinstance(data.records, FileSlice):
                     self._fetcher.succeeded()
-                    self._topic_id = self._topic_id or self._asked_id
+                    self._topic_id = self._topic_id or self._fetched_id
                     return data.records, aborted_transactions(data) if self._read_committed else []
                 elif self._end_known_by(data) >= self._end:
-                    return None  # no partition with data in it is left out of its only fetch
+                    return None  # the only partition of a fetch is never left out
                 else:
                     self._ends_early(self._end_known_by(data))
             self._fetcher.raise_failure()
-            self._ask()
+            self._fetch()
             self._fetcher.wait(_MAX_WAIT_MS)
 
-    def _ask(self) -> None:
+    def _fetch(self) -> None:
         name = self._partition.topic
         try:
             self._check_topic()
@@ -200,9 +201,9 @@ class _Reader:
             self._fetcher.send({self._partition: self._position})
 
     def _check_topic(self) -> None:
-        """The fetch that follows names the topic by the id that was looked at here."""
+        """Check the topic id, which the next fetch uses."""
         name = self._partition.topic
-        found = self._asked_id = self._cluster.topic(name, deadline=Deadline(_ONE_TRY_MS)).id
+        found = self._fetched_id = self._cluster.topic(name, deadline=Deadline(_ONE_TRY_MS)).id
         expected = self._topic_id or found
         if found != expected and NO_TOPIC_ID not in (found, expected):
             raise TopicReplaced(name, expected, found)
@@ -211,15 +212,17 @@ class _Reader:
         return data.last_stable_offset if self._read_committed else data.high_watermark
 
     def _refused(self, code: int) -> None:
-        error = kafka_error(code, f"fetching {self._partition} from {self._position} was refused")
+        error = kafka_error(
+            code, f"the fetch of {self._partition} from offset {self._position} was refused"
+        )
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._check_available()
-            # They are there after all: it was not the leader that said so.
+            # The offsets exist: a broker that is not the leader responded.
             error = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message)
         self._fetcher.failed(error, [self._partition.topic])
 
     def _ends_early(self, end: int) -> None:
-        """A new leader may not know for a moment how far its log is committed."""
+        """Retry: a new leader's high watermark may lag for a moment."""
         self._check_available()
         text = (
             f"{self._partition} can be read up to {end}, not yet up to {self._end}: is a"

@@ -1,8 +1,8 @@
-"""Record batches straight into Arrow columns: no object is made for a record.
+"""Decodes record batches straight into Arrow columns, without an object per record.
 
-Left out is what `fetched` leaves out. A batch comes whole or, where anything is wrong with it, not
-at all: then a KafkaError names the partition and the offset, after all that was sound before it.
-The loop itself is compiled with the first columns that are made; see docs/decisions/0007-arrow.md.
+Records are filtered as in `fetched_records`. A batch is decoded whole or not at all: a corrupt one
+raises a KafkaError with the partition and offset, after the valid batches before it. The kernel is
+compiled when the first RecordColumns is made; see docs/decisions/0007-arrow.md.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -50,46 +50,47 @@ ALL_FIELDS = pa.schema([*PLACE_FIELDS, *RECORD_FIELDS])
 
 NO_END = (1 << 63) - 1
 DEFAULT_MAX_BYTES = 8 * 1024 * 1024
-_MOST_BYTES = 1 << 30  # two of them have to fit into Arrow's offsets of 32 bits
-# As plain numbers: a member of an enumeration takes its time.
+_MOST_BYTES = 1 << 30  # twice as much must fit into Arrow's 32-bit offsets
+# As plain integers, since access to an enum member is slow.
 _ROWS, _APPEND_TIME, _NOT_COMPRESSED = int(Total.ROWS), int(ColumnFlag.APPEND_TIME), int(Codec.NONE)
 _USUAL_RECORD_BYTES = 96
 _USUAL_KEY_SHARE = 8
 
 
 def choose_fields(columns: Collection[str]) -> pa.Schema:
-    """These fields, in the order of ALL_FIELDS; ValueError names one that is none."""
+    """Return these fields in the order of ALL_FIELDS; ValueError names an unknown one."""
     unknown = sorted(set(columns) - set(ALL_FIELDS.names))
     if unknown:
         raise ValueError(
-            f"records have no column {unknown[0]!r}; there are {', '.join(ALL_FIELDS.names)}"
+            f"records have no column {unknown[0]!r}; use some of {', '.join(ALL_FIELDS.names)}"
         )
     return pa.schema([field for field in ALL_FIELDS if field.name in columns])
 
 
 class RecordColumns:
-    """Takes batches out of fetches until about `max_bytes` of records are there; `finish` makes one
-    Arrow batch of them and begins anew. One record batch more than `max_bytes` may be held.
+    """Collects about `max_bytes` of records; `finish` returns them as one Arrow batch.
+
+    It may hold one record batch more than `max_bytes`.
     """
 
     def __init__(
         self, columns: Collection[str] = RECORD_FIELDS.names, *, max_bytes: int = DEFAULT_MAX_BYTES
     ) -> None:
         from sawlog.client.arrow.record_kernels import (
-            append,  # compiles it, or finds it in the cache
+            append,  # compiled, or loaded from the cache
         )
 
         self.schema = choose_fields(columns)
         self._append = append
         self._max_bytes = min(max_bytes, _MOST_BYTES)
-        wants = {"key": ColumnFlag.KEYS, "value": ColumnFlag.VALUES, "headers": ColumnFlag.HEADERS}
-        self._want = sum(want.value for name, want in wants.items() if name in self.schema.names)
+        flags = {"key": ColumnFlag.KEYS, "value": ColumnFlag.VALUES, "headers": ColumnFlag.HEADERS}
+        self._wanted = sum(flag.value for name, flag in flags.items() if name in self.schema.names)
         self._scratch = np.zeros(len(Total), np.int64)
         self._totals = np.zeros(len(Total), np.int64)
         self._begin()
 
     def _begin(self) -> None:
-        _, _, _, *headers = self._totals.tolist()  # as many as the last time, it may be
+        _, _, _, *headers = self._totals.tolist()  # a guess for the next batch
         self._totals = np.zeros(len(Total), np.int64)
         self._offsets, self._timestamps = GrowingBuffer(np.int64), GrowingBuffer(np.int64)
         self._keys, self._values = BinaryBuffer(), BinaryBuffer()
@@ -97,13 +98,13 @@ class RecordColumns:
         self._header_ends.array[0] = 0
         self._names, self._contents = BinaryBuffer(), BinaryBuffer()
         self._reserve_headers(*headers)
-        self._types: list[tuple[int, int]] = []  # and for how many rows
+        self._types: list[tuple[int, int]] = []  # timestamp type and number of rows
         self._places: list[tuple[TopicPartition, int]] = []
         self._taken_bytes = 0
         self._bind()
 
     def _bind(self) -> None:
-        """After each growth: what the loop writes to."""
+        """Collect the arrays that the kernel writes to; called after each growth."""
         self._arrays: tuple[Any, ...] = (
             (self._offsets.array, self._timestamps.array),
             self._keys.arrays,
@@ -116,8 +117,9 @@ class RecordColumns:
         return self._totals.item(_ROWS)
 
     def take(self, fetched: FetchedRecords, end: int = NO_END) -> bool:
-        """Takes the next batches, of their records those below `end`. True: there are no more.
-        False: finish what is here and take again.
+        """Decode the next batches, up to the offset `end`.
+
+        Returns whether `fetched` is exhausted; if not, call `finish` and take again.
         """
         before = self.rows
         self._reserve(fetched.left_bytes)
@@ -150,49 +152,49 @@ class RecordColumns:
         numbers = (
             start, len(body), header.count, header.base_offset, header.last_offset_delta,
             header.base_timestamp, header.max_timestamp, low, high,
-            self._want | _APPEND_TIME if timestamp_type else self._want,
+            self._wanted | _APPEND_TIME if timestamp_type else self._wanted,
         )  # fmt: skip
         before = self.rows
         self._run(np.frombuffer(body, np.uint8), numbers)
         rows = self.rows - before
-        if rows:  # else nothing of it is held here
+        if rows:
             self._types.append((timestamp_type, rows))
             self._taken_bytes += len(body)
 
     def _run(self, body: npt.NDArray[np.uint8], numbers: tuple[int, ...]) -> None:
-        body.flags.writeable = False  # as the loop was compiled for, whatever the buffer is
+        body.flags.writeable = False  # as in the compiled signature
         while True:
-            told = self._append(body, numbers, *self._arrays, self._totals, self._scratch)
-            if told == DONE:
+            code = self._append(body, numbers, *self._arrays, self._totals, self._scratch)
+            if code == DONE:
                 return
-            if told < 0:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, REASONS[Corrupt(told)])
-            self._grow(OutOfRoom(told))
+            if code < 0:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, REASONS[Corrupt(code)])
+            self._grow(OutOfRoom(code))
 
-    # Room
+    # Capacity
 
     def _reserve(self, size: int) -> None:
-        """A guess from the bytes that are there; what turns out to lack is grown."""
+        """Reserve a guess for `size` bytes of records; `_grow` corrects it."""
         rows, keys, values, *_ = self._totals.tolist()
         size = min(size, self._max_bytes)
         more = rows + size // _USUAL_RECORD_BYTES
         self._reserve_rows(more)
-        if self._want & ColumnFlag.KEYS:
+        if self._wanted & ColumnFlag.KEYS:
             self._keys.reserve(rows, more, keys, keys + size // _USUAL_KEY_SHARE)
-        if self._want & ColumnFlag.VALUES:
+        if self._wanted & ColumnFlag.VALUES:
             self._values.reserve(rows, more, values, values + size)
         self._bind()
 
     def _reserve_rows(self, entries: int) -> None:
-        """At least so many for every column that has one entry a row."""
+        """Reserve entries in every column with one entry per row."""
         rows, keys, values, *_ = self._totals.tolist()
         for column in (self._offsets, self._timestamps):
             column.reserve(rows, entries)
-        if self._want & ColumnFlag.KEYS:
+        if self._wanted & ColumnFlag.KEYS:
             self._keys.reserve(rows, entries, keys, 0)
-        if self._want & ColumnFlag.VALUES:
+        if self._wanted & ColumnFlag.VALUES:
             self._values.reserve(rows, entries, values, 0)
-        if self._want & ColumnFlag.HEADERS:
+        if self._wanted & ColumnFlag.HEADERS:
             self._header_ends.reserve(rows + 1, entries + 1)
 
     def _reserve_headers(self, entries: int, name_bytes: int, content_bytes: int) -> None:
@@ -219,7 +221,7 @@ class RecordColumns:
     # Columns
 
     def finish(self) -> pa.RecordBatch:
-        """What was taken since the last time."""
+        """Return the records taken since the last call."""
         makers: dict[str, Callable[[], pa.Array]] = {
             "topic": self._topic,
             "partition": self._partition,
@@ -258,7 +260,7 @@ class RecordColumns:
         count = int(self._totals[Total.HEADERS])
         names = self._names.finish(count, int(self._totals[Total.NAMES]), pa.binary())
         contents = self._contents.finish(count, int(self._totals[Total.CONTENTS]), pa.binary())
-        headers = pa.StructArray.from_arrays([_texts(names), contents], fields=list(HEADER))
+        headers = pa.StructArray.from_arrays([_header_names(names), contents], fields=list(HEADER))
         ends = self._header_ends.finish(self.rows + 1)
         kind = RECORD_FIELDS.field("headers").type
         return pa.Array.from_buffers(
@@ -268,7 +270,7 @@ class RecordColumns:
     def _topic(self) -> pa.Array:
         topics = list(dict.fromkeys(partition.topic for partition, _ in self._places))
         runs = [(topics.index(partition.topic), rows) for partition, rows in self._places]
-        return pa.DictionaryArray.from_arrays(_repeated(runs), _of_texts(topics))
+        return pa.DictionaryArray.from_arrays(_repeated(runs), _string_array(topics))
 
     def _partition(self) -> pa.Array:
         return _repeated([(partition.partition, rows) for partition, rows in self._places])
@@ -278,31 +280,31 @@ def _check_offsets(header: BatchHeader) -> None:
     if header.base_offset < 0 or header.last_offset_delta < 0 or header.next_offset > NO_END:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"no offsets are {header.base_offset} to {header.last_offset}",
+            f"a batch has the invalid offsets {header.base_offset} to {header.last_offset}",
         )
 
 
 def _repeated(runs: list[tuple[int, int]]) -> pa.Array:
-    """Each number so many times."""
+    """Repeat each number by its number of rows."""
     numbers = np.array([number for number, _ in runs], np.int32)
-    return _of_numbers(np.repeat(numbers, [rows for _, rows in runs]))
+    return _int32_array(np.repeat(numbers, [rows for _, rows in runs]))
 
 
-def _of_numbers(numbers: npt.NDArray[np.int32]) -> pa.Array:
-    """`pa.array` would do, but imports pandas, which takes a second."""
+def _int32_array(numbers: npt.NDArray[np.int32]) -> pa.Array:
+    """As `pa.array`, which would import pandas and take a second."""
     return pa.Array.from_buffers(pa.int32(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
-def _of_texts(texts: Sequence[str]) -> pa.Array:
+def _string_array(texts: Sequence[str]) -> pa.Array:
     encoded = [text.encode() for text in texts]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))]
     return pa.Array.from_buffers(pa.string(), len(texts), buffers)
 
 
-def _texts(names: pa.Array) -> pa.Array:
-    """As the Java consumer: nothing on the way checks that a header's name is UTF-8."""
+def _header_names(names: pa.Array) -> pa.Array:
+    """Decode header names as the Java consumer does: nothing checks that they are UTF-8."""
     try:
         return names.cast(pa.string())
     except pa.ArrowInvalid:
-        return _of_texts([name.decode("utf-8", "replace") for name in names.to_pylist()])
+        return _string_array([name.decode("utf-8", "replace") for name in names.to_pylist()])

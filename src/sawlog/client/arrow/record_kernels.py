@@ -1,8 +1,7 @@
-"""The loop that takes record batches apart into columns, compiled by numba; imported when needed.
+"""The kernel that decodes record batches into columns, compiled by numba.
 
-It trusts nothing: every read is checked against the end of the body and every write against the
-room of its column, since compiled code checks nothing by itself. What it writes counts only once a
-batch was read to its end.
+Compiled code does no bounds checks, so every read is checked against the end of the body and every
+write against the capacity of its column. A batch counts only once it was decoded to its end.
 """
 
 import time
@@ -21,14 +20,14 @@ Bytes = npt.NDArray[np.uint8]
 Ends = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Column = tuple[Ends, Bytes, Bytes]
-"""Where each entry ends (the first begins at 0), all their bytes, and 1 where one is not null."""
+"""The end of each entry (the first starts at 0), all bytes, and 1 for entries that are not null."""
 Numbers = tuple[int, int, int, int, int, int, int, int, int, int]
-"""Start and end of the body; count, base offset, last offset delta, base timestamp and time of the
-append of the batch; the offsets wanted, from and up to; what else is wanted."""
+"""Start and end of the body; the batch's count, base offset, last offset delta, base timestamp and
+append time; the offset range wanted; the ColumnFlags."""
 Times = tuple[Longs, Longs]
 Headers = tuple[Ends, Column, Column]
 
-types: Any = numba.types  # typed by half
+types: Any = numba.types  # partly untyped
 
 _DONE = DONE
 _ROWS, _KEYS, _VALUES = int(OutOfRoom.ROWS), int(OutOfRoom.KEYS), int(OutOfRoom.VALUES)
@@ -40,13 +39,13 @@ _ROW_COUNT, _KEY_BYTES, _VALUE_BYTES = int(Total.ROWS), int(Total.KEYS), int(Tot
 _HEADER_COUNT, _NAME_BYTES = int(Total.HEADERS), int(Total.NAMES)
 _CONTENT_BYTES = int(Total.CONTENTS)
 _POSITIVE = 0x7FFF_FFFF_FFFF_FFFF
-_LAST_SHIFT = 63  # of the tenth byte, the last that a number of 64 bits can have
+_LAST_SHIFT = 63  # of the tenth byte, the last of a 64-bit varint
 _SMALLEST_HEADER_BYTES = 2
 
 
 @helper
 def _varint(body: Bytes, position: int, end: int) -> tuple[int, int]:
-    """A number and the position after it, which is -1 where there is none; then so for the next."""
+    """Return a number and the position after it; -1 if it is malformed or `position` was -1."""
     if position < 0 or position >= end:
         return 0, -1
     byte: Any = np.int64(body[position])
@@ -67,7 +66,7 @@ def _varint(body: Bytes, position: int, end: int) -> tuple[int, int]:
 
 @helper
 def _bytes(body: Bytes, position: int, end: int) -> tuple[int, int, int]:
-    """Length (-1: null) and start of some bytes, and the position after them, -1 as above."""
+    """Return length (-1: null) and start of some bytes, and the position after them or -1."""
     length, start = _varint(body, position, end)
     if start < 0 or length < -1 or length > end - start:
         return 0, 0, -1
@@ -76,14 +75,14 @@ def _bytes(body: Bytes, position: int, end: int) -> tuple[int, int, int]:
 
 @helper
 def _room(column: Column) -> int:
-    """For so many entries."""
+    """Return the capacity of a column in entries."""
     ends, _, valid = column
     return min(len(ends) - 1, len(valid))
 
 
 @helper
 def _row_room(want: int, times: Times, keys: Column, values: Column, header_ends: Ends) -> int:
-    """For so many rows, in all columns that are wanted."""
+    """Return the smallest capacity of the wanted columns in rows."""
     room = min(len(times[0]), len(times[1]))
     if want & _WANT_KEYS:
         room = min(room, _room(keys))
@@ -96,11 +95,11 @@ def _row_room(want: int, times: Times, keys: Column, values: Column, header_ends
 
 @helper
 def _put(body: Bytes, start: int, length: int, index: int, used: int, column: Column) -> int:
-    """Adds an entry to a column; the bytes used then, -1 where there is no room."""
+    """Append an entry to a column; returns the bytes used, or -1 without room."""
     ends, data, valid = column
     if length > len(data) - used:
         return -1
-    # Numbers without a sign, or each index would be looked at for being negative.
+    # Unsigned, or numba would check each index for being negative.
     source, target = np.uint64(start), np.uint64(used)
     for step in range(np.uint64(max(length, 0))):
         data[target + step] = body[source + step]
@@ -114,7 +113,7 @@ def _put(body: Bytes, start: int, length: int, index: int, used: int, column: Co
 def _headers(
     body: Bytes, position: int, end: int, count: int, totals: Longs, names: Column, contents: Column
 ) -> tuple[int, int]:
-    """Adds headers; the position after them (-1: there are none such), and what lacks room."""
+    """Append headers; returns the position after them (-1: malformed) and an OutOfRoom code."""
     index = totals[_HEADER_COUNT]
     room = min(_room(names), _room(contents))
     for _ in range(count):
@@ -148,7 +147,7 @@ def _skip_headers(body: Bytes, position: int, end: int, count: int) -> int:
 
 @helper
 def _set(target: Longs, source: Longs) -> None:
-    """As `target[:] = source`, which takes numba ten times as long to compile."""
+    """As `target[:] = source`, which takes numba ten times longer to compile."""
     for index in range(len(source)):
         target[index] = source[index]
 
@@ -157,14 +156,16 @@ def _set(target: Longs, source: Longs) -> None:
 def _record(
     body: Bytes, position: int, end: int
 ) -> tuple[int, int, int, int, int, int, int, int, int]:
-    """Where a record stops, its timestamp's and offset's distance, length and start of key and of
-    value, the number of headers, and where these begin; that is -1 where there is no record.
+    """Decode a record without its headers.
+
+    Returns its end, timestamp delta, offset delta, length and start of key and of value, number of
+    headers, and the position of the headers, which is -1 if the record is malformed.
     """
     length, position = _varint(body, position, end)
     if position < 0 or length < 0 or length > end - position:
         return 0, 0, 0, 0, 0, 0, 0, 0, -1
     stop = position + length
-    # The attributes of a record, one byte, have no meaning yet.
+    # Skips the attributes byte, which is unused.
     elapsed, position = _varint(body, position + 1, stop)
     delta, position = _varint(body, position, stop)
     key_length, key_start, position = _bytes(body, position, stop)
@@ -179,9 +180,9 @@ def _append(
     body: Bytes, numbers: Numbers, times: Times, keys: Column, values: Column, headers: Headers,
     totals: Longs, now: Longs,
 ) -> int:  # fmt: skip
-    """Adds the records of one batch to the columns: DONE, or a number of Room or Corrupt.
+    """Append the records of one batch; returns DONE, or a code of OutOfRoom or Corrupt.
 
-    `totals` changes with DONE alone; `now` is of the same size, for use in between.
+    `totals` changes with DONE only; `now` has the same size and is for intermediate values.
     """
     position, end, count, base_offset, last_delta, base_time, append_time, low, high, want = numbers
     offsets, timestamps = times
@@ -249,4 +250,4 @@ _SIGNATURE = types.int64(
 _began_s = time.perf_counter()
 append: Callable[..., int] = kernel(_SIGNATURE, (__file__, kernel_codes.__file__))(_append)
 COMPILED_IN_S = time.perf_counter() - _began_s
-"""A tenth of it where the code was in the cache."""
+"""About a tenth of it if the code was in the cache."""

@@ -1,8 +1,8 @@
-"""A consumer: of partitions that it is told, or of those that its group gives it.
+"""A consumer of partitions that it is assigned by the caller or by its group.
 
-Reading goes on ahead while records are handed out (`reading`); a group is kept alive by a thread of
-its own (`membership`), and what it decides is carried out within `poll`. For one thread, but for
-`wakeup`, `close` and what `message_streams` gives.
+Fetches run ahead of the records handed out (`fetch_buffer`). A thread of its own keeps a member of
+a group alive (`membership`); rebalances are carried out within `poll`. For one thread, except for
+`wakeup`, `close` and message streams.
 """
 
 import threading
@@ -32,7 +32,7 @@ from sawlog.client.net.wakeup import Wakeup
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicName, TopicPartition
 
-if TYPE_CHECKING:  # an extra that only `poll_arrow` needs, and what only groups do
+if TYPE_CHECKING:  # pyarrow is an extra; the others are needed in groups only
     import pyarrow as pa
 
     from sawlog.client.admin.group_offsets import Committed
@@ -58,17 +58,18 @@ _CLOSED = "the consumer is closed"
 
 
 class Consumer:
-    """`cluster` is a Cluster or addresses of brokers; in the second case it is closed with this.
+    """Reads records of assigned partitions, alone or as a member of a group.
 
-    `group` (a name, or GroupSettings) makes `subscribe` and commits possible. Every
-    `auto_commit_ms` what earlier polls have handed out is committed, and when partitions are given
-    up or the consumer is closed; None leaves it to `commit`. Process what a poll gave before the
-    next one, and nothing is lost. `out_of_range` says where to begin without a committed offset or
-    where it is gone: by default at the earliest with a group, so that nothing is passed over, and
-    an error without one.
+    `cluster` is a Cluster, or addresses of brokers, whose connections are closed with the consumer.
 
-    `max_bytes` bounds an answer, `partition_max_bytes` a partition's share of it; a batch that is
-    larger comes whole nevertheless.
+    `group` (a name, or GroupSettings) enables `subscribe` and commits. Records of earlier polls are
+    committed every `auto_commit_ms`, before partitions are revoked and on close; None leaves
+    commits to `commit`. An application that processes the records of a poll before the next poll
+    loses none. `out_of_range` is the policy without a valid committed offset: by default earliest
+    in a group, and an error otherwise.
+
+    `max_bytes` bounds a fetch response, `partition_max_bytes` one partition in it; a larger batch
+    is returned whole.
     """
 
     def __init__(
@@ -98,9 +99,8 @@ class Consumer:
             max_decompressed_bytes=max_decompressed_bytes,
         )
         self._fork_guard = ForkGuard()
-        self._poll_lock = (
-            threading.RLock()
-        )  # who closes, or reads a message stream, waits for a poll
+        # `close` and message streams wait for a poll in progress.
+        self._poll_lock = threading.RLock()
         self._wakeup = Wakeup()
         self._is_woken = False
         self._is_closed = False
@@ -134,11 +134,12 @@ class Consumer:
         self.close(commits=error_type is None)
 
     def close(self, *, commits: bool = True) -> None:
-        """Leaves the group, after a last commit where commits are made by themselves; message
-        streams end. May be called from any thread.
+        """Leave the group, after a last commit if auto-commit is on, and end message streams.
+
+        Safe to call from any thread.
         """
         if not self._fork_guard.is_same_process:
-            return  # it goes on where it was made
+            return  # the parent process goes on with it
         if self._streams is not None:
             self._streams.end()
         self.wakeup()
@@ -155,23 +156,23 @@ class Consumer:
                     self._cluster.close()
 
     def abandon(self) -> None:
-        """Ends with the cluster: without a commit."""
+        """Close without a commit, when the cluster is closed."""
         self.close(commits=False)
 
-    # What to read
+    # Assignment
 
     def assign(self, starts: Mapping[TopicPartition, Start]) -> None:
-        """From now on these partitions, each from its start, in place of those before."""
+        """Read these partitions, each from its start, instead of the former assignment."""
         if self._is_closed:
             raise ValueError(_CLOSED)
         if self._session is not None and self._session.is_subscribed:
-            raise ValueError("partitions come from the group; unsubscribe before assigning some")
+            raise ValueError("the group assigns the partitions; call unsubscribe before assign")
         positions = self._fetch_buffer.resolve(starts)
         self._fetch_buffer.remove(list(self._fetch_buffer.positions))
         self._fetch_buffer.set_positions(positions)
 
     def assign_topic(self, topic: str, start: Start) -> None:
-        """All partitions that the topic has now."""
+        """Assign all current partitions of a topic."""
         partitions = self._cluster.topic(topic).partitions
         self.assign({TopicPartition(TopicName(topic), index): start for index in partitions})
 
@@ -182,29 +183,31 @@ class Consumer:
         pattern: str | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """From now on what the group gives of these topics, or of all whose whole name the pattern
-        (RE2) matches, in place of those before. `poll` brings it about.
+        """Read what the group assigns of these topics, instead of the former subscription.
+
+        `pattern` (RE2) subscribes to all topics whose whole name it matches. The rebalance happens
+        within `poll`.
         """
         names = frozenset([topics] if isinstance(topics, str) else topics)
         if not names and not pattern:
-            raise ValueError("name topics or a pattern; to leave the group there is unsubscribe")
-        session = self._with_group()
+            raise ValueError("name topics or a pattern; to leave the group, call unsubscribe")
+        session = self._require_session()
         if not session.is_subscribed:
             self._fetch_buffer.remove(list(self._fetch_buffer.positions))
         session.subscribe(names, pattern, listener or RebalanceListener())
 
     def unsubscribe(self) -> None:
-        """Leaves the group."""
-        self._with_group().unsubscribe()
+        """Leave the group."""
+        self._require_session().unsubscribe()
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """What is read now."""
+        """The partitions that are assigned now."""
         owned = frozenset[TopicPartition]() if self._session is None else self._session.owned
         return owned | self._fetch_buffer.positions.keys()
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hands out nothing of these until `resume`; they stay assigned."""
+        """Return no records of these partitions until `resume`; they stay assigned."""
         self._fetch_buffer.pause(self._assigned(partitions))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
@@ -214,11 +217,12 @@ class Consumer:
     def paused(self) -> frozenset[TopicPartition]:
         return self._fetch_buffer.paused
 
-    # Where to read
+    # Positions
 
     def check_positions(self) -> None:
-        """Does at once what a fetch would do later where a position is not, or no longer, there:
-        whoever stops at an end that lies before the position would never fetch.
+        """Apply `out_of_range` now to positions that the logs do not have.
+
+        For a caller that stops at an end offset: with a position behind it, it would never fetch.
         """
         firsts = list_offsets(self._cluster, dict.fromkeys(self.positions, EARLIEST))
         ends = list_offsets(self._cluster, dict.fromkeys(self.positions, LATEST))
@@ -233,7 +237,7 @@ class Consumer:
             self._session.position_set(partition)
 
     def position(self, partition: TopicPartition) -> int:
-        """The offset of the next record that `poll` will hand out."""
+        """Return the offset of the next record that `poll` will return."""
         self._assigned([partition])
         if self._session is not None:
             self._session.ensure_positions()
@@ -241,11 +245,11 @@ class Consumer:
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """For each partition the offset after the last record that `poll` handed out."""
+        """The offset after the last record that `poll` returned, of each partition."""
         return dict(self._fetch_buffer.positions)
 
     def end(self, partition: TopicPartition) -> int | None:
-        """Where it ended for us (the watermark, or the last stable offset) when last heard of."""
+        """Return the high watermark (or last stable offset) of the last fetch."""
         self._assigned([partition])
         return self._fetch_buffer.ends.get(partition)
 
@@ -254,8 +258,10 @@ class Consumer:
     def poll(
         self, timeout_ms: float = DEFAULT_POLL_MS, *, max_records: int = 1_000
     ) -> list[ConsumedRecord]:
-        """Records, as soon as there are some, in order within a partition; none where the time is
-        up before. KafkaError or ClientError where they cannot be had; nothing is skipped by it.
+        """Return records as soon as there are some, in order within a partition.
+
+        Empty after the timeout. KafkaError or ClientError if they cannot be fetched or read; no
+        record is skipped.
         """
         records: list[ConsumedRecord] = []
 
@@ -273,10 +279,10 @@ class Consumer:
         columns: Collection[str] | None = None,
         max_bytes: int = 32 * 1024 * 1024,
     ) -> "pa.RecordBatch":
-        """As `poll`, but what is at hand of all partitions in one Arrow batch, in the columns asked
-        for (`arrow.ALL_FIELDS`); without rows where the time is up before.
+        """As `poll`, but return fetched records of all partitions as one Arrow batch.
 
-        It ends with the record batch that brings it to `max_bytes`.
+        `columns` are some of `ALL_FIELDS`. The batch ends with the record batch that brings it to
+        `max_bytes`, and has no rows after the timeout.
         """
         from sawlog.client.arrow.record_columns import ALL_FIELDS, RecordColumns
 
@@ -290,20 +296,21 @@ class Consumer:
         return taken.finish()
 
     def wakeup(self) -> None:
-        """Has a poll that waits, or else the next one, return at once. From any thread."""
+        """Let a waiting poll, or else the next one, return at once. Safe from any thread."""
         self._is_woken = True
         self._wakeup.signal()
 
     def message_streams(self, topic: str, count: int) -> list[MessageStream]:
-        """The topic's messages as `count` iterators that never end, and block where there is
-        nothing: each may be read by a thread of its own. A partition's messages all come by one of
-        them, in order. They end when the consumer is closed.
+        """Return `count` iterators over the topic's messages, each for a thread of its own.
 
-        With a group they share the topic with its other members, and what is committed by itself is
-        what their readers have come back from; without one they begin at the earliest.
+        They block while there is no message and end when the consumer is closed. All messages of a
+        partition come from one of them, in order.
+
+        In a group the topic is shared with the other members, and auto-commit commits a message
+        when its thread asks for the next one. Without a group they start at the earliest offset.
         """
         if self._streams is not None:
-            raise ValueError("the consumer is read by message streams already; make another one")
+            raise ValueError("the consumer has message streams already; use another consumer")
         source = RecordSource(
             self._poll_for_streams, self.pause, self.resume, lambda: self.assignment
         )
@@ -320,10 +327,10 @@ class Consumer:
             return [] if self._is_closed else self.poll(timeout_ms)
 
     def _poll(self, timeout_ms: float, take: Callable[[], bool]) -> None:
-        """Until `take` has found something, or the time is up, or somebody wakes us."""
+        """Run until `take` finds records, the timeout is over or `wakeup` is called."""
         self._fork_guard.check("consumer")
         deadline = Deadline(timeout_ms)
-        longest_ms = float("inf") if self._session is None else self._session.longest_wait_ms
+        max_wait_ms = float("inf") if self._session is None else self._session.max_wait_ms
         with self._poll_lock:
             while not self._is_closed:
                 self._wakeup.clear()
@@ -334,8 +341,8 @@ class Consumer:
                 if self._is_woken:
                     self._is_woken = False
                     return
-                if not self._is_closed:  # a listener may do that
-                    wait_ms = min(deadline.remaining_ms, longest_ms)
+                if not self._is_closed:  # a listener may close it
+                    wait_ms = min(deadline.remaining_ms, max_wait_ms)
                     self._fetch_buffer.wait(wait_ms, self._wakeup.fileno())
         raise ValueError(_CLOSED)
 
@@ -347,38 +354,40 @@ class Consumer:
         *,
         timeout_ms: float | None = None,
     ) -> None:
-        """Commits, and waits for it: these offsets, each of the next record to be read, or the
-        positions. CommitFailed where the partitions are not, or no longer, this member's.
+        """Commit these offsets (of the next records to read), or the positions, and wait.
+
+        CommitFailed if the partitions are not, or no longer, assigned to this member.
         """
         with self._poll_lock:
             deadline = Deadline(self._cluster.timeout_ms if timeout_ms is None else timeout_ms)
-            self._with_group().commit(offsets, deadline)
+            self._require_session().commit(offsets, deadline)
 
     def commit_async(
         self,
         offsets: Mapping[TopicPartition, int] | None = None,
         done: "CommitCallback" = lambda _, __: None,
     ) -> None:
-        """As `commit`, but returns at once; `done` is called by a later poll, commit or close with
-        the offsets and what went wrong, or None.
+        """As `commit`, but return at once.
+
+        A later poll, commit or close calls `done` with the offsets and the error, or None.
         """
         with self._poll_lock:
-            self._with_group().commit_async(offsets, done)
+            self._require_session().commit_async(offsets, done)
 
     def committed(self, partitions: Iterable[TopicPartition]) -> "dict[TopicPartition, Committed]":
-        """What the group has committed of these; those without are left out."""
-        return self._with_group().committed(partitions)
+        """Return the group's committed offsets; partitions without one are left out."""
+        return self._require_session().committed(partitions)
 
-    def _with_group(self) -> "GroupSession":
+    def _require_session(self) -> "GroupSession":
         if self._session is None:
-            raise ValueError("the consumer has no group; give it one: Consumer(..., group=NAME)")
+            raise ValueError("the consumer has no group; set one: Consumer(..., group=NAME)")
         self._fork_guard.check("consumer")
         if self._session.is_closed:
             raise ValueError(_CLOSED)
         return self._session
 
     def _begin(self, committed: "Mapping[TopicPartition, Committed | None]") -> None:
-        """Partitions that the group gave: each where it was left, or where the policy says."""
+        """Start assigned partitions at their committed offsets, or where the policy says."""
         starts: dict[TopicPartition, Start] = {}
         for partition, found in committed.items():
             policy = RESET_STARTS.get(self._out_of_range)
@@ -386,8 +395,8 @@ class Consumer:
             if start is None:
                 raise KafkaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"the group has committed no offset of {partition}, and out_of_range says to"
-                    " fail; commit one first, seek, or say earliest or latest",
+                    f"the group has no committed offset of {partition}, and out_of_range is FAIL;"
+                    " commit one first, seek, or set EARLIEST or LATEST",
                 )
             starts[partition] = start
         self._fetch_buffer.set_positions(self._fetch_buffer.resolve(starts))

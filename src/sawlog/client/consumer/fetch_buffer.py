@@ -71,10 +71,10 @@ class FetchBuffer:
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Remove partitions from the assignment."""
-        gone = frozenset(partitions)
-        self._drop_fetched(gone)
+        removed = frozenset(partitions)
+        self._drop_fetched(removed)
         self._fetcher.failure = None
-        for partition in gone:
+        for partition in removed:
             self._paused.pop(partition, None)
             self.positions.pop(partition, None)
             self.ends.pop(partition, None)
@@ -115,16 +115,16 @@ class FetchBuffer:
         self._fetcher.wait(timeout_ms, [wakeup])
 
     def _take_responses(self) -> None:
-        for answer in self._fetcher.take_responses():
+        for fetch in self._fetcher.take_responses():
             try:
-                self._take_response(answer)
+                self._take_response(fetch)
             except (KafkaError, ClientError) as error:
                 self._fetcher.failure = error
 
     def _drop_fetched(self, partitions: Iterable[TopicPartition]) -> None:
-        gone = frozenset(partitions)
-        self._fetched = deque(kept for kept in self._fetched if kept.partition not in gone)
-        for partition in gone & self._paused.keys():
+        removed = frozenset(partitions)
+        self._fetched = deque(kept for kept in self._fetched if kept.partition not in removed)
+        for partition in removed & self._paused.keys():
             self._paused[partition] = None
 
     def take_columns(self, taken: "RecordColumns") -> None:
@@ -170,8 +170,8 @@ class FetchBuffer:
         if wanted:
             self._fetcher.send(wanted)
 
-    def _take_response(self, answer: PartitionFetch) -> None:
-        partition, offset, data = answer
+    def _take_response(self, fetch: PartitionFetch) -> None:
+        partition, offset, data = fetch
         if self.positions.get(partition) != offset:
             return  # sent before a seek or a new assignment
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:

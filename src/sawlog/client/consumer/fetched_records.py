@@ -1,7 +1,7 @@
-"""What one partition's part of a fetch holds: its records in order, what is not for us left out.
+"""The records of one partition in a fetch response, filtered.
 
-Left out are records below the offset asked for (a batch is always sent whole), control batches
-and, under read_committed, the batches of aborted transactions. The position moves over all of them.
+Left out are records below the fetch offset (batches are sent whole), control batches and, under
+read_committed, the batches of aborted transactions. The position moves past all of them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ class ConsumedRecord(NamedTuple):
     partition: int
     offset: int
     timestamp: int
-    timestamp_type: int  # 0: of the producer, 1: of the append
+    timestamp_type: int  # 0: CreateTime, 1: LogAppendTime
     leader_epoch: int
     key: bytes | None
     value: bytes | None
@@ -31,7 +31,7 @@ class ConsumedRecord(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """A transaction that was aborted, as a fetch under read_committed tells of it."""
+    """An aborted transaction in a fetch response under read_committed."""
 
     producer_id: int
     first_offset: int
@@ -45,22 +45,22 @@ def aborted_transactions(data: PartitionData) -> list[AbortedTransaction]:
 
 
 def holds_a_batch(data: Buffer) -> bool:
-    """False where not even the first batch is whole: other partitions had filled the answer."""
+    """False if not even the first batch is whole: other partitions filled the response."""
     try:
         return next(batches_in(data), None) is not None
     except KafkaError:
-        return True  # whoever reads it will meet what is wrong
+        return True  # reading it raises the error
 
 
 class Batch(NamedTuple):
-    """A whole record batch, its CRC right, its records not looked at."""
+    """A whole record batch with a valid CRC; its records are not decoded."""
 
     header: BatchHeader
     data: memoryview
 
 
 class _CurrentBatch(NamedTuple):
-    """The batch that was come to last, and whether its CRC was found right."""
+    """The batch that is being read, and whether its CRC was found valid."""
 
     start: int
     header: BatchHeader
@@ -68,8 +68,9 @@ class _CurrentBatch(NamedTuple):
 
 
 class FetchedRecords:
-    """Records are taken out one by one, or batches whole; `position` is the offset after the last
-    one taken, or after all that there was.
+    """Takes records one by one, or whole batches.
+
+    `position` is the offset after the last record taken or, at the end, after the last batch.
     """
 
     __slots__ = (
@@ -98,7 +99,7 @@ class FetchedRecords:
     ) -> None:
         self.partition = partition
         self.position = position
-        self.left_bytes = len(data)  # in batches that were not begun
+        self.left_bytes = len(data)  # in batches that are not begun
         self.max_decompressed_bytes = max_decompressed_bytes
         self._aborted = sorted(aborted, key=lambda entry: entry.first_offset, reverse=True)
         self._aborting: set[int] = set()
@@ -110,8 +111,9 @@ class FetchedRecords:
         self._records = self._read()
 
     def take(self, limit: int) -> list[ConsumedRecord]:
-        """The next records, `limit` at most; fewer only where no more can be had. What is wrong
-        with the next one is raised by the call after, so that none is lost.
+        """Return the next records, up to `limit`; fewer only at the end or before an error.
+
+        The error is raised by the next call, so that no record is lost.
         """
         if self._error is not None:
             raise self._error
@@ -125,12 +127,13 @@ class FetchedRecords:
         return taken
 
     def next_batch(self) -> Batch | None:
-        """The next one that is not left out, of which records may have been taken already; the
-        same again until `move_past`. None: there are no more.
+        """Return the next batch that is not left out, or None at the end.
+
+        It is the same until `move_past`; some of its records may have been taken already.
         """
         if self._error is not None:
             raise self._error
-        self._records = self._read()  # one that stands inside a batch would go on there
+        self._records = self._read()  # the old iterator would continue inside a batch
         try:
             if self._current is None:
                 self._current = next(self._batches, None)
@@ -143,15 +146,15 @@ class FetchedRecords:
         self.position = max(self.position, header.next_offset)
 
     def fail(self, error: KafkaError) -> KafkaError:
-        """What is wrong at the position, by name; whoever takes from here meets it again."""
+        """Make the error at the position; later calls raise it again."""
         if self._error is None:
-            beyond = self._offset_after_bad_batch()
-            advice = "To go on, begin at a later offset"
-            if beyond is not None:
+            next_offset = self._offset_after_bad_batch()
+            advice = "To go on, start at a later offset"
+            if next_offset is not None:
                 advice = (
-                    f"To go on without the batch, begin at offset {beyond}"
+                    f"To go on without the batch, start at offset {next_offset}"
                     f" (sawlog consume {self.partition.topic} -p {self.partition.partition}"
-                    f" --from {beyond})"
+                    f" --from {next_offset})"
                 )
             self._error = KafkaError(
                 error.code,
@@ -160,10 +163,10 @@ class FetchedRecords:
         return self._error
 
     def _offset_after_bad_batch(self) -> int | None:
-        """The offset behind the batch that cannot be read; None where its bytes do not tell.
+        """Return the offset after the bad batch; None if its bytes do not say.
 
-        The header of a batch with a wrong CRC may be what is wrong: a sound batch behind it is
-        believed first, the header only where no such batch was fetched.
+        The header of a batch with a wrong CRC may itself be damaged: a valid batch after it is
+        trusted first, the header only if there is none.
         """
         if self._current_batch is None:
             return None
@@ -175,12 +178,12 @@ class FetchedRecords:
                     if is_later and crc_matches(self._view, later, position):
                         return later.base_offset
             except KafkaError:
-                pass  # what stands behind it is no batch either
+                pass  # no valid batch follows
         return header.next_offset if header.next_offset > self.position else None
 
     @property
     def is_broken(self) -> bool:
-        """The next record cannot be read: the next `take` says why."""
+        """Whether the next `take` raises an error."""
         return self._error is not None
 
     def _walk(self, view: memoryview) -> Iterator[Batch]:
@@ -230,7 +233,7 @@ class FetchedRecords:
         return header.is_transactional and header.producer_id in self._aborting
 
     def _is_abort(self, batch: memoryview) -> bool:
-        """A control record's key is a version and a type, two bytes each."""
+        """Read the control record's key: a version and a type, two bytes each."""
         for record in self._open(batch):
             if record.key is None or len(record.key) < 4:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a control record without a type")

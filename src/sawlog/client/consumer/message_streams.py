@@ -1,9 +1,9 @@
-"""The paper's own way to read: message streams, iterators that never end and block where there is
-nothing, each for a thread of its own.
+"""Message streams, the consumer API of the Kafka paper: endless, blocking iterators.
 
-Whoever finds its stream empty polls for all, one at a time. A partition's messages all go into one
-stream, in order; streams get about as many partitions each. A stream whose reader is slow holds up
-its own partitions alone. A message is done when its reader comes for the next one.
+Each stream is for a thread of its own. A reader whose stream is empty polls on behalf of all
+streams, one at a time. All messages of a partition go to one stream, in order; partitions are
+spread evenly. A slow reader holds up its own partitions only. A message is done when its reader
+asks for the next one.
 """
 
 import threading
@@ -17,12 +17,12 @@ from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import TopicPartition
 
 _POLL_MS = 500
-_FULL = 10_000  # messages in a stream, above which its partitions wait
-_FREE = _FULL // 2
+_FULL = 10_000  # messages in a stream above which its partitions are paused
+_RESUME = _FULL // 2
 
 
 class RecordSource(NamedTuple):
-    """The consumer, as far as it is needed here."""
+    """The methods of the consumer that streams use."""
 
     poll: Callable[[float], list[ConsumedRecord]]
     pause: Callable[[Iterable[TopicPartition]], None]
@@ -31,7 +31,7 @@ class RecordSource(NamedTuple):
 
 
 class MessageStream:
-    """For one thread at a time; different streams may be read by different threads."""
+    """An iterator of messages for one thread; different threads may read different streams."""
 
     def __init__(self, take: Callable[[], ConsumedRecord | None]) -> None:
         self._take = take
@@ -40,9 +40,7 @@ class MessageStream:
         return self
 
     def __next__(self) -> ConsumedRecord:
-        """Waits for it. KafkaError or ClientError where it cannot be had now; the next call tries
-        again.
-        """
+        """Wait for the next message; after a KafkaError or ClientError the next call retries."""
         record = self._take()
         if record is None:
             raise StopIteration
@@ -50,16 +48,16 @@ class MessageStream:
 
 
 class MessageStreams:
-    """`lock` guards all that is kept here; polls happen without it."""
+    """The streams of a consumer. `_changed` guards all state and is released during a poll."""
 
     def __init__(self, source: RecordSource, count: int) -> None:
         if count < 1:
-            raise ValueError(f"at least one stream, not {count}")
+            raise ValueError(f"the number of streams must be at least 1, not {count}")
         self._source = source
         self._changed = threading.Condition()
         self._queues: list[deque[ConsumedRecord]] = [deque() for _ in range(count)]
         self._handed_out: list[ConsumedRecord | None] = [None] * count
-        self._numbers: dict[TopicPartition, int] = {}
+        self._stream_of: dict[TopicPartition, int] = {}
         self._done: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
         self._has_poller = False
@@ -73,7 +71,7 @@ class MessageStreams:
             self._changed.notify_all()
 
     def progress(self) -> dict[TopicPartition, int]:
-        """How far the readers have come: what may be committed."""
+        """Return the offsets after the messages that are done, for commits."""
         with self._changed:
             return dict(self._done)
 
@@ -97,65 +95,65 @@ class MessageStreams:
             return record
 
     def _finish(self, number: int) -> None:
-        """Its reader has come back from what it was given."""
+        """Mark the message that the reader was given last as done."""
         record, self._handed_out[number] = self._handed_out[number], None
         if record is not None:
             partition = partition_of(record.topic, record.partition)
-            if partition in self._numbers:
+            if partition in self._stream_of:
                 self._done[partition] = max(self._done.get(partition, 0), record.offset + 1)
 
     def _poll(self) -> None:
-        """For all streams, with the lock released."""
+        """Poll on behalf of all streams, with the lock released."""
         self._has_poller = True
-        full, free = self._full_and_free()
+        to_pause, to_resume = self._partitions_to_pause_and_resume()
         self._changed.release()
         records: list[ConsumedRecord] = []
         try:
             assigned = self._source.assignment()
-            self._source.pause(full & assigned)
-            self._source.resume(free & assigned)
+            self._source.pause(to_pause & assigned)
+            self._source.resume(to_resume & assigned)
             records = self._source.poll(_POLL_MS)
         finally:
             self._changed.acquire()
             self._has_poller = False
             for record in records:
                 partition = partition_of(record.topic, record.partition)
-                self._queues[self._number_of(partition)].append(record)
+                self._queues[self._stream_for(partition)].append(record)
             self._changed.notify_all()
 
-    def _number_of(self, partition: TopicPartition) -> int:
-        number = self._numbers.get(partition)
+    def _stream_for(self, partition: TopicPartition) -> int:
+        number = self._stream_of.get(partition)
         if number is None:
             loads = [0] * len(self._queues)
-            for taken in self._numbers.values():
+            for taken in self._stream_of.values():
                 loads[taken] += 1
-            number = self._numbers[partition] = loads.index(min(loads))
+            number = self._stream_of[partition] = loads.index(min(loads))
         return number
 
-    def _full_and_free(self) -> tuple[set[TopicPartition], set[TopicPartition]]:
-        full = {p for p, number in self._numbers.items() if len(self._queues[number]) > _FULL}
+    def _partitions_to_pause_and_resume(self) -> tuple[set[TopicPartition], set[TopicPartition]]:
+        full = {p for p, number in self._stream_of.items() if len(self._queues[number]) > _FULL}
         free = {
             p
             for p in self._paused
-            if p not in self._numbers or len(self._queues[self._numbers[p]]) < _FREE
+            if p not in self._stream_of or len(self._queues[self._stream_of[p]]) < _RESUME
         }
         self._paused = (self._paused | full) - free
         return full, free
 
     def _drop(self, partitions: Sequence[TopicPartition]) -> None:
-        """What is not done yet is for whoever has them now, be it us again."""
-        gone = frozenset(partitions)
+        """Drop messages of revoked partitions; their next owner reads them again."""
+        revoked = frozenset(partitions)
         with self._changed:
             for number, record in enumerate(self._handed_out):
-                if record is not None and partition_of(record.topic, record.partition) in gone:
+                if record is not None and partition_of(record.topic, record.partition) in revoked:
                     self._handed_out[number] = None
-            for number in {self._numbers[each] for each in gone if each in self._numbers}:
+            for number in {self._stream_of[each] for each in revoked if each in self._stream_of}:
                 queue = self._queues[number]
-                kept = [r for r in queue if partition_of(r.topic, r.partition) not in gone]
+                kept = [r for r in queue if partition_of(r.topic, r.partition) not in revoked]
                 queue.clear()
                 queue.extend(kept)
-            for partition in gone:
-                self._numbers.pop(partition, None)
+            for partition in revoked:
+                self._stream_of.pop(partition, None)
                 self._done.pop(partition, None)
                 self._paused.discard(partition)
 

@@ -1,4 +1,4 @@
-"""Addresses of brokers as people write them: `host:port`, several with commas between."""
+"""Broker addresses as users write them: `host:port`, separated by commas."""
 
 import socket
 from collections.abc import Sequence
@@ -17,22 +17,22 @@ class Address(NamedTuple):
 
 
 def parse_addresses(text: str | Sequence[str]) -> list[Address]:
-    """ValueError says what is wrong with which address."""
+    """Parse one or more addresses; ValueError names the one that is malformed."""
     pieces = text.split(",") if isinstance(text, str) else text
     addresses = [_parse(piece.strip()) for piece in pieces if piece.strip()]
     if not addresses:
-        raise ValueError("no broker is named; write host:port, several with commas between")
+        raise ValueError("no broker is named; write host:port, several separated by commas")
     return addresses
 
 
 def _parse(text: str) -> Address:
     host, port = text, ""
     if "/" in text or any(character.isspace() for character in text):
-        raise ValueError(f"{text!r} is no address; write host:port, without a scheme or a path")
+        raise ValueError(f"{text!r} is not an address; write host:port, without a scheme or a path")
     if text.startswith("["):
         host, closed, port = text[1:].partition("]")
         if not closed or (port and not port.startswith(":")):
-            raise ValueError(f"{text!r} is no address; write [ipv6]:port")
+            raise ValueError(f"{text!r} is not an address; write [ipv6]:port")
         port = port.removeprefix(":")
     elif text.count(":") == 1:
         host, _, port = text.partition(":")

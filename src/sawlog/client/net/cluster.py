@@ -1,7 +1,7 @@
-"""A cluster as a client reaches it: bootstrap, metadata kept until it proves wrong, connections.
+"""A cluster as a client sees it: bootstrap addresses, cached metadata and connections.
 
-Everything above asks here for the leader of a partition or for any broker, and tells when an
-answer showed that what is kept has gone stale. For one thread.
+The other modules ask it for the leader of a partition or for any broker, and report metadata that
+proved stale. For one thread.
 """
 
 import random
@@ -25,18 +25,18 @@ from sawlog.protocol.schema import Message
 Result = TypeVar("Result")
 
 DEFAULT_TIMEOUT_MS = 60_000
-_AGAIN_MS = 1_000  # so often at most a topic is asked for since it lacks a partition
+_REFETCH_MS = 1_000  # minimum time between two fetches of a topic that lacks a partition
 _MAIN_CHANNEL = ""
 
 
 class Dependent(Protocol):
-    """Works in a thread of its own on a sibling of a cluster, and ends with the cluster."""
+    """An object that works on its own connections and is closed with the cluster."""
 
     def abandon(self) -> None: ...
 
 
 class Cluster:
-    """`timeout_ms` bounds an operation with all its tries, `request_timeout_ms` one request."""
+    """`timeout_ms` bounds an operation with all retries, `request_timeout_ms` one request."""
 
     def __init__(
         self,
@@ -57,9 +57,8 @@ class Cluster:
         self._nodes: dict[NodeId, Node] = {}
         self._topics: dict[TopicName, Topic] = {}
         self._refreshed_s: dict[TopicName, float] = {}
-        self._partition_checks: dict[
-            TopicName, Deadline
-        ] = {}  # asked for in vain, not again before
+        # Topics that lacked a partition, and when they may be fetched again
+        self._partition_checks: dict[TopicName, Deadline] = {}
         self._was_reached = False
         self._dependents: weakref.WeakSet[Dependent] = weakref.WeakSet()
 
@@ -71,7 +70,7 @@ class Cluster:
         self._connections.clear()
 
     def sibling(self) -> "Cluster":
-        """The same cluster by connections of its own: for another thread."""
+        """Return a Cluster with the same settings and its own connections, for another thread."""
         return Cluster(
             self._bootstrap_setting,
             client_id=self._client_id,
@@ -81,12 +80,12 @@ class Cluster:
         )
 
     def close_with(self, dependent: Dependent) -> None:
-        """Has it ended before the connections are closed."""
+        """Abandon `dependent` when this cluster is closed."""
         self._dependents.add(dependent)
 
     @property
     def was_reached(self) -> bool:
-        """Whether a broker ever told of its cluster."""
+        """Whether metadata was ever received."""
         return self._was_reached
 
     def __enter__(self) -> Self:
@@ -103,7 +102,7 @@ class Cluster:
         return Deadline(self.timeout_ms if timeout_ms is None else timeout_ms, self._monotonic_s)
 
     def any_connection(self) -> Connection:
-        """One that is open already, else one to any broker that lets us in."""
+        """Return an open connection to any broker, or open one."""
         for (channel, _), connection in self._connections.items():
             if channel == _MAIN_CHANNEL and connection.is_usable:
                 return connection
@@ -113,7 +112,7 @@ class Cluster:
         for address in dict.fromkeys([*known, *self._bootstrap]):
             try:
                 return self._connection_to(address)
-            except ClientError as error:  # not there, or no broker: the next may be one
+            except ClientError as error:  # try the next address
                 reasons.append(str(error))
         raise NoBrokerReachable(
             f"no broker can be reached: {'; '.join(reasons)}. Is one running, and is the address"
@@ -121,37 +120,38 @@ class Cluster:
         )
 
     def connection(self, node_id: NodeId, channel: str = _MAIN_CHANNEL) -> Connection:
-        """To this very broker. What waits long there takes a lane of its own, since answers come
-        in order.
+        """Return a connection to this broker.
+
+        Requests that wait long use a channel of their own, since responses come in order.
         """
         node = self._nodes.get(node_id)
         if node is None:
             raise KafkaError(
-                ErrorCode.LEADER_NOT_AVAILABLE, f"broker {node_id} is not among the live ones"
+                ErrorCode.LEADER_NOT_AVAILABLE, f"broker {node_id} is not a live broker"
             )
         return self._connection_to(node.address, channel)
 
     def request_any(self, request: Message, response_class: type[Response]) -> Response:
-        """One request to any broker, with tries until the deadline where no answer comes."""
+        """Send an idempotent request to any broker, with retries."""
         return self.retry(lambda: self.any_connection().request(request, response_class))
 
     def fetch_metadata(
         self, topics: Iterable[str] | None, *, create_missing: bool = False
     ) -> Metadata:
-        """Asks for these topics, or for all, and keeps what comes back. One try."""
+        """Fetch and cache the metadata of these topics, or of all; one try."""
         wanted = (
             None if topics is None else [MetadataRequestTopic(name=name) for name in sorted(topics)]
         )
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=create_missing)
-        answer = self.any_connection().request(request, MetadataResponse)
-        if answer.error_code:
-            raise kafka_error(answer.error_code, "the broker has no metadata to give")
-        metadata = read_metadata(answer)
+        response = self.any_connection().request(request, MetadataResponse)
+        if response.error_code:
+            raise kafka_error(response.error_code, "the broker refused the metadata request")
+        metadata = read_metadata(response)
         self._nodes = metadata.nodes
         self._was_reached = True
         self._topics.update(metadata.topics)
         self._refreshed_s.update(dict.fromkeys(metadata.topics, self._monotonic_s()))
-        for name in metadata.refusals:
+        for name in metadata.errors:
             self._topics.pop(name, None)
         return metadata
 
@@ -164,15 +164,13 @@ class Cluster:
         with_partition: int | None = None,
         max_age_ms: float = float("inf"),
     ) -> Topic:
-        """The topic as far as known; asked for where it is not. No such topic: KafkaError.
+        """Return the cached topic, or fetch it; KafkaError if it does not exist.
 
-        Topics grow: it is asked for again where it lacks the partition `having`, and where what is
-        known is older than `max_age_ms`, with one try, since it may well be true still.
+        It is fetched again if it lacks the partition `with_partition`. If the cached topic is
+        older than `max_age_ms`, one refresh is tried; the cached one is used if that fails.
         """
         known = self._topics.get(TopicName(name))
-        if known is None or (
-            with_partition is not None and self._should_refetch_for(known, with_partition)
-        ):
+        if known is None or self._should_refetch_for(known, with_partition):
             return self.retry(
                 lambda: self._fetch_topic(TopicName(name), create_missing), deadline=deadline
             )
@@ -181,7 +179,7 @@ class Cluster:
         return known
 
     def leader(self, partition: TopicPartition, *, deadline: Deadline | None = None) -> NodeId:
-        """KafkaError where there is no such partition, or no leader now (which is retriable)."""
+        """Return the leader; KafkaError without such a partition, or (retriable) leader."""
         topic = self.topic(partition.topic, deadline=deadline, with_partition=partition.partition)
         found = topic.partitions.get(partition.partition)
         if found is None:
@@ -194,19 +192,19 @@ class Cluster:
         return found.leader
 
     def knows_leader(self, partition: TopicPartition) -> bool:
-        """Whether its leader can be told without asking."""
+        """Whether the partition is in the cached metadata."""
         topic = self._topics.get(partition.topic)
         return topic is not None and partition.partition in topic.partitions
 
     def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[NodeId, list[TopicPartition]]:
-        """The partitions grouped by where they are to be asked for."""
+        """Group partitions by leader."""
         groups: dict[NodeId, list[TopicPartition]] = defaultdict(list)
         for partition in sorted(partitions):
             groups[self.leader(partition)].append(partition)
         return dict(sorted(groups.items()))
 
     def forget(self, topics: Iterable[str]) -> None:
-        """What is kept of them was seen to be wrong."""
+        """Drop topics from the cache because their metadata proved stale."""
         for name in topics:
             self._topics.pop(TopicName(name), None)
 
@@ -217,9 +215,9 @@ class Cluster:
         topics: Iterable[str] = (),
         deadline: Deadline | None = None,
     ) -> Result:
-        """RetryPolicy until the deadline, with fresh metadata of these topics before another try.
+        """Call `attempt` until it succeeds, with fresh metadata of `topics` for each retry.
 
-        As long as no broker was ever reached, one round of all addresses is enough.
+        If no broker was ever reached, all addresses are tried only once.
         """
         names = list(topics)
 
@@ -239,13 +237,13 @@ class Cluster:
         return connection
 
     def _should_refetch_for(self, known: Topic, partition: int | None) -> bool:
-        """Whether to ask for it: not for every call that names a wrong one."""
+        """Whether the partition is missing and the topic was not fetched for that just now."""
         if partition is None or partition in known.partitions:
             return False
-        asked = self._partition_checks.get(known.name)
-        if asked is not None and not asked.has_passed:
+        next_check = self._partition_checks.get(known.name)
+        if next_check is not None and not next_check.has_passed:
             return False
-        self._partition_checks[known.name] = Deadline(_AGAIN_MS, self._monotonic_s)
+        self._partition_checks[known.name] = Deadline(_REFETCH_MS, self._monotonic_s)
         return True
 
     def _refresh(self, known: Topic, create_missing: bool) -> Topic:
@@ -255,14 +253,13 @@ class Cluster:
             if not is_retriable(error):
                 raise
             self._topics[known.name] = known
-            self._refreshed_s[known.name] = (
-                self._monotonic_s()
-            )  # else it is asked for by every call
+            # Without this every call would try a refresh.
+            self._refreshed_s[known.name] = self._monotonic_s()
             return known
 
     def _fetch_topic(self, name: TopicName, create_missing: bool) -> Topic:
         metadata = self.fetch_metadata([name], create_missing=create_missing)
-        refused = metadata.refusals.get(name)
+        refused = metadata.errors.get(name)
         if refused is None:
             return metadata.topics[name]
         if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create_missing:
@@ -271,12 +268,12 @@ class Cluster:
 
 
 def as_cluster(where: Cluster | str | Sequence[str]) -> Cluster:
-    """A cluster as it is, or the one behind addresses."""
+    """Return a Cluster unchanged, or make one of addresses."""
     return where if isinstance(where, Cluster) else Cluster(where)
 
 
 class NoSuchTopic(KafkaError):
-    """The cluster knows no such topic or partition; asking again would not help soon."""
+    """The cluster has no such topic or partition; not retriable."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)

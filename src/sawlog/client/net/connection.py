@@ -1,8 +1,7 @@
-"""One connection to one broker: versions agreed on, requests sent, answers in the order sent.
+"""One connection to one broker: version negotiation, requests, and responses in request order.
 
-Several requests may be under way; waiting for one reads the answers before it too. Blocking, for
-one thread. After any error of the connection itself it is closed and says so; likewise where it was
-interrupted in the middle of a frame.
+Several requests may be in flight; waiting for one reads the responses before it too. Blocking, for
+one thread. After an error of the connection, or an interrupt within a frame, it is closed.
 """
 
 import socket
@@ -38,15 +37,15 @@ DEFAULT_REQUEST_TIMEOUT_MS = 30_000
 DEFAULT_CONNECT_TIMEOUT_MS = 10_000
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
 _LENGTH_BYTES = 4
-_HTTP_STARTS = frozenset({b"HTTP", b"<!DO", b"<htm"})  # some answer a bad request by a bare page
+_HTTP_STARTS = frozenset({b"HTTP", b"<!DO", b"<htm"})  # some servers send a bare page
 
 Response = TypeVar("Response", bound=Message)
 
 
 class Pending(Generic[Response]):
-    """A request under way; `answer` is None until it was read."""
+    """A request in flight; `response` is None until it was read."""
 
-    __slots__ = ("answer", "api", "correlation_id", "deadline", "response_class", "version")
+    __slots__ = ("api", "correlation_id", "deadline", "response", "response_class", "version")
 
     def __init__(
         self,
@@ -61,11 +60,11 @@ class Pending(Generic[Response]):
         self.correlation_id = correlation_id
         self.response_class = response_class
         self.deadline = deadline
-        self.answer: Response | None = None
+        self.response: Response | None = None
 
 
 class Connection:
-    """Made connected: both sides know each other's versions once the constructor returns."""
+    """Connected, with negotiated versions, once the constructor returns."""
 
     def __init__(
         self,
@@ -87,7 +86,7 @@ class Connection:
             self._socket = socket.create_connection(address, timeout=connect_timeout_ms / 1_000)
         except OSError as error:
             raise NoBrokerReachable(f"cannot connect to {address}: {_reason(error)}") from error
-        except UnicodeError as error:  # no host name has such labels
+        except UnicodeError as error:  # not encodable as a host name
             raise NoBrokerReachable(f"cannot connect to {address}: not a host name") from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -97,7 +96,7 @@ class Connection:
             raise
 
     def fileno(self) -> int:
-        """For waiting: readable when an answer, or the end, has arrived."""
+        """Return the socket's descriptor, which is readable when a response or the end arrived."""
         return self._socket.fileno()
 
     @property
@@ -106,20 +105,20 @@ class Connection:
 
     @property
     def is_usable(self) -> bool:
-        """Open, and not ended by the other side while nothing was asked (it does so when idle)."""
+        """Open, and not closed by the broker while idle."""
         if not self._fork_guard.is_same_process:
-            self.close("it belongs to the process that this one is a fork of")
+            self.close("it belongs to the parent process of this fork")
         if self.is_open and not self._in_flight and wait_readable([self.fileno()], 0):
             self.close("the broker closed it")
         return self.is_open
 
-    def close(self, reason: str = "it was closed here") -> None:
+    def close(self, reason: str = "it was closed by this client") -> None:
         if self._closed_because is None:
             self._closed_because = reason
             self._socket.close()
 
     def version(self, api: ApiKey, highest: int | None = None) -> int:
-        """The highest version, `highest` at most, that both sides know."""
+        """Return the highest version that both sides have, at most `highest`."""
         first, last = valid_versions(api)
         if highest is not None:
             last = min(last, highest)
@@ -128,8 +127,8 @@ class Connection:
         if chosen < max(first, offered_first):
             offer = f"{offered_first} to {offered_last}" if offered_last >= 0 else "none"
             raise UnsupportedRequest(
-                f"{self.address} offers {api.name} in versions {offer}, we know {first} to {last};"
-                " use a newer broker"
+                f"{self.address} offers {api.name} in versions {offer}, this client has {first} to"
+                f" {last}; use a newer broker"
             )
         return chosen
 
@@ -141,7 +140,7 @@ class Connection:
         highest_version: int | None = None,
         timeout_ms: float | None = None,
     ) -> Pending[Response]:
-        """Sends it and returns at once; `wait` gets the answer."""
+        """Send a request and return; `wait` or `poll` return its response."""
         api = _api_of(request)
         version = self.version(api, highest_version)
         return self._write(request, response_class, api, version, timeout_ms)
@@ -149,23 +148,23 @@ class Connection:
     def send_without_response(
         self, request: Message, *, highest_version: int | None = None
     ) -> None:
-        """For Produce with acks=0, to which nothing comes back."""
+        """Send a Produce request with acks=0, which has no response."""
         api = _api_of(request)
         version = self.version(api, highest_version)
-        self._write(request, Message, api, version, None, is_answered=False)
+        self._write(request, Message, api, version, None, has_response=False)
 
     def wait(self, pending: Pending[Response]) -> Response:
-        while pending.answer is None:
+        while pending.response is None:
             self._read_next(pending.deadline)
-        return pending.answer
+        return pending.response
 
     def poll(self, pending: Pending[Response]) -> Response | None:
-        """The answer, where it is here; ConnectionLost or NoAnswer where none will come."""
-        if pending.answer is None:
+        """Return the response if it has arrived; ConnectionLost or RequestTimedOut if none will."""
+        if pending.response is None:
             self._read_available()
-        if pending.answer is None and (pending.deadline.has_passed or not self.is_open):
-            return self.wait(pending)  # says which of the two it is
-        return pending.answer
+        if pending.response is None and (pending.deadline.has_passed or not self.is_open):
+            return self.wait(pending)  # raises the one of the two
+        return pending.response
 
     def request(
         self,
@@ -188,18 +187,20 @@ class Connection:
         )
         version = valid_versions(api)[1]
         while True:
-            answer = self.wait(self._write(request, ApiVersionsResponse, api, version, timeout_ms))
-            if answer.error_code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
+            response = self.wait(
+                self._write(request, ApiVersionsResponse, api, version, timeout_ms)
+            )
+            if response.error_code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
                 break
-            # Answered in version 0 with the list, or without it by brokers before 2.4 (KIP-511).
-            offered = {entry.api_key: entry.max_version for entry in answer.api_keys}
+            # The response is version 0, with the list or, before 2.4, without it (KIP-511).
+            offered = {entry.api_key: entry.max_version for entry in response.api_keys}
             version = min(version - 1, offered.get(api, 0))
-        if answer.error_code:
+        if response.error_code:
             raise UnexpectedResponse(
-                f"{self.address} does not tell its versions: {ErrorCode(answer.error_code).name}"
+                f"{self.address} refused ApiVersions: {ErrorCode(response.error_code).name}"
             )
         self._offered_versions = {
-            entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys
+            entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys
         }
 
     def _write(
@@ -210,7 +211,7 @@ class Connection:
         version: int,
         timeout_ms: float | None,
         *,
-        is_answered: bool = True,
+        has_response: bool = True,
     ) -> Pending[Response]:
         self._check_open()
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
@@ -225,7 +226,7 @@ class Connection:
         try:
             self._socket.settimeout(max(deadline.remaining_ms, 1) / 1_000)
             self._socket.sendall(b"".join((length, header, body)))
-            if is_answered:
+            if has_response:
                 self._in_flight.append(pending)  # type: ignore[arg-type]  # read by its own class
         except OSError as error:
             raise self._fail(f"sending {api.name}", error, deadline) from error
@@ -235,27 +236,27 @@ class Connection:
         return pending
 
     def _read_next(self, deadline: Deadline) -> None:
-        """Reads one answer: the one to the oldest request under way."""
+        """Read one response: that of the oldest request in flight."""
         self._check_open()
         oldest = self._in_flight[0]
-        what = f"waiting for the answer to {oldest.api.name}"
+        what = f"waiting for the response to {oldest.api.name}"
         try:
-            oldest.answer = self._decode(self._receive(deadline), oldest)
+            oldest.response = self._decode(self._receive(deadline), oldest)
             self._in_flight.popleft()
         except OSError as error:
             raise self._fail(what, error, deadline) from error
         except MalformedFrame as error:
-            self.close("its answers are not understood")
+            self.close("its responses are malformed")
             raise UnexpectedResponse(
-                f"{self.address} answered {oldest.api.name} v{oldest.version} with something"
-                f" else: {error}"
+                f"{self.address} sent a malformed response to {oldest.api.name}"
+                f" v{oldest.version}: {error}"
             ) from error
         except BaseException:
             self.close(f"{what} was interrupted")
             raise
 
     def _read_available(self) -> None:
-        """Reads the answers that are here already; waits for none that has not begun."""
+        """Read the responses that have begun to arrive, without waiting for others."""
         while self._in_flight and self.is_open and wait_readable([self.fileno()], 0):
             self._read_next(self._in_flight[0].deadline)
 
@@ -277,15 +278,15 @@ class Connection:
         start = bytes(self._receive_exactly(_LENGTH_BYTES, deadline))
         length = int.from_bytes(start, "big", signed=True)
         if not 0 < length <= MAX_RESPONSE_BYTES:
-            self.close("its answers are not understood")
-            raise UnexpectedResponse(f"{self.address} {_is_no_listener(start, length)}")
+            self.close("its responses are malformed")
+            raise UnexpectedResponse(f"{self.address} {_describe_peer(start, length)}")
         return self._receive_exactly(length, deadline)
 
     def _receive_exactly(self, length: int, deadline: Deadline) -> memoryview:
         view = memoryview(bytearray(length))
         received = 0
         while received < length:
-            # What has begun to arrive is read even where the time is just up.
+            # Bytes that have arrived are read even after the deadline.
             self._socket.settimeout(max(deadline.remaining_ms, 1) / 1_000)
             count = self._socket.recv_into(view[received:])
             if count == 0:
@@ -303,7 +304,7 @@ class Connection:
         self, what: str, error: OSError, deadline: Deadline
     ) -> ConnectionLost | RequestTimedOut:
         if isinstance(error, TimeoutError):
-            reason = f"{self.address} did not answer within {deadline.timeout_ms:.0f} ms"
+            reason = f"{self.address} did not respond within {deadline.timeout_ms:.0f} ms"
             self.close(reason)
             return RequestTimedOut(f"{reason}, while {what}")
         self.close(_reason(error))
@@ -312,13 +313,13 @@ class Connection:
         )
 
 
-def _is_no_listener(start: bytes, length: int) -> str:
-    """What an answer that begins with `start` says of the other side."""
+def _describe_peer(start: bytes, length: int) -> str:
+    """Describe a peer whose response begins with `start`."""
     if start in _HTTP_STARTS:
         return "is an HTTP server; expected a Kafka listener"
     return (
-        f"announced an answer of {length} bytes, at most {MAX_RESPONSE_BYTES} are taken; expected a"
-        " Kafka listener without TLS"
+        f"announced a response of {length} bytes, more than {MAX_RESPONSE_BYTES}; expected a Kafka"
+        " listener without TLS"
     )
 
 

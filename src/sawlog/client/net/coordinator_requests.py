@@ -1,7 +1,7 @@
-"""Finding the coordinators of groups, and asking each for its own until every group has an answer.
+"""Finds the coordinators of groups and sends each the requests about its groups.
 
-One that is loading, not chosen yet or no longer the coordinator is looked for and asked again
-until the time is up.
+A coordinator that is loading, not elected yet or no longer the coordinator is looked up and asked
+again until the deadline.
 """
 
 from collections import defaultdict
@@ -31,24 +31,24 @@ Result = TypeVar("Result")
 GroupResults = Iterator[tuple[str, Result | KafkaError]]
 SendToCoordinator = Callable[[Connection, Node, list[str]], GroupResults[Result]]
 
-_GROUP = 0  # the type of the keys; 1 is for transactions
+_GROUP = 0  # key type of FindCoordinator; 1 is for transactions
 _FIRST_VERSION_WITH_KEYS = 4
-_GROUPS_PER_REQUEST = 100  # groups in a request: no broker should be busy with one for long
+_GROUPS_PER_REQUEST = 100  # no broker should be busy with one request for long
 _TEXTS = {
     ErrorCode.GROUP_ID_NOT_FOUND: "there is no group {!r}; check the name",
     ErrorCode.NON_EMPTY_GROUP: "the group {!r} has members; stop them first, and wait until"
     " the sessions of killed and of static ones are over",
-    ErrorCode.INVALID_GROUP_ID: "{!r} is no name for a group",
+    ErrorCode.INVALID_GROUP_ID: "{!r} is not a valid group name",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "no permission for the group {!r}",
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: "the group {!r} had no coordinator as long as was waited",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "the group {!r} had no coordinator until the timeout",
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "the coordinator of the group {!r} is still loading;"
     " wait longer, or try again later",
-    ErrorCode.NOT_COORDINATOR: "no broker owned to be the coordinator of the group {!r}",
+    ErrorCode.NOT_COORDINATOR: "no broker accepted to be the coordinator of the group {!r}",
 }
 
 
 class Coordinators:
-    """Which broker keeps which group, as far as it was asked for and not proved wrong."""
+    """The cached coordinator of each group."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -62,10 +62,10 @@ class Coordinators:
         repeatable: bool = True,
         deadline: Deadline | None = None,
     ) -> tuple[dict[str, Result], ErrorsByName]:
-        """What is told of each group, in their order, and what was refused, for good or too long.
+        """Return the result of each group, in their order, and the errors of the others.
 
-        `ask` sends one request about groups of one coordinator. Where it is not `repeatable` and
-        its answer got lost, ConnectionLost or NoAnswer says so.
+        `send` sends one request about groups of one coordinator. If it is not `repeatable`, a lost
+        response raises ConnectionLost or RequestTimedOut.
         """
         wanted = list(dict.fromkeys(groups))
         done: dict[str, Result] = {}
@@ -103,21 +103,21 @@ class Coordinators:
         return {group: done[group] for group in wanted if group in done}, refused
 
     def connection(self, group: str, channel: str = "") -> Connection:
-        """To the coordinator of a group. One try; whoever sees it fail tells by `forget`."""
+        """Return a connection to the coordinator, with one try; call `forget` if it fails."""
         for _, error in self._find([group]):
             raise error
         return self._cluster.connection(self._known[group].id, channel)
 
     def forget(self, group: str) -> None:
-        """Where it was known to be proved wrong."""
+        """Drop the cached coordinator because it proved stale."""
         self._known.pop(group, None)
 
     def _find(self, groups: list[str]) -> Iterator[tuple[str, KafkaError]]:
-        """Notes where each group is; which have no coordinator, and why."""
+        """Look up unknown coordinators; yields the errors of groups without one."""
         unknown = [group for group in groups if group not in self._known]
         if not unknown:
             return
-        self._cluster.fetch_metadata([])  # the live brokers by their ids
+        self._cluster.fetch_metadata([])  # for the live brokers
         connection = self._cluster.any_connection()
         require_version(connection, ApiKey.FIND_COORDINATOR, _FIRST_VERSION_WITH_KEYS)
         request = FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=unknown)
@@ -151,7 +151,7 @@ class Coordinators:
 
 
 class _OutcomeUnknown(Exception):
-    """What was asked for may have happened, and must not happen twice."""
+    """The request may have been carried out and must not be repeated."""
 
     def __init__(self, error: ConnectionLost | RequestTimedOut) -> None:
         super().__init__(str(error))
@@ -159,14 +159,14 @@ class _OutcomeUnknown(Exception):
 
 
 def group_error(group: str, error_code: int, message: str | None) -> KafkaError:
-    """What an answer says is wrong with a group, in words that name it."""
+    """Make the error of a response about a group, with a text that names the group."""
     refused = kafka_error(error_code, message)
     text = _TEXTS.get(refused.code)
     return refused if text is None else KafkaError(refused.code, text.format(group))
 
 
 def require_version(connection: Connection, api: ApiKey, lowest: int) -> None:
-    """NotServed where the broker knows older versions only."""
+    """UnsupportedRequest if the broker has older versions only."""
     offered = connection.version(api)
     if offered < lowest:
         raise UnsupportedRequest(

@@ -1,4 +1,4 @@
-"""Asking the leaders of partitions, each for its own, until every partition has its answer."""
+"""Sends requests about partitions to their leaders until every partition has a result."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -19,9 +19,9 @@ def send_to_leaders(
         [Connection, list[TopicPartition]], Iterable[tuple[TopicPartition, Result | KafkaError]]
     ],
 ) -> dict[TopicPartition, Result]:
-    """What is told of each partition; KafkaError where one is refused for good, or for too long.
+    """Return the result of each partition; KafkaError if one fails for good or too long.
 
-    `ask` sends one request about partitions of one leader, which may safely happen twice.
+    `send` sends one idempotent request about partitions of one leader.
     """
     wanted = list(partitions)
     found: dict[TopicPartition, Result] = {}
@@ -45,7 +45,7 @@ def send_to_leaders(
 def group_by_topic(
     partitions: Iterable[TopicPartition],
 ) -> dict[TopicName, list[PartitionIndex]]:
-    """As most requests want them."""
+    """Return sorted partition indexes by topic, as most requests need them."""
     groups: dict[TopicName, list[PartitionIndex]] = defaultdict(list)
     for topic, index in sorted(partitions):
         groups[topic].append(index)
@@ -53,5 +53,5 @@ def group_by_topic(
 
 
 def partition_of(topic: str, index: int) -> TopicPartition:
-    """As an answer names it."""
+    """Make a TopicPartition of a response's plain values."""
     return TopicPartition(TopicName(topic), PartitionIndex(index))

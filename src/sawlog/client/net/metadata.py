@@ -1,4 +1,4 @@
-"""What a client knows of a cluster: its brokers, and its topics with their partitions' leaders."""
+"""Metadata of a cluster: its brokers, and topics with the leaders of their partitions."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class Partition:
     index: PartitionIndex
-    leader: NodeId  # -1: none at the moment
+    leader: NodeId  # -1: no leader
     leader_epoch: LeaderEpoch
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
@@ -36,7 +36,7 @@ class Partition:
 @dataclass(frozen=True, slots=True)
 class Topic:
     name: TopicName
-    id: TopicId  # NO_TOPIC_ID where the broker is too old to tell
+    id: TopicId  # NO_TOPIC_ID from a broker without topic ids
     is_internal: bool
     partitions: dict[PartitionIndex, Partition]
 
@@ -47,33 +47,33 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """One answer to a Metadata request: the topics that were asked for, or what is wrong."""
+    """A Metadata response: the requested topics, and the errors of the others."""
 
     cluster_id: str | None
     controller: NodeId
     nodes: dict[NodeId, Node]
     topics: dict[TopicName, Topic]
-    refusals: dict[TopicName, KafkaError]
+    errors: dict[TopicName, KafkaError]
 
 
-def read_metadata(answer: MetadataResponse) -> Metadata:
+def read_metadata(response: MetadataResponse) -> Metadata:
     nodes = {
         NodeId(broker.node_id): Node(
             NodeId(broker.node_id), Address(broker.host, broker.port), broker.rack
         )
-        for broker in answer.brokers
+        for broker in response.brokers
     }
     topics: dict[TopicName, Topic] = {}
-    refusals: dict[TopicName, KafkaError] = {}
-    for entry in answer.topics:
+    errors: dict[TopicName, KafkaError] = {}
+    for entry in response.topics:
         name = TopicName(entry.name or "")
         if entry.error_code:
             refused = topic_error(name, entry.error_code, None)
             text = refused.message or f"the topic {name!r} is not ready: {refused.code.name}"
-            refusals[name] = KafkaError(refused.code, text)
+            errors[name] = KafkaError(refused.code, text)
         else:
             topics[name] = _topic(name, entry)
-    return Metadata(answer.cluster_id, NodeId(answer.controller_id), nodes, topics, refusals)
+    return Metadata(response.cluster_id, NodeId(response.controller_id), nodes, topics, errors)
 
 
 def _topic(name: TopicName, entry: MetadataResponseTopic) -> Topic:
@@ -92,7 +92,7 @@ def _topic(name: TopicName, entry: MetadataResponseTopic) -> Topic:
 
 
 def topic_error(name: str, error_code: int, message: str | None) -> KafkaError:
-    """What an answer says is wrong with a topic, in words that name it."""
+    """Make the error of a response about a topic, with a text that names the topic."""
     refused = kafka_error(error_code, message)
     if message and refused.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return refused
@@ -104,7 +104,7 @@ def _topic_text(name: str, code: ErrorCode) -> str:
         return f"there is no topic {name!r}; create it first, or check the name"
     if code is ErrorCode.INVALID_TOPIC_EXCEPTION:
         return (
-            f"{name!r} is no name for a topic: 1 to 249 of letters, digits, '.', '_' and '-',"
+            f"{name!r} is not a valid topic name: 1 to 249 of letters, digits, '.', '_' and '-',"
             " not '.' or '..'"
         )
     if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:

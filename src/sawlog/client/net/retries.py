@@ -1,7 +1,7 @@
-"""How long to try, and how long to wait between two tries.
+"""Deadlines, and exponential backoff between retries.
 
-Waits double from try to try up to a cap, and each is drawn from half to all of that, so that many
-clients which failed together do not come back together.
+The backoff doubles up to a maximum, and each wait is drawn from its upper half, so that many
+clients that failed together do not retry together.
 """
 
 import random
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class Deadline:
-    """A moment after which to give up."""
+    """A point in time after which to give up."""
 
     __slots__ = ("_at_s", "_monotonic_s", "timeout_ms")
 
@@ -37,23 +37,23 @@ class Deadline:
 
 
 class Backoff:
-    """The waits of one effort."""
+    """The waits between the tries of one operation."""
 
-    __slots__ = ("_longest_ms", "_next_ms", "_uniform")
+    __slots__ = ("_max_ms", "_next_ms", "_uniform")
 
     def __init__(
         self,
         first_ms: float = 50,
-        longest_ms: float = 1_000,
+        max_ms: float = 1_000,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self._next_ms = first_ms
-        self._longest_ms = longest_ms
+        self._max_ms = max_ms
         self._uniform = uniform
 
     def next_ms(self) -> float:
         wait_ms = self._uniform(self._next_ms / 2, self._next_ms)
-        self._next_ms = min(self._longest_ms, self._next_ms * 2)
+        self._next_ms = min(self._max_ms, self._next_ms * 2)
         return wait_ms
 
 
@@ -68,9 +68,7 @@ def retry(
     before_retry: Callable[[Exception], None] = lambda _: None,
     sleep_s: Callable[[float], None] = time.sleep,
 ) -> Result:
-    """What `attempt` returns, as soon as it does; its last error where none is worth another try
-    or the time is up.
-    """
+    """Call `attempt` until it returns; raise its last error when it is fatal or the time is up."""
     backoff = Backoff()
     while True:
         try:

@@ -1,4 +1,4 @@
-"""A bell between threads: rung by any, and waited for together with sockets."""
+"""Waiting for sockets together with signals from other threads."""
 
 import os
 import select
@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Iterable
 
-_MOST_RINGS = 4_096
+_MAX_SIGNALS = 4_096
 _LONGEST_POLL_MS = 3_600_000
 
 
@@ -24,7 +24,10 @@ def wait_readable(descriptors: Iterable[int], timeout_ms: float) -> bool:
 
 
 class Wakeup:
-    """One thread waits, any may ring. A ring before the wait ends it at once; several are one."""
+    """Any thread may signal, one waits.
+
+    A signal before the wait ends it at once; several signals count as one.
+    """
 
     def __init__(self) -> None:
         reader, self._writer = os.pipe()
@@ -33,28 +36,28 @@ class Wakeup:
             os.set_blocking(end, False)
         self._lock = threading.Lock()
         self._close = weakref.finalize(self, _close, reader, self._writer)
-        self._close.atexit = False  # a thread may wait for it until the process is gone
+        self._close.atexit = False  # daemon threads may wait for it until the process has exited
 
     def fileno(self) -> int:
         return self._reader
 
     def signal(self) -> None:
-        with self._lock:  # once closed the number may be another file's
+        with self._lock:  # a closed descriptor may be another file's by now
             if self._close.alive:
                 try:
                     os.write(self._writer, b"\0")
-                except BlockingIOError:  # it has been rung often enough
+                except BlockingIOError:  # the pipe is full of signals
                     pass
 
     def clear(self) -> bool:
-        """Takes back what was rung; whether anything was."""
+        """Drop pending signals; returns whether there were any."""
         try:
-            return bool(os.read(self._reader, _MOST_RINGS))
+            return bool(os.read(self._reader, _MAX_SIGNALS))
         except BlockingIOError:
             return False
 
     def wait(self, timeout_ms: float | None, also: Iterable[int] = ()) -> None:
-        """Until it rings, one of these descriptors can be read, or the time is up."""
+        """Wait for a signal or until one of these descriptors can be read."""
         wait_readable([self._reader, *also], float("inf") if timeout_ms is None else timeout_ms)
         self.clear()
 

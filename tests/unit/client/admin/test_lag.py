@@ -1,4 +1,4 @@
-"""How fast a group reads, and when it will have caught up."""
+"""Rates of a group, and when it will have caught up."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def at(committed: int | None, end: int | None, member: str = "") -> Position:
     return Position(committed, end, owner)
 
 
-def test_a_group_that_reads_faster_than_is_written_gets_there() -> None:
+def test_a_group_that_reads_faster_than_writes_catches_up() -> None:
     found = forecast(at(100, 1_000), at(200, 1_050), 10)
     assert (found.lag, found.consumed_per_s, found.produced_per_s) == (850, 10.0, 5.0)
     assert (found.trend, found.catch_up_s) == (LagTrend.CATCHING_UP, 170.0)
@@ -34,7 +34,7 @@ def test_a_group_that_reads_faster_than_is_written_gets_there() -> None:
         (at(5, 10), at(5, None), LagTrend.NO_OFFSET),
     ],
 )
-def test_what_cannot_be_foretold_says_why(
+def test_an_unknown_forecast_has_a_reason(
     before: Position | None, after: Position, outlook: LagTrend
 ) -> None:
     found = forecast(before, after, 5)
@@ -45,15 +45,17 @@ def test_what_cannot_be_foretold_says_why(
 @pytest.mark.parametrize(
     ("committed", "outlook"),
     [
-        (1_000, LagTrend.KEEPING_UP),  # as much as is written
-        (860, LagTrend.KEEPING_UP),  # a commit came a little later
-        (1_140, LagTrend.KEEPING_UP),  # or sooner
+        (1_000, LagTrend.KEEPING_UP),  # as fast as writes
+        (860, LagTrend.KEEPING_UP),  # a commit came a little late
+        (1_140, LagTrend.KEEPING_UP),  # or early
         (600, LagTrend.NEVER),
         (1_400, LagTrend.CATCHING_UP),
     ],
 )
-def test_a_small_lag_that_commits_move_is_kept_up_with(committed: int, outlook: LagTrend) -> None:
-    """200 records a second for 5 s; the group is one commit behind."""
+def test_a_small_lag_within_the_commit_jitter_is_keeping_up(
+    committed: int, outlook: LagTrend
+) -> None:
+    """200 records per second for 5 s; the group is one commit behind."""
     assert forecast(at(0, 1_000), at(committed, 2_000), 5).trend is outlook
 
 
@@ -66,19 +68,19 @@ def test_a_small_lag_that_commits_move_is_kept_up_with(committed: int, outlook: 
         (1_010, LagTrend.CATCHING_UP),
     ],
 )
-def test_a_great_lag_must_shrink_to_be_caught_up(committed: int, outlook: LagTrend) -> None:
+def test_a_large_lag_must_shrink_to_be_catching_up(committed: int, outlook: LagTrend) -> None:
     found = forecast(at(0, 1_000_000), at(committed, 1_001_000), 5)
     assert found.trend is outlook
     assert (found.catch_up_s is not None) == (outlook is LagTrend.CATCHING_UP)
 
 
-def test_a_short_look_excuses_no_more_than_a_share_of_it() -> None:
-    """1.5 s of jitter would excuse anything that is seen in half a second."""
+def test_the_jitter_is_bounded_by_the_measured_time() -> None:
+    """1.5 s of jitter would explain any change within half a second."""
     assert forecast(at(0, 100), at(10, 200), 0.5).trend is LagTrend.NEVER
     assert forecast(at(0, 100), at(80, 200), 0.5).trend is LagTrend.KEEPING_UP
 
 
-def test_where_nobody_reads_nobody_is_expected_to_commit() -> None:
+def test_a_group_without_members_is_not_expected_to_commit() -> None:
     before, after = at(5, 10), at(5, 10)
     here = partition_of("t", 0)
     assert forecast(before, after, 5, has_members=False).trend is LagTrend.NO_MEMBERS
@@ -99,13 +101,13 @@ def test_a_group_keeps_up_when_its_worst_member_does() -> None:
     assert total_forecast(before, {first: late, second: keeping}, 1).trend is LagTrend.CATCHING_UP
 
 
-def test_one_measurement_tells_no_rate() -> None:
+def test_one_measurement_has_no_rate() -> None:
     found = forecast(at(5, 10), at(6, 10), 0)
     assert (found.consumed_per_s, found.produced_per_s) == (None, None)
     assert found.trend is LagTrend.MEASURED_ONCE
 
 
-def test_partitions_are_read_one_after_the_other_so_sums_tell_of_the_group() -> None:
+def test_the_group_is_forecast_by_sums_per_member() -> None:
     first, second, third = (partition_of("t", index) for index in range(3))
     before = {first: at(0, 100), second: at(0, 100), third: at(None, 7)}
     after = {first: at(50, 100), second: at(0, 110), third: at(None, 9)}
@@ -114,7 +116,7 @@ def test_partitions_are_read_one_after_the_other_so_sums_tell_of_the_group() -> 
     assert found.catch_up_s == 40.0
 
 
-def test_a_group_is_there_when_its_last_member_is() -> None:
+def test_a_group_catches_up_with_its_last_member() -> None:
     first, second = partition_of("t", 0), partition_of("t", 1)
     before = {first: at(0, 100, "a"), second: at(0, 100, "b")}
     after = {first: at(50, 100, "a"), second: at(10, 100, "b")}
@@ -128,11 +130,11 @@ def test_a_group_is_there_when_its_last_member_is() -> None:
     assert total_forecast(before, after, 10).trend is LagTrend.CAUGHT_UP
 
 
-def test_an_offset_beyond_the_end_hides_no_lag_of_others() -> None:
+def test_a_negative_lag_does_not_hide_other_lags() -> None:
     after = {partition_of("t", 0): at(50, 10), partition_of("t", 1): at(0, 10)}
     assert total_forecast({}, after, 0).lag == 10
 
 
-def test_a_group_without_offsets_has_no_lag_to_tell() -> None:
+def test_a_group_without_offsets_has_no_lag() -> None:
     assert total_forecast({}, {}, 0).trend is LagTrend.NO_OFFSET
     assert total_forecast({}, {partition_of("t", 0): at(None, 9)}, 0).lag is None

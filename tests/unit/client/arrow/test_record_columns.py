@@ -1,4 +1,4 @@
-"""Arrow columns out of fetches: what is in them, what is left out, how large they get."""
+"""Arrow columns decoded from fetches: their content, filters and sizes."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ def values(found: pa.RecordBatch) -> list[tuple[int, bytes | None]]:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_columns_carry_all_that_is_known_of_records(codec: Codec) -> None:
+def test_columns_have_all_fields_of_records(codec: Codec) -> None:
     records = [
         Record(0, 1_000, b"key", b"value", (("name", b"content"), ("näme", None), ("", b""))),
         Record(0, -1, None, None),
@@ -37,7 +37,7 @@ def test_columns_carry_all_that_is_known_of_records(codec: Codec) -> None:
     ]
 
 
-def test_the_time_of_the_append_is_that_of_the_batch() -> None:
+def test_log_append_time_is_that_of_the_batch() -> None:
     records = [Record(0, stamp, None, b"") for stamp in (5, 9, 7)]
     stamped = build_batch(records, timestamp_type=1)
     found = rows_of(decode(fetched(stamped + build_batch(records, base_offset=3))))
@@ -46,14 +46,14 @@ def test_the_time_of_the_append_is_that_of_the_batch() -> None:
     ]  # fmt: skip
 
 
-def test_partitions_stand_beside_each_other() -> None:
+def test_one_batch_has_several_partitions() -> None:
     found = decode(fetched(batch(0, b"a", b"b")), fetched(batch(5, b"c"), 5, partition=OTHER))
     assert [row[:3] for row in rows_of(found)] == [
         ("logs", 3, 0), ("logs", 3, 1), ("other", 0, 5),
     ]  # fmt: skip
 
 
-def test_nothing_fetched_is_a_batch_without_rows() -> None:
+def test_an_empty_fetch_is_a_batch_without_rows() -> None:
     assert rows_of(decode(fetched(b""))) == []
 
 
@@ -63,7 +63,7 @@ def test_an_empty_batch_that_compaction_left_moves_the_position() -> None:
     assert source.position == 5
 
 
-def test_only_the_columns_asked_for_are_made_in_their_order() -> None:
+def test_only_the_chosen_columns_are_made_in_schema_order() -> None:
     data = batch(0, b"a", b"b")
     found = decode(fetched(data), columns=("value", "offset"))
     assert found.to_pydict() == {"offset": [0, 1], "value": [b"a", b"b"]}
@@ -74,7 +74,9 @@ def test_only_the_columns_asked_for_are_made_in_their_order() -> None:
 
 
 def test_an_unknown_column_is_named() -> None:
-    with pytest.raises(ValueError, match="no column 'colour'; there are topic, partition, offset"):
+    with pytest.raises(
+        ValueError, match="no column 'colour'; use some of topic, partition, offset"
+    ):
         RecordColumns(("offset", "colour"))
 
 
@@ -85,12 +87,12 @@ def test_records_below_the_position_and_from_the_end_on_are_left_out() -> None:
     assert values(taken.finish()) == [(2, b"c"), (3, b"d"), (4, b"e")]
 
 
-def test_gaps_are_fine() -> None:
+def test_offset_gaps_are_allowed() -> None:
     found = decode(fetched(batch(3, b"a") + batch(100, b"b", b"c"), 1))
     assert values(found) == [(3, b"a"), (100, b"b"), (101, b"c")]
 
 
-def test_a_cut_last_batch_is_for_the_next_fetch() -> None:
+def test_a_partial_last_batch_is_left_to_the_next_fetch() -> None:
     source = fetched(batch(0, b"a") + batch(1, b"b")[:-1])
     assert values(decode(source)) == [(0, b"a")]
     assert source.position == 1
@@ -132,7 +134,7 @@ def test_columns_end_with_the_batch_that_fills_them() -> None:
     assert sizes == [6, 6, 6, 2]
 
 
-def test_columns_never_outgrow_offsets_of_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_never_outgrow_32_bit_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_columns, "_MOST_BYTES", 1_000)
     source, taken = fetched(batch(0, b"x" * 900) + batch(1, b"y" * 900)), RecordColumns(("value",))
     assert not taken.take(source)
@@ -142,7 +144,7 @@ def test_columns_never_outgrow_offsets_of_32_bits(monkeypatch: pytest.MonkeyPatc
     assert raised.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_everything_may_have_to_grow_at_once() -> None:
+def test_all_buffers_may_grow_for_one_batch() -> None:
     headers = tuple((f"name {n} " * 20, b"content" * n) for n in range(200))
     records = [Record(0, n, b"k" * 100 * n, b"v" * 300 * n, headers) for n in range(150)]
     data = build_batch(records, codec=Codec.ZSTD)
@@ -150,19 +152,19 @@ def test_everything_may_have_to_grow_at_once() -> None:
     assert [row[5:] for row in found] == [record[2:] for record in records]
 
 
-def test_no_more_memory_is_kept_than_the_columns_need() -> None:
+def test_finished_columns_keep_no_unused_memory() -> None:
     data = batch(0, *(b"value" * 20 for _ in range(5_000)))
     found = decode(fetched(data))
     assert found.get_total_buffer_size() < 1.4 * found.nbytes
 
 
-def test_header_names_that_are_not_utf_8_are_mended_as_java_does() -> None:
+def test_invalid_utf_8_in_header_names_is_replaced_as_java_does() -> None:
     body = b"\x16\x00\x00\x00\x01\x01\x02\x06a\xffb\x01"
     (row,) = rows_of(decode(fetched(raw_batch(body))))
     assert row.headers == (("a\ufffdb", None),)
 
 
-def test_damage_is_met_after_the_sound_batches_and_stays() -> None:
+def test_a_corrupt_batch_raises_after_the_valid_ones_and_again() -> None:
     damaged = bytearray(batch(2, b"c"))
     damaged[-1] ^= 1
     source = fetched(batch(0, b"a", b"b") + bytes(damaged) + batch(3, b"d"))
@@ -191,10 +193,10 @@ def test_damage_is_met_after_the_sound_batches_and_stays() -> None:
         (b"\x0c\x00\x00\x02\x01\x00\x00", {}, "do not ascend"),
         (b"\x0c\x00\x00\x01\x01\x00\x00", {}, "do not ascend"),
         (b"\x0c\x00\x00\x00\x01\x00\x00" * 2, {"count": 2, "last_offset_delta": 1}, "ascend"),
-        (b"\x0c\x00\x00\x00\x01\x00\x00", {"base_offset": 2**63 - 1}, "no offsets are"),
+        (b"\x0c\x00\x00\x00\x01\x00\x00", {"base_offset": 2**63 - 1}, "has the invalid offsets"),
     ],
 )
-def test_what_lies_inside_a_batch_is_refused_by_name(
+def test_a_corrupt_record_is_reported_with_its_reason(
     body: bytes, fields: dict[str, int], reason: str
 ) -> None:
     with pytest.raises(KafkaError, match=f"logs-3 at offset 0 cannot be read: .*{reason}") as lie:
@@ -212,7 +214,7 @@ def test_neither_the_consumer_nor_the_command_line_imports_arrow() -> None:
 
 
 def test_decoding_does_not_import_pandas() -> None:
-    """Pyarrow does so, where it is there, for the first list that it is shown."""
+    """`pa.array` imports pandas, if it is installed, for the first list."""
     code = (
         "import sys; from sawlog.client.arrow.record_columns import *\n"
         "from sawlog.client.consumer.fetched_records import FetchedRecords\n"
@@ -227,7 +229,7 @@ def test_decoding_does_not_import_pandas() -> None:
     assert told.stdout.strip() == "1 False"
 
 
-def test_the_fields_of_records_know_their_schema_without_compiling() -> None:
+def test_the_schema_is_available_without_compiling() -> None:
     code = (
         "import sys; from sawlog.client.arrow.record_columns import RECORD_FIELDS\n"
         "print(RECORD_FIELDS.names, 'numba' in sys.modules)"

@@ -1,4 +1,4 @@
-"""Records out of a fetch: which are handed out, and where the position is after each."""
+"""Records of a fetch: which are returned, and the position after each."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def values(records: list[ConsumedRecord]) -> list[tuple[int, bytes | None]]:
     return [(record.offset, record.value) for record in records]
 
 
-def test_records_carry_all_that_is_known_of_them() -> None:
+def test_records_have_all_fields() -> None:
     assert fetched(batch(7, b"a"), 7).take(10) == [
         ConsumedRecord("logs", 3, 7, 1_000, 0, 5, b"key", b"a", ())
     ]
@@ -45,13 +45,13 @@ def test_records_are_taken_a_few_at_a_time() -> None:
     assert source.position == 3
 
 
-def test_a_cut_last_batch_is_for_the_next_fetch() -> None:
+def test_a_partial_last_batch_is_left_to_the_next_fetch() -> None:
     source = fetched(batch(0, b"a") + batch(1, b"b")[:-1])
     assert values(source.take(10)) == [(0, b"a")]
     assert source.position == 1
 
 
-def test_control_batches_move_the_position_and_nothing_else() -> None:
+def test_control_batches_only_move_the_position() -> None:
     source = fetched(batch(0, b"a", producer_id=9) + marker(1, 9, COMMIT))
     assert values(source.take(10)) == [(0, b"a")]
     assert source.position == 2
@@ -87,7 +87,7 @@ def test_two_aborted_transactions_of_one_producer_are_both_left_out() -> None:
     assert values(source.take(10)) == [(2, b"b")]
 
 
-def test_damage_is_met_after_the_sound_records_and_stays() -> None:
+def test_a_corrupt_batch_raises_after_the_valid_records_and_again() -> None:
     damaged = bytearray(batch(1, b"b"))
     damaged[-1] ^= 1
     source = fetched(batch(0, b"a") + bytes(damaged) + batch(2, b"c"))
@@ -107,7 +107,7 @@ def damaged(data: bytes, position: int = -1) -> bytes:
     return bytes(copy)
 
 
-LAST_OFFSET_DELTA = 26  # the lowest byte of it in a batch
+LAST_OFFSET_DELTA = 26  # its lowest byte
 
 
 @pytest.mark.parametrize(
@@ -121,22 +121,22 @@ LAST_OFFSET_DELTA = 26  # the lowest byte of it in a batch
     ],
     ids=["a batch follows", "none follows", "a wrong header", "two in a row", "a gap follows"],
 )
-def test_damage_is_told_with_the_offset_to_go_on_from(data: bytes, beyond: int) -> None:
+def test_a_corrupt_batch_is_reported_with_the_offset_after_it(data: bytes, beyond: int) -> None:
     whole = batch(0, b"a") + data
     source = fetched(whole)
     assert values(source.take(10)) == [(0, b"a")]
-    with pytest.raises(KafkaError, match=rf"begin at offset {beyond} \(.*-p 3 --from {beyond}\)$"):
+    with pytest.raises(KafkaError, match=rf"start at offset {beyond} \(.*-p 3 --from {beyond}\)$"):
         source.take(10)
 
 
-def test_bytes_that_are_no_batch_tell_no_offset() -> None:
+def test_bytes_that_are_not_a_batch_have_no_offset_after_them() -> None:
     source = fetched(batch(0, b"a") + bytes(100))
     assert values(source.take(10)) == [(0, b"a")]
-    with pytest.raises(KafkaError, match=r"To go on, begin at a later offset$"):
+    with pytest.raises(KafkaError, match=r"To go on, start at a later offset$"):
         source.take(10)
 
 
-def test_damage_in_front_is_met_at_once() -> None:
+def test_a_corrupt_first_batch_raises_at_once() -> None:
     damaged = bytearray(batch(0, b"a"))
     damaged[-1] ^= 1
     with pytest.raises(KafkaError, match="offset 0"):

@@ -1,4 +1,4 @@
-"""Addresses of brokers as people write them."""
+"""Broker addresses as users write them."""
 
 import pytest
 
@@ -16,11 +16,11 @@ from sawlog.client.net.addresses import Address, parse_addresses
         ("::1", Address("::1", 9092)),
     ],
 )
-def test_an_address_is_a_host_and_perhaps_a_port(text: str, address: Address) -> None:
+def test_an_address_is_a_host_with_an_optional_port(text: str, address: Address) -> None:
     assert parse_addresses(text) == [address]
 
 
-def test_several_addresses_have_commas_between() -> None:
+def test_several_addresses_are_separated_by_commas() -> None:
     assert parse_addresses("a:1, b:2,") == [Address("a", 1), Address("b", 2)]
     assert parse_addresses(["a:1", "b:2"]) == [Address("a", 1), Address("b", 2)]
 
@@ -42,7 +42,7 @@ def test_several_addresses_have_commas_between() -> None:
         "a b:1",
     ],
 )
-def test_what_is_no_address_is_refused_with_the_text(text: str) -> None:
+def test_a_malformed_address_is_refused_with_its_text(text: str) -> None:
     with pytest.raises(ValueError, match=r"write|port"):
         parse_addresses(text)
 

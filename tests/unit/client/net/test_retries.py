@@ -1,4 +1,4 @@
-"""RetryPolicy, waits between them, and when to stop, on a clock that the test holds."""
+"""Retries, backoff and deadlines on a fake clock."""
 
 from collections.abc import Callable
 
@@ -26,7 +26,7 @@ class Clock:
 
 
 def failing(*errors: Exception) -> Callable[[], str]:
-    """An attempt that meets these errors and then succeeds."""
+    """An attempt that raises these errors and then succeeds."""
     rest = list(errors)
 
     def attempt() -> str:
@@ -43,32 +43,32 @@ def run(attempt: Callable[[], str], timeout_ms: float = 10_000) -> tuple[str, Cl
     return retry(attempt, deadline, sleep_s=clock.sleep_s), clock
 
 
-def test_a_first_success_waits_for_nothing() -> None:
+def test_a_first_success_does_not_wait() -> None:
     result, clock = run(failing())
     assert (result, clock.waits_s) == ("done", [])
 
 
 @pytest.mark.parametrize("error", [RETRIABLE, ConnectionLost("gone")])
-def test_what_may_heal_is_tried_again(error: Exception) -> None:
+def test_a_retriable_error_is_tried_again(error: Exception) -> None:
     result, clock = run(failing(error, error, error))
     assert result == "done"
     assert len(clock.waits_s) == 3
 
 
 @pytest.mark.parametrize("error", [FINAL, UnsupportedRequest("no"), ZeroDivisionError()])
-def test_what_will_not_heal_is_raised_at_once(error: Exception) -> None:
+def test_a_fatal_error_is_raised_at_once(error: Exception) -> None:
     with pytest.raises(type(error)):
         run(failing(error))
 
 
-def test_the_last_error_is_raised_when_the_time_is_up() -> None:
+def test_the_last_error_is_raised_after_the_deadline() -> None:
     last = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
     with pytest.raises(KafkaError) as raised:
         run(failing(RETRIABLE, last, RETRIABLE), timeout_ms=75)
     assert raised.value is last
 
 
-def test_between_tries_the_caller_hears_of_the_error() -> None:
+def test_before_retry_gets_the_error() -> None:
     heard: list[Exception] = []
     clock = Clock()
     deadline = Deadline(10_000, clock.monotonic_s)
@@ -76,10 +76,10 @@ def test_between_tries_the_caller_hears_of_the_error() -> None:
     assert heard == [RETRIABLE]
 
 
-def test_waits_double_up_to_a_cap_and_vary_within_a_half() -> None:
-    longest = Backoff(first_ms=50, longest_ms=300, uniform=lambda _, high: high)
+def test_backoff_doubles_up_to_a_maximum_with_jitter() -> None:
+    longest = Backoff(first_ms=50, max_ms=300, uniform=lambda _, high: high)
     assert [longest.next_ms() for _ in range(5)] == [50, 100, 200, 300, 300]
-    shortest = Backoff(first_ms=50, longest_ms=300, uniform=lambda low, _: low)
+    shortest = Backoff(first_ms=50, max_ms=300, uniform=lambda low, _: low)
     assert [shortest.next_ms() for _ in range(3)] == [25, 50, 100]
 
 

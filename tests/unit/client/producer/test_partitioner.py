@@ -1,4 +1,4 @@
-"""Keys go where the Java client puts them; records without one stay together for a while."""
+"""Partitions by key, as the Java client chooses them, and sticky partitions without a key."""
 
 import pytest
 from hypothesis import given
@@ -29,18 +29,18 @@ def test_hashes_are_those_of_kafka_python(key: bytes) -> None:
 
 
 @given(st.binary(max_size=64), st.integers(1, 1_000))
-def test_a_partition_is_one_of_the_topics(key: bytes, count: int) -> None:
+def test_a_key_maps_to_a_partition_of_the_topic(key: bytes, count: int) -> None:
     assert 0 <= partition_for_key(key, count) < count
 
 
-def test_a_choice_sticks_until_its_batch_is_full() -> None:
+def test_a_partition_is_kept_until_its_batch_is_full() -> None:
     sticky = StickyChoice(choose=lambda available: available[0])
     assert [sticky.partition([0, 1, 2]) for _ in range(3)] == [0, 0, 0]
     sticky.batch_is_full(0)
     assert [sticky.partition([0, 1, 2]) for _ in range(2)] == [1, 1]
 
 
-def test_a_full_batch_of_another_partition_moves_nothing() -> None:
+def test_a_full_batch_of_another_partition_changes_nothing() -> None:
     sticky = StickyChoice(choose=lambda available: available[0])
     sticky.partition([0, 1])
     sticky.batch_is_full(1)
@@ -54,7 +54,7 @@ def test_the_only_partition_is_chosen_again() -> None:
     assert sticky.partition([5]) == 5
 
 
-def test_a_partition_that_went_away_is_left() -> None:
+def test_an_unavailable_partition_is_replaced() -> None:
     sticky = StickyChoice(choose=lambda available: available[-1])
     assert sticky.partition([0, 1]) == 1
     assert sticky.partition([0]) == 0

@@ -1,9 +1,9 @@
-"""A member of a classic group: join, learn or work out who reads what, heartbeat, join again.
+"""A member of a classic group: join, sync, heartbeat, rejoin.
 
-Eager (all assignors but the cooperative one): everything is let go of before it joins again.
-Cooperative (KIP-429): it joins with what it has, lets go of what it was not given, and joins once
-more. In both nobody joins while the reader is in the middle of a change, since what a member says
-it owns has to be true until it is told otherwise.
+Eager (all assignors but the cooperative one): the member gives up all partitions before it rejoins.
+Cooperative (KIP-429): it joins with its partitions, gives up those that it was not assigned, and
+rejoins. In both it never joins while the polling thread applies a change, since the owned
+partitions in its subscription must be true until its next assignment.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,19 +38,21 @@ from sawlog.protocol.messages.sync_group_request import SyncGroupRequest, SyncGr
 from sawlog.protocol.messages.sync_group_response import SyncGroupResponse
 
 _NO_GENERATION = -1
-_GRACE_MS = 5_000  # a broker that gives up on others in time is heard before we give up on it
+_GRACE_MS = 5_000  # so that the coordinator's rebalance timeout ends before ours
 
 
 class State(Enum):
-    LOOKING = "which topics there are"
-    REJOINING = "to join, as soon as what must be let go of is"
-    JOINING = "JoinGroup is under way"
-    LEADING = "how large the topics of all members are"
-    SYNCING = "SyncGroup is next or under way"
-    STABLE = "a generation that lasts"
+    LOOKING = "the topics of the subscription are looked up"
+    REJOINING = "JoinGroup is next, after partitions are given up"
+    JOINING = "JoinGroup is in flight"
+    LEADING = "the topics of all members are looked up, to assign them"
+    SYNCING = "SyncGroup is next or in flight"
+    STABLE = "assigned, with heartbeats"
 
 
 class ClassicMembership(Membership):
+    """The state of a classic member; see `State`."""
+
     def __init__(self, settings: GroupSettings, subscription: Subscription) -> None:
         super().__init__(settings, subscription)
         self._is_cooperative = COOPERATIVE.issuperset(settings.assignors)
@@ -59,12 +61,12 @@ class ClassicMembership(Membership):
         self._generation = _NO_GENERATION
         self._protocol = ""
         self._assignment: frozenset[TopicPartition] | None = None
-        self._next_beat_ms = 0.0
-        self._next_look_ms = 0.0
+        self._next_heartbeat_ms = 0.0
+        self._next_lookup_ms = 0.0
         self._topics: frozenset[str] = subscription.topics
-        # Where this member leads
+        # Of a leader
         self._members: dict[str, Subscriber] = {}
-        self._sizes: dict[str, int] | None = None
+        self._partition_counts: dict[str, int] | None = None
         self._assignments: list[SyncGroupRequestAssignment] = []
 
     @property
@@ -76,23 +78,23 @@ class ClassicMembership(Membership):
         return not self.is_fenced and self._generation != _NO_GENERATION
 
     def heartbeat_now(self) -> None:
-        self._next_beat_ms = 0.0
+        self._next_heartbeat_ms = 0.0
 
     def next_request(self, now_ms: float) -> CoordinatorRequest | TopicLookup | None:
         if self.is_fenced:
-            return None  # it joins again when the reader has let go of everything
+            return None  # joins again after the polling thread gave up all partitions
         if self._state is State.LOOKING:
             return self._lookup(self.subscription.topics)
         if self._state is State.LEADING:
-            return TopicLookup(names=self._topics_of_all())
+            return TopicLookup(names=self._all_members_topics())
         if self._state is State.SYNCING:
             return self._sync()
-        if self._state is State.REJOINING and self._may_join:
+        if self._state is State.REJOINING and self._can_join:
             return self._join()
-        if self._state is State.STABLE and now_ms >= self._next_look_ms:
-            return self._lookup(self.subscription.topics | self._topics_of_all())
-        if now_ms >= self._next_beat_ms and self._generation != _NO_GENERATION:
-            self._next_beat_ms = now_ms + self.settings.heartbeat_interval_ms
+        if self._state is State.STABLE and now_ms >= self._next_lookup_ms:
+            return self._lookup(self.subscription.topics | self._all_members_topics())
+        if now_ms >= self._next_heartbeat_ms and self._generation != _NO_GENERATION:
+            self._next_heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
             return self._heartbeat()
         return None
 
@@ -100,52 +102,52 @@ class ClassicMembership(Membership):
         if self.is_fenced or self._generation == _NO_GENERATION:
             return float("inf")
         if self._state is State.STABLE:
-            return min(self._next_beat_ms, self._next_look_ms)
-        return self._next_beat_ms
+            return min(self._next_heartbeat_ms, self._next_lookup_ms)
+        return self._next_heartbeat_ms
 
-    def on_response(self, answer: Any, now_ms: float) -> None:
+    def on_response(self, response: Any, now_ms: float) -> None:
         try:
-            if isinstance(answer, JoinGroupResponse):
-                self._joined(answer)
-            elif isinstance(answer, SyncGroupResponse):
-                self._synced(answer)
-                self._next_beat_ms = now_ms + self.settings.heartbeat_interval_ms
+            if isinstance(response, JoinGroupResponse):
+                self._on_joined(response)
+            elif isinstance(response, SyncGroupResponse):
+                self._on_synced(response)
+                self._next_heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
             else:
-                self._is_still_in(answer.error_code)
+                self._is_member_after(response.error_code)
         except KafkaError:
             self.on_no_response()
             raise
 
     def on_topics(self, topics: Sequence[Topic], now_ms: float) -> None:
-        """Of a Lookup for the subscription, or for those of all members where this one leads."""
-        self._next_look_ms = now_ms + self.settings.metadata_interval_ms
+        """Take the topics of the subscription or, as the leader, of all members."""
+        self._next_lookup_ms = now_ms + self.settings.metadata_interval_ms
         sizes = {str(topic.name): len(topic.partitions) for topic in topics}
         if self._state is State.LEADING:
             self._assign(sizes)
             return
         matched = self._matched(topics)
-        if self._sizes is None:  # it leads without having been asked to assign, or does not lead
-            self._sizes = self._sizes_of_all(sizes)
-        have_grown = self._sizes_of_all(sizes) != self._sizes
+        if self._partition_counts is None:  # a leader with skip_assignment, or not the leader
+            self._partition_counts = self._all_members_partition_counts(sizes)
+        have_grown = self._all_members_partition_counts(sizes) != self._partition_counts
         if self._state is State.LOOKING or matched != self._topics or have_grown:
             self._topics = matched
             self._state = State.REJOINING
 
     def on_no_response(self) -> None:
-        """A lost join or sync is begun again by joining; a heartbeat comes again by itself."""
+        """Rejoin after a lost JoinGroup or SyncGroup; a heartbeat is simply repeated."""
         if self._state in (State.JOINING, State.SYNCING, State.LEADING):
             self._state = State.REJOINING
-        self._next_beat_ms = 0.0
+        self._next_heartbeat_ms = 0.0
 
     def subscribe(self, subscription: Subscription) -> None:
         self.subscription = subscription
         if self._state in (State.STABLE, State.REJOINING):
             self._state = State.LOOKING
         else:
-            self._next_look_ms = 0.0  # what is under way is for the one before
+            self._next_lookup_ms = 0.0  # the request in flight has the former subscription
 
     def leave_request(self) -> CoordinatorRequest | None:
-        """A static member stays in the group until its session ends: it may come back."""
+        """Leave the group; a static member stays until its session ends."""
         member_id, self._member_id = self._member_id, ""
         self._forget_generation()
         if not member_id or self.settings.instance_id is not None:
@@ -159,7 +161,7 @@ class ClassicMembership(Membership):
     # Topics
 
     def _lookup(self, names: frozenset[str]) -> TopicLookup:
-        return TopicLookup(names=names, everything=self.subscription.pattern is not None)
+        return TopicLookup(names=names, all_topics=self.subscription.pattern is not None)
 
     def _matched(self, topics: Sequence[Topic]) -> frozenset[str]:
         pattern = self.subscription.pattern
@@ -168,17 +170,17 @@ class ClassicMembership(Membership):
         names = [str(topic.name) for topic in topics if not topic.is_internal]
         return self.subscription.topics | matching_topics(pattern, names)
 
-    def _topics_of_all(self) -> frozenset[str]:
-        """Of the members that this one leads, if it does."""
+    def _all_members_topics(self) -> frozenset[str]:
+        """Return the topics of all members, if this one is the leader."""
         return frozenset[str]().union(*(each.topics for each in self._members.values()))
 
-    def _sizes_of_all(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        return {name: sizes[name] for name in sorted(self._topics_of_all()) if name in sizes}
+    def _all_members_partition_counts(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        return {name: sizes[name] for name in sorted(self._all_members_topics()) if name in sizes}
 
     # Joining
 
     @property
-    def _may_join(self) -> bool:
+    def _can_join(self) -> bool:
         return self.change_in_progress is None and (self._is_cooperative or not self.owned)
 
     def _join(self) -> CoordinatorRequest:
@@ -202,38 +204,39 @@ class ClassicMembership(Membership):
         timeout_ms = max(settings.max_poll_interval_ms, settings.session_timeout_ms) + _GRACE_MS
         return CoordinatorRequest(request, JoinGroupResponse, timeout_ms)
 
-    def _joined(self, answer: JoinGroupResponse) -> None:
-        code = answer.error_code
+    def _on_joined(self, response: JoinGroupResponse) -> None:
+        code = response.error_code
         if code == ErrorCode.MEMBER_ID_REQUIRED:
-            self._member_id = answer.member_id
+            self._member_id = response.member_id
             self._state = State.REJOINING
             return
-        if not self._is_still_in(code):
+        if not self._is_member_after(code):
             return
-        self._member_id = answer.member_id
-        self._generation = answer.generation_id
-        self._protocol = answer.protocol_name or ""
+        self._member_id = response.member_id
+        self._generation = response.generation_id
+        self._protocol = response.protocol_name or ""
         self._assignment = None
         self._members = {
             member.member_id: decode_subscriber(member.metadata, member.group_instance_id)
-            for member in answer.members
+            for member in response.members
         }
-        self._sizes = None  # of all topics of those members, once known
+        self._partition_counts = None  # partition counts of their topics, once known
         self._assignments = []
-        leads = answer.leader == answer.member_id
-        self._state = State.LEADING if leads and not answer.skip_assignment else State.SYNCING
+        leads = response.leader == response.member_id
+        self._state = State.LEADING if leads and not response.skip_assignment else State.SYNCING
 
     def _assign(self, sizes: dict[str, int]) -> None:
         assignor = ASSIGNORS.get(self._protocol)
         if assignor is None:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"the group {self.settings.group!r} chose {self._protocol!r}, unknown here",
+                f"the group {self.settings.group!r} chose the assignor {self._protocol!r}, which"
+                " this client does not have",
             )
-        self._sizes = self._sizes_of_all(sizes)
+        self._partition_counts = self._all_members_partition_counts(sizes)
         self._assignments = [
             SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(partitions))
-            for member, partitions in assignor(self._members, self._sizes).items()
+            for member, partitions in assignor(self._members, self._partition_counts).items()
         ]
         self._state = State.SYNCING
 
@@ -251,9 +254,9 @@ class ClassicMembership(Membership):
         timeout_ms = max(settings.max_poll_interval_ms, settings.session_timeout_ms) + _GRACE_MS
         return CoordinatorRequest(request, SyncGroupResponse, timeout_ms)
 
-    def _synced(self, answer: SyncGroupResponse) -> None:
-        if self._is_still_in(answer.error_code):
-            self._assignment = decode_assignment(answer.assignment)
+    def _on_synced(self, response: SyncGroupResponse) -> None:
+        if self._is_member_after(response.error_code):
+            self._assignment = decode_assignment(response.assignment)
             self._state = State.STABLE
 
     def _heartbeat(self) -> CoordinatorRequest:
@@ -265,8 +268,8 @@ class ClassicMembership(Membership):
         )
         return CoordinatorRequest(request, HeartbeatResponse)
 
-    def _is_still_in(self, code: int) -> bool:
-        """Where not, the state says how it goes on; KafkaError where there is no way."""
+    def _is_member_after(self, code: int) -> bool:
+        """Whether the member still is one; otherwise set the next state or raise KafkaError."""
         if not code:
             return True
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
@@ -304,7 +307,7 @@ class ClassicMembership(Membership):
 
     def _on_change_applied(self, change: Change) -> None:
         if change.revoked and self._state is State.STABLE:
-            self._state = State.REJOINING  # so that others get what was let go of
+            self._state = State.REJOINING  # so that others are assigned the revoked partitions
 
 
 def encode_subscription(subscriber: Subscriber, rack: str | None) -> bytes:

@@ -1,9 +1,9 @@
-"""Who reads what in a classic group, worked out by the member that leads it.
+"""Assignors of classic groups, which the leader of a group runs.
 
-An assignor is a function of the members and of the topics' sizes, nothing else. It gives every
-partition that somebody subscribes to, once, to one of its subscribers; the cooperative one holds
-back, for one round, what another member still has. `range` and `roundrobin` decide as Kafka's Java
-client does, so that it does not matter who leads.
+An assignor is a pure function of the members and the topics' partition counts. It assigns every
+subscribed partition to one of its subscribers; the cooperative one holds back, for one round, what
+another member still owns. `range` and `roundrobin` decide as Kafka's Java client does, so that the
+leader may be either.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from sawlog.core.ids import TopicPartition
 
 
 class Subscriber(NamedTuple):
-    """What a member told of itself when it joined; `owned` as of the generation that it names."""
+    """A member's subscription in JoinGroup; `owned` is of its `generation`."""
 
     topics: frozenset[str]
     owned: frozenset[TopicPartition] = frozenset()
@@ -30,9 +30,9 @@ Assignor = Callable[[Subscribers, Mapping[str, int]], Assignments]
 
 
 def range_(members: Subscribers, sizes: Mapping[str, int]) -> Assignments:
-    """Of each topic everybody has one run of partitions."""
+    """Assign each member a contiguous range of each topic's partitions."""
     assignments: Assignments = {member: set() for member in members}
-    for topic, readers in _readers(members, sizes).items():
+    for topic, readers in _subscribers(members, sizes).items():
         size, longer = divmod(sizes[topic], len(readers))
         start = 0
         for position, member in enumerate(readers):
@@ -43,11 +43,11 @@ def range_(members: Subscribers, sizes: Mapping[str, int]) -> Assignments:
 
 
 def roundrobin(members: Subscribers, sizes: Mapping[str, int]) -> Assignments:
-    """All partitions are dealt out like cards; who does not read the topic is passed over."""
+    """Assign all partitions in turn, skipping members that do not subscribe to the topic."""
     assignments: Assignments = {member: set() for member in members}
-    order = _in_order(members)
+    order = _sorted_members(members)
     turn = 0
-    for partition in _partitions(_readers(members, sizes), sizes):
+    for partition in _partitions(_subscribers(members, sizes), sizes):
         while partition.topic not in members[order[turn % len(order)]].topics:
             turn += 1
         assignments[order[turn % len(order)]].add(partition)
@@ -56,12 +56,12 @@ def roundrobin(members: Subscribers, sizes: Mapping[str, int]) -> Assignments:
 
 
 def cooperative_sticky(members: Subscribers, sizes: Mapping[str, int]) -> Assignments:
-    """Nobody could get a partition from one who has two more, and everybody keeps what it can.
+    """Balance the partition counts of members, which keep as many partitions as possible.
 
-    What has to move is given to nobody in this round: its owner lets go of it and joins again, and
-    the next round gives it away.
+    A partition that has to move is not assigned in this round: its owner gives it up and rejoins,
+    and the next round assigns it.
     """
-    readers = _readers(members, sizes)
+    readers = _subscribers(members, sizes)
     assignments = _kept(members, sizes)
     free = set(_partitions(readers, sizes)) - set[TopicPartition]().union(*assignments.values())
     for partition in sorted(free, key=lambda each: (len(readers[each.topic]), each)):
@@ -76,8 +76,10 @@ def cooperative_sticky(members: Subscribers, sizes: Mapping[str, int]) -> Assign
 
 
 def _kept(members: Subscribers, sizes: Mapping[str, int]) -> Assignments:
-    """What each may keep: of several who say that they own a partition, the one that was given it
-    last; nobody where two were at once.
+    """Return the partitions that each member may keep.
+
+    Of several claimants the one with the latest generation keeps a partition; none if two have the
+    same generation.
     """
     claims: dict[TopicPartition, list[str]] = defaultdict(list)
     for member, subscriber in members.items():
@@ -95,7 +97,7 @@ def _kept(members: Subscribers, sizes: Mapping[str, int]) -> Assignments:
 
 
 def _balance(readers: Mapping[str, list[str]], assignments: Assignments) -> None:
-    """Moves partitions from those who have most; each move makes loads more equal, so it ends."""
+    """Move partitions from the members with most; each move evens the loads, so it ends."""
     has_moved = True
     while has_moved:
         has_moved = False
@@ -108,22 +110,20 @@ def _balance(readers: Mapping[str, list[str]], assignments: Assignments) -> None
                     has_moved = True
 
 
-def _in_order(members: Subscribers) -> list[str]:
-    """Static members come first, by their instance's name, so that they keep their place when they
-    come back under a new id.
-    """
+def _sorted_members(members: Subscribers) -> list[str]:
+    """Sort members, static ones first by instance id: they keep their place under a new id."""
 
-    def place(member: str) -> tuple[bool, str, str]:
+    def sort_key(member: str) -> tuple[bool, str, str]:
         instance_id = members[member].instance_id
         return instance_id is None, instance_id or "", member
 
-    return sorted(members, key=place)
+    return sorted(members, key=sort_key)
 
 
-def _readers(members: Subscribers, sizes: Mapping[str, int]) -> dict[str, list[str]]:
-    """The subscribers of each topic that exists, all in order."""
+def _subscribers(members: Subscribers, sizes: Mapping[str, int]) -> dict[str, list[str]]:
+    """Return the sorted subscribers of each existing topic."""
     readers: dict[str, list[str]] = defaultdict(list)
-    for member in _in_order(members):
+    for member in _sorted_members(members):
         for topic in members[member].topics:
             if sizes.get(topic):
                 readers[topic].append(member)
@@ -139,4 +139,4 @@ ASSIGNORS: Mapping[str, Assignor] = MappingProxyType(
     {RANGE: range_, ROUNDROBIN: roundrobin, COOPERATIVE_STICKY: cooperative_sticky}
 )
 COOPERATIVE = frozenset({COOPERATIVE_STICKY})
-"""With these alone members keep what they keep while the group rebalances (KIP-429)."""
+"""If a group uses only these, members keep reading through a rebalance (KIP-429)."""

@@ -1,9 +1,8 @@
-"""A member of a group by the consumer protocol (KIP-848): one kind of heartbeat, and the broker
-says what to read.
+"""A member of a consumer group (KIP-848): heartbeats only, and the broker assigns.
 
-What a member tells and has not changed since is left out; after a lost answer, and when it joins,
-it tells everything. The broker gives a partition to nobody before its owner has said, by the next
-heartbeat, that it let go of it.
+Fields that have not changed since the last heartbeat are left out; after a lost response, and when
+joining, all are sent. The broker assigns a partition to nobody else before its owner has reported,
+with its next heartbeat, that it gave it up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 _JOINING = 0
 _LEAVING = -1
-_LEAVING_STATIC = -2  # a static member, who may come back
+_LEAVING_STATIC = -2  # a static member, which may rejoin
 _FENCING_ERRORS = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 _FIRST_INTERVAL_MS = 5_000
 _FIRST_PAUSE_MS = 100.0
@@ -44,18 +43,20 @@ _UNKNOWN_TOPIC_WAIT_MS = 1_000
 
 
 class ConsumerMembership(Membership):
+    """The state of a member: its epoch, its target assignment, and what it has reported."""
+
     def __init__(self, settings: GroupSettings, subscription: Subscription) -> None:
         super().__init__(settings, subscription)
         self._member_id = new_member_id()
         self._epoch = _JOINING
         self._names: dict[bytes, str] = {}
-        self._target: Mapping[bytes, Sequence[int]] | None = None  # what to read, by topic id
+        self._target: Mapping[bytes, Sequence[int]] | None = None  # by topic id
         self._reported_owned: frozenset[TopicPartition] | None = None
         self._is_subscription_sent = False
         self._has_sent_pattern = False
         self._interval_ms: float = _FIRST_INTERVAL_MS
         self._pause_ms = _FIRST_PAUSE_MS
-        self._next_beat_ms = 0.0
+        self._next_heartbeat_ms = 0.0
         self._next_lookup_ms = 0.0
 
     @property
@@ -67,33 +68,32 @@ class ConsumerMembership(Membership):
         return not self.is_fenced and self._epoch > _JOINING
 
     def heartbeat_now(self) -> None:
-        self._next_beat_ms = 0.0
+        self._next_heartbeat_ms = 0.0
 
     def next_request(self, now_ms: float) -> CoordinatorRequest | TopicLookup | None:
         if self.is_fenced:
-            return None  # it joins again when the reader has let go of everything
+            return None  # joins again after the polling thread gave up all partitions
         unknown = self._unknown_ids()
         if unknown and now_ms >= self._next_lookup_ms:
             return TopicLookup(ids=unknown)
         has_news = self.owned != self._reported_owned or not self._is_subscription_sent
-        if now_ms < self._next_beat_ms and not (has_news and self.change_in_progress is None):
+        if now_ms < self._next_heartbeat_ms and not (has_news and self.change_in_progress is None):
             return None
-        self._next_beat_ms = now_ms + self._interval_ms
+        self._next_heartbeat_ms = now_ms + self._interval_ms
         return CoordinatorRequest(self._heartbeat(), ConsumerGroupHeartbeatResponse)
 
     def next_wakeup_ms(self) -> float:
         if self.is_fenced:
             return float("inf")
         if self._unknown_ids():
-            return min(self._next_beat_ms, self._next_lookup_ms)
-        return self._next_beat_ms
+            return min(self._next_heartbeat_ms, self._next_lookup_ms)
+        return self._next_heartbeat_ms
 
-    def on_response(self, answer: ConsumerGroupHeartbeatResponse, now_ms: float) -> None:
-        code = answer.error_code
-        if code in _FENCING_ERRORS or (
-            code == ErrorCode.GROUP_ID_NOT_FOUND and self._epoch > _JOINING
-        ):
-            # All members were put out, and then the group was removed: joining makes a new one.
+    def on_response(self, response: ConsumerGroupHeartbeatResponse, now_ms: float) -> None:
+        code = response.error_code
+        is_removed = code == ErrorCode.GROUP_ID_NOT_FOUND and self._epoch > _JOINING
+        if code in _FENCING_ERRORS or is_removed:
+            # After all members were fenced the group was removed; joining creates a new one.
             self._epoch = _JOINING
             self.fence()
             if not self.owned and self.change_in_progress is None:
@@ -101,26 +101,27 @@ class ConsumerMembership(Membership):
             return
         if code:
             self.on_no_response()
-            raise fatal(code, answer.error_message, self.settings.group)
+            raise fatal(code, response.error_message, self.settings.group)
         if self._epoch == _JOINING:
             self._pause_ms = _FIRST_PAUSE_MS
-        self._member_id = answer.member_id or self._member_id
-        self._epoch = answer.member_epoch
-        self._interval_ms = answer.heartbeat_interval_ms
-        if answer.assignment is not None:
+        self._member_id = response.member_id or self._member_id
+        self._epoch = response.member_epoch
+        self._interval_ms = response.heartbeat_interval_ms
+        if response.assignment is not None:
             self._target = {
-                topic.topic_id: topic.partitions for topic in answer.assignment.topic_partitions
+                topic.topic_id: topic.partitions for topic in response.assignment.topic_partitions
             }
             self._next_lookup_ms = 0.0
-        self._next_beat_ms = now_ms + self._rest_ms()
+        self._next_heartbeat_ms = now_ms + self._pause_before_heartbeat_ms()
 
-    def _rest_ms(self) -> float:
-        """The interval; less while a new member has nothing to read, in pauses that double.
+    def _pause_before_heartbeat_ms(self) -> float:
+        """Return the time to the next heartbeat: the interval, less for a new member.
 
         A coordinator computes no new target within group.consumer.assignment.interval.ms of the
-        last (KIP-1263), and gives out no partition that another member still has to revoke. It
-        tells a member that joins meanwhile to read nothing, and the member learns the rest by its
-        next heartbeat: with 5 s between them, in 100, 300, 700, 1,500 and 3,100 ms.
+        last (KIP-1263), and assigns no partition that another member still has to revoke. A member
+        that joins meanwhile gets an empty assignment, and the rest with a later heartbeat. Until
+        then its pauses double: with an interval of 5 s it sends heartbeats after 100, 300, 700,
+        1,500 and 3,100 ms.
         """
         if any((self._target or {}).values()) or self._pause_ms >= self._interval_ms:
             self._pause_ms = self._interval_ms
@@ -135,7 +136,7 @@ class ConsumerMembership(Membership):
     def on_no_response(self) -> None:
         self._reported_owned = None
         self._is_subscription_sent = False
-        self._next_beat_ms = 0.0
+        self._next_heartbeat_ms = 0.0
 
     def subscribe(self, subscription: Subscription) -> None:
         self.subscription = subscription
@@ -168,7 +169,7 @@ class ConsumerMembership(Membership):
         if is_full or not self._is_subscription_sent:
             pattern = self.subscription.pattern
             request.subscribed_topic_names = sorted(self.subscription.topics)
-            # '' takes a pattern back; a broker too old to know patterns must not see the field.
+            # '' removes a pattern; a broker without patterns must not get the field.
             request.subscribed_topic_regex = pattern or ("" if self._has_sent_pattern else None)
             self._has_sent_pattern = self._has_sent_pattern or pattern is not None
             self._is_subscription_sent = True
@@ -181,7 +182,7 @@ class ConsumerMembership(Membership):
         if self._epoch == _JOINING:
             return []
         ids = {name: topic_id for topic_id, name in self._names.items()}
-        ids |= {self._names[told]: told for told in self._target or () if told in self._names}
+        ids |= {self._names[each]: each for each in self._target or () if each in self._names}
         return [
             TopicPartitions(topic_id=ids[name], partitions=list(indexes))
             for name, indexes in group_by_topic(self.owned).items()
@@ -191,23 +192,21 @@ class ConsumerMembership(Membership):
         return frozenset(self._target or ()) - self._names.keys()
 
     def _next_change(self) -> Change | None:
-        """Partitions of topics that cannot be named are left out: they were just deleted, or will
-        be found.
-        """
+        """Topics whose name is unknown are left out: they were deleted or will be looked up."""
         if self._target is None or self._epoch == _JOINING:
             return None
-        told = frozenset(
+        target = frozenset(
             partition_of(self._names[topic_id], index)
             for topic_id, indexes in self._target.items()
             if topic_id in self._names
             for index in indexes
         )
-        if told == self.owned:
+        if target == self.owned:
             return None
-        return Change(revoked=self.owned - told, assigned=told - self.owned)
+        return Change(revoked=self.owned - target, assigned=target - self.owned)
 
     def _on_change_applied(self, change: Change) -> None:
         if change.lost or (self._epoch == _JOINING and not self.owned):
             self._target = None
             self._reported_owned = None
-            self._next_beat_ms = 0.0
+            self._next_heartbeat_ms = 0.0

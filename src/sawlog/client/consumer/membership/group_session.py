@@ -1,6 +1,4 @@
-"""A reader's side of its group: it alone lets go of partitions and takes them, finds where to
-begin, and commits. For the reader's thread.
-"""
+"""The polling thread's side of a group: it applies rebalances, finds positions and commits."""
 
 import time
 import weakref
@@ -17,7 +15,7 @@ from sawlog.client.consumer.membership.membership_protocol import (
 )
 from sawlog.client.consumer.membership.offset_commits import (
     FENCED,
-    MOVED_ON,
+    REBALANCED,
     CommitCallback,
     CommitFailed,
     OffsetCommits,
@@ -33,21 +31,21 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import TopicPartition
 
-_LAST_COMMIT_MS = 10_000  # before partitions go to others, who wait for it
-_RENEWAL_MS = 3_600_000  # offsets of a group without members are kept from their commit on
+_LAST_COMMIT_MS = 10_000  # timeout of the commit before a revocation, which others wait for
+_RENEWAL_MS = 3_600_000  # offsets of a group without members expire after their commit
 _HIGHEST_OFFSET = (1 << 63) - 1
 
 _logger = EventLogger("sawlog.client.group")
 
 
 Begin = Callable[[Mapping[TopicPartition, Committed | None]], None]
-"""Has the consumer read partitions from their committed offset on, where there is one."""
+"""Starts partitions of the consumer at their committed offsets, if they have one."""
 
 Progress = Callable[[], dict[TopicPartition, int]]
 
 
 class GroupSession:
-    """`owned` is what the reader has; `progress` says how far it has come, by partition."""
+    """`owned` is the assignment; `progress` returns the offsets to commit, by partition."""
 
     def __init__(
         self,
@@ -68,9 +66,7 @@ class GroupSession:
         self._require_stable = require_stable
         self._commits = OffsetCommits(Coordinators(cluster), settings.group)
         self._reader_wakeup = reader_wakeup
-        self.progress: Callable[[], dict[TopicPartition, int]] = lambda: dict(
-            fetch_buffer.positions
-        )
+        self.progress: Progress = lambda: dict(fetch_buffer.positions)
         self._heartbeat_thread: HeartbeatThread | None = None
         self._finalizer: Any = None
         self._listener = RebalanceListener()
@@ -78,7 +74,7 @@ class GroupSession:
         self.owned: frozenset[TopicPartition] = frozenset()
         self._without_position: set[TopicPartition] = set()
         self._retry_deadline: Deadline | None = None
-        self._last_committed: dict[TopicPartition, int] = {}  # what is known to be committed
+        self._last_committed: dict[TopicPartition, int] = {}
         self._next_commit = Deadline(auto_commit_ms or 0.0)
         self._next_renewal = Deadline(_RENEWAL_MS)
 
@@ -89,8 +85,8 @@ class GroupSession:
         return self._heartbeat_thread is not None
 
     @property
-    def longest_wait_ms(self) -> float:
-        """A poll that waits looks after the group so often."""
+    def max_wait_ms(self) -> float:
+        """The longest time that a poll may wait without `poll_group`."""
         return min(self._settings.max_poll_interval_ms / 3, self._auto_commit_ms or float("inf"))
 
     def subscribe(
@@ -107,7 +103,7 @@ class GroupSession:
         self._finalizer = weakref.finalize(self, self._heartbeat_thread.end)
 
     def unsubscribe(self, *, commits: bool = True) -> None:
-        """Leaves the group; what was read is committed first, where that is done by itself."""
+        """Leave the group, after a last commit if auto-commit is on."""
         if self._heartbeat_thread is None:
             return
         owned = self.owned
@@ -130,13 +126,13 @@ class GroupSession:
         if commits and self._heartbeat_thread is None:
             self._commit_before_revoke(frozenset(self._fetch_buffer.positions))
         try:
-            self.unsubscribe(commits=commits)  # whose listener may still commit
+            self.unsubscribe(commits=commits)  # its listener may still commit
             self._commits.collect(wait=commits)
         finally:
             self.is_closed = True
 
     def poll_group(self, deadline: Deadline) -> None:
-        """Once in every turn of a poll: what the group has decided is carried out."""
+        """Apply rebalances, commit and find positions; called in every turn of a poll."""
         self._commits.collect()
         if self._heartbeat_thread is not None:
             self._heartbeat_thread.on_poll()
@@ -148,7 +144,7 @@ class GroupSession:
             self._fetch_positions(deadline)
 
     def ensure_positions(self) -> None:
-        """Has a position for everything that is owned, before it returns."""
+        """Find a position for every owned partition before returning."""
         self._retry_deadline = deadline = self._cluster.deadline()
         backoff = Backoff()
         while self._without_position:
@@ -157,13 +153,13 @@ class GroupSession:
                 time.sleep(backoff.next_ms() / 1_000)
 
     def position_set(self, partition: TopicPartition) -> None:
-        """The reader knows by itself where to begin."""
+        """Note that the caller has set the position of a partition."""
         self._without_position.discard(partition)
 
     # Commits
 
     def commit(self, offsets: Offsets | None, deadline: Deadline) -> None:
-        """CommitFailed where the partitions are not, or no longer, this member's."""
+        """Commit and wait; CommitFailed if the partitions are not owned by this member."""
         wanted = self.progress() if offsets is None else _checked(offsets)
         backoff = Backoff()
         while wanted:
@@ -183,12 +179,12 @@ class GroupSession:
             done(wanted, None)
             return
 
-        def on_response(told: Offsets, error: Exception | None) -> None:
+        def on_response(sent: Offsets, error: Exception | None) -> None:
             if error is None:
-                self._last_committed.update(told)
+                self._last_committed.update(sent)
             elif isinstance(error, KafkaError) and error.code in FENCED:
-                error = _commit_failed(error.code, told)
-            done(told, error)
+                error = _commit_failed(error.code, sent)
+            done(sent, error)
 
         try:
             identity = self._identity_for(wanted)
@@ -210,11 +206,11 @@ class GroupSession:
         return identity
 
     def _check_retriable(self, error: KafkaError, used: Identity, deadline: Deadline) -> None:
-        """Raises, unless the commit may be taken from who this member is now, or soon will be."""
+        """Raise `error`, unless a retry with the current or next generation may succeed."""
         if error.code not in FENCED or self._heartbeat_thread is None:
             raise error
         now = self._heartbeat_thread.identity()
-        may_go_on = now is not None and (now != used or error.code in MOVED_ON)
+        may_go_on = now is not None and (now != used or error.code in REBALANCED)
         if not may_go_on or deadline.has_passed:
             raise _commit_failed(error.code, {}) from error
         self._heartbeat_thread.heartbeat_now()
@@ -224,7 +220,7 @@ class GroupSession:
         return {each: at for each, at in progress.items() if self._last_committed.get(each) != at}
 
     def _auto_commit(self) -> None:
-        """What has changed; without members everything now and then, lest it be forgotten."""
+        """Commit changed offsets; without a subscription renew all now and then (retention)."""
         if self._heartbeat_thread is None and self._next_renewal.has_passed:
             self._next_renewal = Deadline(_RENEWAL_MS)
             self._last_committed.clear()
@@ -266,11 +262,11 @@ class GroupSession:
             raise failure
 
     def _call_listener(
-        self, hear: Callable[[Sequence[TopicPartition]], None], partitions: Iterable[TopicPartition]
+        self, call: Callable[[Sequence[TopicPartition]], None], partitions: Iterable[TopicPartition]
     ) -> list[Exception]:
         try:
-            hear(sorted(partitions))
-        except Exception as failure:  # the reader's own: it comes out of poll when all is done
+            call(sorted(partitions))
+        except Exception as failure:  # raised by poll after the change is applied
             return [failure]
         return []
 
@@ -282,8 +278,9 @@ class GroupSession:
             self._last_committed.pop(partition, None)
 
     def _fetch_positions(self, deadline: Deadline) -> None:
-        """Finds where to begin; what may heal is left to the next turn, for as long as the
-        cluster's time-out says.
+        """Start partitions without a position at their committed offsets.
+
+        Retriable errors are left to the next turn until the cluster's timeout is over.
         """
         try:
             found = self._commits.committed(require_stable=self._require_stable, deadline=deadline)
@@ -303,7 +300,7 @@ class GroupSession:
 
 
 def _is_retriable(error: KafkaError | ClientError) -> bool:
-    """What the group gives is there, and a broker may hear of it a little later."""
+    """An assigned topic exists, so UNKNOWN_TOPIC_OR_PARTITION means old metadata."""
     is_unknown = (
         isinstance(error, KafkaError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
@@ -313,7 +310,9 @@ def _is_retriable(error: KafkaError | ClientError) -> bool:
 def _checked(offsets: Offsets) -> dict[TopicPartition, int]:
     for partition, offset in offsets.items():
         if not 0 <= offset <= _HIGHEST_OFFSET:
-            raise ValueError(f"{partition}: an offset is from 0 to {_HIGHEST_OFFSET}, not {offset}")
+            raise ValueError(
+                f"{partition}: an offset must be from 0 to {_HIGHEST_OFFSET}, not {offset}"
+            )
     return dict(offsets)
 
 
@@ -321,9 +320,9 @@ def _commit_failed(code: ErrorCode, offsets: Offsets) -> CommitFailed:
     which = f" of {', '.join(str(each) for each in sorted(offsets)[:5])}" if offsets else ""
     return CommitFailed(
         code,
-        f"the offsets{which} were not committed: this member is not, or no longer, the one that"
-        f" reads them ({code.name}). They are read again by who does; commit more often, and poll"
-        " within max_poll_interval_ms",
+        f"the offsets{which} were not committed: the partitions are not, or no longer, assigned to"
+        f" this member ({code.name}). Their next owner reads the records again; commit more often,"
+        " and poll within max_poll_interval_ms",
     )
 
 

@@ -1,8 +1,7 @@
-"""The thread that speaks with a group's coordinator for one member, while its reader works.
+"""The thread that sends a member's requests to the coordinator while the application works.
 
-It has connections of its own, since a cluster is for one thread. What a machine wants to know it
-asks; what may heal it tries again, for ever; what will not, or has not for too long, the reader
-hears of with its next poll.
+It has its own connections, since a cluster is for one thread. Retriable errors are retried for
+ever; the polling thread gets an error with its next poll if it is fatal or lasts too long.
 """
 
 import threading
@@ -36,7 +35,7 @@ from sawlog.protocol.apis import ApiKey
 from sawlog.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from sawlog.protocol.messages.metadata_response import MetadataResponse
 
-_MACHINES: dict[str, type[Membership]] = {CLASSIC: ClassicMembership, CONSUMER: ConsumerMembership}
+_PROTOCOLS: dict[str, type[Membership]] = {CLASSIC: ClassicMembership, CONSUMER: ConsumerMembership}
 _COORDINATOR_ERRORS = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -56,7 +55,7 @@ def _now_ms() -> float:
 
 
 class HeartbeatThread:
-    """`news` rings when the reader should look: a change, or something wrong."""
+    """`reader_wakeup` is signalled when the polling thread should look: a change or an error."""
 
     def __init__(
         self,
@@ -73,25 +72,25 @@ class HeartbeatThread:
         self._fork_guard = ForkGuard()
         self._wakeup = Wakeup()
         self._lock = threading.Lock()
-        self._machine: Membership | None = None
+        self._membership: Membership | None = None
         if settings.protocol is not None:
-            self._machine = _MACHINES[settings.protocol](settings, subscription)
-        # The reader
+            self._membership = _PROTOCOLS[settings.protocol](settings, subscription)
+        # State of the polling thread
         self._polled_ms = _now_ms()
         self._has_poll_timed_out = False
         self._failure: Exception | None = None
         self._is_failure_final = False
-        # The effort to be heard
+        # Retries
         self._backoff = Backoff()
         self._retry_deadline: Deadline | None = None
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="sawlog-group", daemon=True)
         self._thread.start()
 
-    # For the reader's thread
+    # For the polling thread
 
     def on_poll(self) -> None:
-        """It is alive. KafkaError or ClientError where the group cannot be had."""
+        """Note the time of a poll, and raise the error of the membership, if any."""
         with self._lock:
             self._polled_ms = _now_ms()
             if self._has_poll_timed_out:
@@ -105,38 +104,38 @@ class HeartbeatThread:
 
     def take_change(self) -> Change | None:
         with self._lock:
-            return None if self._machine is None else self._machine.take_change()
+            return None if self._membership is None else self._membership.take_change()
 
     def change_applied(self, change: Change) -> None:
         with self._lock:
-            if self._machine is not None:
-                self._machine.change_applied(change)
+            if self._membership is not None:
+                self._membership.change_applied(change)
         self._wakeup.signal()
 
     def identity(self) -> Identity | None:
-        """As whom to commit; None where the group goes on without us."""
+        """Return the identity for commits; None if this is not a member."""
         with self._lock:
-            machine = self._machine
-            return machine.identity if machine is not None and machine.is_member else None
+            membership = self._membership
+            return membership.identity if membership is not None and membership.is_member else None
 
     def heartbeat_now(self) -> None:
         with self._lock:
-            if self._machine is not None:
-                self._machine.heartbeat_now()
+            if self._membership is not None:
+                self._membership.heartbeat_now()
         self._wakeup.signal()
 
     def subscribe(self, subscription: Subscription) -> None:
         with self._lock:
             self._subscription = subscription
             self._failure, self._is_failure_final = None, False
-            if self._machine is not None:
-                self._machine.subscribe(subscription)
+            if self._membership is not None:
+                self._membership.subscribe(subscription)
         self._wakeup.signal()
 
     def end(self) -> None:
-        """Has it leave the group and end, and does not wait for it."""
+        """Let the thread leave the group and end, without waiting for it."""
         if not self._fork_guard.is_same_process:
-            return  # its thread is not here, and the member still is one elsewhere
+            return  # the thread and the member are in the parent process
         with self._lock:
             self._is_closing = True
         self._wakeup.signal()
@@ -153,10 +152,10 @@ class HeartbeatThread:
             while not self._is_closing:
                 self._run_once()
             with self._lock:
-                leave = None if self._machine is None else self._machine.leave_request()
+                leave = None if self._membership is None else self._membership.leave_request()
             self._send_leave(leave)
-        except Exception as error:  # a bug: the reader must not wait for ever
-            _logger.exception("a member of a group failed", group=self._settings.group)
+        except Exception as error:  # a bug: the polling thread must not wait for ever
+            _logger.exception("the heartbeat thread failed", group=self._settings.group)
             self._report_failure(error, is_final=True)
         finally:
             self._cluster.close()
@@ -164,84 +163,90 @@ class HeartbeatThread:
 
     def _run_once(self) -> None:
         try:
-            machine = self._machine or self._choose()
-            if self._leave_if_poll_timed_out(machine):
+            membership = self._membership or self._choose_protocol()
+            if self._leave_if_poll_timed_out(membership):
                 return
             with self._lock:
-                request = None if self._is_silent else machine.next_request(_now_ms())
-                wait_ms = self._rest_ms(machine)
+                request = None if self._is_suspended else membership.next_request(_now_ms())
+                wait_ms = self._sleep_ms(membership)
             if request is None:
                 self._wakeup.wait(wait_ms)
                 return
             if isinstance(request, TopicLookup):
                 topics = self._lookup_topics(request)
                 with self._lock:
-                    machine.on_topics(topics, _now_ms())
+                    membership.on_topics(topics, _now_ms())
             else:
-                answer = self._send(request)
-                if answer is None:
+                response = self._send(request)
+                if response is None:
                     return
                 with self._lock:
-                    machine.on_response(answer, _now_ms())
+                    membership.on_response(response, _now_ms())
         except (KafkaError, ClientError) as error:
             if not self._falls_back_to_classic(error):
                 self._failed(error)
         else:
             self._backoff, self._retry_deadline = Backoff(), None
             with self._lock:
-                has_change = machine.has_change
+                has_change = membership.has_change
             if has_change:
                 self._reader_wakeup.signal()
 
     @property
-    def _is_silent(self) -> bool:
+    def _is_suspended(self) -> bool:
         return self._has_poll_timed_out or self._is_failure_final
 
-    def _rest_ms(self, machine: Membership) -> float:
-        if self._is_silent:
+    def _sleep_ms(self, membership: Membership) -> float:
+        if self._is_suspended:
             return _MAX_SLEEP_MS
         overdue_ms = self._polled_ms + self._settings.max_poll_interval_ms
-        return min(max(0.0, min(machine.next_wakeup_ms(), overdue_ms) - _now_ms()), _MAX_SLEEP_MS)
+        return min(
+            max(0.0, min(membership.next_wakeup_ms(), overdue_ms) - _now_ms()), _MAX_SLEEP_MS
+        )
 
-    def _choose(self) -> Membership:
-        """The consumer protocol where the coordinator offers it."""
+    def _choose_protocol(self) -> Membership:
+        """Choose the consumer protocol if the coordinator offers it."""
         connection = self._coordinators.connection(self._settings.group)
         lowest = 0 if self._subscription.pattern is None else _FIRST_VERSION_WITH_PATTERNS
         try:
             offers = connection.version(ApiKey.CONSUMER_GROUP_HEARTBEAT) >= lowest
         except UnsupportedRequest:
             offers = False
-        kind = _MACHINES[CONSUMER if offers else CLASSIC]
+        kind = _PROTOCOLS[CONSUMER if offers else CLASSIC]
         with self._lock:
-            self._machine = kind(self._settings, self._subscription)
-            return self._machine
+            self._membership = kind(self._settings, self._subscription)
+            return self._membership
 
     def _falls_back_to_classic(self, error: KafkaError | ClientError) -> bool:
-        """A broker may offer the consumer protocol and have it switched off, as Kafka 3.7 to 3.9
-        do where nothing else is said: who may choose, and is no member yet, takes the other one.
+        """Switch to the classic protocol if the broker has disabled the consumer protocol.
+
+        Kafka 3.7 to 3.9 offer it but disable it by default. Only before the member has joined, and
+        if the settings name no protocol.
         """
         if not isinstance(error, KafkaError) or error.code is not ErrorCode.UNSUPPORTED_VERSION:
             return False
         with self._lock:
-            machine = self._machine
-            has_chosen = self._settings.protocol is None and isinstance(machine, ConsumerMembership)
-            if machine is None or not has_chosen or machine.is_member or machine.owned:
+            membership = self._membership
+            has_chosen = self._settings.protocol is None and isinstance(
+                membership, ConsumerMembership
+            )
+            if membership is None or not has_chosen or membership.is_member or membership.owned:
                 return False
-            self._machine = ClassicMembership(self._settings, self._subscription)
+            self._membership = ClassicMembership(self._settings, self._subscription)
             return True
 
-    def _leave_if_poll_timed_out(self, machine: Membership) -> bool:
-        """Leaves the group where the reader has not polled for too long."""
+    def _leave_if_poll_timed_out(self, membership: Membership) -> bool:
+        """Leave the group if the last poll is longer ago than max_poll_interval_ms."""
         with self._lock:
             limit_ms = self._settings.max_poll_interval_ms
-            if self._is_silent or _now_ms() - self._polled_ms < limit_ms:
+            if self._is_suspended or _now_ms() - self._polled_ms < limit_ms:
                 return False
             self._has_poll_timed_out = True
-            leave = machine.leave_request()
-            machine.fence()
+            leave = membership.leave_request()
+            membership.fence()
         _logger.warning(
-            "left a group: poll was not called in time; poll more often, take fewer records at"
-            " once, or raise max_poll_interval_ms",
+            "left a group: poll was not called in time; poll more often, take fewer records per"
+            " poll, or raise max_poll_interval_ms",
             group=self._settings.group,
             max_poll_interval_ms=limit_ms,
         )
@@ -249,34 +254,34 @@ class HeartbeatThread:
         return True
 
     def _send(self, request: CoordinatorRequest) -> Any:
-        """The coordinator's answer; None where the member is to end before it came."""
+        """Return the coordinator's response; None if the thread is closing."""
         group = self._settings.group
         connection = self._coordinators.connection(group)
         pending = connection.send(
             request.request, request.response_class, timeout_ms=request.timeout_ms
         )
-        while (answer := connection.poll(pending)) is None:
+        while (response := connection.poll(pending)) is None:
             if self._is_closing:
-                # A broker answers in order: on this one the last word would wait behind a join.
+                # Responses come in order: here LeaveGroup would wait behind JoinGroup.
                 connection.close()
                 return None
             self._wakeup.wait(pending.deadline.remaining_ms, [connection.fileno()])
-        error_code = getattr(answer, "error_code", 0)
+        error_code = getattr(response, "error_code", 0)
         if error_code in _COORDINATOR_ERRORS:
             raise group_error(group, error_code, None)
-        return answer
+        return response
 
     def _lookup_topics(self, wanted: TopicLookup) -> Sequence[Topic]:
         if not wanted.ids:
-            names = None if wanted.everything else wanted.names
+            names = None if wanted.all_topics else wanted.names
             return list(self._cluster.fetch_metadata(names).topics.values())
         topics = [MetadataRequestTopic(topic_id=each, name=None) for each in sorted(wanted.ids)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-        answer = self._cluster.any_connection().request(request, MetadataResponse)
-        return list(read_metadata(answer).topics.values())
+        response = self._cluster.any_connection().request(request, MetadataResponse)
+        return list(read_metadata(response).topics.values())
 
     def _send_leave(self, leave: CoordinatorRequest | None) -> None:
-        """Where it cannot be said, the session ends by itself."""
+        """Leave the group; if that fails, the session timeout ends the membership."""
         if leave is None:
             return
         try:
@@ -288,8 +293,8 @@ class HeartbeatThread:
     def _failed(self, error: KafkaError | ClientError) -> None:
         self._coordinators.forget(self._settings.group)
         with self._lock:
-            if self._machine is not None:
-                self._machine.on_no_response()
+            if self._membership is not None:
+                self._membership.on_no_response()
         if self._retry_deadline is None:
             self._retry_deadline = self._cluster.deadline()
         if not self._is_retriable(error):
@@ -303,7 +308,7 @@ class HeartbeatThread:
             self._wakeup.wait(pause.remaining_ms)
 
     def _is_retriable(self, error: KafkaError | ClientError) -> bool:
-        """A static member that was killed keeps its name until its session ends."""
+        """Retry UNRELEASED_INSTANCE_ID too: a killed static member's session ends in time."""
         if isinstance(error, KafkaError) and error.code is ErrorCode.UNRELEASED_INSTANCE_ID:
             return self._retry_deadline is not None and not self._retry_deadline.has_passed
         return is_retriable(error)

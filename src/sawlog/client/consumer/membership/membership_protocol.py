@@ -1,8 +1,8 @@
-"""What both protocols of groups have in common: what a member is, asks for and has to carry out.
+"""The interface of both rebalance protocols of a group member.
 
-A machine is pure: it says what to ask next and takes the answers, `now_ms` is passed in, and no
-socket or thread is in sight. Two threads use it, under a lock that is not its own: the one that
-speaks with the coordinator, and the reader's, which alone lets go of partitions and takes them.
+A membership is a pure state machine: it returns the next request and takes responses, and `now_ms`
+is passed in. Two threads use it under a lock of the heartbeat thread: the heartbeat thread, and the
+polling thread, which alone gives up and takes over partitions.
 """
 
 import os
@@ -25,14 +25,14 @@ NOTHING: frozenset[TopicPartition] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """How a consumer is a member of its group; the defaults are those of Kafka's own clients.
+    """Settings of a group member; the defaults are those of Kafka's own clients.
 
-    `protocol`: "consumer" (KIP-848: the broker assigns and sets the times, members keep what they
-    keep while others come and go), "classic", or None: the first where the broker offers it.
-    `instance_id` makes a static member: it may come back within its session without a rebalance.
-    `max_poll_interval_ms`: who does not poll for so long is taken to be stuck, and leaves.
-    `assignors`, `session_timeout_ms` and `heartbeat_interval_ms` are for classic groups alone,
-    `server_assignor` is for the others.
+    `protocol`: "consumer" (KIP-848: the broker assigns, and members keep reading through a
+    rebalance), "classic", or None: "consumer" if the broker offers it.
+    `instance_id` makes a static member, which may rejoin within its session without a rebalance.
+    `max_poll_interval_ms`: a member that does not poll for so long leaves the group.
+    `assignors`, `session_timeout_ms` and `heartbeat_interval_ms` are for classic groups only,
+    `server_assignor` for consumer groups only.
     """
 
     group: str
@@ -48,26 +48,33 @@ class GroupSettings:
 
     def __post_init__(self) -> None:
         if not self.group:
-            raise ValueError("a group needs a name")
+            raise ValueError("the name of a group must not be empty")
         if self.protocol not in (None, CLASSIC, CONSUMER):
-            raise ValueError(f"protocol is 'classic', 'consumer' or None, not {self.protocol!r}")
+            raise ValueError(
+                f"protocol must be 'classic', 'consumer' or None, not {self.protocol!r}"
+            )
         unknown = [name for name in self.assignors if name not in ASSIGNORS]
         if unknown or not self.assignors:
-            raise ValueError(f"assignors are some of {sorted(ASSIGNORS)}, not {self.assignors!r}")
+            raise ValueError(
+                f"assignors must be some of {sorted(ASSIGNORS)}, not {self.assignors!r}"
+            )
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
-            raise ValueError("heartbeat_interval_ms has to be less than session_timeout_ms")
+            raise ValueError("heartbeat_interval_ms must be less than session_timeout_ms")
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Topics by name, or all that a pattern (RE2, for the whole name) matches."""
+    """Topics by name, and those whose whole name an RE2 pattern matches."""
 
     topics: frozenset[str] = frozenset()
     pattern: str | None = None
 
 
 class Change(NamedTuple):
-    """What the reader has to do, in this order. Lost is what others may have already."""
+    """A change of the assignment for the polling thread, applied in this order.
+
+    Lost partitions may belong to other members already.
+    """
 
     lost: frozenset[TopicPartition] = NOTHING
     revoked: frozenset[TopicPartition] = NOTHING
@@ -75,7 +82,7 @@ class Change(NamedTuple):
 
 
 class CoordinatorRequest(NamedTuple):
-    """A request for the coordinator; `timeout_ms` None: as long as any."""
+    """A request to the coordinator; `timeout_ms` None is the default request timeout."""
 
     request: Message
     response_class: type[Message]
@@ -83,22 +90,22 @@ class CoordinatorRequest(NamedTuple):
 
 
 class TopicLookup(NamedTuple):
-    """A question to any broker: topics by name, by id, or all of them."""
+    """A metadata request to any broker: topics by name, by id, or all."""
 
     names: frozenset[str] = frozenset()
     ids: frozenset[bytes] = frozenset()
-    everything: bool = False
+    all_topics: bool = False
 
 
 class Membership(ABC):
-    """`owned` is what the reader has, and changes only by what it says it has carried out."""
+    """`owned` is what the polling thread reads; only `change_applied` changes it."""
 
     def __init__(self, settings: GroupSettings, subscription: Subscription) -> None:
         self.settings = settings
         self.subscription = subscription
         self.owned: frozenset[TopicPartition] = NOTHING
         self.change_in_progress: Change | None = None
-        self.is_fenced = False  # the group goes on without us: all that is owned is lost
+        self.is_fenced = False  # not a member any more: all owned partitions are lost
 
     @property
     @abstractmethod
@@ -107,60 +114,59 @@ class Membership(ABC):
     @property
     @abstractmethod
     def is_member(self) -> bool:
-        """In the group as far as is known: only then a commit may be tried."""
+        """Whether this is a member as far as known; only members may commit."""
 
     @abstractmethod
     def heartbeat_now(self) -> None:
-        """Has the next heartbeat sent at once: the group seems to have gone on."""
+        """Make the next heartbeat due now, because the group seems to have rebalanced."""
 
     @abstractmethod
     def next_request(self, now_ms: float) -> CoordinatorRequest | TopicLookup | None:
-        """What to ask now; None: nothing before `wake_ms`, unless something changes."""
+        """Return the request that is due, or None until `next_wakeup_ms` or a change."""
 
     @abstractmethod
     def next_wakeup_ms(self) -> float: ...
 
     @abstractmethod
-    def on_response(self, answer: Any, now_ms: float) -> None:
-        """Takes the answer to what was asked; KafkaError where there is no way on."""
+    def on_response(self, response: Any, now_ms: float) -> None:
+        """Take the response to `next_request`; KafkaError if the membership cannot go on."""
 
     @abstractmethod
     def on_topics(self, topics: Sequence[Topic], now_ms: float) -> None:
-        """Takes what a Lookup found; what is missing is not there."""
+        """Take the topics that a TopicLookup found; the others do not exist."""
 
     @abstractmethod
     def on_no_response(self) -> None:
-        """What was asked may or may not have been heard."""
+        """The last request failed; the coordinator may or may not have received it."""
 
     @abstractmethod
     def subscribe(self, subscription: Subscription) -> None: ...
 
     @abstractmethod
     def leave_request(self) -> CoordinatorRequest | None:
-        """The last request of a member; None where it is none."""
+        """Return the request that leaves the group; None if there is nothing to send."""
 
     @abstractmethod
     def _next_change(self) -> Change | None:
-        """What the reader should do now, where nothing is lost."""
+        """Return the change that is due, if this member is not fenced."""
 
     @abstractmethod
     def _on_change_applied(self, change: Change) -> None: ...
 
     def fence(self) -> None:
-        """Out of the group: what is owned is lost, and the next thing is to join again."""
+        """Mark all owned partitions as lost; the member joins again after that."""
         self.is_fenced = True
 
     def take_change(self) -> Change | None:
-        """For the reader, who calls `carried_out` when it is done."""
+        """Return the change to apply; the polling thread calls `change_applied` after it."""
         change = Change(lost=self.owned) if self.is_fenced else self._next_change()
         self.change_in_progress = change
         return change
 
     @property
     def has_change(self) -> bool:
-        return self.change_in_progress is None and (
-            self.is_fenced or self._next_change() is not None
-        )
+        is_due = self.is_fenced or self._next_change() is not None
+        return is_due and self.change_in_progress is None
 
     def change_applied(self, change: Change) -> None:
         self.change_in_progress = None
@@ -171,12 +177,12 @@ class Membership(ABC):
 
 
 def new_member_id() -> str:
-    """As the members of a consumer group name themselves (KIP-1082)."""
+    """Return a random id, as members of consumer groups choose (KIP-1082)."""
     return random_id_text(os.urandom)
 
 
 def fatal(error_code: int, message: str | None, group: str) -> KafkaError:
-    """A refusal that joining again would not change, with what to do about it."""
+    """Make an error that joining again would not change, with advice."""
     found = kafka_error(error_code, message)
     advice = _ADVICE.get(found.code.name, "")
     text = f"the group {group!r} refused this member: {message or found.code.name}{advice}"
@@ -184,13 +190,13 @@ def fatal(error_code: int, message: str | None, group: str) -> KafkaError:
 
 
 _ADVICE = {
-    "FENCED_INSTANCE_ID": "; another member has the same instance_id now: give each its own",
-    "UNRELEASED_INSTANCE_ID": "; another member has the same instance_id, or died and its session"
-    " is not over: give each its own, or wait",
-    "INCONSISTENT_GROUP_PROTOCOL": "; the group's members speak another protocol or have no"
+    "FENCED_INSTANCE_ID": "; another member uses the same instance_id now: give each its own",
+    "UNRELEASED_INSTANCE_ID": "; another member uses the same instance_id, or was killed and its"
+    " session is not over: give each its own, or wait",
+    "INCONSISTENT_GROUP_PROTOCOL": "; the group's members use another protocol or have no"
     " assignor in common with this one: set `protocol` or `assignors`",
-    "GROUP_MAX_SIZE_REACHED": "; group.max.size of the broker says how many it takes",
-    "INVALID_SESSION_TIMEOUT": "; group.min and group.max.session.timeout.ms of the broker say"
-    " what it takes",
-    "UNSUPPORTED_ASSIGNOR": "; group.consumer.assignors of the broker says which there are",
+    "GROUP_MAX_SIZE_REACHED": "; the broker's limit is group.max.size",
+    "INVALID_SESSION_TIMEOUT": "; the broker's limits are group.min.session.timeout.ms and"
+    " group.max.session.timeout.ms",
+    "UNSUPPORTED_ASSIGNOR": "; the broker's assignors are in group.consumer.assignors",
 }

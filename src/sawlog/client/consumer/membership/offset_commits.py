@@ -1,6 +1,6 @@
-"""Commits of one group by one reader: waited for, or heard of later. For one thread.
+"""Offset commits of one group by one consumer, blocking or asynchronous. For one thread.
 
-The coordinator takes a commit only from who is a member now; `CommitFailed` is its no.
+The coordinator accepts commits of current members only; otherwise CommitFailed is raised.
 """
 
 from collections import deque
@@ -11,8 +11,8 @@ from sawlog.client.admin.group_offsets import (
     LAST_VERSION_WITH_NAMES,
     Committed,
     Identity,
+    commit_errors,
     commit_offsets,
-    commit_refusals,
     commit_request,
     committed_offsets,
 )
@@ -26,17 +26,17 @@ from sawlog.protocol.messages.offset_commit_response import OffsetCommitResponse
 
 Offsets = Mapping[TopicPartition, int]
 CommitCallback = Callable[[Offsets, Exception | None], object]
-"""Hears the offsets, and why they were not committed or None."""
+"""Called with the offsets and the error, or None."""
 
-MOVED_ON = frozenset(
+REBALANCED = frozenset(
     {
         ErrorCode.REBALANCE_IN_PROGRESS,
         ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.STALE_MEMBER_EPOCH,
     }
 )
-"""The group has gone on: as who one is now it may be possible."""
-FENCED = MOVED_ON | {
+"""Errors of a rebalance: a retry with the current generation may succeed."""
+FENCED = REBALANCED | {
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.FENCED_INSTANCE_ID,
     ErrorCode.FENCED_MEMBER_EPOCH,
@@ -44,8 +44,9 @@ FENCED = MOVED_ON | {
 
 
 class CommitFailed(KafkaError):
-    """The group goes on without this member: what was read since the last commit will be read
-    again, by whoever has the partitions now.
+    """This member does not own the partitions any more.
+
+    The next owner reads the records since the last commit again.
     """
 
 
@@ -63,7 +64,7 @@ class OffsetCommits:
         self._sent: deque[_Sent] = deque()
 
     def commit(self, offsets: Offsets, identity: Identity, deadline: Deadline) -> None:
-        """One that is waited for; KafkaError is the first refusal."""
+        """Commit and wait; KafkaError is the first partition's error."""
         refused = commit_offsets(
             self._coordinators, self._group, offsets, identity=identity, deadline=deadline
         )
@@ -71,7 +72,7 @@ class OffsetCommits:
             raise error
 
     def send(self, offsets: Offsets, identity: Identity, done: CommitCallback) -> None:
-        """One that `collect` hears of. It is tried once: the next one says it all again."""
+        """Commit without waiting, with one try; `collect` takes the response."""
         try:
             connection = self._coordinators.connection(self._group)
             pending = connection.send(
@@ -86,19 +87,19 @@ class OffsetCommits:
             self._sent.append(_Sent(offsets, connection, pending, done))
 
     def collect(self, *, wait: bool = False) -> None:
-        """Tells those whose answer has come, in the order in which they were sent; `wait`: all."""
+        """Call the callbacks of commits whose response has arrived, in order; `wait`: of all."""
         while self._sent:
             sent = self._sent[0]
             error: Exception | None = None
             try:
-                answer = (
+                response = (
                     sent.connection.wait(sent.pending)
                     if wait
                     else sent.connection.poll(sent.pending)
                 )
-                if answer is None:
+                if response is None:
                     return
-                error = _first_error(self._group, answer)
+                error = _first_error(self._group, response)
             except ClientError as lost:
                 error = lost
             self._sent.popleft()
@@ -109,7 +110,7 @@ class OffsetCommits:
     def committed(
         self, *, require_stable: bool, deadline: Deadline | None = None
     ) -> dict[TopicPartition, Committed]:
-        """All that the group has committed."""
+        """Return all committed offsets of the group."""
         found, refused = committed_offsets(
             self._coordinators, [self._group], require_stable=require_stable, deadline=deadline
         )
@@ -118,8 +119,8 @@ class OffsetCommits:
         return found[self._group]
 
 
-def _first_error(group: str, answer: OffsetCommitResponse) -> KafkaError | None:
-    refused = commit_refusals(group, answer)
+def _first_error(group: str, response: OffsetCommitResponse) -> KafkaError | None:
+    refused = commit_errors(group, response)
     if isinstance(refused, KafkaError):
         return refused
     return next(iter(refused.values()), None)

@@ -1,4 +1,4 @@
-"""What a reader may want to hear of its group."""
+"""The interface by which an application learns of rebalances."""
 
 from collections.abc import Sequence
 
@@ -6,19 +6,17 @@ from sawlog.core.ids import TopicPartition
 
 
 class RebalanceListener:
-    """Called from within `poll` and `close`, in the reader's thread; the consumer may be used.
+    """Called within `poll` and `close`, in the polling thread; it may use the consumer.
 
-    What one of these raises comes out of `poll`; the change itself is carried out nevertheless.
+    `poll` raises an exception of the listener after the change is applied.
     """
 
     def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """These are new, besides those that stay. To begin elsewhere than at the committed offset,
-        `seek` here.
-        """
+        """Partitions were added; others stay. Use `seek` here to override committed offsets."""
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """These are about to go to others: the last moment to commit for them."""
+        """Partitions are about to be given up: the last chance to commit their offsets."""
 
     def lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """These are others' already, and cannot be committed for any more."""
+        """Partitions may belong to other members already; their offsets cannot be committed."""
         self.revoked(partitions)

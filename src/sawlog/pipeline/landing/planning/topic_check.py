@@ -54,7 +54,7 @@ class TopicLog:
 
     def _partitions(self) -> list[TopicPartition]:
         metadata = self._cluster.fetch_metadata([self._topic])
-        for refused in metadata.refusals.values():
+        for refused in metadata.errors.values():
             if refused.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise topic_deleted(self._topic)
             raise refused

@@ -1,4 +1,4 @@
-"""A member of a classic group, step by step: what it asks, and what it may hold when."""
+"""A classic member step by step: its requests, and the partitions it owns."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def topic(name: str, size: int, *, is_internal: bool = False) -> Topic:
 
 
 class Story:
-    """A member and its coordinator's part, with a clock that stands until told."""
+    """A member and the responses of its coordinator, on a fake clock."""
 
     def __init__(self, *assignors: str, pattern: str | None = None, **settings: Any) -> None:
         self.now_ms = 1_000.0
@@ -109,7 +109,7 @@ class Story:
         self.carry_out()
 
 
-def test_it_joins_with_the_id_that_it_is_told_to_have() -> None:
+def test_a_member_joins_with_the_member_id_of_the_coordinator() -> None:
     story = Story()
     story.look()
     assert story.next_request().member_id == ""
@@ -119,7 +119,7 @@ def test_it_joins_with_the_id_that_it_is_told_to_have() -> None:
     assert not story.machine.is_member
 
 
-def test_a_leader_gives_everybody_a_part() -> None:
+def test_a_leader_assigns_all_members() -> None:
     story = Story()
     story.look()
     other = JoinGroupResponseMember(
@@ -138,19 +138,19 @@ def test_a_leader_gives_everybody_a_part() -> None:
     assert story.machine.owned == {P0, P1}
 
 
-def test_eager_it_lets_go_of_everything_before_it_joins_again() -> None:
+def test_an_eager_member_gives_up_everything_before_it_rejoins() -> None:
     story = Story()
     story.settle(P0, P1)
     story.beat(ErrorCode.REBALANCE_IN_PROGRESS)
     assert story.next_request() is None, "not before the reader has let go"
-    story.beat(ErrorCode.REBALANCE_IN_PROGRESS)  # it stays alive meanwhile
+    story.beat(ErrorCode.REBALANCE_IN_PROGRESS)  # heartbeats go on meanwhile
     assert story.carry_out() == Change(revoked=frozenset({P0, P1}))
     story.join(generation=2)
     story.sync(P1)
     assert story.carry_out() == Change(assigned=frozenset({P1}))
 
 
-def test_cooperative_it_keeps_reading_lets_go_of_the_rest_and_joins_once_more() -> None:
+def test_a_cooperative_member_keeps_reading_and_rejoins_after_a_revocation() -> None:
     story = Story("cooperative-sticky")
     story.settle(P0, P1)
     story.beat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -165,8 +165,8 @@ def test_cooperative_it_keeps_reading_lets_go_of_the_rest_and_joins_once_more() 
 
 
 @pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
-def test_it_does_not_join_while_the_reader_is_in_the_middle_of_a_change(assignor: str) -> None:
-    """What it would say that it owns would not be true when it is heard."""
+def test_a_member_does_not_join_while_a_change_is_applied(assignor: str) -> None:
+    """The owned partitions in its subscription would be wrong when they are read."""
     story = Story(assignor)
     story.look()
     story.join(generation=1)
@@ -185,7 +185,7 @@ def test_it_does_not_join_while_the_reader_is_in_the_middle_of_a_change(assignor
     ("code", "member_id"),
     [(ErrorCode.UNKNOWN_MEMBER_ID, ""), (ErrorCode.ILLEGAL_GENERATION, "me")],
 )
-def test_put_out_of_the_group_it_has_lost_what_it_had(code: int, member_id: str) -> None:
+def test_a_fenced_member_loses_its_partitions(code: int, member_id: str) -> None:
     story = Story()
     story.settle(P0)
     story.beat(code)
@@ -195,7 +195,7 @@ def test_put_out_of_the_group_it_has_lost_what_it_had(code: int, member_id: str)
     assert story.next_request().member_id == member_id
 
 
-def test_put_out_in_the_middle_of_a_change_it_loses_what_came_of_it() -> None:
+def test_a_member_fenced_during_a_change_loses_the_result() -> None:
     story = Story("cooperative-sticky")
     story.settle(P0)
     story.beat(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -209,7 +209,7 @@ def test_put_out_in_the_middle_of_a_change_it_loses_what_came_of_it() -> None:
     assert isinstance(story.next_request(), JoinGroupRequest)
 
 
-def test_a_lost_answer_to_a_join_is_asked_for_again() -> None:
+def test_a_lost_join_response_is_followed_by_another_join() -> None:
     story = Story()
     story.look()
     assert isinstance(story.next_request(), JoinGroupRequest)
@@ -220,7 +220,7 @@ def test_a_lost_answer_to_a_join_is_asked_for_again() -> None:
     assert isinstance(story.next_request(), JoinGroupRequest)
 
 
-def test_a_rebalance_during_sync_begins_again() -> None:
+def test_a_rebalance_during_sync_rejoins() -> None:
     story = Story()
     story.look()
     story.join(generation=1)
@@ -228,7 +228,7 @@ def test_a_rebalance_during_sync_begins_again() -> None:
     assert isinstance(story.next_request(), JoinGroupRequest)
 
 
-def test_a_leader_sees_a_topic_grow() -> None:
+def test_a_leader_rejoins_when_a_topic_grows() -> None:
     story = Story(metadata_interval_ms=10_000)
     story.look()
     story.join(generation=1, leads=True)
@@ -249,20 +249,20 @@ def test_a_leader_sees_a_topic_grow() -> None:
 def test_a_pattern_is_matched_to_whole_names_of_topics_that_are_not_internal() -> None:
     story = Story(pattern="log.*")
     asked = story.next_request()
-    assert asked.everything
+    assert asked.all_topics
     topics = [topic("logs", 1), topic("my-logs", 1), topic("log-internal", 1, is_internal=True)]
     story.machine.on_topics(topics, story.now_ms)
     joined = story.join(generation=1)
     assert decode_subscriber(joined.protocols[0].metadata, None).topics == {"logs"}
     story.sync()
     story.now_ms += story.machine.settings.metadata_interval_ms
-    assert story.next_request().everything
+    assert story.next_request().all_topics
     story.machine.on_topics([*topics, topic("log-2", 1)], story.now_ms)
     told = decode_subscriber(story.next_request().protocols[0].metadata, None)
     assert told.topics == {"logs", "log-2"}
 
 
-def test_another_subscription_is_told_by_joining() -> None:
+def test_a_new_subscription_rejoins() -> None:
     story = Story()
     story.settle(P0)
     story.machine.subscribe(Subscription(frozenset({"b"})))
@@ -272,7 +272,7 @@ def test_another_subscription_is_told_by_joining() -> None:
     assert told.topics == {"b"}
 
 
-def test_a_static_member_says_no_goodbye() -> None:
+def test_a_static_member_sends_no_leave_group() -> None:
     story = Story()
     story.settle(P0)
     leaving = requested(story.machine.leave_request())
@@ -286,7 +286,7 @@ def test_a_static_member_says_no_goodbye() -> None:
 @pytest.mark.parametrize(
     "code", [ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_AUTHORIZATION_FAILED]
 )
-def test_what_will_not_heal_is_raised_with_the_groups_name(code: ErrorCode) -> None:
+def test_a_fatal_error_names_the_group(code: ErrorCode) -> None:
     story = Story()
     story.settle(P0)
     with pytest.raises(KafkaError, match="'g' refused this member") as raised:
@@ -294,7 +294,7 @@ def test_what_will_not_heal_is_raised_with_the_groups_name(code: ErrorCode) -> N
     assert raised.value.code is code
 
 
-def test_between_heartbeats_it_rests() -> None:
+def test_no_request_is_due_between_heartbeats() -> None:
     story = Story()
     story.settle(P0)
     assert story.next_request() is None

@@ -1,4 +1,4 @@
-"""Who reads what in a classic group: complete, never double, fair, and as still as can be."""
+"""Client-side assignors: complete, never double, balanced and sticky."""
 
 from collections import Counter
 
@@ -38,7 +38,7 @@ def members(**topics: str) -> dict[str, Subscriber]:
 def wanted(
     subscribers: dict[str, frozenset[str]], sizes: dict[str, int]
 ) -> Counter[TopicPartition]:
-    """Every partition that somebody subscribes to, once."""
+    """Every subscribed partition, once."""
     read = frozenset[str]().union(*subscribers.values())
     return Counter(partition_of(t, i) for t in read for i in range(sizes.get(t, 0)))
 
@@ -47,14 +47,14 @@ def given_out(assignments: Assignments) -> Counter[TopicPartition]:
     return Counter(each for some in assignments.values() for each in some)
 
 
-def test_range_gives_runs_and_the_first_get_the_rest() -> None:
+def test_range_assigns_contiguous_partitions_and_the_first_members_one_more() -> None:
     assert range_(members(x="ab", y="ab"), {"a": 3, "b": 2}) == {
         "x": parts("a", 0, 1) | parts("b", 0),
         "y": parts("a", 2) | parts("b", 1),
     }
 
 
-def test_roundrobin_deals_out_and_passes_over_who_does_not_read_the_topic() -> None:
+def test_roundrobin_skips_members_without_the_topic() -> None:
     assert roundrobin(members(x="a", y="ab", z="abc"), {"a": 1, "b": 2, "c": 3}) == {
         "x": parts("a", 0),
         "y": parts("b", 0),
@@ -62,7 +62,7 @@ def test_roundrobin_deals_out_and_passes_over_who_does_not_read_the_topic() -> N
     }
 
 
-def test_static_members_come_first_by_the_name_of_their_instance() -> None:
+def test_static_members_come_first_by_instance_id() -> None:
     some = {
         "m1": Subscriber(frozenset("a")),
         "m2": Subscriber(frozenset("a"), instance_id="z"),
@@ -77,7 +77,7 @@ def test_static_members_come_first_by_the_name_of_their_instance() -> None:
 
 @pytest.mark.parametrize("name", ["range", "roundrobin"])
 @given(subscribers=subscriptions, sizes=sizes_of_topics)
-def test_every_partition_goes_to_one_of_its_subscribers(
+def test_every_partition_is_assigned_to_one_subscriber(
     name: str, subscribers: dict[str, frozenset[str]], sizes: dict[str, int]
 ) -> None:
     found = ASSIGNORS[name]({m: Subscriber(topics) for m, topics in subscribers.items()}, sizes)
@@ -91,7 +91,7 @@ def test_every_partition_goes_to_one_of_its_subscribers(
     sizes=sizes_of_topics,
     grown=sizes_of_topics,
 )
-def test_cooperation_never_doubles_and_comes_to_a_fair_rest(
+def test_cooperative_rounds_never_assign_twice_and_end_balanced(
     subscribers: dict[str, frozenset[str]],
     later: dict[str, frozenset[str]],
     sizes: dict[str, int],
@@ -122,7 +122,7 @@ def test_cooperation_never_doubles_and_comes_to_a_fair_rest(
                         assert len(owned[other]) + 2 > len(some), "one has two more than another"
 
 
-def test_who_comes_takes_no_more_than_its_share() -> None:
+def test_a_new_member_takes_no_more_than_its_share() -> None:
     a_and_b = {
         "a": Subscriber(frozenset("t"), frozenset(parts("t", 0, 1, 2)), 1),
         "b": Subscriber(frozenset("t"), frozenset(parts("t", 3, 4, 5)), 1),
@@ -133,7 +133,7 @@ def test_who_comes_takes_no_more_than_its_share() -> None:
     assert found["c"] == set()
 
 
-def test_of_two_owners_the_later_one_keeps_it_and_of_equals_none() -> None:
+def test_the_claimant_with_the_later_generation_keeps_a_partition() -> None:
     both = frozenset(parts("t", 0))
     later = {
         "a": Subscriber(frozenset("t"), both, 3),

@@ -1,4 +1,4 @@
-"""A member by the consumer protocol, step by step: what its heartbeats tell, and what it holds."""
+"""A member of a consumer group step by step: its heartbeats, and the partitions it owns."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ class Story:
         return requested(self.machine.next_request(self.now_ms))
 
     def beat(self, *told: int, epoch: int = 1, is_told: bool = True, code: int = 0) -> Any:
-        """A heartbeat and its answer: what to read of the topic, where anything is told."""
+        """Send a heartbeat and respond, with an assignment if partitions are given."""
         asked = self.next_request()
         assert isinstance(asked, ConsumerGroupHeartbeatRequest)
         partitions = [TopicPartitions(topic_id=LOGS, partitions=list(told))] if told else []
@@ -68,7 +68,7 @@ class Story:
         return change
 
     def settle(self) -> None:
-        """With partitions 0 and 1."""
+        """Join and own the partitions 0 and 1."""
         self.beat(0, 1)
         self.find()
         self.carry_out()
@@ -81,11 +81,11 @@ def owned(request: ConsumerGroupHeartbeatRequest) -> dict[bytes, list[int]] | No
     return {each.topic_id: each.partitions for each in request.topic_partitions}
 
 
-def test_no_tool_takes_a_members_id_for_an_option() -> None:
+def test_a_member_id_never_starts_with_a_dash() -> None:
     assert not any(new_member_id().startswith("-") for _ in range(1_000))
 
 
-def test_the_first_heartbeat_tells_everything_and_the_next_only_what_has_changed() -> None:
+def test_the_first_heartbeat_is_full_and_later_ones_have_changes_only() -> None:
     story = Story(max_poll_interval_ms=9_000, server_assignor="range", rack="r")
     first = story.beat(0, 1)
     assert first.member_epoch == 0
@@ -112,7 +112,7 @@ def test_the_first_heartbeat_tells_everything_and_the_next_only_what_has_changed
 
 
 def pauses(story: Story, count: int) -> list[float]:
-    """How long the member waits before each of its next heartbeats, which tell nothing new."""
+    """The pauses before the member's next heartbeats, if nothing changes."""
     waited = []
     for _ in range(count):
         waited.append(story.machine.next_wakeup_ms() - story.now_ms)
@@ -121,8 +121,8 @@ def pauses(story: Story, count: int) -> list[float]:
     return waited
 
 
-def test_a_new_member_without_partitions_asks_again_soon() -> None:
-    """The coordinator may compute the target a little later, or wait for others to revoke."""
+def test_a_new_member_without_partitions_sends_its_next_heartbeat_soon() -> None:
+    """The coordinator may compute the target later, or wait for revocations of others."""
     story = Story()
     story.beat()
     assert pauses(story, 2) == [100, 200]
@@ -135,7 +135,7 @@ def test_a_new_member_without_partitions_asks_again_soon() -> None:
     assert pauses(story, 1) == [INTERVAL_MS]
 
 
-def test_a_member_that_gets_no_partitions_soon_keeps_to_the_interval() -> None:
+def test_a_member_that_stays_without_partitions_returns_to_the_interval() -> None:
     story = Story()
     story.beat()
     assert pauses(story, 7) == [100, 200, 400, 800, 1_600, INTERVAL_MS, INTERVAL_MS]
@@ -151,7 +151,7 @@ def test_a_member_that_lost_its_partitions_to_others_keeps_to_the_interval() -> 
     assert pauses(story, 2) == [INTERVAL_MS, INTERVAL_MS]
 
 
-def test_what_is_taken_away_is_reported_as_soon_as_it_was_let_go_of() -> None:
+def test_a_revocation_is_reported_as_soon_as_it_is_applied() -> None:
     story = Story()
     story.settle()
     story.now_ms += INTERVAL_MS
@@ -166,7 +166,7 @@ def test_what_is_taken_away_is_reported_as_soon_as_it_was_let_go_of() -> None:
     assert story.machine.identity.epoch == 2
 
 
-def test_heartbeats_go_on_while_the_reader_takes_its_time() -> None:
+def test_heartbeats_go_on_while_a_change_is_applied() -> None:
     story = Story()
     story.settle()
     story.now_ms += INTERVAL_MS
@@ -179,7 +179,7 @@ def test_heartbeats_go_on_while_the_reader_takes_its_time() -> None:
     assert owned(story.beat(is_told=False)) == {LOGS: [0]}
 
 
-def test_after_a_lost_answer_everything_is_told_again() -> None:
+def test_a_lost_response_is_followed_by_a_full_heartbeat() -> None:
     story = Story()
     story.settle()
     story.now_ms += INTERVAL_MS
@@ -196,10 +196,10 @@ def test_after_a_lost_answer_everything_is_told_again() -> None:
     [
         ErrorCode.FENCED_MEMBER_EPOCH,
         ErrorCode.UNKNOWN_MEMBER_ID,
-        ErrorCode.GROUP_ID_NOT_FOUND,  # nobody was left in it, and it was removed
+        ErrorCode.GROUP_ID_NOT_FOUND,  # the group had no members left and was removed
     ],
 )
-def test_put_out_it_has_lost_what_it_had_and_joins_under_the_same_id(code: int) -> None:
+def test_a_fenced_member_loses_its_partitions_and_rejoins_with_its_id(code: int) -> None:
     story = Story()
     story.settle()
     before = story.machine.identity.member_id
@@ -213,7 +213,7 @@ def test_put_out_it_has_lost_what_it_had_and_joins_under_the_same_id(code: int) 
     assert story.carry_out() == Change(assigned=frozenset({P0}))
 
 
-def test_put_out_with_nothing_it_joins_at_once() -> None:
+def test_a_fenced_member_without_partitions_rejoins_at_once() -> None:
     story = Story()
     story.beat()
     story.now_ms += INTERVAL_MS
@@ -221,7 +221,7 @@ def test_put_out_with_nothing_it_joins_at_once() -> None:
     assert story.next_request().member_epoch == 0
 
 
-def test_put_out_in_the_middle_of_a_change_it_loses_what_came_of_it() -> None:
+def test_a_member_fenced_during_a_change_loses_the_result() -> None:
     story = Story()
     story.beat(0)
     story.find()
@@ -234,7 +234,7 @@ def test_put_out_in_the_middle_of_a_change_it_loses_what_came_of_it() -> None:
     assert story.next_request().member_epoch == 0
 
 
-def test_a_topic_that_cannot_be_named_yet_is_looked_for_again() -> None:
+def test_an_unknown_topic_id_is_looked_up_again() -> None:
     story = Story()
     story.beat(0)
     assert story.next_request() == TopicLookup(ids=frozenset({LOGS}))
@@ -246,7 +246,7 @@ def test_a_topic_that_cannot_be_named_yet_is_looked_for_again() -> None:
     assert story.carry_out() == Change(assigned=frozenset({P0}))
 
 
-def test_a_pattern_is_the_brokers_to_match_and_is_taken_back_by_name() -> None:
+def test_a_pattern_is_sent_and_removed_with_an_empty_one() -> None:
     story = Story(pattern="log.*")
     first = story.beat()
     assert (first.subscribed_topic_names, first.subscribed_topic_regex) == ([], "log.*")
@@ -256,21 +256,21 @@ def test_a_pattern_is_the_brokers_to_match_and_is_taken_back_by_name() -> None:
 
 
 @pytest.mark.parametrize(("instance", "epoch"), [(None, -1), ("i", -2)])
-def test_a_static_member_leaves_for_a_while_only(instance: str | None, epoch: int) -> None:
+def test_a_static_member_leaves_with_epoch_minus_2(instance: str | None, epoch: int) -> None:
     story = Story(instance_id=instance)
     story.settle()
     assert requested(story.machine.leave_request()).member_epoch == epoch
     assert not story.machine.is_member
 
 
-def test_what_will_not_heal_is_raised_with_the_groups_name() -> None:
+def test_a_fatal_error_names_the_group() -> None:
     story = Story()
     with pytest.raises(KafkaError, match=r"group\.consumer\.assignors") as raised:
         story.beat(code=ErrorCode.UNSUPPORTED_ASSIGNOR)
     assert raised.value.code is ErrorCode.UNSUPPORTED_ASSIGNOR
 
 
-def test_a_group_that_cannot_be_joined_is_told() -> None:
+def test_a_group_that_cannot_be_joined_is_an_error() -> None:
     story = Story()
     with pytest.raises(KafkaError) as raised:
         story.beat(code=ErrorCode.GROUP_ID_NOT_FOUND)

@@ -1,4 +1,4 @@
-"""Message streams, as the paper has them: iterators that block, each message in one of them."""
+"""Message streams: blocking iterators, with each message in one of them."""
 
 import threading
 from collections import Counter, defaultdict
@@ -26,7 +26,7 @@ GUARD_S = 60
 
 
 class Readers:
-    """A thread for each stream, which reads until it ends."""
+    """One thread per stream, which reads until the stream ends."""
 
     def __init__(
         self, streams: list[MessageStream], changed: threading.Condition | None = None
@@ -47,7 +47,7 @@ class Readers:
                 self._changed.notify_all()
 
     def wait_for(self, count: int) -> list[ConsumedRecord]:
-        """Until so many have come, by all of them together."""
+        """Wait until the streams have yielded `count` records in total."""
         with self._changed:
             assert self._changed.wait_for(lambda: sum(map(len, self.read)) >= count, GUARD_S)
             return [record for some in self.read for record in some]
@@ -59,7 +59,7 @@ class Readers:
 
 
 def check_streams(readers: Readers, count: int) -> None:
-    """Each record came once, a partition's by one stream and in order."""
+    """Check that each record came once, and those of a partition from one stream in order."""
     owners: dict[int, set[int]] = defaultdict(set)
     for number, some in enumerate(readers.read):
         offsets: dict[int, list[int]] = defaultdict(list)
@@ -74,7 +74,7 @@ def check_streams(readers: Readers, count: int) -> None:
 
 
 @pytest.mark.parametrize("group", [None, "streams"])
-def test_each_message_comes_by_one_stream(quick_groups, three_partitions, group) -> None:
+def test_each_message_comes_from_one_stream(quick_groups, three_partitions, group) -> None:
     topic = three_partitions
     name = group and f"{group}-{topic}"
     consumer = Consumer(quick_groups, group=name)
@@ -93,7 +93,7 @@ def test_each_message_comes_by_one_stream(quick_groups, three_partitions, group)
     check_streams(readers, 301)
 
 
-def test_what_a_reader_has_not_come_back_from_is_not_committed(
+def test_a_message_is_committed_after_its_reader_asks_for_the_next(
     quick_groups, three_partitions
 ) -> None:
     topic = three_partitions
@@ -142,9 +142,9 @@ def test_streams_of_two_members_share_the_topic(quick_groups, three_partitions) 
             each.wait()
 
 
-def test_one_consumer_is_read_in_one_way(quick_groups, three_partitions) -> None:
+def test_a_consumer_has_one_set_of_streams(quick_groups, three_partitions) -> None:
     with Consumer(quick_groups) as consumer:
-        with pytest.raises(ValueError, match="at least one"):
+        with pytest.raises(ValueError, match="at least 1"):
             consumer.message_streams(three_partitions, 0)
         consumer.message_streams(three_partitions, 1)
         with pytest.raises(ValueError, match="already"):
@@ -152,7 +152,7 @@ def test_one_consumer_is_read_in_one_way(quick_groups, three_partitions) -> None
 
 
 class Scripted:
-    """A consumer that gives what it is told to."""
+    """A consumer whose polls return scripted records."""
 
     def __init__(self, *answers: list[ConsumedRecord] | Exception) -> None:
         self._answers: Iterator[list[ConsumedRecord] | Exception] = iter(answers)
@@ -176,9 +176,9 @@ def records(partition: int, *offsets: int) -> list[ConsumedRecord]:
     return [ConsumedRecord("t", partition, at, 0, 0, 0, None, b"", ()) for at in offsets]
 
 
-def test_a_slow_reader_holds_up_its_own_partitions_alone(monkeypatch) -> None:
+def test_a_slow_reader_holds_up_only_its_partitions(monkeypatch) -> None:
     monkeypatch.setattr("sawlog.client.consumer.message_streams._FULL", 3)
-    monkeypatch.setattr("sawlog.client.consumer.message_streams._FREE", 2)
+    monkeypatch.setattr("sawlog.client.consumer.message_streams._RESUME", 2)
     consumer = Scripted(
         records(0, 0, 1, 2, 3, 4) + records(1, 0), records(1, 1), records(0, 5) + records(1, 2)
     )
@@ -194,7 +194,7 @@ def test_a_slow_reader_holds_up_its_own_partitions_alone(monkeypatch) -> None:
     assert streams.progress() == {partition_of("t", 0): 5, partition_of("t", 1): 2}
 
 
-def test_an_error_is_told_to_who_polled_and_the_next_call_goes_on() -> None:
+def test_an_error_is_raised_in_the_polling_reader_and_the_next_call_retries() -> None:
     consumer = Scripted(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR), records(0, 0))
     (stream,) = MessageStreams(consumer.source, 1).streams  # type: ignore[arg-type]
     with pytest.raises(KafkaError):
@@ -202,7 +202,7 @@ def test_an_error_is_told_to_who_polled_and_the_next_call_goes_on() -> None:
     assert next(stream).offset == 0
 
 
-def test_what_is_given_up_is_not_handed_out_any_more() -> None:
+def test_messages_of_revoked_partitions_are_dropped() -> None:
     consumer = Scripted(records(0, 0, 1) + records(1, 0), records(1, 1))
     streams = MessageStreams(consumer.source, 1)  # type: ignore[arg-type]
     (stream,) = streams.streams
@@ -215,13 +215,13 @@ def test_what_is_given_up_is_not_handed_out_any_more() -> None:
     assert streams.progress() == {partition_of("t", 1): 1}
 
 
-def test_what_was_handed_out_before_its_partition_went_and_came_back_counts_no_more() -> None:
+def test_a_message_from_before_a_revocation_is_not_marked_done() -> None:
     consumer = Scripted(records(0, 9), records(0, 3, 4) + records(1, 0))
     streams = MessageStreams(consumer.source, 2)  # type: ignore[arg-type]
     first, second = streams.streams
     assert next(first).offset == 9
     streams.listener.lost([partition_of("t", 0)])
-    assert next(second).partition == 1  # by a poll that brings the other one, too
+    assert next(second).partition == 1  # by the poll that returns the other one, too
     assert next(first).offset == 3
     assert streams.progress() == {}
     assert next(first).offset == 4

@@ -1,4 +1,4 @@
-"""What records weigh is told by the headers of their batches, on either broker."""
+"""Record sizes estimated from batch headers, on both brokers."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def place(topic: str, index: int) -> TopicPartition:
     return TopicPartition(TopicName(topic), PartitionIndex(index))
 
 
-def test_every_partition_is_weighed_also_where_its_first_batch_is_larger_than_a_look(
+def test_every_partition_is_measured_even_if_its_first_batch_exceeds_the_limit(
     quick_groups: str, three_partitions: str
 ) -> None:
     sizes = (10, 2 * PROBE_BYTES, 3 * PROBE_BYTES)
@@ -30,7 +30,7 @@ def test_every_partition_is_weighed_also_where_its_first_batch_is_larger_than_a_
         assert record_bytes(cluster, dict.fromkeys(starts, 1)) == {}, "nothing lies there"
 
 
-def test_a_look_into_the_middle_of_a_batch_weighs_the_whole_of_it() -> None:
+def test_an_offset_within_a_batch_measures_the_whole_batch() -> None:
     ten, five = batch(0, *[b"x" * 100] * 10), batch(10, *[b"x" * 100] * 5)
     assert bytes_per_offset(ten) == len(ten) / 10
     assert bytes_per_offset(ten + five) == len(ten + five) / 15
@@ -38,5 +38,5 @@ def test_a_look_into_the_middle_of_a_batch_weighs_the_whole_of_it() -> None:
 
 
 @pytest.mark.parametrize("records", [b"", b"x" * 100])
-def test_what_holds_no_whole_batch_has_no_weight(records: bytes) -> None:
+def test_records_without_a_whole_batch_have_no_size(records: bytes) -> None:
     assert bytes_per_offset(records) is None

@@ -1,4 +1,4 @@
-"""Ranges of offsets from a broker that moves leaders, loses logs and answers out of turn."""
+"""Ranges of offsets from a broker that moves leaders, loses logs and responds out of order."""
 
 import pickle
 import threading
@@ -35,7 +35,7 @@ OLD_ID, NEW_ID = b"logs".ljust(16, b"."), b"new".ljust(16, b".")
 
 
 class Log(ScriptedBroker):
-    """One partition `logs-0` with these batches; answers hold one batch each."""
+    """The partition `logs-0` with these batches; a response holds one batch."""
 
     def __init__(self, *batches: bytes, end: int | None = None) -> None:
         super().__init__(logs=1)
@@ -119,14 +119,14 @@ def test_a_range_holds_exactly_its_offsets(start: int, end: int) -> None:
         assert len(broker.asked(ApiKey.FETCH)) == len(chunks)
 
 
-def test_chunks_tell_what_was_fetched_for_them_and_hold_the_columns_asked_for() -> None:
+def test_chunks_have_their_fetched_bytes_and_the_chosen_columns() -> None:
     with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
         chunks = list(read_range(cluster, LOGS, 0, 6, columns=("value", "offset")))
         assert [chunk.fetched_bytes for chunk in chunks] == [len(b) for b in broker.batches]
         assert [chunk.batch.schema.names for chunk in chunks] == [["offset", "value"]] * 3
 
 
-def test_the_next_fetch_is_under_way_while_a_chunk_is_used() -> None:
+def test_the_next_fetch_is_in_flight_while_a_chunk_is_used() -> None:
     with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
         asked_again = threading.Event()
 
@@ -140,7 +140,7 @@ def test_the_next_fetch_is_under_way_while_a_chunk_is_used() -> None:
         assert asked_again.wait(10)
 
 
-def test_a_range_that_was_not_read_to_its_end_does_not_disturb_the_next() -> None:
+def test_an_abandoned_range_does_not_affect_the_next() -> None:
     with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
         for _ in range(3):
             assert values([next(read_range(cluster, LOGS, 0, 6))])[0] == (0, b"a")
@@ -149,7 +149,7 @@ def test_a_range_that_was_not_read_to_its_end_does_not_disturb_the_next() -> Non
             assert one.batch.equals(other.batch)
 
 
-def test_gaps_are_read_over_also_at_the_end() -> None:
+def test_gaps_are_skipped_also_at_the_end() -> None:
     log = Log(batch(2, b"a"), batch(10, b"b"), end=20)
     with log as broker, Cluster(broker.bootstrap) as cluster:
         chunks = list(read_range(cluster, LOGS, 0, 20))
@@ -158,7 +158,7 @@ def test_gaps_are_read_over_also_at_the_end() -> None:
         assert values(read_range(cluster, LOGS, 3, 9)) == []
 
 
-def test_a_log_that_begins_behind_the_range_has_lost_offsets() -> None:
+def test_a_log_that_starts_after_the_range_raises_offsets_lost() -> None:
     with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
         broker.start = 4
         with pytest.raises(OffsetsLost, match="begins at 4 and ends before 6") as raised:
@@ -168,7 +168,7 @@ def test_a_log_that_begins_behind_the_range_has_lost_offsets() -> None:
         assert not raised.value.is_retriable
 
 
-def test_what_retention_takes_in_the_middle_is_lost() -> None:
+def test_retention_during_a_range_raises_offsets_lost() -> None:
     with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
         chunks = read_range(cluster, LOGS, 0, 6)
         broker.reply(ApiKey.FETCH, broker.fetch, failing(ErrorCode.OFFSET_OUT_OF_RANGE))
@@ -178,7 +178,7 @@ def test_what_retention_takes_in_the_middle_is_lost() -> None:
             next(chunks)
 
 
-def test_a_log_that_ends_before_the_range_has_lost_offsets() -> None:
+def test_a_log_that_ends_before_the_range_raises_offsets_lost() -> None:
     with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
         chunks = read_range(cluster, LOGS, 5, 9)
         assert values([next(chunks)]) == [(5, b"f")]
@@ -194,25 +194,27 @@ def test_a_log_that_ends_before_the_range_has_lost_offsets() -> None:
         failing(ErrorCode.OFFSET_OUT_OF_RANGE),
         failing(ErrorCode.UNKNOWN_TOPIC_ID),
         FetchResponse(error_code=ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR),
-        FetchResponse(),  # of a broker that throttles
+        FetchResponse(),  # as of a throttling broker
         lambda request: answer(request, high_watermark=3, last_stable_offset=3),
     ],
 )
-def test_what_may_heal_is_fetched_again(failure: Any) -> None:
+def test_a_retriable_error_is_retried(failure: Any) -> None:
     with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
         broker.reply(ApiKey.FETCH, broker.fetch, failure)
         assert [offset for offset, _ in values(read_range(cluster, LOGS, 0, 6))] == [*range(6)]
 
 
-def test_what_does_not_heal_in_time_is_raised() -> None:
+def test_a_retriable_error_that_lasts_is_raised() -> None:
     with three_batches() as broker, Cluster(broker.bootstrap, timeout_ms=100) as cluster:
         broker.stand(ApiKey.FETCH, failing(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        with pytest.raises(KafkaError, match="fetching logs-0 from 2 was refused") as raised:
+        with pytest.raises(
+            KafkaError, match="the fetch of logs-0 from offset 2 was refused"
+        ) as raised:
             next(read_range(cluster, LOGS, 2, 6))
         assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_topic_made_again_in_the_middle_is_another_topic() -> None:
+def test_a_topic_recreated_during_a_range_raises_topic_replaced() -> None:
     with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
         broker.reply(ApiKey.FETCH, broker.fetch, failing(ErrorCode.UNKNOWN_TOPIC_ID))
         chunks = read_range(cluster, LOGS, 0, 6)
@@ -222,21 +224,21 @@ def test_a_topic_made_again_in_the_middle_is_another_topic() -> None:
             next(chunks)
 
 
-def test_what_was_known_of_a_topic_before_does_not_count() -> None:
+def test_cached_topic_metadata_is_not_trusted() -> None:
     with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
         assert cluster.topic("logs").id == OLD_ID
         broker.topic_id = NEW_ID
         assert len(values(read_range(cluster, LOGS, 0, 6))) == 6
 
 
-def test_another_topic_than_the_one_meant_is_not_read() -> None:
+def test_a_topic_with_another_id_is_not_read() -> None:
     with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
         with pytest.raises(TopicReplaced):
             next(read_range(cluster, LOGS, 0, 6, topic_id=TopicId(NEW_ID)))
         assert not broker.asked(ApiKey.FETCH)
 
 
-def test_a_topic_deleted_meanwhile_is_told() -> None:
+def test_a_topic_deleted_meanwhile_is_an_error() -> None:
     with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
         broker.reply(ApiKey.FETCH, broker.fetch, failing(ErrorCode.UNKNOWN_TOPIC_ID))
         chunks = read_range(cluster, LOGS, 0, 6)
@@ -247,7 +249,7 @@ def test_a_topic_deleted_meanwhile_is_told() -> None:
 
 
 @pytest.mark.parametrize("records", [batch(3, b"d")[:-1], batch(0, b"a", b"b", b"c"), b"\0" * 99])
-def test_an_answer_that_leads_nowhere_is_refused(records: bytes) -> None:
+def test_a_response_without_progress_is_an_error(records: bytes) -> None:
     with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
         broker.stand(ApiKey.FETCH, lambda request: broker.answer(request, records))
         with pytest.raises(KafkaError, match="logs-0 at offset 3 cannot be read") as raised:
@@ -255,7 +257,7 @@ def test_an_answer_that_leads_nowhere_is_refused(records: bytes) -> None:
         assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_what_is_sound_comes_before_what_is_not() -> None:
+def test_valid_batches_come_before_the_error_of_a_corrupt_one() -> None:
     damaged = bytearray(batch(3, b"d"))
     damaged[-1] ^= 1
     with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
@@ -268,7 +270,7 @@ def test_what_is_sound_comes_before_what_is_not() -> None:
             next(chunks)
 
 
-def test_aborted_records_are_left_out_where_only_committed_ones_are_wanted() -> None:
+def test_read_committed_leaves_out_aborted_records() -> None:
     log = Log(batch(0, b"a", producer_id=9), marker(1, 9, ABORT), batch(2, b"b"))
     with log as broker, Cluster(broker.bootstrap) as cluster:
         broker.aborted = [AbortedTransaction(producer_id=9, first_offset=0)]
@@ -277,7 +279,7 @@ def test_aborted_records_are_left_out_where_only_committed_ones_are_wanted() -> 
         assert values(read_range(cluster, LOGS, 0, 3)) == [(0, b"a"), (2, b"b")]
 
 
-def test_a_transaction_that_stays_open_is_told() -> None:
+def test_an_open_transaction_is_reported() -> None:
     with three_batches() as broker, Cluster(broker.bootstrap, timeout_ms=200) as cluster:
         broker.stable = 3
         chunks = read_range(cluster, LOGS, 0, 6, read_committed=True, max_wait_ms=10)
@@ -287,16 +289,16 @@ def test_a_transaction_that_stays_open_is_told() -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 3), (4, 3)])
-def test_a_range_that_cannot_be_is_refused_at_once(start: int, end: int) -> None:
+def test_an_invalid_range_is_refused_at_once(start: int, end: int) -> None:
     with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
-        with pytest.raises(ValueError, match=f"begins at {start} and ends before {end}"):
+        with pytest.raises(ValueError, match=f"offsets {start} to {end} is not valid"):
             read_range(cluster, LOGS, start, end)
         with pytest.raises(ValueError, match="no column 'price'"):
             read_range(cluster, LOGS, 0, 3, columns=("price",))
         assert not broker.requests
 
 
-def test_errors_come_whole_out_of_another_process() -> None:
+def test_errors_can_be_pickled() -> None:
     for error in (OffsetsLost(LOGS, range(3), range(5, 9)), TopicReplaced("logs", OLD_ID, NEW_ID)):
         copy = pickle.loads(pickle.dumps(error))
         assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))

@@ -1,4 +1,4 @@
-"""A process with more open files than `select` can count still hears its brokers."""
+"""Waiting for sockets in a process with more open files than `select` can handle."""
 
 import os
 import resource
@@ -43,7 +43,7 @@ def test_the_client_works_with_high_descriptors(quick_groups, three_partitions) 
             assert [record.value for record in consumer.poll(30_000)] == [b"a"]
 
 
-def test_waiting_ends_by_data_by_the_end_and_by_time() -> None:
+def test_waiting_ends_with_data_end_of_stream_or_timeout() -> None:
     ours, theirs = socket.socketpair()
     assert not wait_readable([ours.fileno()], 0)
     theirs.send(b"x")
@@ -57,7 +57,7 @@ def test_waiting_ends_by_data_by_the_end_and_by_time() -> None:
 
 def test_many_signals_are_one_wakeup_and_a_closed_one_ignores_them() -> None:
     wakeup = Wakeup()
-    for _ in range(100_000):  # more than a pipe holds
+    for _ in range(100_000):  # more than fit into a pipe
         wakeup.signal()
     wakeup.wait(60_000)
     while wakeup.clear():
