@@ -85,8 +85,8 @@ class SawlogMember(Member):
         offsets = {partition_of(self._topic, each): at for each, at in positions.items()}
         try:
             self._consumer.commit(offsets)
-        except (KafkaError, ClientError) as kafka_error:
-            self.teller.say(REFUSED, positions, since, str(kafka_error))
+        except (KafkaError, ClientError) as refusal:
+            self.teller.say(REFUSED, positions, since, str(refusal))
         else:
             self.committed(positions, since)
 

@@ -49,7 +49,7 @@ class Table:
         self._lives = list(lives)
         self.begun: list[QueryRun] = []
         self.anew = 0
-        self.kafka_error: LandingFailure | None = None
+        self.refusal: LandingFailure | None = None
 
     def begin(self, *, once: bool) -> QueryRun:
         life = self._lives.pop(0)
@@ -59,8 +59,8 @@ class Table:
         return life
 
     def begin_anew(self, why: Kind) -> None:
-        if self.kafka_error is not None:
-            raise self.kafka_error
+        if self.refusal is not None:
+            raise self.refusal
         self.anew += 1
 
 
@@ -156,10 +156,10 @@ def test_a_query_whose_state_does_not_fit_begins_anew_unless_its_step_refuses() 
     watched.look(1)
     watched.look(2)
     assert (table.anew, len(table.begun)) == (1, 2)
-    table.kafka_error = LandingFailure(Kind.REFUSED, "rows would be lost")
+    table.refusal = LandingFailure(Kind.REFUSED, "rows would be lost")
     table.begun[1].query.isActive = False
     watched.look(3)
-    assert watched.outcome == Outcome("t", table.kafka_error)
+    assert watched.outcome == Outcome("t", table.refusal)
     assert heard.lines[-1] == "t: stopped: rows would be lost"
 
 
