@@ -318,7 +318,7 @@ class Consumer:
         if self._session is None:
             self.assign_topic(topic, RESET_STARTS.get(self._out_of_range, AT_EARLIEST))
         else:
-            self._session.progress = self._streams.progress
+            self._session.commit_progress_of(self._streams.progress)
             self.subscribe([topic], listener=self._streams.listener)
         return self._streams.streams
 

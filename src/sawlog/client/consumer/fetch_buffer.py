@@ -66,14 +66,14 @@ class FetchBuffer:
     def set_positions(self, positions: Mapping[TopicPartition, int]) -> None:
         """Assign partitions, or move their positions; other partitions stay as they are."""
         self._drop_fetched(positions)
-        self._fetcher.failure = None  # of the earlier positions
+        self._fetcher.drop_failure()  # of the earlier positions
         self.positions.update(positions)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Remove partitions from the assignment."""
         removed = frozenset(partitions)
         self._drop_fetched(removed)
-        self._fetcher.failure = None
+        self._fetcher.drop_failure()
         for partition in removed:
             self._paused.pop(partition, None)
             self.positions.pop(partition, None)
@@ -119,7 +119,7 @@ class FetchBuffer:
             try:
                 self._take_response(fetch)
             except (KafkaError, ClientError) as error:
-                self._fetcher.failure = error
+                self._fetcher.fail(error)
 
     def _drop_fetched(self, partitions: Iterable[TopicPartition]) -> None:
         removed = frozenset(partitions)

@@ -52,9 +52,9 @@ class _InFlight(NamedTuple):
 
 
 class Fetcher:
-    """`failure` is an error that is not retriable, or lasted too long.
+    """Keeps the last error that is fatal, or lasted too long, for `raise_failure`.
 
-    It does not stop the fetches of other partitions; `raise_failure` raises it.
+    Such a failure does not stop the fetches of other partitions.
     """
 
     def __init__(self, cluster: Cluster, limits: FetchLimits, *, read_committed: bool) -> None:
@@ -65,7 +65,7 @@ class Fetcher:
         self._backoff_until: Deadline | None = None
         self._backoff = Backoff()
         self._retry_deadline: Deadline | None = None
-        self.failure: KafkaError | ClientError | None = None
+        self._failure: KafkaError | ClientError | None = None
 
     def send(self, wanted: Mapping[TopicPartition, int]) -> None:
         """Fetch these partitions from these offsets, where the leader has no fetch in flight."""
@@ -135,20 +135,27 @@ class Fetcher:
         self._backoff = Backoff()
 
     def failed(self, error: KafkaError | ClientError, topics: Iterable[str]) -> None:
-        """Back off and forget the topics' metadata, or keep the error as `failure`."""
+        """Back off and forget the topics' metadata, or keep the error for `raise_failure`."""
         if self._retry_deadline is None:
             self._retry_deadline = self._cluster.deadline()
         if not is_retriable(error) or self._retry_deadline.has_passed:
             self.succeeded()
-            self.failure = error
+            self.fail(error)
             return
         self._cluster.forget(topics)
         if self._backoff_until is None or self._backoff_until.has_passed:
             self._backoff_until = self._cluster.deadline(self._backoff.next_ms())
 
+    def fail(self, error: KafkaError | ClientError) -> None:
+        """Keep an error for `raise_failure`."""
+        self._failure = error
+
+    def drop_failure(self) -> None:
+        self._failure = None
+
     def raise_failure(self) -> None:
         """Raise the failure, if there is one, once."""
-        failure, self.failure = self.failure, None
+        failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
 

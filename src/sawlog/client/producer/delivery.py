@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 from sawlog.client.net.retries import Backoff, Deadline
 from sawlog.core.ids import TopicPartition
+from sawlog.protocol.compression import Codec
 from sawlog.protocol.records import BatchBuilder
 
 NO_OFFSET = -1
@@ -70,13 +71,18 @@ class ProducedBatch:
     )
 
     def __init__(
-        self, partition: TopicPartition, first_number: int, opened_ms: float, deadline: Deadline
+        self,
+        partition: TopicPartition,
+        first_number: int,
+        opened_ms: float,
+        deadline: Deadline,
+        builder: BatchBuilder | None = None,
     ) -> None:
         self.partition = partition
         self.first_number = first_number
         self.opened_ms = opened_ms
         self.deadline = deadline
-        self.builder = BatchBuilder()
+        self.builder = BatchBuilder() if builder is None else builder
         self.callbacks: list[Callable[[], None]] = []
         self.sequence: BatchSequence | None = None
         self.encoded: bytearray | None = None
@@ -92,6 +98,33 @@ class ProducedBatch:
     @property
     def encoded_size(self) -> int:
         return 0 if self.encoded is None else len(self.encoded)
+
+    def close(self) -> None:
+        """Take no more records."""
+        self.is_full = True
+
+    def assign(self, sequence: BatchSequence) -> None:
+        """Set the sequence, once; it stays through all retries."""
+        assert self.sequence is None
+        self.sequence = sequence
+
+    def encode(self, codec: Codec) -> None:
+        assert self.sequence is not None
+        self.encoded = self.builder.finish(
+            codec=codec,
+            producer_id=self.sequence.producer_id,
+            producer_epoch=self.sequence.producer_epoch,
+            base_sequence=self.sequence.base_sequence,
+        )
+
+    def add_callback(self, callback: Callable[[], None]) -> None:
+        self.callbacks.append(callback)
+
+    def clear_callbacks(self) -> None:
+        self.callbacks = []
+
+    def count_lost_connection(self) -> None:
+        self.connection_lost_count += 1
 
     def succeed(self, base_offset: int, append_time_ms: int) -> None:
         self._check_not_done()

@@ -237,7 +237,7 @@ class Producer:
         """Implement BatchWaiter for Delivery."""
         with self._lock:
             if not batch.is_done:
-                batch.callbacks.append(callback)
+                batch.add_callback(callback)
                 return
             self._io_driver.queue_callbacks([callback])
         self._io_driver.run_callbacks()
@@ -246,8 +246,9 @@ class Producer:
 
     def _on_complete(self, batch: ProducedBatch) -> None:
         if batch.callbacks:
+            # Queued before they are cleared: an interrupt between the two must not lose them.
             self._io_driver.queue_callbacks(batch.callbacks)
-            batch.callbacks = []
+            batch.clear_callbacks()
         self._buffered_bytes -= batch.builder.size
         if batch.error is None:
             self.delivered_count += batch.builder.count
@@ -326,7 +327,7 @@ class Producer:
         self._io_driver.wake()
 
     def _close_batch(self, batch: ProducedBatch) -> None:
-        batch.is_full = True
+        batch.close()
         self._next_round_ms = 0.0
         sticky = self._sticky.get(batch.partition.topic)
         if sticky is not None:

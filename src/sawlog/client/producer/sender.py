@@ -141,7 +141,7 @@ class Sender:
         """Leave the batch in its queue for a retry, or fail it."""
         self._stale_topics.add(batch.partition.topic)
         if isinstance(error, ConnectionLost):
-            batch.connection_lost_count += 1
+            batch.count_lost_connection()
         if not is_retriable(error):
             self._fail(batch, error)
         elif batch.connection_lost_count > 1 and batch.encoded_size > _SUSPICIOUS_BYTES:
@@ -211,13 +211,8 @@ class Sender:
             return
         if batch.sequence is None:
             sequences = self._sequences
-            batch.sequence = NO_SEQUENCE if sequences is None else sequences.next(batch.partition)
-        batch.encoded = batch.builder.finish(
-            codec=self._codec,
-            producer_id=batch.sequence.producer_id,
-            producer_epoch=batch.sequence.producer_epoch,
-            base_sequence=batch.sequence.base_sequence,
-        )
+            batch.assign(NO_SEQUENCE if sequences is None else sequences.next(batch.partition))
+        batch.encode(self._codec)
 
     def _send(self, node: NodeId, batches: list[ProducedBatch]) -> None:
         topics: dict[str, TopicProduceData] = {}

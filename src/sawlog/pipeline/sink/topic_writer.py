@@ -149,9 +149,8 @@ class TopicWriter:
 
     def _send(self, where: TopicPartition, records: EncodedRecords) -> None:
         deadline = Deadline(self._options.delivery_timeout_ms)
-        batch = ProducedBatch(where, self._sent_count + 1, now_ms(), deadline)
-        batch.builder = records
-        batch.is_full = True
+        batch = ProducedBatch(where, self._sent_count + 1, now_ms(), deadline, records)
+        batch.close()
         self._sent_count += records.count
         self._buffered_bytes += records.size
         self._sender.accumulator.add(batch)

@@ -42,10 +42,11 @@ Begin = Callable[[Mapping[TopicPartition, Committed | None]], None]
 """Starts partitions of the consumer at their committed offsets, if they have one."""
 
 Progress = Callable[[], dict[TopicPartition, int]]
+"""Returns the offsets to commit; by default the positions."""
 
 
 class GroupSession:
-    """`owned` is the assignment; `progress` returns the offsets to commit, by partition."""
+    """The group of one consumer; `owned` is the assignment."""
 
     def __init__(
         self,
@@ -66,7 +67,7 @@ class GroupSession:
         self._require_stable = require_stable
         self._commits = OffsetCommits(Coordinators(cluster), settings.group)
         self._reader_wakeup = reader_wakeup
-        self.progress: Progress = lambda: dict(fetch_buffer.positions)
+        self._progress: Progress = lambda: dict(fetch_buffer.positions)
         self._heartbeat_thread: HeartbeatThread | None = None
         self._finalizer: Any = None
         self._listener = RebalanceListener()
@@ -77,6 +78,10 @@ class GroupSession:
         self._last_committed: dict[TopicPartition, int] = {}
         self._next_commit = Deadline(auto_commit_ms or 0.0)
         self._next_renewal = Deadline(_RENEWAL_MS)
+
+    def commit_progress_of(self, progress: Progress) -> None:
+        """Commit the offsets that `progress` returns instead of the positions."""
+        self._progress = progress
 
     # Membership
 
@@ -160,7 +165,7 @@ class GroupSession:
 
     def commit(self, offsets: Offsets | None, deadline: Deadline) -> None:
         """Commit and wait; CommitFailed if the partitions are not owned by this member."""
-        wanted = self.progress() if offsets is None else _checked(offsets)
+        wanted = self._progress() if offsets is None else _checked(offsets)
         backoff = Backoff()
         while wanted:
             identity = self._identity_for(wanted)
@@ -174,7 +179,7 @@ class GroupSession:
                 return
 
     def commit_async(self, offsets: Offsets | None, done: CommitCallback) -> None:
-        wanted = self.progress() if offsets is None else _checked(offsets)
+        wanted = self._progress() if offsets is None else _checked(offsets)
         if not wanted:
             done(wanted, None)
             return
@@ -216,7 +221,7 @@ class GroupSession:
         self._heartbeat_thread.heartbeat_now()
 
     def _uncommitted(self) -> dict[TopicPartition, int]:
-        progress = self.progress()
+        progress = self._progress()
         return {each: at for each, at in progress.items() if self._last_committed.get(each) != at}
 
     def _auto_commit(self) -> None:
