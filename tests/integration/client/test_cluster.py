@@ -56,17 +56,17 @@ def test_metadata_is_cached() -> None:
     with ScriptedBroker(logs=3) as broker, Cluster(broker.bootstrap) as cluster:
         assert cluster.leader(partition("logs", 2)) == NODE_ID
         assert cluster.leader(partition("logs", 0)) == NODE_ID
-        assert len(broker.asked(ApiKey.METADATA)) == 1
+        assert len(broker.requests_for(ApiKey.METADATA)) == 1
         cluster.forget(["logs"])
         cluster.topic("logs")
-        assert len(broker.asked(ApiKey.METADATA)) == 2
+        assert len(broker.requests_for(ApiKey.METADATA)) == 2
 
 
 def test_an_unknown_topic_is_not_retried() -> None:
     with ScriptedBroker() as broker, Cluster(broker.bootstrap) as cluster:
         with pytest.raises(NoSuchTopic, match="no topic 'nope'"):
             cluster.topic("nope")
-        assert len(broker.asked(ApiKey.METADATA)) == 1
+        assert len(broker.requests_for(ApiKey.METADATA)) == 1
 
 
 def test_an_unknown_partition_is_an_error_with_the_known_ones() -> None:
@@ -92,7 +92,7 @@ def test_a_partition_added_later_is_found() -> None:
         broker.partition_counts["logs"] = 6
         assert cluster.leader(partition("logs", 5)) == NODE_ID
         assert len(cluster.topic("logs").partitions) == 6
-        assert len(broker.asked(ApiKey.METADATA)) == 2
+        assert len(broker.requests_for(ApiKey.METADATA)) == 2
 
 
 def test_a_missing_partition_is_looked_up_once_a_second() -> None:
@@ -106,7 +106,7 @@ def test_a_missing_partition_is_looked_up_once_a_second() -> None:
             clock.now_s += passed_s
             with pytest.raises(NoSuchTopic):
                 cluster.leader(partition("logs", 3))
-            assert len(broker.asked(ApiKey.METADATA)) == asked
+            assert len(broker.requests_for(ApiKey.METADATA)) == asked
 
 
 def test_a_topic_older_than_max_age_is_refreshed() -> None:
@@ -122,7 +122,7 @@ def test_a_topic_older_than_max_age_is_refreshed() -> None:
         clock.now_s += 2
         assert len(cluster.topic("logs").partitions) == 3
         assert len(cluster.topic("logs", max_age_ms=60_000).partitions) == 6
-        assert len(broker.asked(ApiKey.METADATA)) == 2
+        assert len(broker.requests_for(ApiKey.METADATA)) == 2
 
 
 @pytest.mark.parametrize("failure", [Act.CLOSE, metadata_with(ErrorCode.LEADER_NOT_AVAILABLE)])
@@ -137,7 +137,7 @@ def test_old_metadata_is_used_while_a_refresh_fails(failure: Act) -> None:
         clock.now_s += 61
         for _ in range(3):
             assert len(cluster.topic("logs", max_age_ms=60_000).partitions) == 3
-        assert len(broker.asked(ApiKey.METADATA)) == 2
+        assert len(broker.requests_for(ApiKey.METADATA)) == 2
 
 
 def test_a_topic_that_is_being_created_is_waited_for() -> None:
@@ -167,7 +167,7 @@ def test_retries_end_with_the_timeout() -> None:
         ScriptedBroker(logs=1) as broker,
         Cluster(broker.bootstrap, timeout_ms=150, request_timeout_ms=20) as cluster,
     ):
-        broker.stand(ApiKey.METADATA, Act.SILENCE)
+        broker.always_reply(ApiKey.METADATA, Act.SILENCE)
         with pytest.raises(RequestTimedOut):
             cluster.topic("logs")
 

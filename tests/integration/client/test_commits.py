@@ -55,17 +55,17 @@ def broker() -> Iterator[ScriptedBroker]:
         for api in (ApiKey.FIND_COORDINATOR, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH):
             broker.offers[api] = advertised_versions(api)
         found = Coordinator("g", NODE_ID, broker.host, broker.port)
-        broker.stand(ApiKey.FIND_COORDINATOR, FindCoordinatorResponse(coordinators=[found]))
-        broker.stand(ApiKey.OFFSET_COMMIT, committed)
+        broker.always_reply(ApiKey.FIND_COORDINATOR, FindCoordinatorResponse(coordinators=[found]))
+        broker.always_reply(ApiKey.OFFSET_COMMIT, committed)
         nothing = OffsetFetchResponse(groups=[OffsetFetchResponseGroup("g")])
-        broker.stand(ApiKey.OFFSET_FETCH, nothing)
+        broker.always_reply(ApiKey.OFFSET_FETCH, nothing)
         yield broker
 
 
 def offsets_in(broker: ScriptedBroker) -> list[int]:
     return [
         each.committed_offset
-        for request in broker.asked(ApiKey.OFFSET_COMMIT)
+        for request in broker.requests_for(ApiKey.OFFSET_COMMIT)
         for topic in request.topics
         for each in topic.partitions
     ]

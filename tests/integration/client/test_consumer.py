@@ -82,8 +82,8 @@ def offsets(request: ListOffsetsRequest) -> ListOffsetsResponse:
 
 def broker_with(**partition_counts: int) -> ScriptedBroker:
     broker = ScriptedBroker(**partition_counts)
-    broker.stand(ApiKey.FETCH, fetching())
-    broker.stand(ApiKey.LIST_OFFSETS, offsets)
+    broker.always_reply(ApiKey.FETCH, fetching())
+    broker.always_reply(ApiKey.LIST_OFFSETS, offsets)
     return broker
 
 
@@ -149,7 +149,7 @@ def test_a_retriable_error_is_retried_with_fresh_metadata(failure: Act) -> None:
         consumer.assign({LOGS: AtOffset(4)})
         broker.reply(ApiKey.FETCH, failure)
         assert consumer.poll(POLL_MS)[0].offset == 4
-        assert len(broker.asked(ApiKey.METADATA)) == 2
+        assert len(broker.requests_for(ApiKey.METADATA)) == 2
 
 
 def test_a_retriable_error_that_lasts_is_raised() -> None:
@@ -159,7 +159,7 @@ def test_a_retriable_error_that_lasts_is_raised() -> None:
     ):
         consumer = Consumer(cluster)
         consumer.assign({LOGS: AtOffset(4)})
-        broker.stand(ApiKey.FETCH, fetching(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        broker.always_reply(ApiKey.FETCH, fetching(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         with pytest.raises(KafkaError) as raised:
             consumer.poll(POLL_MS)
         assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -184,7 +184,7 @@ def test_a_fetch_error_names_the_partition_and_the_offset(code: ErrorCode) -> No
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap, timeout_ms=0) as cluster:
         consumer = Consumer(cluster)
         consumer.assign({LOGS: AtOffset(4)})
-        broker.stand(ApiKey.FETCH, fetching(code))
+        broker.always_reply(ApiKey.FETCH, fetching(code))
         with pytest.raises(KafkaError, match="logs-0 from offset 4"):
             consumer.poll(POLL_MS)
         assert consumer.positions == {LOGS: 4}
@@ -205,9 +205,9 @@ def _forgets(topic: str) -> Callable[[FetchRequest], FetchResponse]:
 
     def answer(request: FetchRequest) -> FetchResponse:
         found = fetching()(request)
-        for asked, told in zip(request.topics, found.responses, strict=True):
+        for asked, topic_response in zip(request.topics, found.responses, strict=True):
             if asked.topic_id.startswith(topic.encode()):
-                for data in told.partitions:
+                for data in topic_response.partitions:
                     data.error_code, data.records = ErrorCode.UNKNOWN_TOPIC_ID, None
         return found
 
@@ -236,7 +236,7 @@ def test_a_failing_partition_loses_no_records_of_others(first: str) -> None:
         logs = [TopicPartition(TopicName("logs"), PartitionIndex(index)) for index in (0, 1)]
         wanted = [*logs, gone] if first == "logs" else [gone, *logs]
         consumer.assign(dict.fromkeys(wanted, AtOffset(0)))
-        broker.stand(ApiKey.FETCH, _forgets("gone"))
+        broker.always_reply(ApiKey.FETCH, _forgets("gone"))
         del broker.partition_counts["gone"]
         read, failures = _read(consumer, 2 * END)
         for index in (0, 1):
@@ -256,7 +256,7 @@ def _refuses_the_first(request: FetchRequest) -> FetchResponse:
 
 def test_a_partition_error_keeps_the_records_of_others_in_the_response() -> None:
     with broker_with(logs=2) as broker, Cluster(broker.bootstrap) as cluster:
-        broker.stand(ApiKey.FETCH, _refuses_the_first)
+        broker.always_reply(ApiKey.FETCH, _refuses_the_first)
         consumer = Consumer(cluster)
         consumer.assign_topic("logs", AtOffset(0))
         read, failures = _read(consumer, END)
@@ -266,7 +266,7 @@ def test_a_partition_error_keeps_the_records_of_others_in_the_response() -> None
 
 def test_an_error_of_an_unassigned_partition_is_dropped() -> None:
     with broker_with(logs=2) as broker, Cluster(broker.bootstrap) as cluster:
-        broker.stand(ApiKey.FETCH, _refuses_the_first)
+        broker.always_reply(ApiKey.FETCH, _refuses_the_first)
         consumer = Consumer(cluster)
         consumer.assign_topic("logs", AtOffset(0))
         assert [record.partition for record in consumer.poll(POLL_MS)] == [1]
@@ -334,7 +334,7 @@ def test_a_partition_left_out_of_a_full_response_is_first_in_the_next() -> None:
         return answer
 
     with broker_with(logs=3) as broker, Cluster(broker.bootstrap) as cluster:
-        broker.stand(ApiKey.FETCH, first_only)
+        broker.always_reply(ApiKey.FETCH, first_only)
         consumer = Consumer(cluster)
         consumer.assign_topic("logs", AtOffset(0))
         served = [consumer.poll(POLL_MS)[0].partition for _ in range(6)]

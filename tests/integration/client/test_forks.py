@@ -27,9 +27,9 @@ def in_a_child(act: Callable[[], object]) -> str:
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:
-        told = pipe.read()
+        result = pipe.read()
     os.waitpid(child, 0)
-    return told
+    return result
 
 
 def values(consumer: Consumer, count: int) -> list[bytes | None]:
@@ -49,8 +49,8 @@ def test_a_forked_child_cannot_use_its_parents_producer(
     with Producer(quick_groups) as producer, Consumer(quick_groups) as consumer:
         first = producer.send(topic, b"before", partition=0)
         first.result()
-        told = in_a_child(lambda: producer.send(topic, b"child", partition=0).result())
-        assert f"ValueError: the producer belongs to process {os.getpid()}" in told
+        result = in_a_child(lambda: producer.send(topic, b"child", partition=0).result())
+        assert f"ValueError: the producer belongs to process {os.getpid()}" in result
         assert in_a_child(producer.close) == "None"
         producer.send(topic, b"after", partition=0)
         producer.flush()

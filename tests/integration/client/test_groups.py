@@ -53,7 +53,7 @@ TIMEOUT_MS = 300
 def broker() -> Iterator[ScriptedBroker]:
     with ScriptedBroker(logs=2) as broker:
         broker.offers |= {api: advertised_versions(api) for api in GROUP_APIS}
-        broker.stand(ApiKey.FIND_COORDINATOR, lambda request: coordinators(broker, request))
+        broker.always_reply(ApiKey.FIND_COORDINATOR, lambda request: coordinators(broker, request))
         yield broker
 
 
@@ -64,7 +64,7 @@ def admin(broker: ScriptedBroker) -> Iterator[GroupAdmin]:
 
 
 @pytest.fixture
-def hurried(broker: ScriptedBroker) -> Iterator[GroupAdmin]:
+def short_timeout_admin(broker: ScriptedBroker) -> Iterator[GroupAdmin]:
     """An admin with a short timeout."""
     limits = {"timeout_ms": TIMEOUT_MS, "request_timeout_ms": TIMEOUT_MS}
     with Cluster(broker.bootstrap, **limits) as cluster:
@@ -81,10 +81,12 @@ def coordinators(broker: ScriptedBroker, request: Any, code: int = 0) -> FindCoo
 
 
 def offsets(request: Any, code: int = 0) -> OffsetFetchResponse:
-    told = OffsetFetchResponseTopics("logs", partitions=[OffsetFetchResponsePartitions(1, 17, 3)])
+    committed = OffsetFetchResponseTopics(
+        "logs", partitions=[OffsetFetchResponsePartitions(1, 17, 3)]
+    )
     return OffsetFetchResponse(
         groups=[
-            OffsetFetchResponseGroup(group.group_id, [] if code else [told], code)
+            OffsetFetchResponseGroup(group.group_id, [] if code else [committed], code)
             for group in request.groups
         ]
     )
@@ -98,11 +100,11 @@ def test_find_coordinator_is_retried_until_there_is_one(
     broker: ScriptedBroker, admin: GroupAdmin, code: ErrorCode
 ) -> None:
     broker.reply(ApiKey.FIND_COORDINATOR, lambda request: coordinators(broker, request, code))
-    broker.stand(ApiKey.OFFSET_FETCH, offsets)
+    broker.always_reply(ApiKey.OFFSET_FETCH, offsets)
     found, refusals = admin.committed_offsets(["g"])
     assert refusals == {}
     assert found["g"][partition_of("logs", 1)].offset == 17
-    assert len(broker.asked(ApiKey.FIND_COORDINATOR)) == 2
+    assert len(broker.requests_for(ApiKey.FIND_COORDINATOR)) == 2
 
 
 @pytest.mark.parametrize(
@@ -117,29 +119,35 @@ def test_an_unavailable_coordinator_is_looked_up_again(
     broker: ScriptedBroker, admin: GroupAdmin, code: ErrorCode
 ) -> None:
     broker.reply(ApiKey.OFFSET_FETCH, lambda request: offsets(request, code))
-    broker.stand(ApiKey.OFFSET_FETCH, offsets)
+    broker.always_reply(ApiKey.OFFSET_FETCH, offsets)
     found, refusals = admin.committed_offsets(["g"])
     assert (list(found), refusals) == (["g"], {})
-    assert len(broker.asked(ApiKey.FIND_COORDINATOR)) == 2
+    assert len(broker.requests_for(ApiKey.FIND_COORDINATOR)) == 2
 
 
 def test_a_lost_response_is_retried(broker: ScriptedBroker, admin: GroupAdmin) -> None:
     broker.reply(ApiKey.OFFSET_FETCH, Act.CLOSE)
-    broker.stand(ApiKey.OFFSET_FETCH, offsets)
+    broker.always_reply(ApiKey.OFFSET_FETCH, offsets)
     assert list(admin.committed_offsets(["g"])[0]) == ["g"]
 
 
 def test_the_coordinator_is_cached(broker: ScriptedBroker, admin: GroupAdmin) -> None:
-    broker.stand(ApiKey.OFFSET_FETCH, offsets)
+    broker.always_reply(ApiKey.OFFSET_FETCH, offsets)
     admin.committed_offsets(["a", "b"])
     admin.committed_offsets(["b", "a"])
-    assert [each.coordinator_keys for each in broker.asked(ApiKey.FIND_COORDINATOR)] == [["a", "b"]]
+    assert [each.coordinator_keys for each in broker.requests_for(ApiKey.FIND_COORDINATOR)] == [
+        ["a", "b"]
+    ]
 
 
-def test_errors_are_by_group_after_the_timeout(broker: ScriptedBroker, hurried: GroupAdmin) -> None:
+def test_errors_are_by_group_after_the_timeout(
+    broker: ScriptedBroker, short_timeout_admin: GroupAdmin
+) -> None:
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    broker.stand(ApiKey.FIND_COORDINATOR, lambda request: coordinators(broker, request, code))
-    found, refusals = hurried.describe_groups(["a", "b"])
+    broker.always_reply(
+        ApiKey.FIND_COORDINATOR, lambda request: coordinators(broker, request, code)
+    )
+    found, refusals = short_timeout_admin.describe_groups(["a", "b"])
     assert found == {}
     assert {name: error.code for name, error in refusals.items()} == {"a": code, "b": code}
     assert "'a' had no coordinator" in refusals["a"].message
@@ -157,7 +165,7 @@ def test_an_error_of_one_group_does_not_affect_the_others(
         ]
         return OffsetFetchResponse(groups=groups)
 
-    broker.stand(ApiKey.OFFSET_FETCH, answer)
+    broker.always_reply(ApiKey.OFFSET_FETCH, answer)
     found, refusals = admin.committed_offsets(["b", "secret", "a"])
     assert list(found) == ["b", "a"]
     assert refusals["secret"].code is ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -166,22 +174,22 @@ def test_an_error_of_one_group_does_not_affect_the_others(
 def test_many_groups_are_split_into_several_requests(
     broker: ScriptedBroker, admin: GroupAdmin
 ) -> None:
-    broker.stand(ApiKey.OFFSET_FETCH, offsets)
+    broker.always_reply(ApiKey.OFFSET_FETCH, offsets)
     names = [f"g{number}" for number in range(250)]
     assert list(admin.committed_offsets(names)[0]) == names
-    assert [len(each.groups) for each in broker.asked(ApiKey.OFFSET_FETCH)] == [100, 100, 50]
+    assert [len(each.groups) for each in broker.requests_for(ApiKey.OFFSET_FETCH)] == [100, 100, 50]
 
 
 @pytest.mark.parametrize(
     ("act", "error"), [(Act.CLOSE, ConnectionLost), (Act.SILENCE, RequestTimedOut)]
 )
 def test_a_deletion_is_not_sent_twice(
-    broker: ScriptedBroker, hurried: GroupAdmin, act: Act, error: type[Exception]
+    broker: ScriptedBroker, short_timeout_admin: GroupAdmin, act: Act, error: type[Exception]
 ) -> None:
-    broker.stand(ApiKey.DELETE_GROUPS, act)
+    broker.always_reply(ApiKey.DELETE_GROUPS, act)
     with pytest.raises(error):
-        hurried.delete_groups(["g"])
-    assert len(broker.asked(ApiKey.DELETE_GROUPS)) == 1
+        short_timeout_admin.delete_groups(["g"])
+    assert len(broker.requests_for(ApiKey.DELETE_GROUPS)) == 1
 
 
 def test_a_deletion_that_was_not_sent_is_retried(broker: ScriptedBroker, admin: GroupAdmin) -> None:
@@ -203,17 +211,17 @@ def test_a_commit_returns_errors_by_partition(broker: ScriptedBroker, admin: Gro
     broker.reply(ApiKey.OFFSET_COMMIT, commit_answer(loading, loading), commit_answer(0, unknown))
     refused = admin.commit_offsets("g", {partition_of("logs", 0): 5, partition_of("logs", 1): 6})
     assert {str(each): error.code for each, error in refused.items()} == {"logs-1": unknown}
-    request = broker.asked(ApiKey.OFFSET_COMMIT)[-1]
+    request = broker.requests_for(ApiKey.OFFSET_COMMIT)[-1]
     assert (request.member_id, request.generation_id_or_member_epoch) == ("", -1)
     assert [each.committed_offset for each in request.topics[0].partitions] == [5, 6]
 
 
 def test_a_commit_without_a_coordinator_fails_as_a_whole(
-    broker: ScriptedBroker, hurried: GroupAdmin
+    broker: ScriptedBroker, short_timeout_admin: GroupAdmin
 ) -> None:
-    broker.stand(ApiKey.OFFSET_COMMIT, commit_answer(ErrorCode.NOT_COORDINATOR))
+    broker.always_reply(ApiKey.OFFSET_COMMIT, commit_answer(ErrorCode.NOT_COORDINATOR))
     with pytest.raises(KafkaError) as raised:
-        hurried.commit_offsets("g", {partition_of("logs", 0): 5})
+        short_timeout_admin.commit_offsets("g", {partition_of("logs", 0): 5})
     assert raised.value.code is ErrorCode.NOT_COORDINATOR
 
 
@@ -248,7 +256,7 @@ def test_assignments_of_other_protocol_types_are_not_decoded(
 
 def describe_classic(broker: ScriptedBroker, protocol_type: str, assignment: bytes) -> None:
     no_consumer = consumer_answer.DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, None, "g")
-    broker.stand(
+    broker.always_reply(
         ApiKey.CONSUMER_GROUP_DESCRIBE,
         consumer_answer.ConsumerGroupDescribeResponse(groups=[no_consumer]),
     )
@@ -258,7 +266,9 @@ def describe_classic(broker: ScriptedBroker, protocol_type: str, assignment: byt
     described = classic_answer.DescribedGroup(
         group_id="g", group_state="Stable", protocol_type=protocol_type, members=[member]
     )
-    broker.stand(ApiKey.DESCRIBE_GROUPS, classic_answer.DescribeGroupsResponse(groups=[described]))
+    broker.always_reply(
+        ApiKey.DESCRIBE_GROUPS, classic_answer.DescribeGroupsResponse(groups=[described])
+    )
 
 
 def test_an_older_broker_has_classic_groups_only_and_calls_a_missing_one_dead(
@@ -267,7 +277,9 @@ def test_an_older_broker_has_classic_groups_only_and_calls_a_missing_one_dead(
     del broker.offers[ApiKey.CONSUMER_GROUP_DESCRIBE]
     broker.offers[ApiKey.DESCRIBE_GROUPS] = (0, 5)
     dead = classic_answer.DescribedGroup(group_id="g", group_state="Dead")
-    broker.stand(ApiKey.DESCRIBE_GROUPS, classic_answer.DescribeGroupsResponse(groups=[dead]))
+    broker.always_reply(
+        ApiKey.DESCRIBE_GROUPS, classic_answer.DescribeGroupsResponse(groups=[dead])
+    )
     found, refusals = admin.describe_groups(["g"])
     assert (found, refusals["g"].code) == ({}, ErrorCode.GROUP_ID_NOT_FOUND)
 
@@ -275,7 +287,7 @@ def test_an_older_broker_has_classic_groups_only_and_calls_a_missing_one_dead(
 def test_a_broker_that_is_too_old_is_an_error(broker: ScriptedBroker, admin: GroupAdmin) -> None:
     broker.offers |= {ApiKey.LIST_GROUPS: (0, 4), ApiKey.FIND_COORDINATOR: (0, 3)}
     listed = ListGroupsResponse(groups=[ListedGroup("g", "consumer", "Stable")])
-    broker.stand(ApiKey.LIST_GROUPS, listed)
+    broker.always_reply(ApiKey.LIST_GROUPS, listed)
     assert [(each.id, each.type) for each in admin.list_groups(states=["Stable"])] == [("g", "")]
     with pytest.raises(UnsupportedRequest, match="LIST_GROUPS up to version 4, and 5 is needed"):
         admin.list_groups(types=["classic"])
@@ -290,7 +302,7 @@ def test_a_loading_broker_is_asked_again_for_its_groups(
 ) -> None:
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     broker.reply(ApiKey.LIST_GROUPS, ListGroupsResponse(error_code=code))
-    broker.stand(ApiKey.LIST_GROUPS, ListGroupsResponse(groups=[ListedGroup("g")]))
+    broker.always_reply(ApiKey.LIST_GROUPS, ListGroupsResponse(groups=[ListedGroup("g")]))
     assert [each.id for each in admin.list_groups()] == ["g"]
 
 
@@ -303,16 +315,16 @@ def test_every_broker_is_asked_for_its_own_groups(broker: ScriptedBroker) -> Non
         )
         places = [Coordinator(f"of-{node}", node, at.host, at.port) for node, at in nodes.items()]
         for node, at in nodes.items():
-            at.stand(ApiKey.METADATA, metadata)
-            at.stand(ApiKey.FIND_COORDINATOR, FindCoordinatorResponse(coordinators=places))
-            at.stand(ApiKey.OFFSET_FETCH, offsets)
+            at.always_reply(ApiKey.METADATA, metadata)
+            at.always_reply(ApiKey.FIND_COORDINATOR, FindCoordinatorResponse(coordinators=places))
+            at.always_reply(ApiKey.OFFSET_FETCH, offsets)
             listed = [ListedGroup("moving"), ListedGroup(f"of-{node}")]
-            at.stand(ApiKey.LIST_GROUPS, ListGroupsResponse(groups=listed))
+            at.always_reply(ApiKey.LIST_GROUPS, ListGroupsResponse(groups=listed))
         with Cluster(broker.bootstrap) as cluster:
             admin = GroupAdmin(cluster)
             names = ["moving", f"of-{NODE_ID}", f"of-{NODE_ID + 1}"]
             assert [each.id for each in admin.list_groups()] == names
             assert list(admin.committed_offsets(names[1:])[0]) == names[1:]
         for node, at in nodes.items():
-            (asked,) = at.asked(ApiKey.OFFSET_FETCH)
+            (asked,) = at.requests_for(ApiKey.OFFSET_FETCH)
             assert [each.group_id for each in asked.groups] == [f"of-{node}"]

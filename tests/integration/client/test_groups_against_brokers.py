@@ -64,7 +64,7 @@ def test_offsets_are_committed_fetched_and_deleted(
     assert admin.commit_offsets(group, {first: 4, second: 5}) == {}
     assert admin.commit_offsets(group, {second: 6}) == {}
     found = admin.committed_offsets([group])[0][group]
-    assert {each: told.offset for each, told in found.items()} == {first: 4, second: 6}
+    assert {each: committed.offset for each, committed in found.items()} == {first: 4, second: 6}
     assert admin.delete_offsets(group, [first]) == {}
     assert list(admin.committed_offsets([group])[0][group]) == [second]
 

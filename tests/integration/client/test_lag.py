@@ -43,7 +43,7 @@ def test_end_offsets_survive_a_topic_deleted_meanwhile(
             ]
             return ListOffsetsResponse(topics=topics)
 
-        broker.stand(ApiKey.LIST_OFFSETS, answer)
+        broker.always_reply(ApiKey.LIST_OFFSETS, answer)
         wanted = [partition_of("stays", 0), partition_of("stays", 1)]
         doomed = [partition_of(name, 0) for name in DOOMED]
         found = end_offsets(cluster, [*wanted, *doomed, partition_of("never-was", 0)])

@@ -45,8 +45,8 @@ class Log(ScriptedBroker):
         self.stable = self.end
         self.aborted: list[AbortedTransaction] = []
         self.topic_id = OLD_ID
-        self.stand(ApiKey.FETCH, self.fetch)
-        self.stand(ApiKey.LIST_OFFSETS, self.offsets)
+        self.always_reply(ApiKey.FETCH, self.fetch)
+        self.always_reply(ApiKey.LIST_OFFSETS, self.offsets)
 
     def _topic(self, name: str) -> Any:
         topic = super()._topic(name)
@@ -116,7 +116,7 @@ def test_a_range_holds_exactly_its_offsets(start: int, end: int) -> None:
         letters = [b"a", b"b", b"c", b"d", b"e", b"f"]
         assert values(chunks) == list(enumerate(letters))[start:end]
         assert [chunk.next_offset for chunk in chunks][-1:] == ([end] if start < end else [])
-        assert len(broker.asked(ApiKey.FETCH)) == len(chunks)
+        assert len(broker.requests_for(ApiKey.FETCH)) == len(chunks)
 
 
 def test_chunks_have_their_fetched_bytes_and_the_chosen_columns() -> None:
@@ -206,7 +206,7 @@ def test_a_retriable_error_is_retried(failure: Any) -> None:
 
 def test_a_retriable_error_that_lasts_is_raised() -> None:
     with three_batches() as broker, Cluster(broker.bootstrap, timeout_ms=100) as cluster:
-        broker.stand(ApiKey.FETCH, failing(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        broker.always_reply(ApiKey.FETCH, failing(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         with pytest.raises(
             KafkaError, match="the fetch of logs-0 from offset 2 was refused"
         ) as raised:
@@ -235,7 +235,7 @@ def test_a_topic_with_another_id_is_not_read() -> None:
     with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
         with pytest.raises(TopicReplaced):
             next(read_range(cluster, LOGS, 0, 6, topic_id=TopicId(NEW_ID)))
-        assert not broker.asked(ApiKey.FETCH)
+        assert not broker.requests_for(ApiKey.FETCH)
 
 
 def test_a_topic_deleted_meanwhile_is_an_error() -> None:
@@ -251,7 +251,7 @@ def test_a_topic_deleted_meanwhile_is_an_error() -> None:
 @pytest.mark.parametrize("records", [batch(3, b"d")[:-1], batch(0, b"a", b"b", b"c"), b"\0" * 99])
 def test_a_response_without_progress_is_an_error(records: bytes) -> None:
     with three_batches() as broker, Cluster(broker.bootstrap) as cluster:
-        broker.stand(ApiKey.FETCH, lambda request: broker.answer(request, records))
+        broker.always_reply(ApiKey.FETCH, lambda request: broker.answer(request, records))
         with pytest.raises(KafkaError, match="logs-0 at offset 3 cannot be read") as raised:
             next(read_range(cluster, LOGS, 3, 6))
         assert raised.value.code is ErrorCode.CORRUPT_MESSAGE

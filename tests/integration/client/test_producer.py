@@ -107,7 +107,7 @@ def test_a_batch_is_retried_at_the_new_leader() -> None:
         with Producer(cluster) as producer:
             producer.send("logs", b"a")
         assert sequences(broker) == [(1_000, 0), (1_000, 0)]
-        assert len(broker.asked(ApiKey.METADATA)) == 2
+        assert len(broker.requests_for(ApiKey.METADATA)) == 2
 
 
 @pytest.mark.parametrize("failure", [Act.CLOSE, Act.SILENCE])
@@ -175,7 +175,7 @@ def test_a_duplicate_sequence_is_a_delivery() -> None:
 
 def test_a_record_fails_after_the_delivery_timeout() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
-        broker.stand(ApiKey.PRODUCE, answering(ErrorCode.NOT_ENOUGH_REPLICAS))
+        broker.always_reply(ApiKey.PRODUCE, answering(ErrorCode.NOT_ENOUGH_REPLICAS))
         producer = Producer(cluster, delivery_timeout_ms=150)
         with pytest.raises(KafkaError, match="not delivered within 150 ms") as raised:
             producer.send("logs", b"a").result()
@@ -216,11 +216,11 @@ def test_a_topic_deleted_meanwhile_fails_its_records() -> None:
 
 def test_acks_0_waits_for_nothing_and_uses_no_sequences() -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
-        broker.stand(ApiKey.PRODUCE, Act.SILENCE)
+        broker.always_reply(ApiKey.PRODUCE, Act.SILENCE)
         with Producer(cluster, acks=0) as producer:
             delivery = producer.send("logs", b"a")
         assert delivery.result().offset == -1
-        assert not broker.asked(ApiKey.INIT_PRODUCER_ID)
+        assert not broker.requests_for(ApiKey.INIT_PRODUCER_ID)
 
 
 @pytest.mark.parametrize("arguments", [{"acks": 2}, {"acks": 1, "idempotent": True}])
@@ -243,7 +243,7 @@ def test_send_blocks_while_the_buffer_is_full() -> None:
         with Producer(cluster, buffer_bytes=2_000, linger_ms=10_000) as producer:
             for _ in range(50):
                 producer.send("logs", bytes(500))
-        assert len(broker.asked(ApiKey.PRODUCE)) > 5
+        assert len(broker.requests_for(ApiKey.PRODUCE)) > 5
 
 
 def test_an_exception_in_the_with_block_closes_without_a_flush() -> None:
@@ -251,7 +251,7 @@ def test_an_exception_in_the_with_block_closes_without_a_flush() -> None:
         producer = Producer(cluster, linger_ms=10_000)
         producer.send("logs", b"a")
         producer.__exit__(ZeroDivisionError, ZeroDivisionError(), None)
-        assert not broker.asked(ApiKey.PRODUCE)
+        assert not broker.requests_for(ApiKey.PRODUCE)
 
 
 def test_added_partitions_are_used() -> None:

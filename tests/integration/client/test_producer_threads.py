@@ -51,7 +51,7 @@ def test_a_batch_is_retried_without_another_call() -> None:
         delivered = threading.Event()
         producer.send("logs", b"a").add_done_callback(lambda _: delivered.set())
         assert delivered.wait(GUARD_S)
-        assert len(broker.asked(ApiKey.PRODUCE)) == 3
+        assert len(broker.requests_for(ApiKey.PRODUCE)) == 3
 
 
 def test_a_collected_producer_sends_its_records_and_ends() -> None:
@@ -85,7 +85,7 @@ def test_threads_share_one_producer() -> None:
                 next(offsets)
             return response
 
-        broker.stand(ApiKey.PRODUCE, answer)  # type: ignore[arg-type]
+        broker.always_reply(ApiKey.PRODUCE, answer)  # type: ignore[arg-type]
         found: dict[int, list[int]] = {}
         with Producer(cluster, batch_bytes=500, linger_ms=1) as producer:
 
@@ -117,7 +117,7 @@ def test_waiting_for_a_new_topic_does_not_block_other_threads() -> None:
             return broker.metadata(request)
 
         broker.partition_counts["new"] = 1
-        broker.stand(ApiKey.METADATA, metadata)
+        broker.always_reply(ApiKey.METADATA, metadata)
         offsets: list[int] = []
         waiter = threading.Thread(
             target=lambda: offsets.append(producer.send("new", b"a").result().offset)
@@ -140,7 +140,7 @@ def test_a_flush_does_not_wait_for_records_sent_after_it() -> None:
             return answering()(request)
 
         broker.reply(ApiKey.PRODUCE, answer)
-        broker.stand(ApiKey.PRODUCE, Act.SILENCE)
+        broker.always_reply(ApiKey.PRODUCE, Act.SILENCE)
         delivery = producer.send("logs", b"a")
         producer.flush(10_000)
         assert delivery.is_done

@@ -7,9 +7,9 @@ from sawlog.protocol.apis import ApiKey, valid_versions
 from sawlog.protocol.codec import encode
 
 
-def requested(asked: CoordinatorRequest | TopicLookup | None) -> Any:
+def requested(due: CoordinatorRequest | TopicLookup | None) -> Any:
     """Return the request, checked to be encodable, or a TopicLookup or None."""
-    if not isinstance(asked, CoordinatorRequest):
-        return asked
-    encode(asked.request, valid_versions(ApiKey(asked.request.SCHEMA.api_key))[1])
-    return asked.request
+    if not isinstance(due, CoordinatorRequest):
+        return due
+    encode(due.request, valid_versions(ApiKey(due.request.SCHEMA.api_key))[1])
+    return due.request

@@ -41,16 +41,18 @@ def answering(code: int = 0, **fields: Any) -> Callable[[ProduceRequest], Produc
 
 def broker_with(**partition_counts: int) -> ScriptedBroker:
     broker = ScriptedBroker(**partition_counts)
-    broker.stand(ApiKey.PRODUCE, answering())
+    broker.always_reply(ApiKey.PRODUCE, answering())
     ids = iter(range(1_000, 2_000))
-    broker.stand(ApiKey.INIT_PRODUCER_ID, lambda _: InitProducerIdResponse(producer_id=next(ids)))
+    broker.always_reply(
+        ApiKey.INIT_PRODUCER_ID, lambda _: InitProducerIdResponse(producer_id=next(ids))
+    )
     return broker
 
 
 def batches(broker: ScriptedBroker) -> list[tuple[int, BatchHeader, list[bytes | None]]]:
     """Return partition, header and values of every batch sent, in order."""
     found = []
-    for request in broker.asked(ApiKey.PRODUCE):
+    for request in broker.requests_for(ApiKey.PRODUCE):
         for topic in request.topic_data:
             for data in topic.partition_data:
                 header = check_produced(data.records, max_batch_bytes=1 << 20)

@@ -87,10 +87,10 @@ class ScriptedBroker:
         """Queue responses, one per request, before the default response."""
         self._script[api].extend(answers)
 
-    def stand(self, api: ApiKey, answer: Answer) -> None:
+    def always_reply(self, api: ApiKey, answer: Answer) -> None:
         self._standing[api] = answer
 
-    def asked(self, api: ApiKey) -> list[Any]:
+    def requests_for(self, api: ApiKey) -> list[Any]:
         return [message for key, _, message in self.requests if key is api]
 
     def stop_listening(self) -> None:

@@ -42,15 +42,17 @@ def test_the_command_depends_on_the_installation(
 
 @pytest.mark.parametrize(("module", "name"), [("yaml.nodes", "pyyaml"), ("pyspark", "pyspark")])
 def test_a_package_is_named_by_its_distribution(module: str, name: str) -> None:
-    told = missing_package("the pipeline", "spark", ModuleNotFoundError("no", name=module))
-    assert told.startswith(f"the pipeline needs the package '{name}', which is not installed: pip")
+    message = missing_package("the pipeline", "spark", ModuleNotFoundError("no", name=module))
+    assert message.startswith(
+        f"the pipeline needs the package '{name}', which is not installed: pip"
+    )
 
 
 def test_a_package_that_fails_to_import_is_not_called_missing() -> None:
     error = ImportError("libstdc++.so.6: cannot open shared object file", name="pyarrow.lib")
-    told = missing_package("an Arrow batch", "arrow", error)
-    assert "libstdc++.so.6" in told
-    assert "not installed" not in told
+    message = missing_package("an Arrow batch", "arrow", error)
+    assert "libstdc++.so.6" in message
+    assert "not installed" not in message
 
 
 @pytest.mark.parametrize(

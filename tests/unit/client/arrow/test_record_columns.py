@@ -209,8 +209,8 @@ def test_neither_the_consumer_nor_the_command_line_imports_arrow() -> None:
         "import sys, sawlog.client.consumer.consumer, sawlog.cli.main\n"
         "print({'pyarrow', 'numba', 'numpy', 'pyspark'} & sys.modules.keys())"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "set()"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "set()"
 
 
 def test_decoding_does_not_import_pandas() -> None:
@@ -225,8 +225,8 @@ def test_decoding_does_not_import_pandas() -> None:
         "taken.take(FetchedRecords(TopicPartition('t', 0), 0, data, max_decompressed_bytes=9))\n"
         "print(taken.finish().num_rows, 'pandas' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "1 False"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "1 False"
 
 
 def test_the_schema_is_available_without_compiling() -> None:
@@ -234,5 +234,5 @@ def test_the_schema_is_available_without_compiling() -> None:
         "import sys; from sawlog.client.arrow.record_columns import RECORD_FIELDS\n"
         "print(RECORD_FIELDS.names, 'numba' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == f"{RECORD_FIELDS.names} False"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == f"{RECORD_FIELDS.names} False"
