@@ -128,21 +128,24 @@ class LogFlush:
         self._is_queued = False
         self._waiting, self._next = self._next, []
         self.target = self._log.end_offset
+        started = 0
+        self._error = None
         try:
             files, directories, self._error = self._log.begin_flush()
-        except Exception as error:
+            if self._error is None:
+                for directory in directories:
+                    self._flusher.disk.sync_directory_later(directory, self._synced)
+                    started += 1
+                for file in files:
+                    file.sync_later(self._synced)
+                    started += 1
+        except Exception as error:  # a bug here must not stop the flushes of all other logs
             logger.exception("flush cannot begin")
-            files, directories = [], []
             self._error = DiskError("", f"flush cannot begin: {error}")
-        if self._error is not None or not (files or directories):
+        self._outstanding = started
+        if not started:
             self._outstanding = 1
             self._flusher.timer.after(0, self._nothing_to_sync)
-            return
-        self._outstanding = len(files) + len(directories)
-        for directory in directories:
-            self._flusher.disk.sync_directory_later(directory, self._synced)
-        for file in files:
-            file.sync_later(self._synced)
 
     def _nothing_to_sync(self) -> None:
         self._synced(None)

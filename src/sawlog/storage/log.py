@@ -269,40 +269,45 @@ class Log:
         if offset >= self.end_offset:
             return
         try:
-            self._truncate(max(offset, self.segments.base_offset))
+            end_offset, position = self._find_cut(max(offset, self.segments.base_offset))
+            self._owner.lower_checkpoints(self, end_offset)
         except Damage as damage:
             raise log_errors.damaged(self.tp, damage) from damage
         except DiskError as error:
             raise self._owner.refusal(error) from error
+        try:
+            self._truncate(end_offset, position)
+        except DiskError as error:
+            # Some files are cut and some are not: no append may follow, whatever the reason was.
+            self._owner.fail(error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
-    def _truncate(self, offset: int) -> None:
-        number = self.segments.number_of(offset)
-        segment = self.segments[number]
+    def _find_cut(self, offset: int) -> tuple[int, int]:
+        """The end offset that `truncate(offset)` leaves, and its position in its segment."""
+        segment = self.segments.holding(offset)
         position = segment.position_of(offset)
-        end_offset = offset
         if position < segment.file.size:
-            end_offset = min(offset, segment.batch_at(position).base_offset)
+            offset = min(offset, segment.batch_at(position).base_offset)
+        return offset, position
+
+    def _truncate(self, end_offset: int, position: int) -> None:
         logger.info(
             "log truncated",
             log=str(self.tp),
             from_offset=end_offset,
             old_end_offset=self.end_offset,
         )
-        self._owner.lower_checkpoints(self, end_offset)
         self.flushed_offset = min(self.flushed_offset, end_offset)
         self._flush_target = min(self._flush_target, end_offset)
         self.flush.truncated(end_offset)
         self.generation += 1
         self._is_ready = False
 
-        removed = self.segments.cut(number)
+        removed = self.segments.cut(self.segments.number_of(end_offset))
         self._unsynced.forget(file for later in removed for file in later.files())
         for later in reversed(removed):
             later.remove(self._owner.disk, self.directory)
-        segment.file.truncate(position)
-        segment.file.sync()
-        for replayed_at, header in segment.batches_from(segment.resume(end_offset)):
-            segment.replay(replayed_at, header)
+        self.segments.active.truncate(end_offset, position)
         self.end_offset = end_offset
         self.start_offset = min(self.start_offset, end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
@@ -518,7 +523,7 @@ class Log:
         """Write a producer snapshot at the base offset of the active segment, so that a later
         truncation finds one near."""
         base_offset = self.segments.active.base_offset
-        self.producers.write_later(base_offset, self.producer_states.encode(), _ignore)
+        self.producers.write_later(base_offset, self.producer_states.encode())
 
     def remove_superseded_snapshots(self, point: int) -> None:
         """After a checkpoint at `point`."""
@@ -592,7 +597,3 @@ class Log:
     @property
     def size_bytes(self) -> int:
         return self.segments.size_bytes
-
-
-def _ignore(_: bool) -> None:
-    pass

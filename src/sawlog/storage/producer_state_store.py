@@ -106,13 +106,14 @@ class ProducerStateStore:
 
         A snapshot from before the first segment is useless: the batches behind it are gone.
         """
-        self._deferred_to = None
+        self._deferred_to = end_offset  # if this fails, the state is still to be loaded
         self._states = ProducerStates()
         self.remove_below(segments.base_offset)
         loaded = self._load_snapshot(end_offset)
         offset = segments.base_offset if loaded is None else loaded
         for header in segments.headers_between(offset, end_offset):
             self.take(header, header.base_offset, header.max_timestamp)
+        self._deferred_to = None
         self._states.expire(self._clock.now_ms(), expiration_ms)
 
     def truncate(self, segments: Segments, end_offset: int, expiration_ms: int) -> None:
@@ -160,7 +161,9 @@ class ProducerStateStore:
         """The result of `encode` was not written."""
         self._states.mark_changed()
 
-    def write_later(self, offset: int, data: bytes, done: Callable[[bool], None]) -> None:
+    def write_later(
+        self, offset: int, data: bytes, done: Callable[[bool], None] = lambda _: None
+    ) -> None:
         """Write a snapshot; `done` gets whether it is on disk and still valid. A snapshot that was
         overtaken by a truncation is removed again."""
         truncations = self._truncations

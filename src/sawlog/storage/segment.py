@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sawlog.core.event_logger import EventLogger
-from sawlog.core.ports import Disk, DiskError, File
+from sawlog.core.ports import Disk, File
 from sawlog.protocol.record_batch import HEADER_SIZE, MAGIC, BatchHeader
 from sawlog.storage.batch_scan import Damage, walk, walk_past_damage
 from sawlog.storage.log_config import FOREVER
@@ -117,10 +117,10 @@ class Segment:
         if is_indexed:
             try:
                 self.add_index_entry(last_offset, position)
-            except DiskError as error:
-                # A missing entry costs a longer look-up; an error would make the producer send the
-                # batch a second time.
-                logger.warning("index entry not written", path=error.path, reason=error.reason)
+            except Exception as error:
+                # The batch is written, so this append must succeed: after an error the log would
+                # assign its offsets again. A missing entry only costs a longer look-up.
+                logger.warning("index entry not written", path=self.file.path, reason=str(error))
         self.bytes_since_index += size
         if position:
             return is_indexed
@@ -387,6 +387,14 @@ class Segment:
         if self.bytes_since_index > self.index_interval_bytes:
             self.add_index_entry(last_offset, position)
         self.bytes_since_index += header.length + 12
+
+    def truncate(self, end_offset: int, position: int) -> None:
+        """Cut the file at `position`, durably, where the batches below `end_offset` end; indexes
+        and timestamps follow. Damage below is logged and stays."""
+        self.file.truncate(position)
+        self.file.sync()
+        for kept_at, header in self.undamaged_from(self.resume(end_offset)):
+            self.replay(kept_at, header)
 
     def index_next_batch(self) -> None:
         """Give the next batch of `replay` an index entry, however close the last one is."""

@@ -1,5 +1,7 @@
 """The flusher: which logs share a round, which flush covers an offset, and delayed flushes."""
 
+import pytest
+
 from sawlog.core.ports import DiskError
 from sawlog.simulation.schedule import Schedule
 from sawlog.simulation.simulated_disk import SimulatedDisk
@@ -173,6 +175,31 @@ def test_a_waiter_that_raises_does_not_stop_the_others() -> None:
     log.finish()
     assert called == ["second"]
     assert other.targets == [10], "the next round has begun"
+
+
+@pytest.mark.parametrize("failing", ["begin_flush", "sync_later"])
+def test_a_flush_that_cannot_start_fails_and_does_not_stop_other_logs(
+    failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    first, broken, other = world.log(), world.log(), world.log()
+
+    def fail(*_: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(broken, failing, fail)
+    errors: list[DiskError | None] = []
+    first.flush.request(10)
+    broken.flush.when_flushed(errors.append)
+    other.flush.request(10)
+    first.finish()
+    assert (other.targets, errors) == ([10], []), "waiters are never called from inside a call"
+    world.schedule.run_for(0)
+    (error,) = errors
+    assert isinstance(error, DiskError)
+    other.finish()
+    first.flush.request(20)
+    assert first.targets == [10, 10], "the next round has begun"
 
 
 def test_a_listener_that_is_taken_off_cancels_the_delayed_flush() -> None:

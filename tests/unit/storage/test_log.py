@@ -9,6 +9,7 @@ from sawlog.protocol.record_batch import check_crc, read_header
 from sawlog.protocol.records import Record, build_batch
 from sawlog.storage.log import Log
 from sawlog.storage.log_config import LogConfig
+from sawlog.storage.segment import Segment
 from support.storage.logs import TP, Storage, append, headers_in, read, records
 
 
@@ -56,6 +57,22 @@ def test_a_batch_is_stamped_in_place_and_stored_as_it_is() -> None:
     piece = read(log, 3)
     assert piece is not None
     assert piece.read() == batch
+
+
+def test_an_index_that_cannot_be_written_does_not_fail_the_append(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = Storage(LogConfig(index_interval_bytes=1))
+
+    def fail(*_: object) -> None:
+        raise ValueError("a bug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Segment, "add_index_entry", fail)
+        assert [storage.append().base_offset for _ in range(3)] == [0, 1, 2]
+    assert "index entry not written" in caplog.messages
+    storage.recover()
+    assert storage.log.end_offset == 3
 
 
 def test_log_append_time_is_the_clock_s() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ports import TooManyOpenFiles
 from sawlog.protocol.record_batch import read_header
 from sawlog.protocol.records import build_batch
 from sawlog.storage.producer_state_store import AppendOrigin
@@ -41,3 +42,22 @@ def test_the_state_after_a_clean_stop_is_loaded_when_it_is_needed() -> None:
     again = append(storage.log, records(1), producer_id=7, producer_epoch=0, base_sequence=0)
     assert again.duplicate
     assert not storage.log.producers.is_deferred
+
+
+def test_a_state_that_could_not_be_loaded_is_loaded_at_the_next_append(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    storage = Storage()
+    append(storage.log, records(1), producer_id=7, producer_epoch=0, base_sequence=0)
+    storage.restart()
+
+    def refuse(path: str) -> bytes:
+        raise TooManyOpenFiles(path, "too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage.disk, "read_file", refuse)
+        with pytest.raises(KafkaError) as error:
+            append(storage.log, records(1), producer_id=7, producer_epoch=0, base_sequence=0)
+    assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    again = append(storage.log, records(1), producer_id=7, producer_epoch=0, base_sequence=0)
+    assert again.duplicate

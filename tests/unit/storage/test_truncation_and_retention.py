@@ -3,6 +3,8 @@
 import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ports import TooManyOpenFiles
+from sawlog.simulation.simulated_disk import SimulatedFile
 from sawlog.storage.log import Log
 from sawlog.storage.log_config import LogConfig
 from support.storage.logs import TP, Storage, append, headers_in, read, records
@@ -92,6 +94,50 @@ def test_the_time_index_forgets_what_was_cut() -> None:
     found = storage.log.offset_of_max_timestamp(6)
     assert found is not None
     assert found.offset == 4
+
+
+def test_a_truncation_that_fails_half_way_takes_the_directory_offline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    storage = storage_of_segments(3)
+
+    def refuse(self: SimulatedFile, size: int) -> None:
+        raise TooManyOpenFiles(self.path, "too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SimulatedFile, "truncate", refuse)
+        with pytest.raises(KafkaError):
+            storage.log.truncate(14)
+    assert storage.directory.offline is not None
+    with pytest.raises(KafkaError):
+        storage.append()
+    storage.recover()
+    assert bases_in(storage.log) == list(range(0, 20, 2)), "whole segments were removed"
+    assert storage.append().base_offset == 20
+
+
+def test_a_truncation_that_a_full_disk_refuses_changes_nothing() -> None:
+    storage = storage_of_segments(3)
+    storage.checkpoint()
+    storage.disk.free_bytes = 0
+    with pytest.raises(KafkaError) as error:
+        storage.log.truncate(14)
+    assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (storage.directory.offline, storage.log.end_offset) == (None, 30)
+    storage.disk.free_bytes = None
+    assert storage.append().base_offset == 30
+
+
+def test_a_truncation_passes_damage_below_the_cut() -> None:
+    storage = Storage(LogConfig(index_interval_bytes=1 << 20))
+    for _ in range(5):
+        storage.append(2)
+    storage.checkpoint()
+    segment = storage.log.segments.active
+    storage.disk.overwrite(segment.file.path, segment.position_of(2) + 16, b"\7")  # its magic
+    storage.log.truncate(8)
+    assert storage.log.end_offset == 8
+    assert storage.append().base_offset == 8
 
 
 # At the start
