@@ -2,31 +2,23 @@
 
 import pytest
 
-from sawlog.simulation.schedule import Schedule
-from sawlog.simulation.simulated_disk import SimulatedDisk
-from sawlog.storage.segment import Segment
 from sawlog.storage.segments import Segments
+from support.storage.segments import PartitionDirectory
 
 
 @pytest.fixture
-def disk() -> SimulatedDisk:
-    made = SimulatedDisk(Schedule(1).soon)
-    made.make_directory("t-0")
-    return made
-
-
-def segment(disk: SimulatedDisk, base_offset: int) -> Segment:
-    return Segment(disk, "t-0", base_offset, created_ms=0, index_interval_bytes=4096, is_new=True)
+def directory() -> PartitionDirectory:
+    return PartitionDirectory()
 
 
 @pytest.fixture
-def segments(disk: SimulatedDisk) -> Segments:
-    return Segments([segment(disk, base) for base in (0, 20, 50)])
+def segments(directory: PartitionDirectory) -> Segments:
+    return Segments([directory.segment(base) for base in (0, 20, 50)])
 
 
-def test_the_last_segment_is_active(segments: Segments, disk: SimulatedDisk) -> None:
+def test_the_last_segment_is_active(segments: Segments, directory: PartitionDirectory) -> None:
     assert segments.active.base_offset == 50
-    segments.append(segment(disk, 70))
+    segments.append(directory.segment(70))
     assert segments.active.base_offset == 70
     assert segments.base_offsets == [0, 20, 50, 70]
 
@@ -41,8 +33,10 @@ def test_an_offset_is_held_by_the_last_segment_that_begins_at_or_before_it(
     assert segments.since(offset)[0].base_offset == base
 
 
-def test_an_offset_before_all_segments_is_looked_up_in_the_first(disk: SimulatedDisk) -> None:
-    segments = Segments([segment(disk, 10), segment(disk, 20)])
+def test_an_offset_before_all_segments_is_looked_up_in_the_first(
+    directory: PartitionDirectory,
+) -> None:
+    segments = Segments([directory.segment(10), directory.segment(20)])
     assert segments.holding(3).base_offset == 10
 
 
@@ -62,19 +56,19 @@ def test_drop_returns_the_oldest_segments_and_never_the_active_one(segments: Seg
 
 
 def test_replace_puts_one_segment_in_the_place_of_neighbours(
-    segments: Segments, disk: SimulatedDisk
+    segments: Segments, directory: PartitionDirectory
 ) -> None:
-    merged = segment(disk, 5)
+    merged = directory.segment(5)
     segments.replace([segments[0], segments[1]], merged)
     assert list(segments) == [merged, segments.active]
     assert segments.base_offsets == [5, 50]
 
 
 def test_replace_refuses_segments_that_are_not_neighbours(
-    segments: Segments, disk: SimulatedDisk
+    segments: Segments, directory: PartitionDirectory
 ) -> None:
     with pytest.raises(AssertionError):
-        segments.replace([segments[0], segments[2]], segment(disk, 5))
+        segments.replace([segments[0], segments[2]], directory.segment(5))
     assert segments.base_offsets == [0, 20, 50]
 
 
@@ -84,8 +78,8 @@ def test_segments_are_never_empty() -> None:
 
 
 def test_a_segment_that_breaks_the_order_is_refused(
-    segments: Segments, disk: SimulatedDisk
+    segments: Segments, directory: PartitionDirectory
 ) -> None:
     with pytest.raises(AssertionError):
-        segments.append(segment(disk, 30))
+        segments.append(directory.segment(30))
     assert segments.active.base_offset == 50
