@@ -92,7 +92,7 @@ class Partition:
         self._request_flush()
 
     def check_epoch(self, current: int) -> None:
-        """Refuse a client that expects an older or newer leader epoch (KIP-320)."""
+        """Reject a client that expects an older or newer leader epoch (KIP-320)."""
         if current >= 0 and current != self.leader_epoch:
             if current < self.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
@@ -113,8 +113,8 @@ class Partition:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         is_awaited: bool = False,
     ) -> Appended:
-        """Append one validated batch; `when_committed` tells when it is committed. With
-        `is_awaited` the caller will wait for that, and the flush begins now."""
+        """Append one validated batch. With `is_awaited` the caller is going to wait for its commit
+        (`when_committed`), and the flush begins now."""
         appended = self.log.append(batch, header, self.leader_epoch, origin)
         if not self.commits_on_flush:
             self._advance()
@@ -131,7 +131,7 @@ class Partition:
             action(None)
             return
         waiting = self._waiting
-        if waiting and waiting[-1][0] > offset:  # a duplicate's offset lies before newer ones
+        if waiting and waiting[-1][0] > offset:  # a duplicate: newer batches wait already
             offset = waiting[-1][0]
         waiting.append((offset, action))
         self._flush.request(offset)

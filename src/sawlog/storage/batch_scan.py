@@ -42,8 +42,8 @@ def walk(
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each batch from `position` up to `end`; Damage at the first bad one.
 
-    The part of a batch beyond the chunk is skipped, not read; chunks grow from `chunk_bytes`
-    as long as they are read to their end.
+    The part of a batch beyond the chunk is skipped, not read. Chunks grow from `chunk_bytes` on as
+    long as batches follow closely.
     """
     chunk = b""
     chunk_start = position
@@ -111,15 +111,15 @@ def walk_past_damage(
             return
 
 
-_COULD_BEGIN = re.compile(rb"(?=\0\0[\s\S]{14}\x02)")  # an offset below 2^48; the magic number
+_POSSIBLE_HEADER = re.compile(rb"(?=\0\0[\s\S]{14}\x02)")  # an offset below 2^48; the magic number
 
 
 def find_next(file: File, position: int, end: int) -> tuple[int, BatchHeader] | None:
-    """The first sound batch at or after `position`: behind damage, no header tells where the next
-    batch begins."""
+    """The first sound batch at or after `position`, found by its content: behind damage the length
+    field of the batch before cannot be used."""
     while end - position >= HEADER_SIZE:
         chunk = file.read(position, min(CHUNK_BYTES, end - position))
-        for match in _COULD_BEGIN.finditer(chunk):
+        for match in _POSSIBLE_HEADER.finditer(chunk):
             header = sound_batch(file, position + match.start(), end)
             if header is not None:
                 return position + match.start(), header

@@ -15,7 +15,7 @@ from sawlog.storage import log_files
 from sawlog.storage.log import Log
 
 INTERVAL_MS = 5_000
-LOGS_A_ROUND = 256
+LOGS_PER_ROUND = 256
 
 logger = EventLogger(__name__)
 
@@ -46,11 +46,11 @@ class Checkpointer:
         self._points: dict[TopicPartition, int] = {}
         self._starts: dict[TopicPartition, int] = {}
         self._changed: dict[Log, None] = {}
-        self._gone: set[TopicPartition] = set()  # removed logs that the files may still name
-        self._leaving: set[TopicPartition] = set()  # those that the write in flight takes out
+        self._removed: set[TopicPartition] = set()  # logs that the files may still have
+        self._removed_by_write: set[TopicPartition] = set()  # that the write in flight omits
         self._round: _Round | None = None
-        self._is_wanted = False  # another round, as soon as this one ends
-        self._is_timed = False
+        self._is_requested = False  # another round, as soon as this one ends
+        self._has_timer = False
 
     def start(
         self,
@@ -58,11 +58,11 @@ class Checkpointer:
         starts: dict[TopicPartition, int],
         watermarks: dict[TopicPartition, int],
     ) -> None:
-        """Begin, after all logs are open, with the contents of the files. If these exceed what the
-        logs turned out to hold, they are corrected before the first append; otherwise the next
-        checkpoint does, so that a start needs no disk space."""
+        """Start with the contents of the files, after all logs are open. A file that claims more
+        than a log holds is corrected now, before the first append. Other differences are left to
+        the next checkpoint, so that a start needs no disk space."""
         logs = self.directory.logs
-        self._gone = (points.keys() | starts.keys() | watermarks.keys()) - logs.keys()
+        self._removed = (points.keys() | starts.keys() | watermarks.keys()) - logs.keys()
         self._points = {
             tp: min(point, logs[tp].flushed_offset) for tp, point in points.items() if tp in logs
         }
@@ -72,9 +72,10 @@ class Checkpointer:
         ):
             self._write_now()
 
-    # While the broker works
+    # While the broker runs
 
     def changed(self, log: Log) -> None:
+        """Include `log` in the next checkpoint."""
         self._changed[log] = None
         self._set_timer()
 
@@ -85,27 +86,29 @@ class Checkpointer:
         self.checkpoint_later()
 
     def forget(self, log: Log) -> None:
+        """The log was deleted or set aside: remove it from the files at the next checkpoint."""
         self._changed.pop(log, None)
         self._points.pop(log.tp, None)
-        self._gone.add(log.tp)
-        self._leaving.discard(log.tp)
+        self._removed.add(log.tp)
+        self._removed_by_write.discard(log.tp)
 
-    def make_way(self, tp: TopicPartition) -> None:
+    def remove_stale_entries(self, tp: TopicPartition) -> None:
         """When this returns, no file has an entry of an earlier log of this name; DiskError where
         that fails."""
-        if tp in self._gone:
+        if tp in self._removed:
             self._write_now()
 
     def checkpoint_later(self) -> None:
+        """Start a round for the changed logs, or let one follow the round in flight."""
         if self.directory.offline is not None:
             return
         if self._round is not None:
-            self._is_wanted = True
+            self._is_requested = True
         elif self._changed:
-            logs = list(self._changed)[:LOGS_A_ROUND]
+            logs = list(self._changed)[:LOGS_PER_ROUND]
             for log in logs:
                 del self._changed[log]
-            self._is_wanted = bool(self._changed)
+            self._is_requested = bool(self._changed)
             self._round = _Round(self, logs)
             self._round.begin()
 
@@ -120,41 +123,42 @@ class Checkpointer:
             self._replace(log_files.START_OFFSETS, log_files.encode_offsets(self._starts))
 
     def _set_timer(self) -> None:
-        if not self._is_timed:
-            self._is_timed = True
+        if not self._has_timer:
+            self._has_timer = True
             self.directory.timer.after(INTERVAL_MS, self._timed)
 
     def _timed(self) -> None:
-        self._is_timed = False
+        self._has_timer = False
         self.checkpoint_later()
 
-    # For a round
+    # Called by a round
 
     def write_later(self, points: dict[Log, int], done: Callable[[DiskError | None], None]) -> None:
+        """Write all files with these recovery points."""
         for log, point in points.items():
             self._points[log.tp] = point
-        self._leaving = set(self._gone)
+        self._removed_by_write = set(self._removed)
 
         def written(error: DiskError | None) -> None:
             if error is None:
-                self._gone -= self._leaving
+                self._removed -= self._removed_by_write
             done(error)
 
         self.directory.disk.replace_later(self._files(), written)
 
     def ended(self, unfinished: list[Log]) -> None:
-        """The round is over; the next one follows at once if one is wanted. It waits if some logs
-        could not be checkpointed: a full disk is unlikely to be free at once."""
+        """End the round. The next one follows at once if it was requested, but after a delay if
+        some logs could not be checkpointed: a full disk seldom has space again at once."""
         self._round = None
         for log in unfinished:
             if not log.is_closed:
                 self._changed[log] = None
         if self._changed and unfinished:
             self._set_timer()
-        elif self._is_wanted:
+        elif self._is_requested:
             self.checkpoint_later()
 
-    # At the end
+    # At a clean stop
 
     def finish(self) -> None:
         """Flush all logs and write snapshots and checkpoints, before this returns."""
@@ -162,22 +166,22 @@ class Checkpointer:
             self._round.cancel()
         for log in self.directory.logs.values():
             point = self._points.get(log.tp, 0)
-            log.settle(point)
+            log.prepare_clean_stop(point)
             if log.end_offset != point:
                 self._points[log.tp] = log.end_offset
         self._write_now()
 
-    # Contents
+    # The files
 
     def _write_now(self) -> None:
         for path, data in self._files():
             self._replace(path, data)
-        self._gone.clear()
+        self._removed.clear()
 
     def _replace(self, path: str, data: bytes) -> None:
         """Replace a file. This overtakes the write of a round in flight even if it fails: the last
         `replace` of a path wins."""
-        self._leaving.clear()
+        self._removed_by_write.clear()
         self.directory.disk.replace(path, data)
 
     def _files(self) -> list[tuple[str, bytes]]:
@@ -205,7 +209,7 @@ class _Round:
         self._logs = logs
 
     def cancel(self) -> None:
-        """The broker stops: the rest is written by `Checkpointer.finish`."""
+        """Stop this round: the broker stops, and `Checkpointer.finish` writes the files."""
         self._is_cancelled = True
 
     def begin(self) -> None:
@@ -223,14 +227,14 @@ class _Round:
         self._flushed(None)
 
     def _flushed(self, _: DiskError | None) -> None:
-        """An error shows in `flushed_offset` and in the state of the directory."""
+        """The flush of one log is over; an error shows in its `flushed_offset`."""
         self._outstanding -= 1
-        if self._outstanding or not self._goes_on():
+        if self._outstanding or not self._is_active():
             return
         self._outstanding = 1
         for log, point in list(self._points.items()):
             if self._is_stale(log) or log.flushed_offset < point:
-                self._give_up(log)
+                self._postpone(log)
             elif log in self._snapshots:
                 self._outstanding += 1
                 done = self._snapshot_done(log)
@@ -240,25 +244,25 @@ class _Round:
     def _snapshot_done(self, log: Log) -> Callable[[bool], None]:
         def done(is_written: bool) -> None:
             if not is_written:
-                self._give_up(log)
+                self._postpone(log)
             self._snapshot_written()
 
         return done
 
     def _snapshot_written(self) -> None:
         self._outstanding -= 1
-        if self._outstanding or not self._goes_on():
+        if self._outstanding or not self._is_active():
             return
         for log in list(self._points):
             if self._is_stale(log):
-                self._give_up(log)
+                self._postpone(log)
         self._checkpointer.write_later(self._points, self._written)
 
     def _written(self, error: DiskError | None) -> None:
-        if not self._goes_on():
+        if not self._is_active():
             return
         if error is not None:
-            _report(self._checkpointer.directory, error)
+            _write_failed(self._checkpointer.directory, error)
             self._unfinished += self._points
         else:
             for log, point in self._points.items():
@@ -266,20 +270,20 @@ class _Round:
                     log.remove_superseded_snapshots(point)
         self._checkpointer.ended(self._unfinished)
 
-    def _goes_on(self) -> bool:
+    def _is_active(self) -> bool:
         return not self._is_cancelled and self._checkpointer.directory.offline is None
 
     def _is_stale(self, log: Log) -> bool:
         return log.is_closed or log.generation != self._generations[log]
 
-    def _give_up(self, log: Log) -> None:
+    def _postpone(self, log: Log) -> None:
         if self._points.pop(log, None) is not None:
             self._unfinished.append(log)
             if log in self._snapshots:
                 log.producers.discard_encoded()
 
 
-def _report(directory: CheckpointedDirectory, error: DiskError) -> None:
+def _write_failed(directory: CheckpointedDirectory, error: DiskError) -> None:
     """Lack of disk space or descriptors is temporary, and the next round tries again; any other
     error takes the directory offline."""
     if isinstance(error, DiskFull | TooManyOpenFiles):

@@ -37,7 +37,7 @@ class Flushable(Protocol):
     def flushed_offset(self) -> int: ...
 
     def begin_flush(self) -> FlushScope:
-        """Note the end offset as the target of a flush and return what has to be synced."""
+        """Take the end offset as the target of a flush and return what has to be synced."""
         ...
 
     def end_flush(self, error: DiskError | None) -> DiskError | None:
@@ -86,9 +86,9 @@ class LogFlush:
             self._queue()
 
     def request_within(self, delay_ms: int) -> None:
-        """Flush everything that is written by then after `delay_ms`, unless that happens before."""
+        """Flush everything that is written after `delay_ms`, unless a flush starts before."""
         if self._timer is None and not self._is_queued:
-            self._timer = self._flusher.timer.after(delay_ms, self._time_is_up)
+            self._timer = self._flusher.timer.after(delay_ms, self._delay_is_over)
 
     def when_flushed(self, done: Done) -> None:
         """Call `done` once everything that is written now is on disk, or with the error."""
@@ -97,8 +97,8 @@ class LogFlush:
             self._queue()
 
     def listen(self, listener: Done | None) -> None:
-        """Call `listener` after every flush of this log, in addition to those who wait; None ends
-        that and cancels a delayed flush."""
+        """Call `listener` after every flush of this log, behind the waiters; None ends that and
+        cancels a delayed flush."""
         self._listener = listener
         if listener is None:
             self._cancel_timer()
@@ -112,7 +112,7 @@ class LogFlush:
         self._is_queued = True
         self._flusher.queue(self)
 
-    def _time_is_up(self) -> None:
+    def _delay_is_over(self) -> None:
         self._timer = None
         self.request(self._log.end_offset)
 

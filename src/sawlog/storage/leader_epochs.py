@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 
 class EpochEntry(NamedTuple):
+    """A leader epoch and the offset of its first record."""
+
     epoch: int
     start_offset: int
 
@@ -22,9 +24,9 @@ NO_END = EpochEntry(-1, -1)
 class LeaderEpochs:
     """Entries with epochs and start offsets both strictly increasing.
 
-    With the entries (0, 0) (2, 10) (5, 40) and the log's end at 50: epoch 0 ends at 10, epoch 2 at
-    40, epoch 5 at 50; epoch 3 was never written here, so the answer for it is epoch 2's: (2, 40);
-    for epoch 6 it is `NO_END`.
+    With the entries (0, 0) (2, 10) (5, 40) and the log end offset 50: epoch 0 ends at 10, epoch 2
+    at 40, epoch 5 at 50. No batch has epoch 3, so `end_for(3)` is that of epoch 2, (2, 40);
+    `end_for(6)` is `NO_END`.
     """
 
     __slots__ = ("_entries", "latest")
@@ -55,7 +57,7 @@ class LeaderEpochs:
         return True
 
     def end_for(self, epoch: int, end_offset: int) -> EpochEntry:
-        """The largest epoch at or below `epoch`, and where it ends; `end_offset` is the log's."""
+        """The largest epoch at or below `epoch`, and its end offset; `end_offset` is the log's."""
         entries = self._entries
         if epoch < 0 or not entries or epoch > self.latest:
             return NO_END

@@ -35,7 +35,7 @@ _new = tuple.__new__
 
 
 class Appended(NamedTuple):
-    """The outcome of an append. A duplicate is not appended: it has the offset and the timestamp of
+    """The outcome of an append. A duplicate is not appended: its offset and timestamp are those of
     the first append."""
 
     base_offset: int
@@ -130,7 +130,7 @@ class Log:
             owner.disk, self.directory, on_done=self._segments_removed, on_error=owner.refusal
         )
         self._flush_target = 0
-        self.flush = owner.flusher.attach(self)  # asks for flushes and waits for them
+        self.flush = owner.flusher.attach(self)
 
         self._is_ready = False  # whether an append may skip `_prepare_append`
         self._roll_check_ms = FOREVER  # the timestamp above which the roll policy is asked
@@ -239,7 +239,7 @@ class Log:
         self._owner.rolled(self)
 
     def _prepare_append(self, leader_epoch: int, start_offset: int) -> None:
-        """The checks and loads that only the first append after a change needs."""
+        """Do the checks and loads that only the first append after a change needs."""
         error = self._owner.offline
         if error is not None or self.is_closed:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error or f"{self.tp} is closed"))
@@ -313,8 +313,7 @@ class Log:
         self.high_watermark = min(self.high_watermark, end_offset)
         self.epochs.truncate_end(end_offset)
         self._owner.disk.sync_directory(self.directory)
-        expiration_ms = self.config.producer_id_expiration_ms
-        self.producers.truncate(self.segments, end_offset, expiration_ms)
+        self.producers.truncate(self.segments, end_offset, self.config.producer_id_expiration_ms)
 
     def advance_start(self, offset: int) -> None:
         """Move `start_offset` to `offset` and remove the segments that lie wholly below it.
@@ -407,7 +406,7 @@ class Log:
         self.flushed_offset = self.end_offset
 
     def begin_flush(self) -> FlushScope:
-        """For the flusher: note the target, and return what has to be synced."""
+        """For the flusher: set the target, and return what has to be synced."""
         error = self._owner.offline
         if self.is_closed:
             error = DiskError(self.directory, "the log is closed")
@@ -457,16 +456,16 @@ class Log:
         self.topic_id = topic_id
 
     def set_high_watermark(self, offset: int) -> None:
-        """Note the high watermark of replication, for the next checkpoint."""
+        """Set the high watermark of replication, which the next checkpoint writes."""
         self.high_watermark = offset
 
     def stop_appends(self) -> None:
-        """The data directory went offline: the next append has to notice."""
+        """The data directory went offline: the next append fails."""
         self._is_ready = False
 
-    def settle(self, recovery_point: int) -> None:
-        """Before a clean stop: flush, and write what lets the next start trust the files unread.
-        `recovery_point` is the one on disk. DiskError where that fails."""
+    def prepare_clean_stop(self, recovery_point: int) -> None:
+        """Flush, and write the snapshot and indexes that let the next start use the files without
+        reading them. `recovery_point` is the one on disk. DiskError where that fails."""
         self.flush_now()
         producers = self.producers
         if producers.needs_snapshot or self.end_offset != recovery_point:
@@ -501,6 +500,7 @@ class Log:
         return self.producers.states
 
     def expire_producers(self) -> None:
+        """Remove the state of producers that wrote nothing for producer.id.expiration.ms."""
         self.producers.expire(self.config.producer_id_expiration_ms)
 
     def _load_producers(self) -> None:
@@ -513,7 +513,7 @@ class Log:
         self.segments.active.write_tails()
 
     def encode_snapshot_if_due(self) -> bytes | None:
-        """The producer snapshot that a checkpoint at `end_offset` has to write, if any."""
+        """The contents of the snapshot that a checkpoint at `end_offset` has to write, if any."""
         if not self.producers.is_snapshot_due(self.segments, self.end_offset):
             return None
         self._load_producers()
@@ -526,7 +526,7 @@ class Log:
         self.producers.write_later(base_offset, self.producer_states.encode())
 
     def remove_superseded_snapshots(self, point: int) -> None:
-        """After a checkpoint at `point`."""
+        """Remove the producer snapshots that a checkpoint at `point` made useless."""
         self.producers.remove_superseded(point, self.segments, self.end_offset)
 
     # Leader epochs
@@ -536,7 +536,7 @@ class Log:
         self.epochs.assign(epoch, self.end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
-        """The largest epoch at or below `epoch` and its end offset; (-1, -1) if unknown."""
+        """The largest epoch at or below `epoch` and its end offset; (-1, -1) if there is none."""
         return self.epochs.end_for(epoch, self.segments, self.start_offset, self.end_offset)
 
     # Reading

@@ -1,7 +1,7 @@
-"""What a topic's settings mean for its logs, with Apache Kafka's defaults.
+"""The settings of a topic that its logs use, with Apache Kafka's defaults.
 
-A plain value: parsing, validation and the synonyms of the broker's own settings belong to
-`core/config`. A log is given a new one whenever the topic's configuration changes.
+Parsing, validation and the synonyms among broker settings are in `core/config`. A log gets a new
+LogConfig whenever the configuration of its topic changes.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ LOG_APPEND_TIME = "LogAppendTime"
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The settings of one topic; the comment names the setting where it reads differently."""
+    """The settings of one topic; a comment gives the name of the setting where it differs."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 7 * 24 * 3600 * 1000
@@ -30,8 +30,8 @@ class LogConfig:
     compression_type: str = "producer"
 
     cleanup_policy: frozenset[str] = frozenset({"delete"})
-    retention_ms: int = 7 * 24 * 3600 * 1000  # -1: for ever
-    retention_bytes: int = -1  # -1: without limit
+    retention_ms: int = 7 * 24 * 3600 * 1000  # -1: no limit
+    retention_bytes: int = -1  # -1: no limit
     file_delete_delay_ms: int = 60_000
 
     flush_messages: int = FOREVER
@@ -39,4 +39,4 @@ class LogConfig:
 
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False  # unclean.leader.election.enable
-    producer_id_expiration_ms: int = 86_400_000  # producer.id.expiration.ms, the broker's
+    producer_id_expiration_ms: int = 86_400_000  # a broker setting

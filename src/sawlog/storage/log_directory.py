@@ -67,9 +67,9 @@ class LogDirectory:
         self.was_clean = False  # whether the last stop left the marker; known after `open`
         self.recovery = RecoveryReport()
         self.recovery_ms = 0  # how long `open` took
-        self.refused_writes = 0  # for lack of room or descriptors
+        self.refused_writes = 0  # for lack of disk space or descriptors
         self.missing: dict[TopicPartition, int] = {}
-        """Logs that are in a checkpoint and not on disk, with their recovery points."""
+        """Recovery points of logs that are in the checkpoint and not on disk."""
         self._deleted: deque[tuple[str, list[str]]] = deque()  # directories with files to unlink
         self._refused_logged_ms = -REFUSED_LOG_INTERVAL_MS
         self._config_for = config_for
@@ -179,7 +179,7 @@ class LogDirectory:
         try:
             if self.disk.exists(directory):
                 self._rename_stray(tp)  # the files of another topic are kept
-            self._checkpointer.make_way(tp)
+            self._checkpointer.remove_stale_entries(tp)
             self.disk.make_directory(directory)
             producers = ProducerStateStore(self.disk, self.clock, directory, on_failure=self.fail)
             state = LogState.empty(self, directory, topic_id, config, producers)

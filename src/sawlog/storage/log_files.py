@@ -80,8 +80,8 @@ def is_leftover(name: str) -> bool:
 def is_directory_leftover(name: str) -> bool:
     """Whether a file of the data directory was left behind by an interrupted checkpoint.
 
-    Other `*.tmp` files belong to another owner, which may be writing one right now: the store's
-    reserve is written by a thread while the logs are opened.
+    Other `*.tmp` files do not belong to the logs and may be in use: the embedded store writes its
+    reserve file on a thread while the logs are opened.
     """
     return name.endswith(_TEMPORARY) and name.startswith(_DIRECTORY_FILES)
 
@@ -94,12 +94,12 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
 
 
 def deleted_directory_name(tp: TopicPartition, unique: bytes) -> str:
-    """Kafka's name for a partition that is being deleted, at most 255 characters long."""
+    """Kafka's name for the directory of a deleted partition, at most 255 characters long."""
     return _suffixed(tp, unique, DELETED_DIRECTORY)
 
 
 def stray_directory_name(tp: TopicPartition, unique: bytes) -> str:
-    """Kafka's name for a partition that was found and belongs to no topic."""
+    """Kafka's name for the directory of a partition that belongs to no topic."""
     return _suffixed(tp, unique, STRAY_DIRECTORY)
 
 
@@ -108,7 +108,7 @@ def _suffixed(tp: TopicPartition, unique: bytes, ending: str) -> str:
     return tp.topic[: 255 - len(suffix)] + suffix
 
 
-# Checkpoints: a version, a count, then that many lines
+# Checkpoints: a version, a count, and one line per entry
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
@@ -129,7 +129,7 @@ def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
             name = names[topic] = TopicName(topic.decode("ascii"))
         tp = TopicPartition(name, PartitionIndex(_integer(partition)))
         if tp in offsets or tp.partition < 0:
-            raise CorruptFile(f"not a partition, or one named twice: {words!r}")
+            raise CorruptFile(f"an invalid or repeated partition: {words!r}")
         offsets[tp] = _integer(offset)
         if offsets[tp] < 0:
             raise CorruptFile(f"an offset below 0: {words!r}")
@@ -160,7 +160,7 @@ def _checkpoint_lines(data: bytes, width: int) -> list[list[bytes]]:
     table = [line.split() for line in lines[2:]]
     for words in table:
         if len(words) != width:
-            raise CorruptFile(f"a line without {width} words: {words!r}")
+            raise CorruptFile(f"a line does not have {width} fields: {words!r}")
     return table
 
 
@@ -203,12 +203,12 @@ def decode_meta_properties(data: bytes) -> MetaProperties:
     values = {key.strip(): value.strip() for key, _, value in pairs}
     try:
         if values["version"] != "1":
-            raise CorruptFile(f"version {values['version']}, where 1 is known")
+            raise CorruptFile(f"version {values['version']}, expected 1")
         return MetaProperties(
             values["cluster.id"], int(values["node.id"]), values.get("directory.id", "")
         )
     except (KeyError, ValueError) as error:
-        raise CorruptFile(f"no proper value for {error}") from None
+        raise CorruptFile(f"missing or invalid value: {error}") from None
 
 
 def encode_clean_shutdown(broker_epoch: int) -> bytes:
@@ -216,7 +216,7 @@ def encode_clean_shutdown(broker_epoch: int) -> bytes:
 
 
 def decode_clean_shutdown(data: bytes) -> int:
-    """The broker epoch at the clean stop; Kafka before 3.7 left an empty file: -1."""
+    """The broker epoch at the clean stop; -1 for the empty file of Kafka before 3.7."""
     if not data:
         return -1
     try:

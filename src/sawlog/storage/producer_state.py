@@ -20,7 +20,7 @@ NO_OFFSET = -1
 SEQUENCES = 2**31
 
 _VERSION = 1
-_PREFIX = struct.Struct(">hIi")  # version, CRC of what follows it, number of entries
+_PREFIX = struct.Struct(">hIi")  # version, CRC of the rest of the file, number of entries
 _CRC_START = 6
 # id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, transaction
 _ENTRY = struct.Struct(">qhiqiqiq")
@@ -30,7 +30,7 @@ _new = tuple.__new__
 
 
 class BatchRange(NamedTuple):
-    """One appended batch of a producer: sequences and offsets, both ends included."""
+    """The sequences and offsets of one appended batch, both ends included."""
 
     first_sequence: int
     last_sequence: int
@@ -41,10 +41,10 @@ class BatchRange(NamedTuple):
 
 @dataclass(slots=True)
 class ProducerState:
-    """One producer id: its epoch and its last batches, oldest first, all of that epoch.
+    """The state of one producer id: its epoch and its last batches of that epoch, oldest first.
 
-    `seen_ms` is when its last batch came, by the broker's clock: the timestamps in batches are the
-    producer's, which may be copying records of last year.
+    `seen_ms` is the time of its last append by the broker's clock. Batch timestamps are set by the
+    producer and can be old, for example when it copies records.
     """
 
     epoch: int
@@ -57,9 +57,10 @@ class ProducerState:
 class ProducerStates:
     """All producers of one log, in the order in which they first wrote.
 
-    A snapshot holds one entry per kept batch, a producer's oldest first: Kafka keeps the last batch
-    only and takes the last entry of an id, so it can read these files; Sawlog knows all five again
-    and recognises every duplicate after a restart. The timestamp of the last entry is `seen_ms`.
+    A snapshot holds one entry per kept batch, the oldest of a producer first. Kafka keeps only the
+    last batch and uses the last entry of an id, so it can read these files; Sawlog restores all
+    five and recognises every duplicate after a restart. The timestamp of the last entry of a
+    producer is its `seen_ms`.
     """
 
     __slots__ = ("_states", "is_changed")
@@ -97,19 +98,19 @@ class ProducerStates:
                     return kept
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {header.producer_id} sent sequence {first} where {expected} is next",
+                f"producer {header.producer_id} sent sequence {first}, expected {expected}",
             )
         if header.producer_epoch < state.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {header.producer_id} has epoch {header.producer_epoch}, which"
-                f" {state.epoch} has replaced",
+                f"producer {header.producer_id} has epoch {header.producer_epoch}, older than the"
+                f" current epoch {state.epoch}",
             )
         if first != 0:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {header.producer_id} begins epoch {header.producer_epoch} with"
-                f" sequence {first}, not 0",
+                f" sequence {first}, expected 0",
             )
         return None
 
@@ -148,8 +149,9 @@ class ProducerStates:
         self.is_changed = self.is_changed or bool(expired)
         return len(expired)
 
-    def is_same_but_for_times(self, other: "ProducerStates") -> bool:
-        return _without_times(self._states) == _without_times(other.states)
+    def equals_except_timestamps(self, other: "ProducerStates") -> bool:
+        """Whether both hold the same producers and batches, whatever their timestamps."""
+        return _without_timestamps(self._states) == _without_timestamps(other.states)
 
     def mark_saved(self) -> None:
         """A snapshot of this state is on disk or about to be."""
@@ -190,7 +192,7 @@ class ProducerStates:
         self.is_changed = False
 
 
-def _without_times(states: Mapping[int, ProducerState]) -> list[tuple[object, ...]]:
+def _without_timestamps(states: Mapping[int, ProducerState]) -> list[tuple[object, ...]]:
     return [
         (
             producer_id,

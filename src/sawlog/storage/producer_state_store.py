@@ -201,7 +201,7 @@ class ProducerStateStore:
             kept.load(self._disk.read_file(self._path(offset)))
         except (FileNotFoundError, CorruptFile):
             return False
-        return kept.is_same_but_for_times(self._states)
+        return kept.equals_except_timestamps(self._states)
 
     def remove_superseded(self, point: int, segments: Segments, end_offset: int) -> None:
         """After a checkpoint at `point`: remove the snapshot of the checkpoint before, or move it

@@ -76,7 +76,7 @@ def open_log(
     topic_id = _read_topic_id(owner, directory, names)
     if not bases:
         return Log(
-            owner, tp, config, _begin_anew(owner, tp, topic_id, config, checkpointed, producers)
+            owner, tp, config, _create_missing(owner, tp, topic_id, config, checkpointed, producers)
         )
     recovery = LogRecovery(owner, tp, config, bases, producers, checkpointed)
     if log_files.EPOCH_CHECKPOINT in names:
@@ -89,7 +89,7 @@ def open_log(
     return Log(owner, tp, config, recovery.finish(topic_id, is_clean=is_clean))
 
 
-def _begin_anew(
+def _create_missing(
     owner: LogOwner,
     tp: TopicPartition,
     topic_id: TopicId,
@@ -145,16 +145,16 @@ class LogRecovery:
         self.epochs = LeaderEpochFile(owner.disk, self._directory)
         self._unsynced = UnsyncedFiles(self._directory)
         self._point = point = max(checkpointed.recovery_point or 0, bases[0])
-        # A second witness of assigned offsets, should the log end before its recovery point.
+        # Offsets below this were assigned, by another file than the recovery point checkpoint.
         has_snapshot = point in producers.snapshot_offsets
-        self._witness = point if has_snapshot else checkpointed.high_watermark
+        self._assigned_below = point if has_snapshot else checkpointed.high_watermark
         # Compaction leaves gaps between segments; without it a gap is a missing file.
         is_point_known = checkpointed.recovery_point is not None
-        self._takes_gaps = not is_point_known or "compact" in config.cleanup_policy
+        self._allows_gaps = not is_point_known or "compact" in config.cleanup_policy
         self._next_offset = point
         self._end_offset = point
         self._confirmed: list[int] = []  # snapshots beyond the point that agree with the batches
-        self._is_blocked = False  # damage before the recovery point, and no batch found behind it
+        self._ends_in_damage = False  # before the recovery point, and no sound batch follows
         self.is_damaged = False  # below the recovery point
         self.checked_bytes = 0
         self.cut_bytes = 0
@@ -172,7 +172,7 @@ class LogRecovery:
         return True
 
     def trust(self) -> None:
-        """The stop was clean: nothing is read; producers are loaded when they are needed."""
+        """After a clean stop: read nothing; producers are loaded when they are needed."""
         self._end_offset = self._point
         self._producers.remove_above(self._point)
         self._producers.defer(self._point)
@@ -186,14 +186,14 @@ class LogRecovery:
         self._check_segments()
         if self._end_offset < self._point:
             self.is_damaged = True
-            self._skip_missing(self._point if self._is_blocked else self._witness)
+            self._skip_missing(self._point if self._ends_in_damage else self._assigned_below)
         self._producers.expire(expiration_ms)
 
     def _check_segments(self) -> None:
         # A segment that ends right at the point counts too: its indexes may not be on disk yet.
         first = self._segments.number_of(self._point - 1)
         for number, segment in list(enumerate(self._segments))[first:]:
-            if number > first and not self._continues(segment):
+            if number > first and not self._may_follow(segment):
                 self._drop_segments(number, "a segment before it is missing or cut")
                 break
             self._next_offset = segment.base_offset
@@ -215,14 +215,14 @@ class LogRecovery:
         for segment in list(self._segments)[first:-1]:
             segment.finish()
             self._unsynced.add(segment.files())
-        # Later segments may have been dropped, or have come after the damage.
-        self._is_blocked = self._is_blocked and self._end_offset < self._point
+        # Segments behind the damage may reach the recovery point.
+        self._ends_in_damage = self._ends_in_damage and self._end_offset < self._point
 
-    def _continues(self, segment: Segment) -> bool:
+    def _may_follow(self, segment: Segment) -> bool:
         """Whether a segment may follow; one below the recovery point always may."""
         base = segment.base_offset
         return base == self._next_offset or (
-            base > self._next_offset and (self._takes_gaps or base <= self._point)
+            base > self._next_offset and (self._allows_gaps or base <= self._point)
         )
 
     def _walk_to_point(self, segment: Segment) -> int:
@@ -240,7 +240,7 @@ class LogRecovery:
         def note(damage: Damage, behind: BatchHeader | None) -> None:
             damages.append(damage)
             if self._next_offset < self._point:
-                self._takes_gaps = True
+                self._allows_gaps = True
                 self._report_damage(damage, behind)
 
         for position, header in walk_past_damage(
@@ -259,11 +259,11 @@ class LogRecovery:
             if damages:
                 segment.index_next_batch()  # so that an entry leads behind the damage
                 damages.clear()
-            self._take(segment, position, header)
+            self._replay(segment, position, header)
         if damages and self._next_offset >= self._point:
             return damages[-1].position
         is_within = self._point - segment.base_offset <= MAX_RELATIVE_OFFSET
-        self._is_blocked = bool(damages) and is_within
+        self._ends_in_damage = bool(damages) and is_within
         return end
 
     def _fits(self, segment: Segment, position: int, header: BatchHeader) -> bool:
@@ -281,19 +281,19 @@ class LogRecovery:
             return True
         behind = sound_batch(file, position + header.size, file.size)
         if behind is None or behind.base_offset < self._next_offset:
-            return self._takes_gaps or header.base_offset < self._point
+            return self._allows_gaps or header.base_offset < self._point
         return behind.base_offset >= header.next_offset
 
     def _check_from(self, segment: Segment, start: int) -> None:
         """Check every batch by its CRC and replay it; Damage at the first that must be cut."""
         for position, header in check(segment.file, start, segment.file.size):
-            self._take(segment, position, header)
+            self._replay(segment, position, header)
             self.checked_bytes += header.size
             if header.leader_epoch > self.epochs.latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
             self._producers.take(header, header.base_offset, header.max_timestamp)
 
-    def _take(self, segment: Segment, position: int, header: BatchHeader) -> None:
+    def _replay(self, segment: Segment, position: int, header: BatchHeader) -> None:
         if header.base_offset < self._next_offset:
             raise Damage(segment.file, position, f"offset {header.base_offset} a second time")
         if header.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
@@ -349,30 +349,30 @@ class LogRecovery:
         if dropped:
             self._owner.disk.sync_directory(self._directory)
 
-    def _skip_missing(self, witness: int) -> None:
+    def _skip_missing(self, assigned_below: int) -> None:
         """The log ends before its recovery point: either synced records are gone, or the checkpoint
-        is wrong. If a second witness (the high watermark, or a producer snapshot) has seen higher
-        offsets too, they were assigned, and the log continues behind them."""
-        witnessed = min(self._point, witness)
+        is wrong. If the high watermark or a producer snapshot is higher than the end too, the
+        offsets in between were assigned, and the log continues behind them."""
+        next_offset = min(self._point, assigned_below)
         logger.error(
             "log ends before its recovery point",
             log=str(self._tp),
             end_offset=self._end_offset,
             recovery_point=self._point,
-            lost_up_to=max(witnessed, self._end_offset),
+            lost_up_to=max(next_offset, self._end_offset),
         )
-        if witnessed > self._end_offset:
+        if next_offset > self._end_offset:
             active = self._segments.active
             active.finish()
             self._unsynced.add(active.files())
             self._segments.append(
                 create_segment(
-                    self._owner, self._directory, witnessed, self._config, self._unsynced
+                    self._owner, self._directory, next_offset, self._config, self._unsynced
                 )
             )
-            self._end_offset = witnessed
+            self._end_offset = next_offset
 
-    # The result
+    # Result
 
     def finish(self, topic_id: TopicId, *, is_clean: bool) -> LogState:
         """The parts of the recovered log."""

@@ -31,8 +31,10 @@ logger = EventLogger(__name__)
 
 
 class SegmentEnd(NamedTuple):
+    """The offset after the last record of a segment, and the leader epoch of that record."""
+
     next_offset: int
-    leader_epoch: int  # of the last batch; -1 where there is none
+    leader_epoch: int  # -1 for an empty segment
 
 
 def report_damage(damage: Damage, behind: BatchHeader | None) -> None:
@@ -60,10 +62,10 @@ class Segment:
         "created_ms",
         "file",
         "first_timestamp",
+        "has_times",
         "index",
         "index_interval_bytes",
         "index_is_rebuilt",
-        "is_timed",
         "jitter_ms",
         "max_timestamp",
         "max_timestamp_offset",
@@ -92,12 +94,12 @@ class Segment:
         self.jitter_ms = jitter_ms  # subtracted from segment.ms
         self.boundaries: dict[int, int] = {}  # positions of batches by offset
 
-        # Of a segment that was found on disk these are known after `load_times`.
+        # For a segment that was found on disk, `load_times` sets these.
         self.bytes_since_index = 0
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
         self.first_timestamp = NO_TIMESTAMP  # the highest of the first batch
-        self.is_timed = is_new
+        self.has_times = is_new
         if is_new and self.file.size:  # the disk forgot that the file was removed
             self.file.truncate(0)
 
@@ -168,13 +170,13 @@ class Segment:
         return self.created_ms if self.max_timestamp == NO_TIMESTAMP else self.max_timestamp
 
     def remember(self, offset: int, position: int) -> None:
-        """Keep a batch boundary that readers are likely to ask for."""
+        """Keep the position of a batch boundary that a fetch is likely to need."""
         boundaries = self.boundaries
         boundaries[offset] = position
         if len(boundaries) > _BOUNDARIES_KEPT:
             del boundaries[next(iter(boundaries))]
 
-    # Looking up
+    # Look-up by offset
 
     def position_of(self, offset: int) -> int:
         """The position of the first batch that holds `offset` or lies after it; else the file's
@@ -226,7 +228,7 @@ class Segment:
             if header.base_offset + header.last_offset_delta >= offset:
                 return position
             if position - start > _SUSPICIOUS_WALK_BYTES and step > _SUSPICIOUS_WALK_STEPS:
-                self._distrust_index("it has gaps")
+                self._replace_index("it has gaps")
         return end
 
     def batch_at(self, position: int) -> BatchHeader:
@@ -248,12 +250,12 @@ class Segment:
         """The position of a batch at or before the one that holds `offset`."""
         relative = offset - self.base_offset
         entry = self.index.floor(relative)
-        if entry is not None and not self._is_true(entry):
-            self._distrust_index(f"no batch for entry {entry}")
+        if entry is not None and not self._is_valid(entry):
+            self._replace_index(f"no batch for entry {entry}")
             entry = self.index.floor(relative)
         return entry[1] if entry is not None else 0
 
-    def _is_true(self, entry: tuple[int, int]) -> bool:
+    def _is_valid(self, entry: tuple[int, int]) -> bool:
         """Whether an entry of the offset index points to a batch that ends at its offset."""
         relative, position = entry
         if not 0 <= position < self.file.size:
@@ -264,31 +266,31 @@ class Segment:
             return False
         return header.base_offset + header.last_offset_delta == self.base_offset + relative
 
-    # Times
+    # Timestamps
 
     def load_times(self) -> None:
         """Load the highest timestamp: from the time index where that is consistent, else from all
         batches. The last time entry is consistent if its batch agrees and no batch behind the last
         offset entry is later, which it would be if the time index had been cut."""
-        if self.is_timed:
+        if self.has_times:
             return
         indexed, timed = self.index.last(), self.time_index.last()
         start = indexed[1] if indexed else 0
-        is_true = indexed is None or self._is_true(indexed)
-        if is_true and timed is not None:
+        is_valid = indexed is None or self._is_valid(indexed)
+        if is_valid and timed is not None:
             position = self.time_position(timed)
-            is_true = position is not None
+            is_valid = position is not None
             start = max(start, position or 0)
             self.max_timestamp = timed[0]
             self.max_timestamp_offset = self.base_offset + timed[1]
-        if is_true:
-            self.is_timed = True
+        if is_valid:
+            self.has_times = True
             for _, header in self.undamaged_from(start):
                 if header.max_timestamp > self.max_timestamp:
-                    is_true = start == 0
+                    is_valid = start == 0
                     self.max_timestamp = header.max_timestamp
                     self.max_timestamp_offset = header.last_offset
-        if not is_true:
+        if not is_valid:
             logger.warning("time index rebuilt from the log", path=self.file.path)
             self.rebuild_indexes()
             self.finish()
@@ -342,13 +344,13 @@ class Segment:
         index = self.index
         index.drop_from(0, relative)
         entry = index.last()
-        while entry is not None and not self._is_true(entry):
+        while entry is not None and not self._is_valid(entry):
             count = len(index)
             index.drop_from(0, entry[0])
             if len(index) >= count:  # the entries are not in order
                 index.clear()
             entry = index.last()
-        self.is_timed = True
+        self.has_times = True
         self.bytes_since_index = 0
         if entry is not None and self._resume_times(entry):
             return entry[1]
@@ -409,12 +411,12 @@ class Segment:
         for position, header in self.undamaged_from(start):
             self.replay(position, header)
 
-    def _distrust_index(self, reason: str) -> None:
+    def _replace_index(self, reason: str) -> None:
         if not self.index_is_rebuilt:
             logger.warning("index rebuilt from the log", path=self.file.path, reason=reason)
             self.rebuild_indexes()
 
-    # Ending
+    # Completing and removing
 
     @property
     def has_unwritten_entries(self) -> bool:
@@ -428,7 +430,7 @@ class Segment:
 
     def finish(self) -> None:
         """Write all index entries, the highest timestamp as the last time entry."""
-        if self.is_timed:
+        if self.has_times:
             self._add_time_entry()
         self.time_index.write(also_empty=True)
         self.index.write(also_empty=True)

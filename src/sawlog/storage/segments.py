@@ -185,7 +185,7 @@ class Segments:
         for segment in self.since(offset):
             try:
                 start = segment.position_of(offset)
-            except Damage:  # right there: begin before it
+            except Damage:  # at `offset` itself: begin before it
                 start = 0
             for _, header in segment.undamaged_from(start):
                 if header.base_offset >= end_offset:
@@ -280,7 +280,7 @@ def _record_in(
 
     A request must not make the broker open one batch after the other: if the header promises a
     record and the batch has none, the answer is the end of the batch. If the batch is too large to
-    be opened, it is its start, which is never behind the record that was asked for.
+    be opened, the answer is its start, which is never behind the wanted record.
     """
     batch = segment.file.read(position, header.size)
     is_open = header.count <= MAX_RECORDS_OPENED

@@ -1,8 +1,8 @@
 """Sparse indexes of a segment: offset to position, timestamp to offset.
 
-An index is a file of fixed-size entries in rising order and a tail of newer ones in memory; the
-tail is written when it grows, at checkpoints, at roll and at close, and never synced. So nothing
-may depend on an entry: the caller checks the batch that it points to.
+An index is a file of fixed-size entries in ascending order and a tail of newer ones in memory. The
+tail is written when it grows, at checkpoints, at a roll and at close, and is not synced before the
+segment is complete. So no entry can be relied on: the caller checks the batch that it points to.
 """
 
 import struct
@@ -24,7 +24,7 @@ Entry = tuple[int, int]
 
 
 class SparseIndex:
-    """Entries in strictly rising order of both fields, unless the file is damaged."""
+    """Entries in strictly ascending order of both fields, unless the file is damaged."""
 
     __slots__ = ("_disk", "_file", "_layout", "_path", "_tail", "_written")
 
@@ -45,6 +45,7 @@ class SparseIndex:
         return len(self._tail)
 
     def add(self, entry: Entry) -> None:
+        """Add an entry behind all others, in memory."""
         self._tail.append(entry)
 
     def last(self) -> Entry | None:
@@ -62,7 +63,7 @@ class SparseIndex:
         if not count:
             return None
         low, high = 0, (count + _BLOCK_ENTRIES - 1) // _BLOCK_ENTRIES
-        block = b""  # the last one that begins at or below the key
+        block = b""  # the last block whose first entry is at or below the key
         while low < high:
             middle = (low + high) // 2
             read = self._read(middle * _BLOCK_ENTRIES, _BLOCK_ENTRIES)
@@ -74,7 +75,7 @@ class SparseIndex:
         return self._floor_in(block, key, field) if block else None
 
     def drop_from(self, field: int, value: int) -> None:
-        """Drops the entries whose field 0 or 1 is at or above `value`, and all behind them."""
+        """Drop the entries whose field 0 or 1 is at or above `value`, and all behind them."""
 
         def is_kept(entry: Entry) -> bool:
             return entry[field] < value
@@ -98,9 +99,9 @@ class SparseIndex:
         self._cut(0)
 
     def write(self, *, also_empty: bool = False) -> None:
-        """Moves the tail to the file; where that fails, it stays and a later call tries again.
+        """Write the tail to the file; if that fails, it stays in memory and a later call retries.
 
-        `also_empty`: the file is there afterwards even without an entry, as Kafka expects it.
+        `also_empty` creates the file even without an entry, as Kafka expects it.
         """
         if not self._tail and not also_empty:
             return

@@ -96,7 +96,7 @@ def test_a_log_comes_back_as_it_was(root: Path, is_clean: bool) -> None:
     process = Process(root)
     assert process.directory.was_clean == is_clean
     assert headers_in(process.log) == expected
-    assert process.log.producer_states.is_same_but_for_times(states)
+    assert process.log.producer_states.equals_except_timestamps(states)
     assert process.log.topic_id == TOPIC_ID
     fill(process, 10)
     assert process.log.end_offset == 630

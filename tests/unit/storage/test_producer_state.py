@@ -79,7 +79,7 @@ def test_sequences_begin_again_after_the_last(producers: Producers) -> None:
     assert duplicate.last_sequence == 1
     restored = ProducerStates()
     restored.load(producers.states.encode())
-    assert restored.is_same_but_for_times(producers.states)
+    assert restored.equals_except_timestamps(producers.states)
 
 
 def test_an_unknown_producer_may_begin_anywhere(producers: Producers) -> None:
@@ -122,7 +122,7 @@ def test_a_snapshot_tells_all_five_batches(producers: Producers) -> None:
     producers.append(header(3, producer=9))
     restored = ProducerStates()
     restored.load(producers.states.encode())
-    assert restored.is_same_but_for_times(producers.states)
+    assert restored.equals_except_timestamps(producers.states)
     assert [state.seen_ms for state in restored.states.values()] == [60, 1_000]
     assert not restored.is_changed
 
@@ -157,7 +157,7 @@ def test_a_flipped_bit_is_found_and_changes_nothing(position: int) -> None:
     states.load(producers.states.encode())
     with pytest.raises(CorruptFile):
         states.load(bytes(data))
-    assert states.is_same_but_for_times(producers.states)
+    assert states.equals_except_timestamps(producers.states)
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, 9, 30, 101])
