@@ -21,39 +21,42 @@ from support.same import check_same
 from support.server.broker_process import SawlogServer
 from support.storage.damage import (
     BATCHES,
+    CORRUPTIONS,
     FIRST_TIME_MS,
     PARTITION,
     RECORDS,
     RECORDS_A_BATCH,
-    SPOIL,
     TOPIC,
+    DataDirectory,
     Producer,
-    Written,
     batches_of,
     cut,
     flip,
     recovery_point,
     segments,
     value_of,
-    write,
+    write_data_directory,
 )
 
 HEADER_BYTES = 61
 Start = Callable[[], SawlogServer]
 COMMON = ("one byte flipped", "gone")
-SPOILS = [
-    pytest.param(name, marks=() if name in COMMON else pytest.mark.long, id=name) for name in SPOIL
+CORRUPTION_PARAMS = [
+    pytest.param(name, marks=() if name in COMMON else pytest.mark.long, id=name)
+    for name in CORRUPTIONS
 ]
 
 
 @pytest.fixture(scope="module", params=["stopped", "killed"])
-def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
+def written(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> DataDirectory:
     directory = tmp_path_factory.mktemp(request.param)
-    return write(directory, is_killed=request.param == "killed")
+    return write_data_directory(directory, is_killed=request.param == "killed")
 
 
 @pytest.fixture
-def data(written: Written, tmp_path: Path) -> Path:
+def data(written: DataDirectory, tmp_path: Path) -> Path:
     """A copy of the data directory, to spoil."""
     target = tmp_path / "data"
     shutil.copytree(written.data, target)
@@ -113,7 +116,7 @@ class TestTheLogAboveTheRecoveryPoint:
 
     @pytest.mark.parametrize("left", [1, HEADER_BYTES, HEADER_BYTES + 500])
     def test_a_torn_batch_is_cut(
-        self, data: Path, start: Start, written: Written, left: int
+        self, data: Path, start: Start, written: DataDirectory, left: int
     ) -> None:
         path, position, offset = batch_above_the_recovery_point(data, from_the_end=1)
         cut(path, position + left)
@@ -180,11 +183,11 @@ class TestTheLogBelowTheRecoveryPoint:
         assert str(header.base_offset) in found.stdout
 
 
-@pytest.mark.parametrize("spoil", SPOILS)
+@pytest.mark.parametrize("spoil", CORRUPTION_PARAMS)
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 def test_indexes_are_made_again(data: Path, start: Start, suffix: str, spoil: str) -> None:
     for path in segments(data, suffix):
-        SPOIL[spoil](path)
+        CORRUPTIONS[spoil](path)
     server = start()
     assert bounds(server) == (0, RECORDS)
     middle = RECORDS // 2
@@ -195,12 +198,12 @@ def test_indexes_are_made_again(data: Path, start: Start, suffix: str, spoil: st
     assert library.offset_at(TOPIC, FIRST_TIME_MS + BATCHES) is None
 
 
-@pytest.mark.parametrize("spoil", SPOILS)
+@pytest.mark.parametrize("spoil", CORRUPTION_PARAMS)
 def test_producer_state_is_made_again(
-    data: Path, start: Start, written: Written, spoil: str
+    data: Path, start: Start, written: DataDirectory, spoil: str
 ) -> None:
     for path in segments(data, ".snapshot"):
-        SPOIL[spoil](path)
+        CORRUPTIONS[spoil](path)
     producer = Producer(start(), written.producer_id)
     last = BATCHES - 1
     assert producer.send(last, last - 4) == [last * 10, (last - 4) * 10]  # known: not appended
@@ -218,7 +221,7 @@ CHECKPOINTS = (
 CLEAN_MARKER = ".kafka_cleanshutdown"
 
 
-@pytest.mark.parametrize("spoil", SPOILS)
+@pytest.mark.parametrize("spoil", CORRUPTION_PARAMS)
 @pytest.mark.parametrize(
     ("written", "name"),
     [
@@ -230,7 +233,7 @@ CLEAN_MARKER = ".kafka_cleanshutdown"
 def test_checkpoints_are_not_believed_blindly(
     data: Path, start: Start, name: str, spoil: str
 ) -> None:
-    SPOIL[spoil](data / name)
+    CORRUPTIONS[spoil](data / name)
     server = start()
     assert bounds(server) == (0, RECORDS)
     check_records(server, range(RECORDS))

@@ -1,4 +1,4 @@
-"""The log on real files: what the simulated disk cannot be wrong about."""
+"""The log on real files."""
 
 import queue
 from pathlib import Path
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=500)
 
 
-class Process:
-    """A broker's storage on a directory; few descriptors, so that they come and go."""
+class StorageProcess:
+    """The storage of a broker in a directory, with so few descriptors that files are reopened."""
 
     def __init__(self, root: Path) -> None:
         self.schedule = Schedule(1)
@@ -44,25 +44,25 @@ class Process:
             self.directory.create(TP, TOPIC_ID, CONFIG)
         return self.directory.logs[TP]
 
-    def settle(self) -> None:
-        """Until nothing is under way any more."""
+    def run_until_idle(self) -> None:
+        """Handle completions until no disk operation is in flight."""
         while self.disk.threads.under_way or not self.arrived.empty():
             self.arrived.get(timeout=30)()
             self.schedule.run_for(0)
 
     def flush(self) -> None:
-        answers: list[DiskError | None] = []
-        self.log.flush.when_flushed(answers.append)
+        outcomes: list[DiskError | None] = []
+        self.log.flush.when_flushed(outcomes.append)
         self.schedule.run_for(0)
-        self.settle()
-        assert answers == [None]
+        self.run_until_idle()
+        assert outcomes == [None]
 
     def stop(self) -> None:
         self.directory.close_cleanly()
         self.disk.close()
 
-    def die(self) -> None:
-        """As by kill -9: nothing is written any more."""
+    def kill(self) -> None:
+        """End like kill -9: nothing more is written."""
         self.disk.close()
 
 
@@ -71,7 +71,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def fill(process: Process, count: int) -> None:
+def fill(process: StorageProcess, count: int) -> None:
     for number in range(count):
         append(
             process.log,
@@ -81,19 +81,19 @@ def fill(process: Process, count: int) -> None:
             producer_epoch=0,
             base_sequence=process.log.end_offset,
         )
-        process.settle()
+        process.run_until_idle()
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_a_log_comes_back_as_it_was(root: Path, is_clean: bool) -> None:
-    process = Process(root)
+def test_a_log_survives_a_stop_and_a_kill(root: Path, is_clean: bool) -> None:
+    process = StorageProcess(root)
     fill(process, 200)
     process.flush()
     assert len(process.log.segments) > 3
     expected = headers_in(process.log)
     states = process.log.producer_states
-    process.stop() if is_clean else process.die()
-    process = Process(root)
+    process.stop() if is_clean else process.kill()
+    process = StorageProcess(root)
     assert process.directory.was_clean == is_clean
     assert headers_in(process.log) == expected
     assert process.log.producer_states.equals_except_timestamps(states)
@@ -103,20 +103,20 @@ def test_a_log_comes_back_as_it_was(root: Path, is_clean: bool) -> None:
     process.stop()
 
 
-def test_truncation_retention_and_deletion(root: Path) -> None:
-    process = Process(root)
+def test_truncation_start_offset_and_deletion_on_real_files(root: Path) -> None:
+    process = StorageProcess(root)
     fill(process, 200)
     process.log.truncate(301)
-    process.settle()
+    process.run_until_idle()
     assert process.log.end_offset == 300
     fill(process, 20)
     process.flush()
     process.log.advance_start(200)
-    process.settle()
+    process.run_until_idle()
     logs = sorted(path.name for path in (root / str(TP)).glob("*.log"))
     assert len(logs) == len(process.log.segments)
-    process.die()
-    process = Process(root)
+    process.kill()
+    process = StorageProcess(root)
     assert process.log.end_offset == 360
     assert [header.base_offset for header in headers_in(process.log)][-1] == 357
     process.directory.delete(TP)
@@ -125,15 +125,15 @@ def test_truncation_retention_and_deletion(root: Path) -> None:
     process.stop()
 
 
-def test_a_torn_tail_on_real_files(root: Path) -> None:
-    process = Process(root)
+def test_a_torn_tail_is_cut_on_real_files(root: Path) -> None:
+    process = StorageProcess(root)
     fill(process, 10)
-    process.die()
+    process.kill()
     path = root / str(TP) / "00000000000000000000.log"
     size = path.stat().st_size
     with path.open("ab") as file:
         file.write(b"\0" * 1_000)
-    process = Process(root)
+    process = StorageProcess(root)
     assert process.log.end_offset == 30
     assert path.stat().st_size == size
     process.stop()

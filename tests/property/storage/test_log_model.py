@@ -1,4 +1,4 @@
-"""The log against a list of batches: whatever is done to it, it says what the list says."""
+"""The log against a model: a list of batches."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from sawlog.protocol.record_batch import batches_in
 from sawlog.storage.leader_epochs import LeaderEpochs
 from sawlog.storage.log_config import LogConfig
 from sawlog.storage.producer_state import ProducerStates
-from support.storage.logs import Storage, append, headers_in, read, records
+from support.storage.logs import SimulatedStorage, append, headers_in, read, records
 from support.tiers import rounds
 
 CONFIG = LogConfig(segment_bytes=2_000, index_interval_bytes=150, segment_index_bytes=80)
@@ -35,11 +35,12 @@ class Batch:
 
 
 class LogMachine(RuleBasedStateMachine):
-    """`batches` is what was appended and not cut; `flushed` how far a flush was answered."""
+    """`batches` holds what was appended and not truncated; `flushed` is the highest offset of a
+    completed flush."""
 
     @initialize(seed=st.integers(0, 2**32))
-    def begin(self, seed: int) -> None:
-        self.storage = Storage(CONFIG, seed=seed)
+    def open_storage(self, seed: int) -> None:
+        self.storage = SimulatedStorage(CONFIG, seed=seed)
         self.batches: list[Batch] = []
         self.start_offset = 0
         self.flushed = 0
@@ -54,7 +55,7 @@ class LogMachine(RuleBasedStateMachine):
 
     log_end_without_batches = 0
 
-    # What is done to it
+    # Operations
 
     @rule(
         count=st.integers(1, 4),
@@ -91,7 +92,7 @@ class LogMachine(RuleBasedStateMachine):
         self.flushed = self.end_offset
 
     @rule(duration_ms=st.sampled_from([0, 10, 6_000]))
-    def let_time_pass(self, duration_ms: int) -> None:
+    def run_for(self, duration_ms: int) -> None:
         self.storage.schedule.run_for(duration_ms)
         self.flushed = max(self.flushed, self.storage.log.flushed_offset)
 
@@ -116,11 +117,11 @@ class LogMachine(RuleBasedStateMachine):
         self.start_offset = max(self.start_offset, offset)
 
     @rule()
-    def lead_anew(self) -> None:
+    def begin_epoch(self) -> None:
         self.epoch += 1
         self.storage.log.assign_epoch(self.epoch)
 
-    # What happens to the process
+    # Restarts and crashes
 
     @rule()
     def restart(self) -> None:
@@ -163,15 +164,15 @@ class LogMachine(RuleBasedStateMachine):
         assert start_offset <= self.start_offset
         self.start_offset = start_offset
 
-    # What always holds
+    # Invariants
 
     @invariant()
-    def it_agrees_with_the_model(self) -> None:
+    def agrees_with_the_model(self) -> None:
         self.offsets_are_those_of_the_model()
-        self.every_record_reads_back()
-        self.the_range_is_guarded()
+        self.every_record_can_be_read()
+        self.offsets_out_of_range_are_rejected()
         self.sizes_add_up()
-        self.times_are_found()
+        self.timestamps_are_found()
         self.epochs_equal_those_of_the_batches()
         self.producers_know_their_next_sequence()
         self.producers_equal_those_rebuilt_from_the_batches()
@@ -182,7 +183,7 @@ class LogMachine(RuleBasedStateMachine):
         assert log.flushed_offset <= log.end_offset
         assert self.storage.directory.offline is None
 
-    def every_record_reads_back(self) -> None:
+    def every_record_can_be_read(self) -> None:
         log = self.storage.log
         visible = [batch for batch in self.batches if batch.next_offset > self.start_offset]
         found = [
@@ -197,12 +198,12 @@ class LogMachine(RuleBasedStateMachine):
                 assert [h.base_offset for _, h in batches_in(data)] == [batch.base_offset]
                 assert batch.value in data
 
-    def the_range_is_guarded(self) -> None:
+    def offsets_out_of_range_are_rejected(self) -> None:
         log = self.storage.log
         for offset in (self.start_offset - 1, self.end_offset + 1):
-            with pytest.raises(KafkaError) as refused:
+            with pytest.raises(KafkaError) as error:
                 read(log, offset)
-            assert refused.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+            assert error.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert read(log, self.end_offset) is None
 
     def sizes_add_up(self) -> None:
@@ -210,7 +211,7 @@ class LogMachine(RuleBasedStateMachine):
         expected = sum(h.size for h in headers_in(log) if h.next_offset > self.start_offset)
         assert log.bytes_between(self.start_offset, self.end_offset) == expected
 
-    def times_are_found(self) -> None:
+    def timestamps_are_found(self) -> None:
         log = self.storage.log
         visible = [batch for batch in self.batches if batch.next_offset > self.start_offset]
         if not visible:
@@ -238,7 +239,7 @@ class LogMachine(RuleBasedStateMachine):
                 rebuilt.assign(batch.epoch, max(batch.base_offset, self.start_offset))
         live = log.epochs.entries
         if live and live[-1].start_offset >= self.end_offset:
-            live = live[:-1]  # nothing written in it yet
+            live = live[:-1]  # no batch has this epoch yet
         assert live == rebuilt.entries
 
     def producers_know_their_next_sequence(self) -> None:
@@ -249,7 +250,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def producers_equal_those_rebuilt_from_the_batches(self) -> None:
         if self.start_offset > 0 or self.storage.log.segments.base_offsets[0] > 0:
-            return  # what was written before is known, but not from the batches
+            return  # the state also knows batches that were removed
         rebuilt = ProducerStates()
         for header in headers_in(self.storage.log):
             if header.producer_id >= 0:
@@ -258,7 +259,7 @@ class LogMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("examples", rounds(long=400, soak=10_000))
-def test_log_against_model_for_long(examples: int) -> None:
+def test_log_against_model_with_many_examples(examples: int) -> None:
     run_state_machine_as_test(
         LogMachine,
         settings=settings(

@@ -1,4 +1,4 @@
-"""The power goes at every step of a workload: what was flushed is there, and nothing is odd."""
+"""Power loss at every step of a workload: all flushed records survive, and the log is valid."""
 
 from collections.abc import Callable
 
@@ -7,25 +7,25 @@ import pytest
 from sawlog.core.ports import DiskError
 from sawlog.simulation.simulated_disk import Stopped
 from sawlog.storage.log_config import LogConfig
-from support.storage.logs import TP, Storage, append, headers_in, read, records
+from support.storage.logs import TP, SimulatedStorage, append, headers_in, read, records
 
 CONFIG = LogConfig(segment_bytes=800, index_interval_bytes=100)
 SEEDS = range(3)
 
 
 class Workload:
-    """Two producers, rolls, flushes, checkpoints, a truncation, a new epoch, a deletion at the
-    start, a clean restart; it notes what was promised."""
+    """A workload with two producers, rolls, flushes, checkpoints, a truncation, new epochs, a new
+    start offset and a clean restart. `flushed_offset` is the end of the last completed flush."""
 
     def __init__(self, seed: int, *, stop_at: int | None = None) -> None:
-        self.storage = Storage(CONFIG, seed=seed)
-        self.promised_offset = 0
+        self.storage = SimulatedStorage(CONFIG, seed=seed)
+        self.flushed_offset = 0
         self.values: dict[int, bytes] = {}
         self.storage.disk.forgets_syncs = False
         self.stop_at = stop_at
 
     def run(self) -> bool:
-        """False where it was stopped on the way."""
+        """Run the workload; returns False if the disk stopped it."""
         self.storage.disk.stop_at = self.stop_at
         try:
             self._work()
@@ -40,7 +40,7 @@ class Workload:
                 self._truncate()
             if number == 14:
                 storage.directory.close_cleanly()
-                self.promised_offset = storage.log.end_offset
+                self.flushed_offset = storage.log.end_offset
                 stop_at = storage.disk.stop_at
                 storage.kill()
                 storage.disk.stop_at = stop_at
@@ -77,23 +77,23 @@ class Workload:
 
     def _truncate(self) -> None:
         offset = self.storage.log.end_offset - 4
-        self.promised_offset = min(self.promised_offset, offset - 2)
+        self.flushed_offset = min(self.flushed_offset, offset - 2)
         self.storage.log.truncate(offset)
-        self.promised_offset = min(self.promised_offset, self.storage.log.end_offset)
+        self.flushed_offset = min(self.flushed_offset, self.storage.log.end_offset)
 
     def _flushed(self, end_offset: int) -> Callable[[DiskError | None], None]:
         generation = self.storage.log.generation
 
         def done(error: DiskError | None) -> None:
             if error is None and self.storage.log.generation == generation:
-                self.promised_offset = max(self.promised_offset, end_offset)
+                self.flushed_offset = max(self.flushed_offset, end_offset)
 
         return done
 
     def check(self) -> None:
-        """After the start: all that was promised, contiguous, with the right contents."""
+        """After a restart: check that all flushed records are there, contiguous and unchanged."""
         log = self.storage.log
-        assert log.end_offset >= self.promised_offset
+        assert log.end_offset >= self.flushed_offset
         offset = None
         for header in headers_in(log):
             assert offset is None or header.base_offset == offset
@@ -101,7 +101,7 @@ class Workload:
             piece = read(log, max(header.base_offset, log.start_offset), 1)
             assert piece is not None
             value = self.values.get(header.base_offset)
-            if header.base_offset < self.promised_offset:
+            if header.base_offset < self.flushed_offset:
                 assert value is not None
                 assert value in piece.read()
         states = dict(log.producer_states.states)
@@ -113,7 +113,7 @@ class Workload:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_power_is_lost_at_every_step(seed: int) -> None:
+def test_flushed_records_survive_a_power_loss_at_every_step(seed: int) -> None:
     whole = Workload(seed)
     assert whole.run()
     last = whole.storage.disk.operations
@@ -127,7 +127,7 @@ def test_power_is_lost_at_every_step(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_power_is_lost_at_every_step_of_the_recovery_too(seed: int) -> None:
+def test_flushed_records_survive_a_power_loss_at_every_step_of_recovery(seed: int) -> None:
     whole = Workload(seed)
     whole.run()
     for step in range(20, whole.storage.disk.operations, 37):
@@ -146,58 +146,58 @@ def test_power_is_lost_at_every_step_of_the_recovery_too(seed: int) -> None:
             workload.check()
 
 
-def test_leaving_out_the_fdatasync_is_noticed() -> None:
-    """The same test on a disk that only says it has synced: records that were promised are gone."""
+def test_a_missing_fdatasync_loses_flushed_records() -> None:
+    """On a disk that reports syncs without doing them, flushed records are lost."""
     losses = 0
     for seed in range(5):
         workload = Workload(seed)
         workload.storage.disk.forgets_syncs = True
         workload.run()
-        promised = workload.promised_offset
+        flushed_offset = workload.flushed_offset
         workload.storage.disk.forgets_syncs = False
         workload.storage.lose_power()
         workload.storage.open()
-        losses += workload.storage.log.end_offset < promised
+        losses += workload.storage.log.end_offset < flushed_offset
     assert losses >= 3
 
 
-def replace_log(storage: Storage, promised: list[int]) -> None:
-    """The log is deleted, and another of its name is written and flushed."""
+def replace_log(storage: SimulatedStorage, flushed: list[int]) -> None:
+    """Delete the log, then write and flush another one of the same name."""
     storage.directory.delete(TP)
     storage.schedule.step()
     for number in range(6):
         storage.append(2)
         if number % 2:
             storage.log.flush.when_flushed(
-                lambda error, end=storage.log.end_offset: promised.append(end)
+                lambda error, end=storage.log.end_offset: flushed.append(end)
             )
             storage.schedule.run_for(0)
     storage.checkpoint()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_power_is_lost_at_every_step_of_replacing_a_log(seed: int) -> None:
-    is_through = False
+def test_flushed_records_survive_a_power_loss_at_every_step_of_replacing_a_log(seed: int) -> None:
+    is_complete = False
     step = 0
-    while not is_through:
+    while not is_complete:
         step += 1
-        storage = Storage(CONFIG, seed=seed)
+        storage = SimulatedStorage(CONFIG, seed=seed)
         append(storage.log, records(9))
         storage.log.high_watermark = 9
         storage.log.advance_start(7)
         storage.checkpoint()
-        promised: list[int] = []
+        flushed: list[int] = []
         storage.disk.stop_at = storage.disk.operations + step
         try:
-            replace_log(storage, promised)
-            is_through = True
+            replace_log(storage, flushed)
+            is_complete = True
         except Stopped:
             pass
         storage.lose_power()
         storage.open()
-        if promised:
+        if flushed:
             assert storage.log.start_offset == 0
-            assert storage.log.end_offset >= promised[-1]
+            assert storage.log.end_offset >= flushed[-1]
             bases = [header.base_offset for header in headers_in(storage.log)]
             assert bases == list(range(0, storage.log.end_offset, 2))
     assert step > 30

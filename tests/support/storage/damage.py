@@ -1,4 +1,4 @@
-"""Ways in which a file can be wrong when a broker starts, and a data directory to spoil."""
+"""Ways to corrupt the files of a stopped broker, and a data directory to corrupt."""
 
 import time
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from support.server.broker_process import SawlogServer
 TOPIC = "damaged"
 PARTITION = f"{TOPIC}-0"
 BATCHES = 330
-CHECKPOINTED = 310  # the checkpoint speaks of some of these; what comes after lies above it
+CHECKPOINTED = 310  # the recovery point lies within these batches
 RECORDS_A_BATCH = 10
 RECORDS = BATCHES * RECORDS_A_BATCH
 VALUE_BYTES = 1_000
 FIRST_TIME_MS = int(time.time() * 1_000) - 3_600_000
-"""Batch n is n ms later. Of today, because a producer is forgotten by the time of its batches."""
+"""The timestamp of batch 0; batch n is n ms later."""
 CONFIG = {"segment.bytes": str(1 << 20), "index.interval.bytes": "20000", "retention.ms": "-1"}
 
 
@@ -33,7 +33,7 @@ def values_of_batch(number: int) -> list[bytes]:
 
 
 class Producer:
-    """One idempotent producer, by hand: batch n has the sequences that begin at 10 n."""
+    """An idempotent producer that sends requests by hand: batch n begins with sequence 10 n."""
 
     def __init__(self, server: SawlogServer, producer_id: int | None = None) -> None:
         self._server = server
@@ -45,7 +45,7 @@ class Producer:
         self.producer_id = producer_id
 
     def send(self, *numbers: int) -> list[int]:
-        """The offsets that the broker told for these batches."""
+        """Send these batches and return the offsets in the responses."""
         offsets = []
         with Wire(self._server.host, self._server.port) as wire:
             for number in numbers:
@@ -67,15 +67,15 @@ class Producer:
         return offsets
 
 
-class Written(NamedTuple):
-    """A data directory as a broker left it."""
+class DataDirectory(NamedTuple):
+    """The data directory of a stopped broker, and the id of the producer that wrote to it."""
 
     data: Path
     producer_id: int
 
 
-def write(directory: Path, *, is_killed: bool) -> Written:
-    """Several segments of one partition, and a broker that stopped cleanly or was killed."""
+def write_data_directory(directory: Path, *, is_killed: bool) -> DataDirectory:
+    """Write several segments of one partition with a broker that is stopped or killed then."""
     server = SawlogServer(directory)
     try:
         Confluent(server.bootstrap).create_topic(TOPIC, config=CONFIG)
@@ -85,13 +85,13 @@ def write(directory: Path, *, is_killed: bool) -> Written:
         producer.send(*range(CHECKPOINTED, BATCHES))
         if not is_killed:
             server.stop()
-        return Written(server.data, producer.producer_id)
+        return DataDirectory(server.data, producer.producer_id)
     finally:
         server.kill()
 
 
 def _wait_for_checkpoint(data: Path) -> None:
-    """A roll has it written off the loop, soon; the watermarks come last."""
+    """Wait for the checkpoint after a roll; the high watermarks are written last."""
     deadline = time.monotonic() + 60
     last = data / "replication-offset-checkpoint"
     while recovery_point(data) == 0 or not last.exists():
@@ -108,7 +108,7 @@ def batches_of(path: Path) -> list[tuple[int, BatchHeader]]:
 
 
 def recovery_point(data: Path) -> int:
-    """What the checkpoint says about the partition; 0 where it says nothing."""
+    """The recovery point of the partition in the checkpoint; 0 where it has none."""
     checkpoint = data / "recovery-point-offset-checkpoint"
     lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
     points = (line.split() for line in lines[2:])
@@ -116,7 +116,7 @@ def recovery_point(data: Path) -> int:
 
 
 def flip(path: Path, position: int) -> None:
-    """One byte, all bits of it."""
+    """Flip all bits of one byte."""
     with path.open("r+b") as file:
         file.seek(position)
         byte = file.read(1)
@@ -145,7 +145,7 @@ def _lengthen(path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"\x01\x02\x03garbage")
 
 
-SPOIL: dict[str, Callable[[Path], None]] = {
+CORRUPTIONS: dict[str, Callable[[Path], None]] = {
     "one byte flipped": _flip_middle,
     "all bytes flipped": _flip_all,
     "cut": _cut_odd,

@@ -1,4 +1,4 @@
-"""A log directory on the simulated disk, and builders of batches for it."""
+"""A data directory on the simulated disk, and builders of records and batches for its logs."""
 
 from collections.abc import Sequence
 
@@ -16,8 +16,8 @@ TP = TopicPartition(TopicName("topic"), PartitionIndex(0))
 TOPIC_ID = TopicId(bytes(range(16)))
 
 
-class Storage:
-    """One broker's storage: the process can be killed and the power lost, the disk stays."""
+class SimulatedStorage:
+    """The storage of one broker, whose process can be killed and whose power can be lost."""
 
     def __init__(self, config: LogConfig | None = None, *, seed: int = 1) -> None:
         self.config = config or LogConfig()
@@ -38,7 +38,7 @@ class Storage:
 
     @property
     def log(self) -> Log:
-        """The only log; created when it is first asked for."""
+        """The log of `TP`, created on first use."""
         if TP not in self.directory.logs:
             self.directory.create(TP, TOPIC_ID, self.config)
             self.schedule.run_for(0)  # partition.metadata
@@ -48,40 +48,42 @@ class Storage:
     def now_ms(self) -> int:
         return self.schedule.now_ms()
 
-    # What happens to a process
+    # Faults and restarts
 
     def kill(self) -> None:
+        """kill -9: the page cache survives."""
         self.disk.kill()
         self.schedule.clear()
 
     def lose_power(self) -> None:
+        """Lose the power: only synced data survives for sure."""
         self.disk.power_loss(self.random)
         self.schedule.clear()
 
     def restart(self) -> None:
-        """A clean stop and a start."""
+        """Stop cleanly and start again."""
         self.directory.close_cleanly()
         self.kill()
         self.open()
 
     def recover(self) -> None:
-        """kill -9 and a start."""
+        """Kill the process and start again."""
         self.kill()
         self.open()
 
-    # Work
+    # Appends, flushes and checkpoints
 
     def append(self, count: int = 1, **batch: object) -> Appended:
         return append(self.log, records(count, timestamp=self.now_ms), **batch)
 
     def flush(self, log: Log | None = None) -> DiskError | None:
-        answers: list[DiskError | None] = []
-        (log or self.log).flush.when_flushed(answers.append)
-        assert self.schedule.run(lambda: bool(answers))
-        return answers[0]
+        outcomes: list[DiskError | None] = []
+        (log or self.log).flush.when_flushed(outcomes.append)
+        assert self.schedule.run(lambda: bool(outcomes))
+        return outcomes[0]
 
     def checkpoint(self) -> None:
-        """Everything flushed and its recovery point on disk."""
+        """Flush everything and write its recovery point."""
         self.flush()
         self.directory.checkpoint_later()
         self.schedule.run_for(6_000)
@@ -94,13 +96,13 @@ def records(
 
 
 def append(log: Log, contents: Sequence[Record], *, epoch: int = 0, **batch: object) -> Appended:
-    """Appends one batch as a leader of `epoch`; further arguments are `build_batch`'s."""
+    """Append one batch as the leader of `epoch`; `batch` is passed to `build_batch`."""
     built = build_batch(contents, **batch)  # type: ignore[arg-type]
     return log.append(memoryview(built), read_header(built), epoch)
 
 
 def headers_in(log: Log) -> list[BatchHeader]:
-    """Every batch of the log, read as a consumer would."""
+    """The header of every batch in the log, read as a consumer does."""
     headers: list[BatchHeader] = []
     offset = log.start_offset
     while (piece := read(log, offset)) is not None:

@@ -1,4 +1,4 @@
-"""One replica on a simulated disk: what its watermark waits for, and who is told."""
+"""A replica on a simulated disk: its high watermark, its flushes and its waiters."""
 
 from typing import Any
 
@@ -16,7 +16,8 @@ from sawlog.replication.partition import QUIET_FLUSH_MS, Partition
 from sawlog.simulation.simulated_broker import SimulatedMachine
 
 
-def replica(machine: SimulatedMachine, **configs: str) -> Partition:
+def create_replica(machine: SimulatedMachine, **configs: str) -> Partition:
+    """Boot a broker and create the only partition of a topic with these configs."""
     machine.boot()
     settings = [
         CreatableTopicConfig(name.replace("_", "."), value) for name, value in configs.items()
@@ -36,8 +37,8 @@ def append(
     return partition.append(batch, header, is_awaited=is_awaited).base_offset
 
 
-class Told:
-    """A waiter that remembers what it was told."""
+class Waiter:
+    """A waiter that keeps the outcomes it was called with."""
 
     def __init__(self) -> None:
         self.outcomes: list[KafkaError | None] = []
@@ -46,7 +47,9 @@ class Told:
         self.outcomes.append(error)
 
 
-class Watching:
+class WaitingFetch:
+    """A fetch in purgatory that counts its retries."""
+
     def __init__(self) -> None:
         self.looks = 0
 
@@ -54,30 +57,30 @@ class Watching:
         self.looks += 1
 
 
-def test_the_watermark_waits_for_the_flush() -> None:
+def test_the_high_watermark_advances_with_the_flush() -> None:
     machine = SimulatedMachine(1)
-    partition = replica(machine)
+    partition = create_replica(machine)
     append(partition, machine, 3)
-    told = Told()
-    partition.when_committed(3, told)
+    waiter = Waiter()
+    partition.when_committed(3, waiter)
     assert partition.high_watermark == 0
-    assert told.outcomes == []
-    assert machine.schedule.run(lambda: bool(told.outcomes))
-    assert told.outcomes == [None]
+    assert waiter.outcomes == []
+    assert machine.schedule.run(lambda: bool(waiter.outcomes))
+    assert waiter.outcomes == [None]
     assert partition.high_watermark == partition.log.flushed_offset == 3
 
 
-def test_with_the_os_policy_the_watermark_is_the_end_of_the_log() -> None:
+def test_with_flush_policy_os_the_high_watermark_is_the_log_end_offset() -> None:
     machine = SimulatedMachine(1, flush_policy="os")
-    partition = replica(machine)
+    partition = create_replica(machine)
     append(partition, machine, 3)
     assert partition.high_watermark == 3
     assert partition.log.flushed_offset == 0
 
 
-def test_with_the_os_policy_the_flush_interval_in_messages_acts() -> None:
+def test_with_flush_policy_os_flush_messages_starts_a_flush() -> None:
     machine = SimulatedMachine(1, flush_policy="os")
-    partition = replica(machine, flush_messages="5")
+    partition = create_replica(machine, flush_messages="5")
     append(partition, machine, 4)
     machine.schedule.run_for(1_000)
     assert partition.log.flushed_offset == 0
@@ -86,9 +89,9 @@ def test_with_the_os_policy_the_flush_interval_in_messages_acts() -> None:
     assert partition.log.flushed_offset == 5
 
 
-def test_with_the_os_policy_the_flush_interval_in_time_acts() -> None:
+def test_with_flush_policy_os_flush_ms_starts_a_flush() -> None:
     machine = SimulatedMachine(1, flush_policy="os")
-    partition = replica(machine, flush_ms="500")
+    partition = create_replica(machine, flush_ms="500")
     append(partition, machine, 4)
     machine.schedule.run_for(499)
     assert partition.log.flushed_offset == 0
@@ -96,17 +99,17 @@ def test_with_the_os_policy_the_flush_interval_in_time_acts() -> None:
     assert partition.log.flushed_offset == 4
 
 
-def test_records_that_somebody_will_wait_for_are_flushed_at_once() -> None:
+def test_awaited_records_are_flushed_at_once() -> None:
     machine = SimulatedMachine(1)
-    partition = replica(machine)
+    partition = create_replica(machine)
     append(partition, machine, is_awaited=True)
     machine.schedule.run_for(QUIET_FLUSH_MS - 1)
     assert partition.high_watermark == 1
 
 
-def test_records_that_nobody_waits_for_are_flushed_after_a_quiet_moment() -> None:
+def test_records_without_a_waiter_are_flushed_after_a_delay() -> None:
     machine = SimulatedMachine(1)
-    partition = replica(machine)
+    partition = create_replica(machine)
     append(partition, machine)
     machine.schedule.run_for(QUIET_FLUSH_MS - 1)
     assert partition.high_watermark == 0
@@ -114,10 +117,10 @@ def test_records_that_nobody_waits_for_are_flushed_after_a_quiet_moment() -> Non
     assert partition.high_watermark == 1
 
 
-def test_a_reader_at_the_end_has_records_flushed_at_once_and_is_told() -> None:
+def test_a_waiting_fetch_starts_a_flush_and_is_retried_after_it() -> None:
     machine = SimulatedMachine(1)
-    partition = replica(machine)
-    reader = Watching()
+    partition = create_replica(machine)
+    reader = WaitingFetch()
     partition.watch(reader)
     append(partition, machine)
     machine.schedule.run_for(0)
@@ -128,10 +131,10 @@ def test_a_reader_at_the_end_has_records_flushed_at_once_and_is_told() -> None:
     assert reader.looks == 1
 
 
-def test_what_is_written_during_a_flush_goes_with_the_next() -> None:
+def test_records_written_during_a_flush_are_committed_by_the_next() -> None:
     machine = SimulatedMachine(1)
-    partition = replica(machine)
-    first, second = Told(), Told()
+    partition = create_replica(machine)
+    first, second = Waiter(), Waiter()
     append(partition, machine)
     partition.when_committed(1, first)
     append(partition, machine)
@@ -143,62 +146,62 @@ def test_what_is_written_during_a_flush_goes_with_the_next() -> None:
     assert partition.high_watermark == 2
 
 
-def test_a_failed_flush_fails_those_who_wait_and_every_later_append() -> None:
+def test_a_failed_flush_fails_waiters_and_later_appends() -> None:
     machine = SimulatedMachine(1)
-    partition = replica(machine)
-    told = Told()
+    partition = create_replica(machine)
+    waiter = Waiter()
     append(partition, machine)
     machine.disk.fails_syncs = True
-    partition.when_committed(1, told)
-    assert machine.schedule.run(lambda: bool(told.outcomes))
-    (error,) = told.outcomes
+    partition.when_committed(1, waiter)
+    assert machine.schedule.run(lambda: bool(waiter.outcomes))
+    (error,) = waiter.outcomes
     assert error is not None
     assert error.code is ErrorCode.KAFKA_STORAGE_ERROR
     machine.disk.fails_syncs = False
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         append(partition, machine)
-    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert rejected.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert partition.high_watermark == 0
 
 
-def test_whoever_waits_for_a_replica_that_goes_away_is_told_why() -> None:
+def test_waiters_of_a_closed_replica_get_its_error() -> None:
     machine = SimulatedMachine(1)
-    partition = replica(machine)
-    told, reader = Told(), Watching()
+    partition = create_replica(machine)
+    waiter, reader = Waiter(), WaitingFetch()
     append(partition, machine)
-    partition.when_committed(1, told)
+    partition.when_committed(1, waiter)
     partition.watch(reader)
     partition.close(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    assert [outcome.code for outcome in told.outcomes if outcome] == [
+    assert [outcome.code for outcome in waiter.outcomes if outcome] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     ]
     assert reader.looks == 1
     machine.schedule.run_for(1_000)
-    assert len(told.outcomes) == 1
+    assert len(waiter.outcomes) == 1
 
 
 @pytest.mark.parametrize(
     ("offset", "outcome"),
     [(-1, 4), (0, 0), (3, 3), (4, 4), (5, ErrorCode.OFFSET_OUT_OF_RANGE), (-2, None)],
 )
-def test_deleting_records_moves_the_start_up_to_the_watermark(offset: int, outcome: Any) -> None:
+def test_delete_records_moves_the_start_up_to_the_high_watermark(offset: int, outcome: Any) -> None:
     machine = SimulatedMachine(1)
-    partition = replica(machine)
+    partition = create_replica(machine)
     for _ in range(4):
         append(partition, machine)
     machine.schedule.run_for(QUIET_FLUSH_MS + 1)
     if isinstance(outcome, ErrorCode) or outcome is None:
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as error:
             partition.delete_before(offset)
-        assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        assert error.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
     else:
         assert partition.delete_before(offset) == outcome
         assert partition.log.start_offset == outcome
 
 
-def test_a_client_with_another_leader_epoch_is_refused() -> None:
+def test_a_client_with_another_leader_epoch_is_rejected() -> None:
     machine = SimulatedMachine(1)
-    partition = replica(machine)
+    partition = create_replica(machine)
     partition.lead(partition.leader_epoch + 5, partition.in_sync)  # type: ignore[arg-type]
     partition.check_epoch(-1)
     partition.check_epoch(partition.leader_epoch)

@@ -1,3 +1,5 @@
+"""Scans over the batches of a file, with and without damage."""
+
 import pytest
 
 from sawlog.core.ports import File
@@ -17,7 +19,7 @@ def disk() -> SimulatedDisk:
 
 
 def file_of_batches(disk: SimulatedDisk) -> tuple[File, list[int]]:
-    """Batches of one record each, offsets 0, 1, 2...; and where they begin, the end included."""
+    """A file of batches with one record each from offset 0 on; their positions, and the size."""
     file = disk.open("log", create=True)
     positions = [0]
     for offset, size in enumerate(SIZES):
@@ -31,7 +33,7 @@ def offsets(found: list[tuple[int, BatchHeader]]) -> list[int]:
 
 
 @pytest.mark.parametrize("chunk_bytes", [64, 100, 4_096, 1 << 20])
-def test_walking_meets_every_batch(disk: SimulatedDisk, chunk_bytes: int) -> None:
+def test_walk_yields_every_batch(disk: SimulatedDisk, chunk_bytes: int) -> None:
     file, positions = file_of_batches(disk)
     found = list(walk(file, 0, file.size, chunk_bytes=chunk_bytes))
     assert [position for position, _ in found] == positions[:-1]
@@ -43,20 +45,20 @@ def test_walking_meets_every_batch(disk: SimulatedDisk, chunk_bytes: int) -> Non
     assert list(walk(file, file.size, file.size)) == []
 
 
-def test_walking_with_small_chunks_jumps_over_large_batches(disk: SimulatedDisk) -> None:
+def test_walk_with_small_chunks_does_not_read_large_batches(disk: SimulatedDisk) -> None:
     file, _ = file_of_batches(disk)
     disk.reads.clear()
     list(walk(file, 0, file.size, chunk_bytes=256))
     assert sum(length for _, _, length in disk.reads) < 3_000
 
 
-def test_checking_meets_every_batch(disk: SimulatedDisk) -> None:
+def test_check_yields_every_batch(disk: SimulatedDisk) -> None:
     file, positions = file_of_batches(disk)
     found = list(check(file, 0, file.size))
     assert [position for position, _ in found] == positions[:-1]
 
 
-def test_checking_reads_batches_that_are_larger_than_a_chunk(
+def test_check_reads_batches_that_are_larger_than_a_chunk(
     disk: SimulatedDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, _ = file_of_batches(disk)
@@ -65,8 +67,8 @@ def test_checking_reads_batches_that_are_larger_than_a_chunk(
 
 
 @pytest.mark.parametrize("within", [8, 16, 17, 21, 40, 61, 300])
-def test_checking_stops_at_the_first_changed_byte(disk: SimulatedDisk, within: int) -> None:
-    """From the length on; offset and epoch in front are not covered by the CRC."""
+def test_check_stops_at_the_first_changed_batch(disk: SimulatedDisk, within: int) -> None:
+    """The CRC covers neither the base offset nor the leader epoch."""
     file, positions = file_of_batches(disk)
     byte = file.read(positions[4] + within, 1)[0]
     disk.overwrite("log", positions[4] + within, bytes([byte ^ 0x40]))
@@ -78,13 +80,13 @@ def test_checking_stops_at_the_first_changed_byte(disk: SimulatedDisk, within: i
 
 
 @pytest.mark.parametrize("left", [1, 11, 60, 61, 200])
-def test_a_batch_that_is_cut_off_is_damage(disk: SimulatedDisk, left: int) -> None:
+def test_a_truncated_batch_is_damage(disk: SimulatedDisk, left: int) -> None:
     file, positions = file_of_batches(disk)
     disk.cut("log", positions[5] + left)
-    for gait in (walk, check):
+    for scan in (walk, check):
         found: list[tuple[int, BatchHeader]] = []
         with pytest.raises(Damage) as damage:
-            found.extend(gait(file, 0, file.size))
+            found.extend(scan(file, 0, file.size))
         assert offsets(found) == [0, 1, 2, 3, 4]
         assert damage.value.position == positions[5]
 
@@ -97,7 +99,7 @@ def test_zeros_are_damage(disk: SimulatedDisk) -> None:
 
 
 @pytest.mark.parametrize("damaged", [0, 1, 3, 4])
-def test_the_way_past_damage_is_found(disk: SimulatedDisk, damaged: int) -> None:
+def test_the_walk_continues_with_the_batch_behind_damage(disk: SimulatedDisk, damaged: int) -> None:
     file, positions = file_of_batches(disk)
     disk.overwrite("log", positions[damaged], b"\xff" * 20)
     seen: list[tuple[int, int | None]] = []
@@ -110,7 +112,7 @@ def test_the_way_past_damage_is_found(disk: SimulatedDisk, damaged: int) -> None
     assert seen == [(positions[damaged], damaged + 1)]
 
 
-def test_damage_at_the_end_has_nothing_behind_it(disk: SimulatedDisk) -> None:
+def test_damage_at_the_end_is_reported_without_a_batch_behind_it(disk: SimulatedDisk) -> None:
     file, positions = file_of_batches(disk)
     disk.overwrite("log", positions[5] + 16, b"\x07")
     seen: list[BatchHeader | None] = []

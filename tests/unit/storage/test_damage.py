@@ -1,19 +1,19 @@
-"""Flipped and cut bytes in every kind of file, and what comes of it.
+"""Recovery from flipped bytes and truncation in every kind of file.
 
 | file | outcome |
 |---|---|
 | log, at or after the recovery point | cut at the first bad batch (test_recovery) |
 | log, below it | reported; nothing after it is dropped; reading the batch is CORRUPT_MESSAGE |
-| log, cut below it | reported; the missing offsets are never handed out again |
-| offset index, time index | found out when used, rebuilt |
-| producer snapshot | found by its CRC; rebuilt from an older one and the batches |
+| log, truncated below it | reported; the missing offsets are never assigned again |
+| offset index, time index | detected when used, rebuilt |
+| producer snapshot | detected by its CRC; rebuilt from an older one and the batches |
 | leader-epoch-checkpoint | rebuilt from the batches |
-| recovery-point-offset-checkpoint | everything is checked |
+| recovery-point-offset-checkpoint | the whole log is checked |
 | log-start-offset-checkpoint | the log starts with its first segment |
-| replication-offset-checkpoint | watermarks are not known |
-| partition.metadata | the topic id is not known; the cluster tells it again |
-| clean-shutdown marker | does not count as one |
-| meta.properties | written anew |
+| replication-offset-checkpoint | high watermarks are unknown |
+| partition.metadata | the topic id is taken from the cluster metadata |
+| clean-shutdown marker | ignored |
+| meta.properties | rewritten |
 """
 
 import logging
@@ -23,15 +23,15 @@ import pytest
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NO_TOPIC_ID
 from sawlog.storage.log_config import LogConfig
-from support.storage.logs import TP, Storage, append, headers_in, read, records
+from support.storage.logs import TP, SimulatedStorage, append, headers_in, read, records
 
 FLIPS = [0, 3, 8, 11, 12, 16, 17, 21, 23, 30, 57, 61, 90]
 CUTS = [0, 1, 5, 8, 12, 17, 23]
 
 
-def storage_with_records(**config: object) -> Storage:
+def storage_with_records(**config: object) -> SimulatedStorage:
     """Thirty batches of two records in segments of ten, two producers, three epochs."""
-    storage = Storage(LogConfig(segment_bytes=1_500, index_interval_bytes=300, **config))  # type: ignore[arg-type]
+    storage = SimulatedStorage(LogConfig(segment_bytes=1_500, index_interval_bytes=300, **config))  # type: ignore[arg-type]
     for number in range(30):
         append(
             storage.log,
@@ -45,14 +45,14 @@ def storage_with_records(**config: object) -> Storage:
     return storage
 
 
-def flip(storage: Storage, path: str, position: int) -> None:
+def flip(storage: SimulatedStorage, path: str, position: int) -> None:
     data = storage.disk.read_file(path)
     position = min(position, len(data) - 1)
     storage.disk.overwrite(path, position, bytes([data[position] ^ 0x04]))
 
 
-def assert_complete(storage: Storage) -> None:
-    """All batches, found by offset and by time, and the state that belongs to them."""
+def assert_complete(storage: SimulatedStorage) -> None:
+    """Assert that all batches are found by offset and by timestamp, with epochs and producers."""
     log = storage.log
     assert [header.base_offset for header in headers_in(log)] == list(range(0, 60, 2))
     for number in range(30):
@@ -68,14 +68,14 @@ def assert_complete(storage: Storage) -> None:
     assert {id_: state.batches[-1].last_sequence for id_, state in states.items()} == {0: 29, 1: 29}
 
 
-def files_with(storage: Storage, suffix: str) -> list[str]:
+def files_with(storage: SimulatedStorage, suffix: str) -> list[str]:
     return [f"{TP}/{name}" for name in storage.disk.list(str(TP)) if name.endswith(suffix)]
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint"])
 @pytest.mark.parametrize("position", FLIPS)
-def test_a_flipped_byte_in_a_file_that_can_be_rebuilt(
+def test_a_derived_file_with_a_flipped_byte_is_rebuilt(
     suffix: str, position: int, is_clean: bool
 ) -> None:
     storage = storage_with_records()
@@ -93,7 +93,7 @@ def test_a_flipped_byte_in_a_file_that_can_be_rebuilt(
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint"])
 @pytest.mark.parametrize("size", CUTS)
-def test_a_cut_file_that_can_be_rebuilt(suffix: str, size: int, is_clean: bool) -> None:
+def test_a_truncated_derived_file_is_rebuilt(suffix: str, size: int, is_clean: bool) -> None:
     storage = storage_with_records()
     storage.restart()
     stop(storage, is_clean)
@@ -103,7 +103,7 @@ def test_a_cut_file_that_can_be_rebuilt(suffix: str, size: int, is_clean: bool) 
     assert_complete(storage)
 
 
-def test_missing_files_that_can_be_rebuilt() -> None:
+def test_missing_derived_files_are_rebuilt() -> None:
     storage = storage_with_records()
     storage.restart()
     stop(storage, is_clean=True)
@@ -114,7 +114,7 @@ def test_missing_files_that_can_be_rebuilt() -> None:
     assert_complete(storage)
 
 
-def stop(storage: Storage, is_clean: bool) -> None:
+def stop(storage: SimulatedStorage, is_clean: bool) -> None:
     if is_clean:
         storage.directory.close_cleanly()
     storage.kill()
@@ -138,7 +138,7 @@ def test_a_flipped_byte_in_a_checkpoint_loses_nothing(
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 5, 12])
-def test_a_cut_recovery_point_has_everything_checked(size: int) -> None:
+def test_without_a_recovery_point_the_whole_log_is_checked(size: int) -> None:
     storage = storage_with_records()
     storage.checkpoint()
     storage.kill()
@@ -149,7 +149,7 @@ def test_a_cut_recovery_point_has_everything_checked(size: int) -> None:
     assert storage.log.flushed_offset == 0
 
 
-def test_a_recovery_point_beyond_the_log_is_not_believed() -> None:
+def test_a_recovery_point_beyond_the_log_is_corrected() -> None:
     storage = storage_with_records()
     storage.checkpoint()
     storage.kill()
@@ -162,7 +162,7 @@ def test_a_recovery_point_beyond_the_log_is_not_believed() -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"0\n1\ntopic 0 9999\n", b"garbage"])
-def test_a_start_offset_that_cannot_be_is_not_believed(text: bytes) -> None:
+def test_an_impossible_start_offset_is_ignored(text: bytes) -> None:
     storage = storage_with_records()
     storage.log.advance_start(5)
     storage.checkpoint()
@@ -173,7 +173,7 @@ def test_a_start_offset_that_cannot_be_is_not_believed(text: bytes) -> None:
     assert_complete(storage)
 
 
-def test_a_damaged_topic_id_is_not_known() -> None:
+def test_a_log_with_corrupt_partition_metadata_has_no_topic_id() -> None:
     storage = storage_with_records()
     storage.restart()
     storage.kill()
@@ -183,7 +183,7 @@ def test_a_damaged_topic_id_is_not_known() -> None:
     assert_complete(storage)
 
 
-def test_a_damaged_marker_is_none() -> None:
+def test_a_corrupt_clean_shutdown_marker_is_ignored() -> None:
     storage = storage_with_records()
     storage.directory.close_cleanly()
     storage.kill()
@@ -193,8 +193,8 @@ def test_a_damaged_marker_is_none() -> None:
     assert_complete(storage)
 
 
-def test_damaged_meta_properties_are_written_anew() -> None:
-    storage = Storage()
+def test_corrupt_meta_properties_are_rewritten() -> None:
+    storage = SimulatedStorage()
     storage.directory.identify("cluster", 1)
     flip(storage, "meta.properties", 3)
     storage.directory.identify("cluster", 1)
@@ -220,11 +220,11 @@ def test_damage_below_the_recovery_point_drops_nothing(
         storage.open()
     assert storage.log.end_offset == 60
     if within < 17 and number == -1:
-        assert "damage" in caplog.text, "a broken header is in the way, and reported"
+        assert "damage" in caplog.text, "recovery meets the damaged header and reports it"
     for offset in (0, 30, header.base_offset - 2, header.next_offset):
         if offset < 60:
             assert read(storage.log, offset, 1) is not None
-    if within < 17:  # else the reader's own check of the CRC finds it
+    if within < 17:  # else only the CRC shows it, which the consumer checks
         with pytest.raises(KafkaError) as error:
             read(storage.log, header.base_offset)
         assert error.value.code == ErrorCode.CORRUPT_MESSAGE
@@ -236,10 +236,10 @@ def test_damage_below_the_recovery_point_drops_nothing(
 
 @pytest.mark.parametrize("within", [0, 1, 5, 7, 23, 24, 25, 26])
 @pytest.mark.parametrize("number", [-4, -3, -2, -1])
-@pytest.mark.parametrize("is_more_behind", [False, True])
+@pytest.mark.parametrize("has_later_batches", [False, True])
 @pytest.mark.parametrize("policy", ["delete", "compact"])
 def test_wrong_offsets_below_the_recovery_point_drop_nothing(
-    policy: str, is_more_behind: bool, number: int, within: int, caplog: pytest.LogCaptureFixture
+    policy: str, has_later_batches: bool, number: int, within: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage = storage_with_records(cleanup_policy=frozenset({policy}))
     storage.log.high_watermark = 60
@@ -247,7 +247,7 @@ def test_wrong_offsets_below_the_recovery_point_drop_nothing(
     path = f"{TP}/{storage.log.segments.base_offsets[-1]:020d}.log"
     header = headers_in(storage.log)[number]
     position = storage.log.segments.active.position_of(header.base_offset)
-    if is_more_behind:
+    if has_later_batches:
         storage.append(3, epoch=3)
     end_offset = storage.log.end_offset
     size = storage.disk.open(path).size
@@ -258,20 +258,20 @@ def test_wrong_offsets_below_the_recovery_point_drop_nothing(
         storage.open()
     assert storage.disk.open(path).size == size
     assert "torn tail cut" not in caplog.text
-    could_be_a_gap = policy == "compact" and number == -1 and not is_more_behind
+    could_be_a_gap = policy == "compact" and number == -1 and not has_later_batches
     if not could_be_a_gap:
         assert storage.log.end_offset == end_offset
         assert "damage below the recovery point" in caplog.text
 
 
-def remove_indexes(storage: Storage) -> None:
-    """So that the way to the recovery point leads past every batch."""
+def remove_indexes(storage: SimulatedStorage) -> None:
+    """Remove the indexes, so that recovery reads every header below the recovery point."""
     for suffix in (".index", ".timeindex"):
         for path in files_with(storage, suffix):
             storage.disk.remove(path)
 
 
-def test_damage_in_an_old_segment_is_found_by_its_reader_only() -> None:
+def test_damage_in_an_old_segment_is_found_when_it_is_read() -> None:
     storage = storage_with_records()
     storage.checkpoint()
     storage.kill()
@@ -286,7 +286,7 @@ def test_damage_in_an_old_segment_is_found_by_its_reader_only() -> None:
 
 
 @pytest.mark.parametrize("left", [0, 30, 61, 100, 250])
-def test_a_log_cut_below_the_recovery_point_hands_out_no_offset_twice(
+def test_a_log_truncated_below_the_recovery_point_assigns_no_offset_twice(
     left: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage = storage_with_records()

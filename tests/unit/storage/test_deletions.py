@@ -1,15 +1,15 @@
-"""What becomes of the files of a log that is deleted."""
+"""The removal of the files of deleted logs."""
 
 from typing import Any
 
 import pytest
 
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
-from support.storage.logs import TOPIC_ID, TP, Storage
+from support.storage.logs import TOPIC_ID, TP, SimulatedStorage
 
 
-def test_a_deleted_log_is_gone_with_its_files() -> None:
-    storage = Storage()
+def test_the_files_of_a_deleted_log_are_removed() -> None:
+    storage = SimulatedStorage()
     storage.append(3)
     storage.checkpoint()
     storage.directory.delete(TP)
@@ -22,10 +22,10 @@ def test_a_deleted_log_is_gone_with_its_files() -> None:
     assert storage.log.end_offset == 1
 
 
-def test_the_files_of_many_deleted_logs_go_one_log_at_a_time(
+def test_deleted_logs_are_removed_one_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     for index in range(5):
         storage.directory.create(
             TopicPartition(TopicName("many"), PartitionIndex(index)), TOPIC_ID, storage.config
@@ -45,4 +45,4 @@ def test_the_files_of_many_deleted_logs_go_one_log_at_a_time(
         turn()
         seen.append(left())
     assert seen == sorted(seen, reverse=True)
-    assert set(seen) == set(range(6)), "none goes together with another"
+    assert set(seen) == set(range(6)), "one directory at a time"

@@ -1,4 +1,4 @@
-"""The flusher: which logs share a round, which flush covers an offset, and delayed flushes."""
+"""The flusher: rounds, the offsets that a flush covers, delayed flushes, and waiters."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from sawlog.storage.flusher import Flusher, FlushScope
 
 
 class ScriptedLog:
-    """A log whose flush ends when the test says so: its file is never synced by itself."""
+    """A log whose flush ends when the test calls `finish`."""
 
     def __init__(self, flusher: Flusher, end_offset: int = 10) -> None:
         self.end_offset = end_offset
@@ -36,7 +36,9 @@ class ScriptedLog:
         self.pending.pop(0)(error)  # type: ignore[operator]
 
 
-class World:
+class FlusherSetup:
+    """A flusher on a simulated schedule, with logs attached to it."""
+
     def __init__(self) -> None:
         self.schedule = Schedule(1)
         self.flusher = Flusher(SimulatedDisk(self.schedule.soon), self.schedule)
@@ -45,15 +47,15 @@ class World:
         return ScriptedLog(self.flusher)
 
 
-def test_the_first_request_starts_a_round_at_once() -> None:
-    log = World().log()
+def test_a_request_starts_a_round_if_none_is_in_flight() -> None:
+    log = FlusherSetup().log()
     log.flush.request(10)
     assert log.targets == [10]
 
 
 def test_logs_with_requests_during_a_round_share_the_next_one() -> None:
-    world = World()
-    first, second, third = world.log(), world.log(), world.log()
+    setup = FlusherSetup()
+    first, second, third = setup.log(), setup.log(), setup.log()
     first.flush.request(10)
     second.flush.request(10)
     third.flush.request(10)
@@ -64,8 +66,8 @@ def test_logs_with_requests_during_a_round_share_the_next_one() -> None:
 
 
 def test_a_round_ends_with_its_last_flush() -> None:
-    world = World()
-    first, second, third, late = world.log(), world.log(), world.log(), world.log()
+    setup = FlusherSetup()
+    first, second, third, late = setup.log(), setup.log(), setup.log(), setup.log()
     first.flush.request(10)
     second.flush.request(10)
     third.flush.request(10)
@@ -77,9 +79,9 @@ def test_a_round_ends_with_its_last_flush() -> None:
     assert late.targets == [10]
 
 
-def test_after_an_idle_time_a_request_starts_a_round_at_once_again() -> None:
-    world = World()
-    first, second = world.log(), world.log()
+def test_a_request_after_the_last_round_starts_another() -> None:
+    setup = FlusherSetup()
+    first, second = setup.log(), setup.log()
     first.flush.request(10)
     first.finish()
     second.flush.request(10)
@@ -87,7 +89,7 @@ def test_after_an_idle_time_a_request_starts_a_round_at_once_again() -> None:
 
 
 def test_an_offset_that_the_flush_in_flight_covers_needs_no_second_flush() -> None:
-    log = World().log()
+    log = FlusherSetup().log()
     log.flush.request(10)
     log.end_offset = 30
     log.flush.request(10)
@@ -98,7 +100,7 @@ def test_an_offset_that_the_flush_in_flight_covers_needs_no_second_flush() -> No
 
 
 def test_an_offset_beyond_the_flush_in_flight_waits_for_the_next_round() -> None:
-    log = World().log()
+    log = FlusherSetup().log()
     log.flush.request(10)
     log.end_offset = 30
     log.flush.request(25)
@@ -108,7 +110,7 @@ def test_an_offset_beyond_the_flush_in_flight_waits_for_the_next_round() -> None
 
 
 def test_after_a_failed_flush_the_same_offset_is_requested_again() -> None:
-    log = World().log()
+    log = FlusherSetup().log()
     log.flush.request(10)
     log.finish(DiskError("f", "broken"))
     log.flush.request(10)
@@ -116,7 +118,7 @@ def test_after_a_failed_flush_the_same_offset_is_requested_again() -> None:
 
 
 def test_after_a_truncation_the_same_offset_is_requested_again() -> None:
-    log = World().log()
+    log = FlusherSetup().log()
     log.flush.request(10)
     log.finish()
     log.flush.truncated(5)
@@ -125,29 +127,29 @@ def test_after_a_truncation_the_same_offset_is_requested_again() -> None:
 
 
 def test_a_delayed_flush_begins_when_its_time_is_up() -> None:
-    world = World()
-    log = world.log()
+    setup = FlusherSetup()
+    log = setup.log()
     log.flush.request_within(50)
     log.end_offset = 20
     log.flush.request_within(50)
-    world.schedule.run_for(49)
+    setup.schedule.run_for(49)
     assert log.targets == []
-    world.schedule.run_for(2)
+    setup.schedule.run_for(2)
     assert log.targets == [20]
 
 
 def test_a_request_takes_the_place_of_a_delayed_flush() -> None:
-    world = World()
-    log = world.log()
+    setup = FlusherSetup()
+    log = setup.log()
     log.flush.request_within(50)
     log.flush.request(10)
     log.finish()
-    world.schedule.run_for(100)
+    setup.schedule.run_for(100)
     assert log.targets == [10]
 
 
 def test_waiters_and_the_listener_are_called_once_for_their_flush() -> None:
-    log = World().log()
+    log = FlusherSetup().log()
     called: list[str] = []
     log.flush.listen(lambda error: called.append("listener"))
     log.flush.when_flushed(lambda error: called.append("first"))
@@ -160,8 +162,8 @@ def test_waiters_and_the_listener_are_called_once_for_their_flush() -> None:
 
 
 def test_a_waiter_that_raises_does_not_stop_the_others() -> None:
-    world = World()
-    log, other = world.log(), world.log()
+    setup = FlusherSetup()
+    log, other = setup.log(), setup.log()
     called: list[str] = []
 
     def fail(_: DiskError | None) -> None:
@@ -181,8 +183,8 @@ def test_a_waiter_that_raises_does_not_stop_the_others() -> None:
 def test_a_flush_that_cannot_start_fails_and_does_not_stop_other_logs(
     failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World()
-    first, broken, other = world.log(), world.log(), world.log()
+    setup = FlusherSetup()
+    first, broken, other = setup.log(), setup.log(), setup.log()
 
     def fail(*_: object) -> None:
         raise ValueError("a bug")
@@ -194,7 +196,7 @@ def test_a_flush_that_cannot_start_fails_and_does_not_stop_other_logs(
     other.flush.request(10)
     first.finish()
     assert (other.targets, errors) == ([10], []), "waiters are never called from inside a call"
-    world.schedule.run_for(0)
+    setup.schedule.run_for(0)
     (error,) = errors
     assert isinstance(error, DiskError)
     other.finish()
@@ -202,11 +204,11 @@ def test_a_flush_that_cannot_start_fails_and_does_not_stop_other_logs(
     assert first.targets == [10, 10], "the next round has begun"
 
 
-def test_a_listener_that_is_taken_off_cancels_the_delayed_flush() -> None:
-    world = World()
-    log = world.log()
+def test_removing_the_listener_cancels_the_delayed_flush() -> None:
+    setup = FlusherSetup()
+    log = setup.log()
     log.flush.listen(lambda error: None)
     log.flush.request_within(50)
     log.flush.listen(None)
-    world.schedule.run_for(100)
+    setup.schedule.run_for(100)
     assert log.targets == []

@@ -1,3 +1,5 @@
+"""The cache of leader epochs."""
+
 from sawlog.storage.leader_epochs import NO_END, EpochEntry, LeaderEpochs
 
 
@@ -14,12 +16,12 @@ def test_the_example_of_the_docstring() -> None:
     assert cache.end_for(6, 50) == NO_END
 
 
-def test_nothing_is_known_of_no_epoch_or_without_entries() -> None:
+def test_no_epoch_and_an_empty_cache_have_no_end() -> None:
     assert epochs().end_for(0, 50) == NO_END
     assert epochs((1, 0)).end_for(-1, 50) == NO_END
 
 
-def test_an_epoch_below_the_first_known_ends_where_that_begins() -> None:
+def test_an_epoch_before_the_first_entry_ends_where_that_begins() -> None:
     assert epochs((3, 7), (4, 9)).end_for(1, 50) == (1, 7)
 
 
@@ -31,7 +33,7 @@ def test_an_epoch_is_assigned_once() -> None:
     assert cache.latest == 2
 
 
-def test_a_new_entry_replaces_what_contradicts_it() -> None:
+def test_a_new_entry_replaces_entries_that_contradict_it() -> None:
     cache = epochs((1, 0), (2, 5), (4, 9))
     assert cache.assign(3, 9)
     assert cache.entries == ((1, 0), (2, 5), (3, 9))
@@ -39,14 +41,14 @@ def test_a_new_entry_replaces_what_contradicts_it() -> None:
     assert cache.entries == ((1, 0), (5, 5))
 
 
-def test_an_epoch_without_a_batch_gives_way_to_the_next_leader() -> None:
+def test_an_epoch_without_a_batch_is_replaced_by_the_next_one() -> None:
     cache = epochs((1, 0))
     cache.assign(2, 5)
     cache.assign(3, 5)
     assert cache.entries == ((1, 0), (3, 5))
 
 
-def test_truncation_at_the_end_forgets_epochs_that_begin_there() -> None:
+def test_truncate_end_removes_epochs_that_begin_there() -> None:
     cache = epochs((1, 0), (2, 5), (3, 9))
     assert not cache.truncate_end(10)
     assert cache.truncate_end(9)
@@ -55,7 +57,7 @@ def test_truncation_at_the_end_forgets_epochs_that_begin_there() -> None:
     assert (cache.entries, cache.latest) == ((), -1)
 
 
-def test_truncation_at_the_start_moves_the_epoch_that_holds_it() -> None:
+def test_truncate_start_moves_the_epoch_that_holds_the_offset() -> None:
     cache = epochs((1, 0), (2, 5), (3, 9))
     assert cache.truncate_start(6)
     assert cache.entries == ((2, 6), (3, 9))

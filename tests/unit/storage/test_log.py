@@ -1,4 +1,4 @@
-"""Appending and reading."""
+"""Appends, rolls and reads of one log."""
 
 from dataclasses import replace
 
@@ -10,10 +10,10 @@ from sawlog.protocol.records import Record, build_batch
 from sawlog.storage.log import Log
 from sawlog.storage.log_config import LogConfig
 from sawlog.storage.segment import Segment
-from support.storage.logs import TP, Storage, append, headers_in, read, records
+from support.storage.logs import TP, SimulatedStorage, append, headers_in, read, records
 
 
-def refused(log: Log, contents: list[Record], **batch: object) -> ErrorCode:
+def rejected(log: Log, contents: list[Record], **batch: object) -> ErrorCode:
     before = (log.end_offset, log.size_bytes, len(log.segments), log.producer_states.encode())
     with pytest.raises(KafkaError) as error:
         append(log, contents, **batch)
@@ -27,7 +27,7 @@ def refused(log: Log, contents: list[Record], **batch: object) -> ErrorCode:
 
 
 def test_the_example_of_the_docstring() -> None:
-    storage = Storage(LogConfig(segment_bytes=1_000))
+    storage = SimulatedStorage(LogConfig(segment_bytes=1_000))
     batch = records(10, timestamp=storage.now_ms, value=bytes(26))
     log = storage.log
     for _ in range(3):
@@ -46,7 +46,7 @@ def test_the_example_of_the_docstring() -> None:
 
 
 def test_a_batch_is_stamped_in_place_and_stored_as_it_is() -> None:
-    log = Storage().log
+    log = SimulatedStorage().log
     append(log, records(3), epoch=7)
     batch = build_batch(records(2))
     appended = log.append(memoryview(batch), read_header(batch), 7)
@@ -62,7 +62,7 @@ def test_a_batch_is_stamped_in_place_and_stored_as_it_is() -> None:
 def test_an_index_that_cannot_be_written_does_not_fail_the_append(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    storage = Storage(LogConfig(index_interval_bytes=1))
+    storage = SimulatedStorage(LogConfig(index_interval_bytes=1))
 
     def fail(*_: object) -> None:
         raise ValueError("a bug")
@@ -75,8 +75,8 @@ def test_an_index_that_cannot_be_written_does_not_fail_the_append(
     assert storage.log.end_offset == 3
 
 
-def test_log_append_time_is_the_clock_s() -> None:
-    storage = Storage(LogConfig(timestamp_type="LogAppendTime"))
+def test_log_append_time_is_the_time_of_the_broker() -> None:
+    storage = SimulatedStorage(LogConfig(timestamp_type="LogAppendTime"))
     batch = build_batch(records(2, timestamp=5))
     appended = storage.log.append(memoryview(batch), read_header(batch), 0)
     assert appended.append_time_ms == storage.now_ms
@@ -88,46 +88,46 @@ def test_log_append_time_is_the_clock_s() -> None:
 
 
 @pytest.mark.parametrize(
-    ("difference_ms", "is_taken"), [(-1_000, True), (-1_001, False), (500, True), (501, False)]
+    ("difference_ms", "is_accepted"), [(-1_000, True), (-1_001, False), (500, True), (501, False)]
 )
-def test_timestamps_are_held_to_their_bounds(difference_ms: int, is_taken: bool) -> None:
-    storage = Storage(LogConfig(timestamp_before_max_ms=1_000, timestamp_after_max_ms=500))
+def test_timestamps_out_of_bounds_are_rejected(difference_ms: int, is_accepted: bool) -> None:
+    storage = SimulatedStorage(LogConfig(timestamp_before_max_ms=1_000, timestamp_after_max_ms=500))
     contents = records(1, timestamp=storage.now_ms + difference_ms)
-    if is_taken:
+    if is_accepted:
         append(storage.log, contents)
     else:
-        assert refused(storage.log, contents) == ErrorCode.INVALID_TIMESTAMP
+        assert rejected(storage.log, contents) == ErrorCode.INVALID_TIMESTAMP
 
 
 def test_records_without_a_timestamp_have_no_bounds() -> None:
-    storage = Storage(LogConfig(timestamp_before_max_ms=1_000, timestamp_after_max_ms=500))
+    storage = SimulatedStorage(LogConfig(timestamp_before_max_ms=1_000, timestamp_after_max_ms=500))
     append(storage.log, records(1, timestamp=-1))
     assert storage.log.offset_for_timestamp(0, 1) is None
     assert storage.log.offset_of_max_timestamp(1) is None
 
 
-def test_a_batch_larger_than_a_segment_is_refused() -> None:
-    log = Storage(LogConfig(segment_bytes=500)).log
-    assert refused(log, records(1, value=bytes(500))) == ErrorCode.RECORD_LIST_TOO_LARGE
+def test_a_batch_larger_than_a_segment_is_rejected() -> None:
+    log = SimulatedStorage(LogConfig(segment_bytes=500)).log
+    assert rejected(log, records(1, value=bytes(500))) == ErrorCode.RECORD_LIST_TOO_LARGE
 
 
-def test_duplicates_keep_their_offset_and_out_of_order_is_refused() -> None:
-    log = Storage().log
+def test_duplicates_keep_their_offset_and_out_of_order_is_rejected() -> None:
+    log = SimulatedStorage().log
     batch: dict[str, object] = {"producer_id": 5, "producer_epoch": 0}
     assert append(log, records(3), base_sequence=0, **batch).base_offset == 0
     assert append(log, records(2), base_sequence=3, **batch).base_offset == 3
     duplicate = append(log, records(3), base_sequence=0, **batch)
     assert duplicate == (0, 1_700_000_000_000, True)
     assert log.end_offset == 5
-    code = refused(log, records(1), base_sequence=9, **batch)
+    code = rejected(log, records(1), base_sequence=9, **batch)
     assert code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     fenced = {"producer_id": 5, "producer_epoch": 1, "base_sequence": 0}
     append(log, records(1), **fenced)
-    assert refused(log, records(1), base_sequence=5, **batch) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert rejected(log, records(1), base_sequence=5, **batch) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_a_follower_keeps_its_leader_s_offsets_and_epochs() -> None:
-    leader, follower = Storage(), Storage(LogConfig(segment_bytes=700))
+def test_a_follower_keeps_the_offsets_and_epochs_of_the_leader() -> None:
+    leader, follower = SimulatedStorage(), SimulatedStorage(LogConfig(segment_bytes=700))
     for epoch in (3, 3, 4):
         append(
             leader.log,
@@ -153,7 +153,7 @@ def test_a_follower_keeps_its_leader_s_offsets_and_epochs() -> None:
 
 
 def test_a_log_rolls_by_size() -> None:
-    log = Storage(LogConfig(segment_bytes=1_000)).log
+    log = SimulatedStorage(LogConfig(segment_bytes=1_000)).log
     for _ in range(5):
         append(log, records(1, value=bytes(260)))
     sizes = [segment.file.size for segment in log.segments]
@@ -161,16 +161,16 @@ def test_a_log_rolls_by_size() -> None:
     assert log.segments.base_offsets == [0, 3]
 
 
-def test_a_log_rolls_by_the_time_of_its_records() -> None:
-    storage = Storage(LogConfig(segment_ms=1_000))
+def test_a_log_rolls_by_the_timestamps_of_its_records() -> None:
+    storage = SimulatedStorage(LogConfig(segment_ms=1_000))
     now_ms = storage.now_ms
     for difference_ms in (0, 1_000, 500, 1_001, 1_500, 2_002):
         append(storage.log, records(1, timestamp=now_ms + difference_ms))
     assert storage.log.segments.base_offsets == [0, 3, 5]
 
 
-def test_records_without_a_time_roll_by_the_clock() -> None:
-    storage = Storage(LogConfig(segment_ms=1_000))
+def test_a_log_without_timestamps_rolls_by_the_clock() -> None:
+    storage = SimulatedStorage(LogConfig(segment_ms=1_000))
     append(storage.log, records(1, timestamp=-1))
     storage.schedule.run_for(1_000)
     append(storage.log, records(1, timestamp=-1))
@@ -180,7 +180,7 @@ def test_records_without_a_time_roll_by_the_clock() -> None:
 
 
 def test_jitter_rolls_earlier() -> None:
-    storage = Storage(LogConfig(segment_ms=1_000, segment_jitter_ms=900))
+    storage = SimulatedStorage(LogConfig(segment_ms=1_000, segment_jitter_ms=900))
     now_ms = storage.now_ms
     log = storage.log
     jitter_ms = log.segments.active.jitter_ms
@@ -191,7 +191,7 @@ def test_jitter_rolls_earlier() -> None:
 
 
 def test_a_log_rolls_when_its_index_is_full() -> None:
-    log = Storage(LogConfig(segment_index_bytes=80, index_interval_bytes=0)).log
+    log = SimulatedStorage(LogConfig(segment_index_bytes=80, index_interval_bytes=0)).log
     for number in range(30):
         append(log, records(1, timestamp=1_700_000_000_000 + number))
     assert len(log.segments) > 3
@@ -200,7 +200,7 @@ def test_a_log_rolls_when_its_index_is_full() -> None:
 
 
 def test_a_log_rolls_before_a_relative_offset_overflows() -> None:
-    log = Storage().log
+    log = SimulatedStorage().log
     append(log, records(1))
     for base_offset in (2**31 - 1, 2**31, 2**33):
         batch = build_batch(records(1), base_offset=base_offset, leader_epoch=0)
@@ -209,14 +209,14 @@ def test_a_log_rolls_before_a_relative_offset_overflows() -> None:
     assert [header.base_offset for header in headers_in(log)] == [0, 2**31 - 1, 2**31, 2**33]
 
 
-def test_a_new_limit_counts_from_the_next_append() -> None:
-    storage = Storage()
+def test_a_new_config_applies_from_the_next_append() -> None:
+    storage = SimulatedStorage()
     log = storage.log
     append(log, records(1, value=bytes(300)))
     log.reconfigure(LogConfig(segment_bytes=500))
     append(log, records(1, value=bytes(300)))
     assert log.segments.base_offsets == [0, 1]
-    assert refused(log, records(1, value=bytes(500))) == ErrorCode.RECORD_LIST_TOO_LARGE
+    assert rejected(log, records(1, value=bytes(500))) == ErrorCode.RECORD_LIST_TOO_LARGE
 
 
 # Reading
@@ -225,7 +225,7 @@ def test_a_new_limit_counts_from_the_next_append() -> None:
 @pytest.fixture
 def log() -> Log:
     """Twelve batches of three records and some 130 bytes, five to a segment."""
-    log = Storage(LogConfig(segment_bytes=700, index_interval_bytes=200)).log
+    log = SimulatedStorage(LogConfig(segment_bytes=700, index_interval_bytes=200)).log
     for number in range(12):
         append(log, records(3, timestamp=1_700_000_000_000 + number, value=b"%02d" % number * 6))
     assert log.segments.base_offsets == [0, 15, 30]
@@ -247,15 +247,17 @@ def test_a_slice_ends_with_its_segment(log: Log) -> None:
     assert piece.position + piece.length == piece.file.size == log.segments[0].file.size
 
 
-def test_a_slice_is_cut_at_max_bytes(log: Log) -> None:
+def test_a_slice_ends_at_max_bytes(log: Log) -> None:
     whole = read(log, 15)
     assert whole is not None
     piece = log.read(15, 300, limit_offset=36, whole_first_batch=False)
     assert piece == (whole.file, whole.position, 300)
-    assert log.read(15, 10, limit_offset=36, whole_first_batch=False) is None, "no piece (KIP-74)"
+    assert log.read(15, 10, limit_offset=36, whole_first_batch=False) is None, (
+        "no part of a batch (KIP-74)"
+    )
 
 
-def test_a_slice_ends_at_the_limit(log: Log) -> None:
+def test_a_slice_ends_at_the_limit_offset(log: Log) -> None:
     for limit in range(18, 30, 3):
         piece = log.read(15, 1 << 20, limit_offset=limit, whole_first_batch=True)
         assert piece is not None
@@ -265,14 +267,14 @@ def test_a_slice_ends_at_the_limit(log: Log) -> None:
 
 
 @pytest.mark.parametrize("offset", [-1, 37, 1000])
-def test_offsets_out_of_range_are_refused(log: Log, offset: int) -> None:
+def test_offsets_out_of_range_are_rejected(log: Log, offset: int) -> None:
     with pytest.raises(KafkaError) as error:
         read(log, offset)
     assert error.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_reader_at_the_tail_needs_no_look_into_the_file() -> None:
-    storage = Storage()
+def test_a_read_at_the_tail_needs_no_index_look_up() -> None:
+    storage = SimulatedStorage()
     storage.append()
     storage.flush()
     log = storage.log
@@ -288,7 +290,7 @@ def test_a_reader_at_the_tail_needs_no_look_into_the_file() -> None:
         assert len(storage.disk.reads) == 1, "only the slice itself"
 
 
-def test_bytes_between_counts_over_segments(log: Log) -> None:
+def test_bytes_between_spans_segments(log: Log) -> None:
     sizes = {header.base_offset: header.size for header in headers_in(log)}
     for start in (0, 3, 16, 33):
         for limit in (3, 15, 18, 36):
@@ -298,10 +300,10 @@ def test_bytes_between_counts_over_segments(log: Log) -> None:
             assert log.bytes_between(start, limit) == (expected if start < limit else 0)
 
 
-# Times
+# Look-up by timestamp
 
 
-def test_records_are_found_by_time(log: Log) -> None:
+def test_records_are_found_by_timestamp(log: Log) -> None:
     start_ms = 1_700_000_000_000
     for number in range(12):
         assert log.offset_for_timestamp(start_ms + number, 36) == (number * 3, start_ms + number, 0)
@@ -313,8 +315,8 @@ def test_records_are_found_by_time(log: Log) -> None:
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
-def test_the_record_itself_is_found_not_its_batch(codec: int) -> None:
-    log = Storage().log
+def test_a_record_inside_a_batch_is_found_by_timestamp(codec: int) -> None:
+    log = SimulatedStorage().log
     times = [7, 3, 9, 9, 4]
     contents = [Record(number, time, None, b"") for number, time in enumerate(times)]
     append(log, contents, codec=codec)
@@ -325,8 +327,8 @@ def test_the_record_itself_is_found_not_its_batch(codec: int) -> None:
     assert log.offset_for_timestamp(8, 5) == (3, 9, 0)
 
 
-def test_times_that_go_back_are_found_all_the_same() -> None:
-    log = Storage(LogConfig(segment_bytes=700, index_interval_bytes=100)).log
+def test_records_with_timestamps_out_of_order_are_found() -> None:
+    log = SimulatedStorage(LogConfig(segment_bytes=700, index_interval_bytes=100)).log
     times = [50, 10, 60, 20, 90, 30, 90, 40, 91, 5, 1, 2]
     for time in times:
         append(log, records(1, timestamp=time, value=bytes(60)))
@@ -342,14 +344,14 @@ def test_times_that_go_back_are_found_all_the_same() -> None:
 
 
 def test_an_epoch_is_on_disk_before_its_first_append() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     log = storage.log
     log.assign_epoch(4)
     path = f"{TP}/leader-epoch-checkpoint"
-    assert not storage.disk.exists(path), "nobody has written in it"
+    assert not storage.disk.exists(path), "no record has this epoch"
     append(log, records(2), epoch=4)
     assert storage.disk.read_file(path) == b"0\n1\n4 0\n"
-    storage.disk.stop_at = storage.disk.operations + 3  # written aside, not renamed yet
+    storage.disk.stop_at = storage.disk.operations + 3  # the temporary file is written, not renamed
     log.assign_epoch(5)
     with pytest.raises(BaseException, match="step"):
         append(log, records(2), epoch=5)
@@ -357,8 +359,8 @@ def test_an_epoch_is_on_disk_before_its_first_append() -> None:
     assert storage.log.end_offset == 2
 
 
-def test_end_offsets_of_epochs() -> None:
-    log = Storage().log
+def test_end_offset_for_epoch_is_the_start_of_the_next_epoch() -> None:
+    log = SimulatedStorage().log
     for epoch, count in ((1, 5), (3, 4), (3, 2)):
         append(log, records(count), epoch=epoch)
     assert log.end_offset_for_epoch(1) == (1, 5)

@@ -1,4 +1,4 @@
-"""All logs of a data directory, and the files that speak for them."""
+"""The data directory: its logs, checkpoints and clean stops."""
 
 import pytest
 
@@ -7,16 +7,16 @@ from sawlog.core.ids import NO_TOPIC_ID, PartitionIndex, TopicId, TopicName, Top
 from sawlog.simulation.simulated_disk import Stopped
 from sawlog.storage.log_config import LogConfig
 from sawlog.storage.log_directory import WrongOwner
-from support.storage.logs import TOPIC_ID, TP, Storage, append, headers_in, records
+from support.storage.logs import TOPIC_ID, TP, SimulatedStorage, append, headers_in, records
 
 
 def partition(index: int, topic: str = "topic") -> TopicPartition:
     return TopicPartition(TopicName(topic), PartitionIndex(index))
 
 
-def test_a_new_log_is_there_after_a_crash_once_it_was_flushed() -> None:
+def test_a_flushed_new_log_survives_a_crash() -> None:
     for seed in range(10):
-        storage = Storage(seed=seed)
+        storage = SimulatedStorage(seed=seed)
         storage.directory.create(TP, TOPIC_ID, storage.config)
         storage.flush()
         storage.lose_power()
@@ -28,7 +28,7 @@ def test_a_new_log_is_there_after_a_crash_once_it_was_flushed() -> None:
 
 def test_a_new_log_that_was_never_flushed_can_be_created_again_after_a_crash() -> None:
     for seed in range(10):
-        storage = Storage(seed=seed)
+        storage = SimulatedStorage(seed=seed)
         storage.directory.create(TP, TOPIC_ID, storage.config)
         storage.lose_power()
         storage.open()
@@ -42,23 +42,23 @@ def test_a_new_log_that_was_never_flushed_can_be_created_again_after_a_crash() -
 
 
 def test_a_log_is_created_once() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     storage.directory.create(TP, TOPIC_ID, storage.config)
     with pytest.raises(ValueError, match="exists already"):
         storage.directory.create(TP, TOPIC_ID, storage.config)
 
 
 def test_only_the_temporary_files_of_its_own_checkpoints_are_removed() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     for name in ("meta.properties.7.tmp", "log-start-offset-checkpoint.tmp", "store.reserve.1.tmp"):
         storage.disk.open(name, create=True).append([b"half"])
     storage.open()
     found = [name for name in storage.disk.list("") if name.endswith(".tmp")]
-    assert found == ["store.reserve.1.tmp"], "the thread that writes it renames it in a moment"
+    assert found == ["store.reserve.1.tmp"], "it belongs to the embedded store"
 
 
-def test_a_full_disk_creates_no_log() -> None:
-    storage = Storage()
+def test_a_log_that_a_full_disk_rejects_can_be_created_later() -> None:
+    storage = SimulatedStorage()
     storage.disk.free_bytes = 0
     with pytest.raises(KafkaError):
         storage.directory.create(TP, TOPIC_ID, storage.config)
@@ -67,8 +67,8 @@ def test_a_full_disk_creates_no_log() -> None:
     storage.directory.create(TP, TOPIC_ID, storage.config)
 
 
-def replaced(storage: Storage, how: str) -> Storage:
-    """A log of fifty records that starts at 40, checkpointed and gone in some way."""
+def remove_log(storage: SimulatedStorage, how: str) -> SimulatedStorage:
+    """Checkpoint a log of fifty records that starts at 40, then remove it."""
     for _ in range(50):
         storage.append()
     storage.log.high_watermark = 50
@@ -86,10 +86,10 @@ def replaced(storage: Storage, how: str) -> Storage:
 
 @pytest.mark.parametrize("how", ["deleted", "set aside", "deleted before a crash"])
 @pytest.mark.parametrize("count", [10, 45, 100])
-def test_what_checkpoints_say_of_an_earlier_log_is_not_taken_for_the_new_one(
+def test_checkpoint_entries_of_a_removed_log_do_not_apply_to_a_new_one(
     how: str, count: int
 ) -> None:
-    storage = replaced(Storage(), how)
+    storage = remove_log(SimulatedStorage(), how)
     for _ in range(count):
         storage.append()
     storage.flush()
@@ -99,11 +99,11 @@ def test_what_checkpoints_say_of_an_earlier_log_is_not_taken_for_the_new_one(
 
 
 @pytest.mark.parametrize("how", ["deleted", "set aside", "deleted before a crash"])
-def test_an_unsynced_tail_is_not_hidden_behind_the_recovery_point_of_an_earlier_log(
+def test_the_recovery_point_of_a_removed_log_does_not_cover_the_tail_of_a_new_one(
     how: str,
 ) -> None:
     for seed in range(10):
-        storage = replaced(Storage(seed=seed), how)
+        storage = remove_log(SimulatedStorage(seed=seed), how)
         storage.append(3)
         storage.flush()
         for _ in range(3):
@@ -114,8 +114,8 @@ def test_an_unsynced_tail_is_not_hidden_behind_the_recovery_point_of_an_earlier_
         assert headers_in(storage.log)[-1].next_offset == storage.log.end_offset
 
 
-def test_a_new_log_waits_until_checkpoints_can_let_go_of_the_earlier_one() -> None:
-    storage = replaced(Storage(), "deleted")
+def test_a_log_is_not_created_while_checkpoints_have_a_removed_one() -> None:
+    storage = remove_log(SimulatedStorage(), "deleted")
     storage.disk.free_bytes = 1
     with pytest.raises(KafkaError):
         storage.directory.create(TP, TOPIC_ID, storage.config)
@@ -127,9 +127,9 @@ def test_a_new_log_waits_until_checkpoints_can_let_go_of_the_earlier_one() -> No
     assert (storage.log.start_offset, storage.log.end_offset) == (0, 1)
 
 
-def test_a_checkpoint_that_is_written_meanwhile_does_not_bring_an_earlier_log_back() -> None:
+def test_a_checkpoint_in_flight_does_not_bring_back_entries_of_a_removed_log() -> None:
     for steps in range(12):
-        storage = replaced(Storage(seed=steps), "set aside")
+        storage = remove_log(SimulatedStorage(seed=steps), "set aside")
         other = storage.directory.create(partition(1), TOPIC_ID, storage.config)
         append(other, records(1))
         storage.flush(other)
@@ -145,8 +145,8 @@ def test_a_checkpoint_that_is_written_meanwhile_does_not_bring_an_earlier_log_ba
         assert (storage.log.start_offset, storage.log.end_offset) == (0, 1)
 
 
-def test_only_a_name_that_checkpoints_still_tell_of_makes_a_new_log_wait() -> None:
-    storage = replaced(Storage(), "deleted")
+def test_creating_a_log_writes_no_checkpoint_without_a_removed_log_of_its_name() -> None:
+    storage = remove_log(SimulatedStorage(), "deleted")
     storage.directory.create(partition(1), TOPIC_ID, storage.config)
     assert b"topic 0 " in storage.disk.read_file("recovery-point-offset-checkpoint")
     append(storage.directory.logs[partition(1)], records(1))
@@ -157,26 +157,26 @@ def test_only_a_name_that_checkpoints_still_tell_of_makes_a_new_log_wait() -> No
     assert storage.disk.operations - operations <= 2, "a directory and a segment"
 
 
-def test_a_log_can_be_deleted_while_work_is_under_way() -> None:
+def test_a_log_can_be_deleted_during_a_flush_and_a_checkpoint() -> None:
     for steps in range(12):
-        storage = Storage(LogConfig(segment_bytes=300), seed=steps)
+        storage = SimulatedStorage(LogConfig(segment_bytes=300), seed=steps)
         for _ in range(5):
             append(storage.log, records(1, value=bytes(150)))
-        told: list[object] = []
-        storage.log.flush.when_flushed(told.append)
+        outcomes: list[object] = []
+        storage.log.flush.when_flushed(outcomes.append)
         storage.directory.checkpoint_later()
         for _ in range(steps):
             storage.schedule.step()
         storage.directory.delete(TP)
         storage.schedule.run_for(20_000)
         assert storage.directory.offline is None
-        assert len(told) == 1
+        assert len(outcomes) == 1
 
 
 def test_an_interrupted_deletion_is_finished_at_the_next_start() -> None:
-    gone = 0
+    removed = 0
     for step in range(1, 15):
-        storage = Storage()
+        storage = SimulatedStorage()
         storage.append(3)
         storage.flush()
         storage.disk.stop_at = storage.disk.operations + step
@@ -185,21 +185,21 @@ def test_an_interrupted_deletion_is_finished_at_the_next_start() -> None:
         storage.recover()
         names = [name for name in storage.disk.list("") if name.startswith("topic")]
         if storage.directory.logs:
-            assert storage.log.end_offset == 3, "not begun yet"
+            assert storage.log.end_offset == 3, "the deletion has not begun"
         else:
             assert names == []
-            gone += 1
-    assert gone > 3
+            removed += 1
+    assert removed > 3
 
 
-def delete_and_wait(storage: Storage) -> None:
+def delete_and_wait(storage: SimulatedStorage) -> None:
     storage.directory.delete(TP)
     storage.schedule.run_for(1_000)
     raise Stopped
 
 
-def test_other_things_in_the_directory_are_left_alone() -> None:
-    storage = Storage()
+def test_unknown_files_in_the_data_directory_are_kept() -> None:
+    storage = SimulatedStorage()
     storage.disk.make_directory("store")
     storage.disk.make_directory("__cluster_metadata-0")
     storage.disk.open("notes-1.txt", create=True)
@@ -208,8 +208,8 @@ def test_other_things_in_the_directory_are_left_alone() -> None:
     assert storage.disk.list("") == ["__cluster_metadata-0", "notes-1.txt", "store"]
 
 
-def test_the_marker_is_there_after_a_clean_stop_only() -> None:
-    storage = Storage()
+def test_the_clean_shutdown_marker_exists_only_after_a_clean_stop() -> None:
+    storage = SimulatedStorage()
     assert not storage.directory.was_clean
     storage.append(3)
     storage.directory.close_cleanly(broker_epoch=17)
@@ -225,7 +225,7 @@ def test_the_marker_is_there_after_a_clean_stop_only() -> None:
 
 def test_a_clean_stop_flushes_everything() -> None:
     for seed in range(10):
-        storage = Storage(LogConfig(segment_bytes=400), seed=seed)
+        storage = SimulatedStorage(LogConfig(segment_bytes=400), seed=seed)
         for number in range(10):
             append(
                 storage.log,
@@ -246,7 +246,7 @@ def test_a_clean_stop_flushes_everything() -> None:
 
 
 def test_a_clean_start_reads_almost_nothing() -> None:
-    storage = Storage(LogConfig(segment_bytes=100_000))
+    storage = SimulatedStorage(LogConfig(segment_bytes=100_000))
     for number in range(500):
         append(storage.log, records(1, timestamp=storage.now_ms + number, value=bytes(1_000)))
     storage.directory.close_cleanly()
@@ -258,7 +258,7 @@ def test_a_clean_start_reads_almost_nothing() -> None:
 
 
 def test_a_clean_stop_without_changes_writes_no_snapshots() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     storage.append(3, producer_id=1, producer_epoch=0, base_sequence=0)
     storage.restart()
     storage.disk.operations = 0
@@ -267,7 +267,7 @@ def test_a_clean_stop_without_changes_writes_no_snapshots() -> None:
 
 
 def test_the_directory_belongs_to_one_broker() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     storage.directory.identify("cluster", 1)
     storage.restart()
     storage.directory.identify("cluster", 1)
@@ -276,8 +276,8 @@ def test_the_directory_belongs_to_one_broker() -> None:
             storage.directory.identify(cluster_id, node_id)
 
 
-def test_checkpoints_are_written_by_themselves() -> None:
-    storage = Storage()
+def test_checkpoints_are_written_at_an_interval() -> None:
+    storage = SimulatedStorage()
     storage.append(3)
     storage.flush()
     assert not storage.disk.exists("recovery-point-offset-checkpoint")
@@ -292,7 +292,7 @@ def test_checkpoints_are_written_by_themselves() -> None:
 
 
 def test_a_roll_is_followed_by_a_checkpoint() -> None:
-    storage = Storage(LogConfig(segment_bytes=300))
+    storage = SimulatedStorage(LogConfig(segment_bytes=300))
     for number in range(3):
         append(
             storage.log,
@@ -308,7 +308,7 @@ def test_a_roll_is_followed_by_a_checkpoint() -> None:
 
 
 def test_many_logs_are_checkpointed_in_rounds() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     for index in range(600):
         log = storage.directory.create(partition(index), TopicId(TOPIC_ID), storage.config)
         append(log, records(1))
@@ -319,8 +319,8 @@ def test_many_logs_are_checkpointed_in_rounds() -> None:
     assert {log.flushed_offset for log in storage.directory.logs.values()} == {1}
 
 
-def test_old_snapshots_are_tidied_away() -> None:
-    storage = Storage()
+def test_superseded_snapshots_are_removed() -> None:
+    storage = SimulatedStorage()
     for sequence in range(5):
         storage.append(producer_id=1, producer_epoch=0, base_sequence=sequence)
         storage.checkpoint()
@@ -329,8 +329,8 @@ def test_old_snapshots_are_tidied_away() -> None:
     assert names == ["00000000000000000005.snapshot"]
 
 
-def test_a_log_without_producers_brings_its_snapshot_along() -> None:
-    storage = Storage()
+def test_the_snapshot_of_a_log_without_producers_is_moved() -> None:
+    storage = SimulatedStorage()
     for _ in range(4):
         for _ in range(3):
             append(storage.log, records(1, value=bytes(500_000)))
@@ -339,7 +339,7 @@ def test_a_log_without_producers_brings_its_snapshot_along() -> None:
 
 
 def test_with_flush_policy_os_a_checkpoint_flushes_nothing() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     storage.directory._checkpointer.flushes = False
     storage.append(3)
     storage.flush()
@@ -350,8 +350,8 @@ def test_with_flush_policy_os_a_checkpoint_flushes_nothing() -> None:
     assert storage.disk.read_file("recovery-point-offset-checkpoint") == b"0\n1\ntopic 0 3\n"
 
 
-def test_with_flush_policy_os_a_snapshot_stays_where_it_is_true() -> None:
-    storage = Storage()
+def test_with_flush_policy_os_a_snapshot_is_not_moved_past_unflushed_batches() -> None:
+    storage = SimulatedStorage()
     storage.directory._checkpointer.flushes = False
     producer: dict[str, object] = {"producer_id": 1, "producer_epoch": 0}
     storage.append(base_sequence=0, **producer)

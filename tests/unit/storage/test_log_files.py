@@ -1,3 +1,5 @@
+"""Names and formats of checkpoints and other small files."""
+
 import pytest
 
 from sawlog.core.ids import PartitionIndex, TopicId, TopicName, TopicPartition
@@ -9,7 +11,7 @@ def partition(topic: str, index: int) -> TopicPartition:
     return TopicPartition(TopicName(topic), PartitionIndex(index))
 
 
-def test_offset_checkpoints_are_kafka_s_text() -> None:
+def test_offset_checkpoints_have_kafka_format() -> None:
     offsets = {partition("a", 0): 5, partition("b.c-1", 12): 2**40}
     data = log_files.encode_offsets(offsets)
     assert data == b"0\n2\na 0 5\nb.c-1 12 1099511627776\n"
@@ -40,12 +42,12 @@ def test_offset_checkpoints_are_kafka_s_text() -> None:
         b"\0\0\0\0",
     ],
 )
-def test_what_is_no_offset_checkpoint_is_not_believed(data: bytes) -> None:
+def test_an_invalid_offset_checkpoint_is_corrupt(data: bytes) -> None:
     with pytest.raises(log_files.CorruptFile):
         log_files.decode_offsets(data)
 
 
-def test_epoch_checkpoints_are_kafka_s_text() -> None:
+def test_epoch_checkpoints_have_kafka_format() -> None:
     entries = [EpochEntry(0, 0), EpochEntry(3, 17)]
     assert log_files.encode_epochs(entries) == b"0\n2\n0 0\n3 17\n"
     assert log_files.decode_epochs(b"0\n2\n0 0\n3 17\n") == entries
@@ -55,12 +57,12 @@ def test_epoch_checkpoints_are_kafka_s_text() -> None:
     "data",
     [b"", b"0\n1\n0\n", b"0\n2\n1 0\n1 5\n", b"0\n2\n1 5\n2 5\n", b"0\n1\n-1 5\n", b"0\n1\n1 -5\n"],
 )
-def test_what_is_no_epoch_checkpoint_is_not_believed(data: bytes) -> None:
+def test_an_invalid_epoch_checkpoint_is_corrupt(data: bytes) -> None:
     with pytest.raises(log_files.CorruptFile):
         log_files.decode_epochs(data)
 
 
-def test_partition_metadata() -> None:
+def test_partition_metadata_has_kafka_format() -> None:
     topic_id = TopicId(bytes(range(16)))
     data = log_files.encode_partition_metadata(topic_id)
     assert data == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
@@ -70,7 +72,7 @@ def test_partition_metadata() -> None:
             log_files.decode_partition_metadata(damaged)
 
 
-def test_meta_properties() -> None:
+def test_meta_properties_have_kafka_format() -> None:
     meta = log_files.MetaProperties("cluster", 3, "dir")
     assert log_files.decode_meta_properties(log_files.encode_meta_properties(meta)) == meta
     kafka = (
@@ -87,7 +89,7 @@ def test_meta_properties() -> None:
             log_files.decode_meta_properties(damaged)
 
 
-def test_clean_shutdown_markers() -> None:
+def test_clean_shutdown_markers_have_kafka_format() -> None:
     assert log_files.decode_clean_shutdown(log_files.encode_clean_shutdown(42)) == 42
     assert log_files.decode_clean_shutdown(b"") == -1
     for damaged in (b"{", b"[]", b'{"version": 0}', b"\xff\xff"):
@@ -95,7 +97,7 @@ def test_clean_shutdown_markers() -> None:
             log_files.decode_clean_shutdown(damaged)
 
 
-def test_names_of_segment_files() -> None:
+def test_only_names_of_segment_files_and_snapshots_are_parsed() -> None:
     assert log_files.offset_name(17, log_files.LOG) == "00000000000000000017.log"
     assert log_files.parse_offset_name("00000000000000000017.log") == (17, ".log")
     assert log_files.parse_offset_name("00000000000000000017.snapshot") == (17, ".snapshot")
@@ -108,7 +110,7 @@ def test_names_of_segment_files() -> None:
         assert log_files.parse_offset_name(other) is None
 
 
-def test_names_of_partition_directories() -> None:
+def test_only_names_of_partition_directories_are_parsed() -> None:
     assert log_files.parse_partition_directory("a-b-3") == ("a-b", 3)
     for other in ("a", "a-", "-3", "a-03", "a-x", "a/b-3", "a-3.0123-delete", "..-1x"):
         assert log_files.parse_partition_directory(other) is None

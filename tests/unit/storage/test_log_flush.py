@@ -1,4 +1,4 @@
-"""Group commit: what a flush covers, who is told, and what a failed one does."""
+"""Flushes of a log: what they cover, failed fsyncs, and a full disk."""
 
 from collections.abc import Callable
 
@@ -9,11 +9,11 @@ from sawlog.core.ports import DiskError, TooManyOpenFiles
 from sawlog.simulation.simulated_disk import SimulatedFile
 from sawlog.storage import checkpointer
 from sawlog.storage.log_config import LogConfig
-from support.storage.logs import TP, Storage, append, read, records
+from support.storage.logs import TP, SimulatedStorage, append, read, records
 
 
-def test_a_flush_covers_what_was_appended_before_it() -> None:
-    storage = Storage()
+def test_a_flush_covers_all_earlier_appends() -> None:
+    storage = SimulatedStorage()
     log = storage.log
     storage.append(3)
     seen: list[tuple[str, int]] = []
@@ -27,7 +27,7 @@ def test_a_flush_covers_what_was_appended_before_it() -> None:
 
 
 def test_waiters_share_one_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     storage.append()
     syncs: list[str] = []
     original = SimulatedFile.sync_later
@@ -47,8 +47,8 @@ def test_waiters_share_one_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(syncs) == 2
 
 
-def test_a_flush_of_nothing_is_answered_too() -> None:
-    storage = Storage()
+def test_a_flush_with_nothing_to_sync_completes() -> None:
+    storage = SimulatedStorage()
     assert storage.flush() is None
     storage.append()
     assert storage.flush() is None
@@ -56,7 +56,7 @@ def test_a_flush_of_nothing_is_answered_too() -> None:
 
 
 def test_a_flush_covers_rolled_segments_and_their_directory_entries() -> None:
-    storage = Storage(LogConfig(segment_bytes=300))
+    storage = SimulatedStorage(LogConfig(segment_bytes=300))
     for _ in range(5):
         storage.append(1, codec=0)
         append(storage.log, records(1, value=bytes(200)))
@@ -67,8 +67,8 @@ def test_a_flush_covers_rolled_segments_and_their_directory_entries() -> None:
     assert storage.log.end_offset == 10
 
 
-def test_what_was_truncated_is_not_called_flushed() -> None:
-    storage = Storage()
+def test_batches_appended_after_a_truncation_are_not_covered_by_an_earlier_flush() -> None:
+    storage = SimulatedStorage()
     log = storage.log
     storage.append(5)
     storage.append(5)
@@ -82,7 +82,7 @@ def test_what_was_truncated_is_not_called_flushed() -> None:
 
 
 def test_a_failed_fsync_takes_the_directory_offline_for_good() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     storage.append(3)
     storage.flush()
     storage.append(2)
@@ -101,20 +101,20 @@ def test_a_failed_fsync_takes_the_directory_offline_for_good() -> None:
     assert read(storage.log, 0) is not None, "reads go on"
 
 
-def test_whoever_waits_behind_a_failed_fsync_is_told() -> None:
-    storage = Storage()
+def test_all_waiters_get_the_error_of_a_failed_fsync() -> None:
+    storage = SimulatedStorage()
     storage.append()
-    told: list[DiskError | None] = []
-    storage.log.flush.when_flushed(told.append)
+    outcomes: list[DiskError | None] = []
+    storage.log.flush.when_flushed(outcomes.append)
     storage.append()
-    storage.log.flush.when_flushed(told.append)
+    storage.log.flush.when_flushed(outcomes.append)
     storage.disk.fails_syncs = True
-    assert storage.schedule.run(lambda: len(told) == 2)
-    assert all(isinstance(error, DiskError) for error in told)
+    assert storage.schedule.run(lambda: len(outcomes) == 2)
+    assert all(isinstance(error, DiskError) for error in outcomes)
 
 
-def test_a_clean_stop_is_not_claimed_after_a_failed_fsync() -> None:
-    storage = Storage()
+def test_a_stop_after_a_failed_fsync_is_not_clean() -> None:
+    storage = SimulatedStorage()
     storage.append(3)
     storage.disk.fails_syncs = True
     storage.directory.close_cleanly()
@@ -123,10 +123,10 @@ def test_a_clean_stop_is_not_claimed_after_a_failed_fsync() -> None:
     assert not storage.directory.was_clean
 
 
-def test_running_out_of_descriptors_fails_the_flush_and_nothing_else(
+def test_a_flush_without_descriptors_can_be_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     storage.append(3)
     original = SimulatedFile.sync_later
 
@@ -142,23 +142,23 @@ def test_running_out_of_descriptors_fails_the_flush_and_nothing_else(
     assert storage.log.flushed_offset == 3
 
 
-def test_running_out_of_descriptors_forgets_no_segment_that_rolls_meanwhile(
+def test_a_segment_rolled_during_a_flush_without_descriptors_is_synced_by_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    storage = Storage(LogConfig(segment_bytes=1_000))
+    storage = SimulatedStorage(LogConfig(segment_bytes=1_000))
     append(storage.log, records(1, value=bytes(300)))
-    told: list[DiskError | None] = []
+    outcomes: list[DiskError | None] = []
 
     def refuse(path: str, done: Callable[[DiskError], None]) -> None:
         storage.schedule.after(5, lambda: done(TooManyOpenFiles(path, "too many")))
 
     with monkeypatch.context() as patch:
         patch.setattr(storage.disk, "sync_directory_later", refuse)
-        storage.log.flush.when_flushed(told.append)
+        storage.log.flush.when_flushed(outcomes.append)
         for _ in range(8):
             append(storage.log, records(1, value=bytes(300)))
-        assert storage.schedule.run(lambda: bool(told))
-    assert isinstance(told[0], TooManyOpenFiles)
+        assert storage.schedule.run(lambda: bool(outcomes))
+    assert isinstance(outcomes[0], TooManyOpenFiles)
     assert len(storage.log.segments) > 3
     assert storage.flush() is None
     storage.lose_power()
@@ -167,28 +167,28 @@ def test_running_out_of_descriptors_forgets_no_segment_that_rolls_meanwhile(
 
 
 @pytest.mark.parametrize("failing", [0, 1])
-def test_running_out_of_descriptors_hides_no_failed_fsync(
+def test_a_lack_of_descriptors_does_not_hide_a_failed_fsync(
     failing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage = Storage(LogConfig(segment_bytes=300))
-    asked: list[str] = []
+    storage = SimulatedStorage(LogConfig(segment_bytes=300))
+    synced: list[str] = []
 
     def fail(self: SimulatedFile, done: Callable[[DiskError], None]) -> None:
-        kind = DiskError if len(asked) == failing else TooManyOpenFiles
-        asked.append(self.path)
-        storage.schedule.after(len(asked), lambda: done(kind(self.path, "failed, as told")))
+        kind = DiskError if len(synced) == failing else TooManyOpenFiles
+        synced.append(self.path)
+        storage.schedule.after(len(synced), lambda: done(kind(self.path, "failed on request")))
 
     monkeypatch.setattr(SimulatedFile, "sync_later", fail)
     for _ in range(2):
         append(storage.log, records(1, value=bytes(200)))
     storage.flush()
-    assert len(asked) > 1
+    assert len(synced) > 1
     assert storage.directory.offline is not None
-    assert storage.directory.offline.path == asked[failing]
+    assert storage.directory.offline.path == synced[failing]
 
 
 def test_a_failed_write_takes_the_directory_offline() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     storage.append(3)
     storage.disk.fail_at = storage.disk.operations + 1
     with pytest.raises(KafkaError) as error:
@@ -198,8 +198,8 @@ def test_a_failed_write_takes_the_directory_offline() -> None:
     assert storage.log.end_offset == 3
 
 
-def test_other_logs_hear_of_the_failure_too() -> None:
-    storage = Storage()
+def test_a_failed_fsync_stops_all_logs_of_the_directory() -> None:
+    storage = SimulatedStorage()
     storage.append()
     other = storage.directory.create(TP._replace(partition=1), TP_ID, storage.config)  # type: ignore[arg-type]
     append(other, records(1))
@@ -216,8 +216,8 @@ TP_ID = bytes(16)
 # A full disk
 
 
-def test_a_full_disk_refuses_appends_and_serves_reads() -> None:
-    storage = Storage()
+def test_a_full_disk_rejects_appends_and_serves_reads() -> None:
+    storage = SimulatedStorage()
     storage.append(3)
     storage.flush()
     storage.disk.free_bytes = 50
@@ -234,8 +234,8 @@ def test_a_full_disk_refuses_appends_and_serves_reads() -> None:
     assert storage.log.end_offset == 4
 
 
-def test_a_full_disk_does_not_use_up_sequences() -> None:
-    storage = Storage()
+def test_a_rejected_append_does_not_advance_the_sequence() -> None:
+    storage = SimulatedStorage()
     batch: dict[str, object] = {"producer_id": 1, "producer_epoch": 0}
     storage.append(base_sequence=0, **batch)
     storage.disk.free_bytes = 0
@@ -245,8 +245,8 @@ def test_a_full_disk_does_not_use_up_sequences() -> None:
     assert not storage.append(base_sequence=1, **batch).duplicate
 
 
-def test_a_full_disk_stops_a_roll_without_harm() -> None:
-    storage = Storage(LogConfig(segment_bytes=300))
+def test_a_roll_that_a_full_disk_rejects_changes_nothing() -> None:
+    storage = SimulatedStorage(LogConfig(segment_bytes=300))
     append(storage.log, records(1, value=bytes(200)))
     storage.disk.free_bytes = 0
     with pytest.raises(KafkaError):
@@ -260,7 +260,7 @@ def test_a_full_disk_stops_a_roll_without_harm() -> None:
 
 
 def test_a_full_disk_only_delays_checkpoints() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     storage.append(3)
     storage.flush()
     storage.disk.free_bytes = 0
@@ -273,11 +273,11 @@ def test_a_full_disk_only_delays_checkpoints() -> None:
     assert storage.log.flushed_offset == 3
 
 
-def test_a_full_disk_delays_the_checkpoints_of_many_logs_without_hurry(
+def test_checkpoints_on_a_full_disk_are_retried_at_the_interval(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(checkpointer, "LOGS_PER_ROUND", 2)
-    storage = Storage()
+    storage = SimulatedStorage()
     for index in range(5):
         log = storage.directory.create(TP._replace(partition=index), TP_ID, storage.config)  # type: ignore[arg-type]
         append(log, records(1))
@@ -292,8 +292,8 @@ def test_a_full_disk_delays_the_checkpoints_of_many_logs_without_hurry(
     assert [log.flushed_offset for log in storage.directory.logs.values()] == [1] * 5
 
 
-def test_a_full_disk_does_not_stop_a_start_behind_a_start_offset_that_was_not_written() -> None:
-    storage = Storage(LogConfig(segment_bytes=300))
+def test_a_start_with_an_old_start_offset_checkpoint_needs_no_disk_space() -> None:
+    storage = SimulatedStorage(LogConfig(segment_bytes=300))
     for _ in range(10):
         append(storage.log, records(1, value=bytes(150)))
     storage.log.advance_start(3)

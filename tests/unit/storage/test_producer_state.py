@@ -1,3 +1,5 @@
+"""The sequences of idempotent producers, and the snapshot format."""
+
 import pytest
 from crc32c import crc32c
 
@@ -21,7 +23,7 @@ def header(sequence: int, count: int = 1, *, producer: int = 7, epoch: int = 0) 
 
 
 class Producers:
-    """States that batches go into one after the other, as into a log."""
+    """Producer states to which batches are appended one after the other."""
 
     def __init__(self) -> None:
         self.states = ProducerStates()
@@ -34,12 +36,12 @@ class Producers:
             self.end_offset += batch.last_offset_delta + 1
         return duplicate
 
-    def refused(self, batch: BatchHeader) -> ErrorCode:
+    def rejected(self, batch: BatchHeader) -> ErrorCode:
         before = self.states.encode()
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as error:
             self.append(batch)
         assert self.states.encode() == before
-        return refused.value.code
+        return error.value.code
 
 
 @pytest.fixture
@@ -47,30 +49,30 @@ def producers() -> Producers:
     return Producers()
 
 
-def test_sequences_follow_one_another(producers: Producers) -> None:
+def test_a_sequence_gap_is_out_of_order(producers: Producers) -> None:
     assert producers.append(header(0, 10)) is None
     assert producers.append(header(10, 5)) is None
-    assert producers.refused(header(16)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert producers.refused(header(14)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.rejected(header(16)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.rejected(header(14)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert producers.append(header(15)) is None
 
 
-def test_any_of_the_last_five_batches_is_recognised(producers: Producers) -> None:
+def test_a_duplicate_of_the_last_five_batches_is_recognised(producers: Producers) -> None:
     for sequence in range(0, 60, 10):
         producers.append(header(sequence, 10))
     for sequence in range(10, 60, 10):
         found = producers.append(header(sequence, 10))
         assert found == (sequence, sequence + 9, sequence, sequence + 9, 500)
-    assert producers.refused(header(0, 10)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.rejected(header(0, 10)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_batch_that_only_overlaps_is_no_duplicate(producers: Producers) -> None:
+def test_a_batch_that_only_overlaps_is_not_a_duplicate(producers: Producers) -> None:
     producers.append(header(0, 10))
-    assert producers.refused(header(0, 9)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert producers.refused(header(5, 10)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.rejected(header(0, 9)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.rejected(header(5, 10)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_sequences_begin_again_after_the_last(producers: Producers) -> None:
+def test_sequences_wrap_around(producers: Producers) -> None:
     producers.append(header(SEQUENCES - 2, 1))
     assert producers.append(header(SEQUENCES - 1, 3)) is None
     assert producers.append(header(2)) is None
@@ -82,31 +84,31 @@ def test_sequences_begin_again_after_the_last(producers: Producers) -> None:
     assert restored.equals_except_timestamps(producers.states)
 
 
-def test_an_unknown_producer_may_begin_anywhere(producers: Producers) -> None:
+def test_an_unknown_producer_may_begin_with_any_sequence(producers: Producers) -> None:
     assert producers.append(header(1234)) is None
     assert producers.append(header(1235)) is None
 
 
 def test_a_new_epoch_begins_at_sequence_0(producers: Producers) -> None:
     producers.append(header(0, 10))
-    assert producers.refused(header(10, epoch=1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert producers.rejected(header(10, epoch=1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert producers.append(header(0, epoch=1)) is None
     assert producers.append(header(1, epoch=1)) is None
 
 
 def test_an_old_epoch_is_fenced(producers: Producers) -> None:
     producers.append(header(0, epoch=3))
-    assert producers.refused(header(1, epoch=2)) == ErrorCode.INVALID_PRODUCER_EPOCH
-    assert producers.refused(header(0, epoch=2)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producers.rejected(header(1, epoch=2)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producers.rejected(header(0, epoch=2)) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_producers_do_not_meet(producers: Producers) -> None:
+def test_producers_are_independent(producers: Producers) -> None:
     producers.append(header(0, producer=1))
     assert producers.append(header(0, producer=2)) is None
     assert producers.append(header(1, producer=1)) is None
 
 
-def test_silent_producers_are_forgotten(producers: Producers) -> None:
+def test_inactive_producers_expire(producers: Producers) -> None:
     producers.append(header(0, producer=1), seen_ms=1_000)
     producers.append(header(0, producer=2), seen_ms=2_000)
     producers.states.is_changed = False
@@ -116,7 +118,7 @@ def test_silent_producers_are_forgotten(producers: Producers) -> None:
     assert producers.append(header(77, producer=1)) is None
 
 
-def test_a_snapshot_tells_all_five_batches(producers: Producers) -> None:
+def test_a_snapshot_holds_all_five_batches(producers: Producers) -> None:
     for sequence in range(0, 70, 10):
         producers.append(header(sequence, 10, epoch=4), seen_ms=sequence)
     producers.append(header(3, producer=9))
@@ -127,7 +129,7 @@ def test_a_snapshot_tells_all_five_batches(producers: Producers) -> None:
     assert not restored.is_changed
 
 
-def test_a_snapshot_is_kafka_s_version_1() -> None:
+def test_a_snapshot_has_kafka_version_1_format() -> None:
     producers = Producers()
     producers.append(header(5, 3, producer=7, epoch=2), seen_ms=99)
     entry = (
@@ -140,14 +142,14 @@ def test_a_snapshot_is_kafka_s_version_1() -> None:
     assert producers.states.encode() == expected
 
 
-def test_an_empty_snapshot() -> None:
+def test_an_empty_snapshot_is_loaded() -> None:
     states = ProducerStates()
     states.load(ProducerStates().encode())
     assert len(states) == 0
 
 
 @pytest.mark.parametrize("position", range(0, 102, 7))
-def test_a_flipped_bit_is_found_and_changes_nothing(position: int) -> None:
+def test_a_snapshot_with_a_flipped_bit_is_rejected(position: int) -> None:
     producers = Producers()
     producers.append(header(0, 10))
     producers.append(header(10, 10))
@@ -161,7 +163,7 @@ def test_a_flipped_bit_is_found_and_changes_nothing(position: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, 9, 30, 101])
-def test_a_cut_snapshot_is_found(size: int) -> None:
+def test_a_truncated_snapshot_is_rejected(size: int) -> None:
     producers = Producers()
     producers.append(header(0, 10))
     producers.append(header(10, 10))

@@ -7,7 +7,7 @@ from sawlog.core.ports import TooManyOpenFiles
 from sawlog.protocol.record_batch import read_header
 from sawlog.protocol.records import build_batch
 from sawlog.storage.producer_state_store import AppendOrigin
-from support.storage.logs import Storage, append, records
+from support.storage.logs import SimulatedStorage, append, records
 
 
 def batch(sequence: int, *, producer: int = 7) -> bytearray:
@@ -15,7 +15,7 @@ def batch(sequence: int, *, producer: int = 7) -> bytearray:
 
 
 def test_only_batches_of_clients_have_their_sequence_checked() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     log = storage.log
     append(log, records(1), producer_id=7, producer_epoch=0, base_sequence=0)
     with pytest.raises(KafkaError) as error:
@@ -28,14 +28,14 @@ def test_only_batches_of_clients_have_their_sequence_checked() -> None:
 
 
 def test_a_batch_without_a_producer_changes_no_state() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     storage.append(3)
     assert not storage.log.producer_states.states
     assert not storage.log.producers.needs_snapshot
 
 
 def test_the_state_after_a_clean_stop_is_loaded_when_it_is_needed() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     append(storage.log, records(1), producer_id=7, producer_epoch=0, base_sequence=0)
     storage.restart()
     assert storage.log.producers.is_deferred
@@ -47,7 +47,7 @@ def test_the_state_after_a_clean_stop_is_loaded_when_it_is_needed() -> None:
 def test_a_state_that_could_not_be_loaded_is_loaded_at_the_next_append(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     append(storage.log, records(1), producer_id=7, producer_epoch=0, base_sequence=0)
     storage.restart()
 

@@ -1,4 +1,4 @@
-"""What a log is after kill -9, and how little of it is read."""
+"""Logs after kill -9: what survives, and how much is read."""
 
 import logging
 
@@ -6,13 +6,13 @@ import pytest
 
 from sawlog.storage.log_config import LogConfig
 from sawlog.storage.recovery import RecoveryReport
-from support.storage.logs import TP, Storage, append, headers_in, records
+from support.storage.logs import TP, SimulatedStorage, append, headers_in, records
 
 LOG = f"{TP}/00000000000000000000.log"
 
 
 def test_kill_9_loses_nothing_that_was_written() -> None:
-    storage = Storage(LogConfig(segment_bytes=500))
+    storage = SimulatedStorage(LogConfig(segment_bytes=500))
     for _ in range(10):
         append(storage.log, records(2, value=bytes(60)))
     expected = headers_in(storage.log)
@@ -21,8 +21,8 @@ def test_kill_9_loses_nothing_that_was_written() -> None:
     assert not storage.directory.was_clean
 
 
-def test_recovery_after_an_unclean_stop_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    storage = Storage()
+def test_recovery_after_an_unclean_stop_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    storage = SimulatedStorage()
     storage.append(3)
     storage.flush()
     storage.append(2)
@@ -33,14 +33,14 @@ def test_recovery_after_an_unclean_stop_is_told(caplog: pytest.LogCaptureFixture
     (line,) = [
         r for r in caplog.records if r.getMessage() == "logs recovered after an unclean stop"
     ]
-    told = line.fields  # type: ignore[attr-defined]
-    assert (told["logs"], told["recovered"], told["damaged"]) == (1, 1, 0)
-    assert told["checked_bytes"] > 0
-    assert told["cut_bytes"] > 0
+    fields = line.fields  # type: ignore[attr-defined]
+    assert (fields["logs"], fields["recovered"], fields["damaged"]) == (1, 1, 0)
+    assert fields["checked_bytes"] > 0
+    assert fields["cut_bytes"] > 0
 
 
-def test_a_clean_start_recovers_nothing_and_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    storage = Storage()
+def test_a_clean_start_recovers_nothing_and_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    storage = SimulatedStorage()
     storage.append(3)
     storage.directory.close_cleanly()
     with caplog.at_level(logging.WARNING):
@@ -51,7 +51,7 @@ def test_a_clean_start_recovers_nothing_and_says_nothing(caplog: pytest.LogCaptu
 
 
 def test_recovery_does_not_move_the_recovery_point() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     storage.append(3)
     storage.checkpoint()
     storage.append(4)
@@ -63,9 +63,9 @@ def test_recovery_does_not_move_the_recovery_point() -> None:
     assert storage.log.flushed_offset == 7
 
 
-def test_what_recovery_found_is_synced_by_the_next_flush() -> None:
-    """After kill -9 the bytes are in the page cache only; then the power goes."""
-    storage = Storage(LogConfig(segment_bytes=300))
+def test_recovered_batches_are_synced_by_the_next_flush() -> None:
+    """After kill -9 the bytes are in the page cache only, and then the power is lost."""
+    storage = SimulatedStorage(LogConfig(segment_bytes=300))
     for _ in range(8):
         append(storage.log, records(1, value=bytes(100)))
     storage.recover()
@@ -80,7 +80,7 @@ def test_what_recovery_found_is_synced_by_the_next_flush() -> None:
 def test_a_torn_tail_is_cut_at_the_first_bad_batch(
     left: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     storage.append(3)
     storage.append(2)
     size = storage.log.size_bytes
@@ -98,18 +98,18 @@ def test_a_torn_tail_is_cut_at_the_first_bad_batch(
     assert storage.append().base_offset == 5
 
 
-def storage_of_ninth() -> Storage:
-    """Nine records in nine batches in three segments."""
-    storage = Storage(LogConfig(segment_bytes=600))
+def storage_with_three_segments() -> SimulatedStorage:
+    """Nine batches of one record in three segments."""
+    storage = SimulatedStorage(LogConfig(segment_bytes=600))
     for _ in range(9):
         append(storage.log, records(1, value=bytes(110)))
     assert storage.log.segments.base_offsets == [0, 3, 6]
     return storage
 
 
-def test_a_bad_batch_in_the_middle_ends_the_log_there() -> None:
-    """Unsynced pages reach the disk in any order: what follows is no safer than what is bad."""
-    storage = storage_of_ninth()
+def test_a_bad_batch_above_the_recovery_point_ends_the_log() -> None:
+    """Unsynced pages reach the disk in any order, so later batches may be lost too."""
+    storage = storage_with_three_segments()
     storage.kill()
     storage.disk.overwrite(f"{TP}/{3:020d}.log", 250, b"?")
     storage.open()
@@ -119,7 +119,7 @@ def test_a_bad_batch_in_the_middle_ends_the_log_there() -> None:
 
 
 def test_a_missing_segment_ends_the_log_before_it() -> None:
-    storage = storage_of_ninth()
+    storage = storage_with_three_segments()
     storage.kill()
     storage.disk.remove(f"{TP}/{3:020d}.log")
     storage.open()
@@ -127,7 +127,7 @@ def test_a_missing_segment_ends_the_log_before_it() -> None:
 
 
 def test_zeros_at_the_end_are_cut() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     storage.append(3)
     file = storage.disk.open(LOG)
     file.append([bytes(5_000)])
@@ -136,7 +136,7 @@ def test_zeros_at_the_end_are_cut() -> None:
 
 
 def test_an_old_batch_behind_a_new_one_is_cut() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     storage.append(3)
     file = storage.disk.open(LOG)
     first = file.read(0, file.size)
@@ -146,8 +146,8 @@ def test_an_old_batch_behind_a_new_one_is_cut() -> None:
     assert storage.log.end_offset == 5
 
 
-def test_everything_below_the_recovery_point_stays_unread() -> None:
-    storage = Storage(LogConfig(segment_bytes=200_000))
+def test_recovery_does_not_read_below_the_recovery_point() -> None:
+    storage = SimulatedStorage(LogConfig(segment_bytes=200_000))
     for number in range(310):
         if number == 300:
             storage.checkpoint()
@@ -166,8 +166,8 @@ def test_everything_below_the_recovery_point_stays_unread() -> None:
     assert bytes_read < 10 * 3_100 + 3 * 8_192 + 3 * 3_100
 
 
-def test_producers_are_as_they_were() -> None:
-    storage = Storage(LogConfig(segment_bytes=600))
+def test_recovery_restores_the_producer_state() -> None:
+    storage = SimulatedStorage(LogConfig(segment_bytes=600))
     sequences = {1: 0, 2: 0, 3: 0}
     for number in range(30):
         producer = number % 3 + 1
@@ -189,7 +189,7 @@ def test_producers_are_as_they_were() -> None:
 
 
 def test_a_duplicate_is_recognised_across_a_clean_stop() -> None:
-    storage = Storage()
+    storage = SimulatedStorage()
     for sequence in range(5):
         storage.append(producer_id=1, producer_epoch=0, base_sequence=sequence)
     storage.restart()
@@ -199,7 +199,7 @@ def test_a_duplicate_is_recognised_across_a_clean_stop() -> None:
 
 
 def test_expired_producers_are_not_loaded() -> None:
-    storage = Storage(LogConfig(producer_id_expiration_ms=1_000))
+    storage = SimulatedStorage(LogConfig(producer_id_expiration_ms=1_000))
     storage.append(producer_id=1, producer_epoch=0, base_sequence=0)
     storage.restart()
     assert len(storage.log.producer_states) == 1
@@ -209,8 +209,8 @@ def test_expired_producers_are_not_loaded() -> None:
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_a_producer_of_old_records_is_not_forgotten_at_a_start(is_clean: bool) -> None:
-    storage = Storage(LogConfig(producer_id_expiration_ms=1_000))
+def test_a_producer_of_old_records_does_not_expire_at_a_start(is_clean: bool) -> None:
+    storage = SimulatedStorage(LogConfig(producer_id_expiration_ms=1_000))
     last_year_ms = storage.now_ms - 365 * 86_400_000
     batch = records(1, timestamp=last_year_ms)
     append(storage.log, batch, producer_id=1, producer_epoch=0, base_sequence=0)
@@ -223,8 +223,8 @@ def test_a_producer_of_old_records_is_not_forgotten_at_a_start(is_clean: bool) -
     assert again.duplicate
 
 
-def test_silent_producers_expire_while_the_broker_runs() -> None:
-    storage = Storage(LogConfig(producer_id_expiration_ms=1_000_000))
+def test_inactive_producers_expire_while_the_broker_runs() -> None:
+    storage = SimulatedStorage(LogConfig(producer_id_expiration_ms=1_000_000))
     storage.append(producer_id=1, producer_epoch=0, base_sequence=0)
     storage.schedule.run_for(600_001)
     assert len(storage.log.producer_states) == 1
@@ -232,8 +232,8 @@ def test_silent_producers_expire_while_the_broker_runs() -> None:
     assert len(storage.log.producer_states) == 0
 
 
-def test_indexes_are_rebuilt_as_they_were() -> None:
-    storage = Storage(LogConfig(segment_bytes=2_000, index_interval_bytes=200))
+def test_recovery_rebuilds_identical_indexes() -> None:
+    storage = SimulatedStorage(LogConfig(segment_bytes=2_000, index_interval_bytes=200))
     for number in range(60):
         append(storage.log, records(1, timestamp=storage.now_ms + number % 7, value=bytes(70)))
     storage.restart()
@@ -256,8 +256,8 @@ def test_indexes_are_rebuilt_as_they_were() -> None:
     assert after == before
 
 
-def test_epochs_are_as_they_were() -> None:
-    storage = Storage(LogConfig(segment_bytes=500))
+def test_recovery_restores_the_leader_epochs() -> None:
+    storage = SimulatedStorage(LogConfig(segment_bytes=500))
     for epoch in (0, 0, 2, 5, 5, 9):
         append(storage.log, records(2, value=bytes(50)), epoch=epoch)
     live = storage.log.epochs.entries
@@ -265,8 +265,8 @@ def test_epochs_are_as_they_were() -> None:
     assert storage.log.epochs.entries == live
 
 
-def test_an_epoch_whose_batches_were_lost_is_forgotten() -> None:
-    storage = Storage()
+def test_an_epoch_whose_batches_were_lost_is_removed() -> None:
+    storage = SimulatedStorage()
     append(storage.log, records(2), epoch=1)
     storage.flush()
     append(storage.log, records(2), epoch=2)
@@ -276,8 +276,8 @@ def test_an_epoch_whose_batches_were_lost_is_forgotten() -> None:
     assert (storage.log.end_offset, storage.log.epochs.entries) == (2, ((1, 0),))
 
 
-def test_leftovers_of_interrupted_writes_are_cleared_away() -> None:
-    storage = Storage()
+def test_files_of_interrupted_writes_are_removed() -> None:
+    storage = SimulatedStorage()
     storage.append()
     for name in ("00000000000000000000.snapshot.3.tmp", "00000000000000000009.log.deleted"):
         storage.disk.open(f"{TP}/{name}", create=True)

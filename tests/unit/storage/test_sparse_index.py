@@ -1,3 +1,5 @@
+"""Sparse indexes: their file, look-ups and removal of entries."""
+
 import pytest
 
 from sawlog.simulation.schedule import Schedule
@@ -20,7 +22,7 @@ def index_of(disk: SimulatedDisk, count: int, *, written: int) -> SparseIndex:
     return index
 
 
-def test_the_file_has_kafka_s_entries(disk: SimulatedDisk) -> None:
+def test_the_file_has_kafka_format(disk: SimulatedDisk) -> None:
     index_of(disk, 2, written=2)
     assert disk.read_file("i") == bytes.fromhex("0000000a 00000064 00000014 000000c8")
     times = SparseIndex(disk, "t", TIME_ENTRY, is_new=True)
@@ -43,7 +45,7 @@ def test_floor_finds_the_last_entry_at_or_below(disk: SimulatedDisk, written: in
     assert index.floor(10**9) == (30_000, 300_000)
 
 
-def test_an_empty_or_missing_index_knows_nothing(disk: SimulatedDisk) -> None:
+def test_a_missing_index_is_empty(disk: SimulatedDisk) -> None:
     index = SparseIndex(disk, "i", OFFSET_ENTRY, is_new=False)
     assert (len(index), index.last(), index.floor(5)) == (0, None, None)
     index.drop_from(0, 5)
@@ -54,7 +56,7 @@ def test_an_empty_or_missing_index_knows_nothing(disk: SimulatedDisk) -> None:
 @pytest.mark.parametrize("written", [0, 1, 40, 60, 100])
 @pytest.mark.parametrize("field", [0, 1])
 @pytest.mark.parametrize("kept", [0, 1, 39, 40, 41, 99, 100])
-def test_entries_are_dropped_from_a_value_on(
+def test_drop_from_removes_entries_at_or_above_a_value(
     disk: SimulatedDisk, written: int, field: int, kept: int
 ) -> None:
     index = index_of(disk, 100, written=written)
@@ -69,7 +71,7 @@ def test_entries_are_dropped_from_a_value_on(
     assert again.last() == (5_000, 5_000)
 
 
-def test_a_cut_last_entry_is_left_out_and_written_over(disk: SimulatedDisk) -> None:
+def test_a_truncated_last_entry_is_ignored_and_overwritten(disk: SimulatedDisk) -> None:
     index_of(disk, 3, written=3).close()
     disk.cut("i", 8 * 3 - 5)
     index = SparseIndex(disk, "i", OFFSET_ENTRY, is_new=False)

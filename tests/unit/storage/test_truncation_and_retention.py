@@ -1,4 +1,4 @@
-"""Truncation, log start, retention."""
+"""Truncation, the log start offset, and retention."""
 
 import pytest
 
@@ -7,14 +7,14 @@ from sawlog.core.ports import TooManyOpenFiles
 from sawlog.simulation.simulated_disk import SimulatedFile
 from sawlog.storage.log import Log
 from sawlog.storage.log_config import LogConfig
-from support.storage.logs import TP, Storage, append, headers_in, read, records
+from support.storage.logs import TP, SimulatedStorage, append, headers_in, read, records
 
 DAY_MS = 24 * 3600 * 1000
 
 
-def storage_of_segments(count: int, **config: object) -> Storage:
-    """Segments of five batches with two records each, a second between batches."""
-    storage = Storage(LogConfig(segment_bytes=700, index_interval_bytes=150, **config))  # type: ignore[arg-type]
+def storage_of_segments(count: int, **config: object) -> SimulatedStorage:
+    """A log of segments with five batches of two records, one second between batches."""
+    storage = SimulatedStorage(LogConfig(segment_bytes=700, index_interval_bytes=150, **config))  # type: ignore[arg-type]
     for number in range(count * 5):
         append(
             storage.log,
@@ -24,7 +24,7 @@ def storage_of_segments(count: int, **config: object) -> Storage:
     return storage
 
 
-def files_of(storage: Storage) -> set[int]:
+def files_of(storage: SimulatedStorage) -> set[int]:
     return {int(name[:20]) for name in storage.disk.list(str(TP)) if name.endswith(".log")}
 
 
@@ -32,11 +32,11 @@ def bases_in(log: Log) -> list[int]:
     return [header.base_offset for header in headers_in(log)]
 
 
-# At the end
+# Truncation
 
 
 @pytest.mark.parametrize("offset", range(31))
-def test_truncation_leaves_what_lies_before(offset: int) -> None:
+def test_truncation_keeps_the_batches_below_the_offset(offset: int) -> None:
     storage = storage_of_segments(3)
     log = storage.log
     log.truncate(offset)
@@ -57,8 +57,8 @@ def test_truncation_at_or_beyond_the_end_does_nothing() -> None:
     assert (storage.log.end_offset, storage.disk.operations) == (10, operations)
 
 
-def test_truncation_takes_back_epochs_and_producers() -> None:
-    storage = Storage()
+def test_truncation_restores_epochs_and_producers() -> None:
+    storage = SimulatedStorage()
     log = storage.log
     producer: dict[str, object] = {"producer_id": 1, "producer_epoch": 0}
     append(log, records(2), epoch=1, base_sequence=0, **producer)
@@ -76,7 +76,7 @@ def test_truncation_takes_back_epochs_and_producers() -> None:
 
 def test_truncation_is_durable_and_lowers_the_recovery_point() -> None:
     for seed in range(20):
-        storage = Storage(seed=seed)
+        storage = SimulatedStorage(seed=seed)
         storage.append(5)
         storage.append(5)
         storage.checkpoint()
@@ -88,7 +88,7 @@ def test_truncation_is_durable_and_lowers_the_recovery_point() -> None:
         assert storage.log.flushed_offset <= 5
 
 
-def test_the_time_index_forgets_what_was_cut() -> None:
+def test_truncation_removes_time_index_entries() -> None:
     storage = storage_of_segments(2)
     storage.log.truncate(6)
     found = storage.log.offset_of_max_timestamp(6)
@@ -128,8 +128,8 @@ def test_a_truncation_that_a_full_disk_refuses_changes_nothing() -> None:
     assert storage.append().base_offset == 30
 
 
-def test_a_truncation_passes_damage_below_the_cut() -> None:
-    storage = Storage(LogConfig(index_interval_bytes=1 << 20))
+def test_a_truncation_succeeds_with_damage_below_the_cut() -> None:
+    storage = SimulatedStorage(LogConfig(index_interval_bytes=1 << 20))
     for _ in range(5):
         storage.append(2)
     storage.checkpoint()
@@ -140,10 +140,10 @@ def test_a_truncation_passes_damage_below_the_cut() -> None:
     assert storage.append().base_offset == 8
 
 
-# At the start
+# The log start offset
 
 
-def test_the_start_moves_and_whole_segments_go() -> None:
+def test_advancing_the_start_removes_whole_segments() -> None:
     storage = storage_of_segments(3)
     log = storage.log
     log.advance_start(13)
@@ -160,7 +160,7 @@ def test_the_start_moves_and_whole_segments_go() -> None:
     assert error.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_the_start_survives_a_stop_and_a_checkpointed_crash() -> None:
+def test_the_start_offset_survives_a_clean_stop_and_a_crash_after_a_checkpoint() -> None:
     storage = storage_of_segments(3)
     storage.flush()
     storage.log.advance_start(13)
@@ -192,9 +192,9 @@ def test_a_slice_of_a_removed_segment_is_still_readable() -> None:
     assert len(piece.read()) == piece.length
 
 
-def test_the_disk_forgets_removals_but_leaves_no_gap() -> None:
+def test_segments_that_come_back_after_a_crash_leave_no_gap() -> None:
     for seed in range(30):
-        storage = Storage(LogConfig(segment_bytes=700), seed=seed)
+        storage = SimulatedStorage(LogConfig(segment_bytes=700), seed=seed)
         for _ in range(30):
             append(storage.log, records(1, value=bytes(100)))
         storage.flush()
@@ -210,7 +210,7 @@ def test_the_disk_forgets_removals_but_leaves_no_gap() -> None:
 # Retention
 
 
-def test_retention_by_time_takes_segments_whose_youngest_record_is_too_old() -> None:
+def test_retention_by_time_removes_segments_whose_newest_record_is_too_old() -> None:
     storage = storage_of_segments(4, retention_ms=DAY_MS)
     log = storage.log
     newest_of_second_ms = storage.now_ms + 9_000
@@ -222,7 +222,7 @@ def test_retention_by_time_takes_segments_whose_youngest_record_is_too_old() -> 
     assert files_of(storage) == {20, 30}
 
 
-def test_retention_by_time_takes_the_active_segment_too() -> None:
+def test_retention_by_time_removes_the_active_segment_too() -> None:
     storage = storage_of_segments(2, retention_ms=DAY_MS)
     removed = storage.log.retain(storage.now_ms + 2 * DAY_MS, 20)
     assert "00000000000000000010.log" in removed
@@ -235,7 +235,7 @@ def test_retention_by_time_takes_the_active_segment_too() -> None:
     assert storage.log.retain(storage.now_ms, 20) == []
 
 
-def test_retention_by_size_leaves_at_least_that_much() -> None:
+def test_retention_by_size_keeps_at_least_retention_bytes() -> None:
     storage = storage_of_segments(4, retention_bytes=1_300)
     sizes = [segment.file.size for segment in storage.log.segments]
     storage.log.retain(storage.now_ms, 40)
@@ -243,7 +243,7 @@ def test_retention_by_size_leaves_at_least_that_much() -> None:
     assert storage.log.size_bytes - sizes[0] < 1_300
 
 
-def test_retention_stops_at_the_watermark() -> None:
+def test_retention_stops_at_the_high_watermark() -> None:
     storage = storage_of_segments(4, retention_ms=0, retention_bytes=0)
     storage.log.retain(storage.now_ms + DAY_MS, 29)
     assert storage.log.segments.base_offsets == [20, 30]
@@ -252,14 +252,14 @@ def test_retention_stops_at_the_watermark() -> None:
 
 
 @pytest.mark.parametrize("policy", [{"compact"}, set()])
-def test_only_the_policy_delete_deletes(policy: set[str]) -> None:
+def test_retention_needs_cleanup_policy_delete(policy: set[str]) -> None:
     storage = storage_of_segments(
         3, retention_ms=0, retention_bytes=0, cleanup_policy=frozenset(policy)
     )
     assert storage.log.retain(storage.now_ms + DAY_MS, 30) == []
 
 
-def test_negative_retention_keeps_for_ever() -> None:
+def test_negative_retention_keeps_everything() -> None:
     storage = storage_of_segments(3, retention_ms=-1, retention_bytes=-1)
     assert storage.log.retain(storage.now_ms + 10_000 * DAY_MS, 30) == []
 
@@ -272,8 +272,8 @@ def test_retention_uses_the_time_index_after_a_restart() -> None:
     assert storage.log.segments.base_offsets == [20, 30]
 
 
-def test_epochs_and_snapshots_go_with_their_segments() -> None:
-    storage = Storage(LogConfig(segment_bytes=300))
+def test_epochs_and_snapshots_are_removed_with_their_segments() -> None:
+    storage = SimulatedStorage(LogConfig(segment_bytes=300))
     for epoch in range(6):
         append(storage.log, records(1, value=bytes(150)), epoch=epoch)
     storage.checkpoint()
