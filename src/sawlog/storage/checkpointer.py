@@ -36,9 +36,12 @@ class CheckpointedDirectory(Protocol):
 
 
 class Checkpointer:
-    """Invariants: one round at a time; `_points` and `_starts` are the contents of the files, or
-    will be when the write in flight is done; no recovery point is beyond what was flushed; an entry
-    of a removed log is never taken for a later log of the same name."""
+    """The recovery points, start offsets and high watermarks of all logs, and their files.
+
+    Invariants: at most one round is in flight; `_points` and `_starts` are the contents of the
+    files, or will be when the write in flight is done; no recovery point is beyond the flushed
+    offset; an entry of a removed log is never used for a later log of the same name.
+    """
 
     def __init__(self, directory: CheckpointedDirectory, *, flushes: bool) -> None:
         self.directory = directory

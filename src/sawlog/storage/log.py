@@ -133,7 +133,7 @@ class Log:
         self.flush = owner.flusher.attach(self)
 
         self._is_ready = False  # whether an append may skip `_prepare_append`
-        self._roll_check_ms = FOREVER  # the timestamp above which the roll policy is asked
+        self._roll_check_ms = FOREVER  # the timestamp above which the roll policy decides
         self.reconfigure(config)
 
     # Appending

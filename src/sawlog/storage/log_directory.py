@@ -27,6 +27,7 @@ EXPIRE_PRODUCERS_MS = 600_000
 """How often expired producers are removed, as in Kafka by default."""
 
 REMOVED_AT_ONCE = 4
+"""How many files of deleted logs are unlinked before other events are handled."""
 
 logger = EventLogger(__name__)
 

@@ -135,9 +135,9 @@ class ProducerStates:
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Remove producers that wrote nothing for `expiration_ms`; returns how many.
 
-        Kafka goes by the timestamps of batches and so removes a producer that writes old records at
-        the next start: its retry would be appended twice. Here a batch that is replayed after a
-        crash counts as written now.
+        Kafka compares the timestamps of batches, so a restart removes a producer of old records
+        and its retry is appended twice. Here a batch that is replayed after a crash counts as
+        written now.
         """
         expired = [
             producer_id

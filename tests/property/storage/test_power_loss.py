@@ -183,7 +183,7 @@ def test_flushed_records_survive_a_power_loss_at_every_step_of_replacing_a_log(s
         step += 1
         storage = SimulatedStorage(CONFIG, seed=seed)
         append(storage.log, records(9))
-        storage.log.high_watermark = 9
+        storage.log.set_high_watermark(9)
         storage.log.advance_start(7)
         storage.checkpoint()
         flushed: list[int] = []

@@ -19,8 +19,15 @@ TOPIC_ID = TopicId(bytes(range(16)))
 class SimulatedStorage:
     """The storage of one broker, whose process can be killed and whose power can be lost."""
 
-    def __init__(self, config: LogConfig | None = None, *, seed: int = 1) -> None:
+    def __init__(
+        self,
+        config: LogConfig | None = None,
+        *,
+        seed: int = 1,
+        flushes_at_checkpoint: bool = True,
+    ) -> None:
         self.config = config or LogConfig()
+        self._flushes_at_checkpoint = flushes_at_checkpoint
         self.schedule = Schedule(seed)
         self.random = SeededRandom(seed)
         self.disk = SimulatedDisk(self.schedule.soon)
@@ -33,6 +40,7 @@ class SimulatedStorage:
             self.schedule,
             self.random,
             config_for=lambda _: self.config,
+            flushes_at_checkpoint=self._flushes_at_checkpoint,
         )
         self.directory.open()
 

@@ -242,7 +242,7 @@ def test_wrong_offsets_below_the_recovery_point_drop_nothing(
     policy: str, has_later_batches: bool, number: int, within: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage = storage_with_records(cleanup_policy=frozenset({policy}))
-    storage.log.high_watermark = 60
+    storage.log.set_high_watermark(60)
     storage.checkpoint()
     path = f"{TP}/{storage.log.segments.base_offsets[-1]:020d}.log"
     header = headers_in(storage.log)[number]
@@ -290,7 +290,7 @@ def test_a_log_truncated_below_the_recovery_point_assigns_no_offset_twice(
     left: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage = storage_with_records()
-    storage.log.high_watermark = 60
+    storage.log.set_high_watermark(60)
     storage.checkpoint()
     storage.kill()
     base = storage.log.segments.base_offsets[-1]

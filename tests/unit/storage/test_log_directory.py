@@ -71,7 +71,7 @@ def remove_log(storage: SimulatedStorage, how: str) -> SimulatedStorage:
     """Checkpoint a log of fifty records that starts at 40, then remove it."""
     for _ in range(50):
         storage.append()
-    storage.log.high_watermark = 50
+    storage.log.set_high_watermark(50)
     storage.log.advance_start(40)
     storage.checkpoint()
     if how == "set aside":
@@ -281,7 +281,7 @@ def test_checkpoints_are_written_at_an_interval() -> None:
     storage.append(3)
     storage.flush()
     assert not storage.disk.exists("recovery-point-offset-checkpoint")
-    storage.log.high_watermark = 2
+    storage.log.set_high_watermark(2)
     storage.schedule.run_for(5_001)
     assert storage.disk.read_file("recovery-point-offset-checkpoint") == b"0\n1\ntopic 0 3\n"
     assert storage.disk.read_file("replication-offset-checkpoint") == b"0\n1\ntopic 0 2\n"
@@ -339,8 +339,7 @@ def test_the_snapshot_of_a_log_without_producers_is_moved() -> None:
 
 
 def test_with_flush_policy_os_a_checkpoint_flushes_nothing() -> None:
-    storage = SimulatedStorage()
-    storage.directory._checkpointer.flushes = False
+    storage = SimulatedStorage(flushes_at_checkpoint=False)
     storage.append(3)
     storage.flush()
     storage.append(2)
@@ -351,8 +350,7 @@ def test_with_flush_policy_os_a_checkpoint_flushes_nothing() -> None:
 
 
 def test_with_flush_policy_os_a_snapshot_is_not_moved_past_unflushed_batches() -> None:
-    storage = SimulatedStorage()
-    storage.directory._checkpointer.flushes = False
+    storage = SimulatedStorage(flushes_at_checkpoint=False)
     producer: dict[str, object] = {"producer_id": 1, "producer_epoch": 0}
     storage.append(base_sequence=0, **producer)
     storage.checkpoint()

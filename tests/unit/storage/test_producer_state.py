@@ -111,7 +111,7 @@ def test_producers_are_independent(producers: Producers) -> None:
 def test_inactive_producers_expire(producers: Producers) -> None:
     producers.append(header(0, producer=1), seen_ms=1_000)
     producers.append(header(0, producer=2), seen_ms=2_000)
-    producers.states.is_changed = False
+    producers.states.mark_saved()
     assert producers.states.expire(2_000, 1_000) == 1
     assert list(producers.states.states) == [2]
     assert producers.states.is_changed
