@@ -4,21 +4,19 @@ The same script runs against Apache Kafka, which is how the recordings come abou
 Sawlog, whose answers must then be the same. Where they cannot be, the step says why and how.
 """
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from sawlog.core.errors import ErrorCode
 from support.protocol.wire import GUARD_S
 from transcripts.plain import Names
-from transcripts.speaker import KAFKA_FAILS, Differs, HeartbeatThread, Step, api_named
+from transcripts.speaker import KAFKA_FAILS, HeartbeatThread
+from transcripts.steps import Differs, Step, api_named
 
-__all__ = ["KAFKA_FAILS", "RECORDINGS", "Dialogue", "Differs", "Step", "api_named", "as_text"]
+__all__ = ["KAFKA_FAILS", "RECORDINGS", "Dialogue", "Differs", "Step", "api_named"]
 
 RECORDINGS = Path(__file__).parent / "kafka-4.3.0"
-LINE = 100
 NOT_YET = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 LATEST = -1
 
@@ -69,28 +67,3 @@ class Dialogue(HeartbeatThread):
         deadline_s = time.monotonic() + GUARD_S
         while not condition():
             assert time.monotonic() < deadline_s, "what the script waits for does not come"
-
-
-def as_text(steps: list[Step]) -> str:
-    """The recording: one line a step where it fits, else nested."""
-    return _pretty([_entry(step) for step in steps], 0) + "\n"
-
-
-def _entry(step: Step) -> dict[str, Any]:
-    by = {"by": step.by} if step.by else {}
-    return {"step": step.title, **by, "request": step.request, "answer": step.answer}
-
-
-def _pretty(value: Any, depth: int) -> str:
-    line = json.dumps(value, ensure_ascii=False)
-    if depth * 2 + len(line) <= LINE or not isinstance(value, dict | list) or not value:
-        return line
-    indent = "  " * (depth + 1)
-    if isinstance(value, dict):
-        inner = [f"{json.dumps(key)}: {_pretty(each, depth + 1)}" for key, each in value.items()]
-        opening, closing = "{", "}"
-    else:
-        inner = [_pretty(each, depth + 1) for each in value]
-        opening, closing = "[", "]"
-    body = ",\n".join(indent + each for each in inner)
-    return f"{opening}\n{body}\n{'  ' * depth}{closing}"

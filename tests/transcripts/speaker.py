@@ -3,57 +3,22 @@
 A request may wait for its answer while others speak: that is how members of a group meet.
 """
 
-import json
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from sawlog.protocol.apis import ApiKey, request_class
 from support.protocol.wire import GUARD_S, Wire
 from transcripts.plain import Names, build, plain_request, plain_response
+from transcripts.steps import Differs, Request, Step, api_named
 
 CLOSED = "<closed>"
 SILENT = "<no answer>"
 WAITS = "<waits>"
+SENT = "<no response by protocol>"
 SILENCE_S = 10
 KAFKA_FAILS = "Kafka's handler fails unexpectedly; Sawlog says what is wrong"
 
 Keep = Callable[[dict[str, Any]], Any]
-
-
-class Differs(NamedTuple):
-    """Where Sawlog's answer is not Kafka's on purpose: the reason, and its values by path."""
-
-    reason: str
-    values: Mapping[str, Any]
-
-    def applied_to(self, answer: Any) -> Any:
-        """Kafka's answer with Sawlog's values in it."""
-        for path, value in self.values.items():
-            if not path:
-                return value
-            *way, last = path.split(".")
-            place = answer
-            for key in way:
-                place = place[int(key)] if isinstance(place, list) else place[key]
-            if isinstance(place, list):
-                place[int(last)] = value
-            else:
-                place[last] = value
-        return answer
-
-
-class Step(NamedTuple):
-    title: str
-    request: str
-    answer: Any
-    differs: Differs | None = None
-    by: str = ""
-
-
-def api_named(name: str) -> ApiKey:
-    """`CreateTopics` to ApiKey.CREATE_TOPICS."""
-    spelled = "".join(f"_{letter}" if letter.isupper() else letter for letter in name)
-    return ApiKey[spelled.removeprefix("_").upper()]
 
 
 def everything(answer: dict[str, Any]) -> Any:
@@ -113,7 +78,8 @@ class HeartbeatThread:
     def hear(self, title: str, *, keep: Keep = everything, differs: Differs | None = None) -> Any:
         """The answer to what was begun."""
         api, version, response = self.take()
-        self._note(title, f"{api} v{version}, answered", version, response, keep, differs)
+        request = Request(api, version, {}, "is answered")
+        self._note(title, request, version, response, keep, differs)
         return response
 
     def take(self) -> tuple[str, int, Any]:
@@ -152,27 +118,27 @@ class HeartbeatThread:
     def unanswered(self, title: str, api: str, version: int, fields: Mapping[str, Any]) -> None:
         """A request that gets no answer by the protocol; what comes behind it shows its effect."""
         self.wire.send(build(request_class(api_named(api)), fields), version)
-        self.steps.append(Step(title, self._written(api, version, fields), None, None, self.name))
+        self.steps.append(Step(title, self._written(api, version, fields), SENT, None, self.name))
 
     def frame(self, title: str, frame: bytes, *, raw: bool = False) -> bytes | None:
         """A step of bytes that may be no request at all; keeps the answer in hexadecimal."""
         (self.wire.send_bytes if raw else self.wire.send_frame)(frame)
         answer = self.wire.receive_frame()
         said = CLOSED if answer is None else answer.hex()
-        self.steps.append(Step(title, frame[:64].hex(), said, None, self.name))
+        self.steps.append(Step(title, f"frame {frame[:64].hex()}", said, None, self.name))
         if answer is None:
             self.hang_up()
         return answer
 
     # Keeping
 
-    def _written(self, api: str, version: int, fields: Mapping[str, Any]) -> str:
-        return f"{api} v{version} {json.dumps(plain_request(fields, self.names))}"
+    def _written(self, api: str, version: int, fields: Mapping[str, Any]) -> Request:
+        return Request(api, version, plain_request(fields, self.names))
 
     def _note(
         self,
         title: str,
-        request: str,
+        request: Request,
         version: int,
         response: Any,
         keep: Keep,

@@ -5,7 +5,6 @@ checks that the recordings are what it says; `SAWLOG_RECORD=1` makes it write th
 """
 
 import contextlib
-import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,8 +15,9 @@ import pytest
 from support.kafka.kafka_broker import KafkaServer, running_kafka
 from support.server.broker_process import SawlogServer, running_sawlog
 from transcripts.chapters.versions import SERVED_KEYS
-from transcripts.dialogue import RECORDINGS, Dialogue, as_text
+from transcripts.dialogue import RECORDINGS, Dialogue
 from transcripts.script import CHAPTERS, broker_of, perform, settings_of
+from transcripts.steps import diff, kafka_text, sawlog_text
 
 Server = SawlogServer | KafkaServer
 ServerFor = Callable[[str], Server]
@@ -51,43 +51,17 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerFor]:
         yield server_for
 
 
-def recorded(chapter: str) -> list[dict[str, Any]]:
-    return json.loads((RECORDINGS / f"{chapter}.json").read_text())
-
-
-def differences(expected: Any, found: Any, path: str = "") -> list[str]:
-    """Where two answers are not the same, as `path: expected, not found`."""
-    if isinstance(expected, dict) and isinstance(found, dict) and expected.keys() == found.keys():
-        return [
-            line
-            for key in expected
-            for line in differences(expected[key], found[key], f"{path}.{key}".lstrip("."))
-        ]
-    if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
-        return [
-            line
-            for index, (left, right) in enumerate(zip(expected, found, strict=True))
-            for line in differences(left, right, f"{path}.{index}".lstrip("."))
-        ]
-    return [] if expected == found else [f"{path}: {expected!r}, not {found!r}"]
+def recording_of(chapter: str) -> Path:
+    return RECORDINGS / f"{chapter}.txt"
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_sawlog_answers_as_kafka_does(sawlog, chapter: str) -> None:
     server = sawlog(chapter)
-    steps = perform(chapter, server.host, server.port)
-    recording = recorded(chapter)
-    assert [step.title for step in steps] == [entry["step"] for entry in recording]
-    wrong: list[str] = []
-    for step, entry in zip(steps, recording, strict=True):
-        expected = entry["answer"]
-        if step.differs is not None:
-            expected = step.differs.applied_to(expected)
-        found = json.loads(json.dumps(step.answer))
-        wrong += [
-            f"{step.title} ({step.request[:80]}): {line}" for line in differences(expected, found)
-        ]
-    assert wrong == []
+    recording = recording_of(chapter).read_text()
+    changed = diff(recording, sawlog_text(perform(chapter, server.host, server.port), recording))
+    if changed:
+        pytest.fail(changed, pytrace=False)
 
 
 def test_sawlog_advertises_what_the_script_takes_for_served_and_nothing_else(sawlog) -> None:
@@ -102,8 +76,9 @@ def test_sawlog_advertises_what_the_script_takes_for_served_and_nothing_else(saw
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_the_recording_is_what_kafka_says(kafka, chapter: str) -> None:
     server = kafka(chapter)
-    said = as_text(perform(chapter, server.host, server.port))
-    recording = RECORDINGS / f"{chapter}.json"
+    found = kafka_text(perform(chapter, server.host, server.port))
     if os.environ.get("SAWLOG_RECORD") == "1":
-        recording.write_text(said)
-    assert said == recording.read_text()
+        recording_of(chapter).write_text(found)
+    changed = diff(recording_of(chapter).read_text(), found)
+    if changed:
+        pytest.fail(changed, pytrace=False)

@@ -29,7 +29,8 @@ from transcripts.dialogue import Dialogue
 from transcripts.plain import plain_response
 from transcripts.script import SETTINGS
 from transcripts.speaker import CLOSED
-from transcripts.test_dialogue import differences
+from transcripts.steps import diff
+from transcripts.text_form import scalar
 
 STEPS = 35
 TOPIC, PARTITIONS = "random-members", 6
@@ -220,6 +221,11 @@ def is_forgotten_by_kafka(kafka: dict[str, Any], sawlog: dict[str, Any]) -> bool
     )
 
 
+def as_text(answers: Mapping[str, Any]) -> str:
+    """One line for the answer to each member."""
+    return "\n".join(f"{name}: {scalar(answer)}" for name, answer in sorted(answers.items()))
+
+
 def converse(kafka: Any, sawlog: Any, seed: int, cast: str) -> list[str]:
     """One dialogue; where the brokers part, what was said until then and what they answered."""
     random = Random(seed)
@@ -239,7 +245,7 @@ def converse(kafka: Any, sawlog: Any, seed: int, cast: str) -> list[str]:
             if is_forgotten_by_kafka(*heard):
                 return []
             said.append(f"{wish}: {heard[0]}")
-            wrong = differences(*heard)
+            wrong = diff(*(as_text(answers) for answers in heard)).splitlines()
             if wrong or sides[0].waiting != sides[1].waiting:
                 return [*said, *wrong, f"{cast}, seed {seed}: {[side.waiting for side in sides]}"]
     finally:
