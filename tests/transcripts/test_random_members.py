@@ -1,7 +1,7 @@
-"""Members of groups who do what they like say it to both brokers, and are told the same by both.
+"""Random requests of group members get the same responses from Kafka and from Sawlog.
 
-Nobody chose the order here: after each request both brokers must have given the same answers to
-the same members, and keep the same members waiting.
+The seed chooses the order. After each request both brokers must have answered the same members with
+the same responses, and hold back the requests of the same members.
 """
 
 import json
@@ -17,104 +17,126 @@ import pytest
 from support.kafka.kafka_broker import running_kafka
 from support.server.broker_process import running_sawlog
 from support.tiers import rounds
-from transcripts.chapters.groups_requests import (
-    Classic,
-    Modern,
-    commit,
-    coordinator_is_ready,
-    share,
-    wishes,
+from transcripts.catalog import SETTINGS
+from transcripts.plain_values import plain_response
+from transcripts.scenarios.group_members import (
+    ClassicMember,
+    ConsumerMember,
+    assignment,
+    commit_fields,
+    subscription,
+    wait_for_coordinator,
 )
-from transcripts.dialogue import Dialogue
-from transcripts.plain import plain_response
-from transcripts.script import SETTINGS
-from transcripts.speaker import CLOSED
+from transcripts.script_client import CLOSED
 from transcripts.steps import diff
 from transcripts.text_form import scalar
+from transcripts.transcript import Transcript
 
 STEPS = 35
 TOPIC, PARTITIONS = "random-members", 6
 QUIET_S = 0.1
-"""Who has no answer by then is made to wait; a slow broker gets far more before it is judged."""
-PATIENCE_S = 10
+"""A request without a response by then is taken as held back, at first."""
+SLOW_BROKER_S = 10
+"""The time in which both brokers must hold back the requests of the same members."""
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
-CASTS: dict[str, list[tuple[str, type, str | None]]] = {
-    "classic": [("anna", Classic, None), ("ben", Classic, None)],
-    "static": [("anna", Classic, "desk"), ("ben", Classic, None), ("carla", Classic, "desk")],
-    "consumer": [("anna", Modern, None), ("ben", Modern, None), ("carla", Modern, None)],
-    "consumer-static": [("anna", Modern, "desk"), ("ben", Modern, None), ("carla", Modern, "desk")],
+HEARTBEAT = "ConsumerGroupHeartbeat"
+GROUPS: dict[str, list[tuple[str, type, str | None]]] = {
+    "classic": [("anna", ClassicMember, None), ("ben", ClassicMember, None)],
+    "static": [
+        ("anna", ClassicMember, "desk"),
+        ("ben", ClassicMember, None),
+        ("carla", ClassicMember, "desk"),
+    ],
+    "consumer": [
+        ("anna", ConsumerMember, None),
+        ("ben", ConsumerMember, None),
+        ("carla", ConsumerMember, None),
+    ],
+    "consumer-static": [
+        ("anna", ConsumerMember, "desk"),
+        ("ben", ConsumerMember, None),
+        ("carla", ConsumerMember, "desk"),
+    ],
 }
 
 
-class DeleteRequest(NamedTuple):
-    """What somebody does next; what it means depends on what they were told before."""
+class Action(NamedTuple):
+    """The next request of a member; its fields depend on the responses before it."""
 
-    who: str
-    what: str
-    off: int
-    """How far the generation or epoch in the request is from the right one."""
+    member: str
+    name: str
+    epoch_delta: int
+    """Added to the right generation or epoch in the request."""
     chances: tuple[float, ...]
     topics: list[str]
 
 
 class Side:
-    """The cast in front of one broker."""
+    """The members of one group, connected to one broker."""
 
-    def __init__(self, server: Any, group: str, cast: str) -> None:
-        self.talk = Dialogue(server.host, server.port)
+    def __init__(self, server: Any, group: str, group_kind: str) -> None:
+        self.transcript = Transcript(server.host, server.port)
         self.group = group
-        coordinator_is_ready(self.talk, group)
-        describe = self.talk.quietly("Metadata", 12, {"topics": [{"name": TOPIC}]})
+        wait_for_coordinator(self.transcript, group)
+        describe = self.transcript.request_unrecorded("Metadata", 12, {"topics": [{"name": TOPIC}]})
         assert describe.topics[0].error_code == 0
         self.members: dict[str, Any] = {
-            name: kind(self.talk, name, group, b"" if kind is Classic else [TOPIC], instance=desk)
-            for name, kind, desk in CASTS[cast]
+            name: kind(
+                self.transcript,
+                name,
+                group,
+                b"" if kind is ClassicMember else [TOPIC],
+                instance=instance,
+            )
+            for name, kind, instance in GROUPS[group_kind]
         }
-        self.members["visitor"] = Visitor(self.talk)
+        self.members["visitor"] = Visitor(self.transcript)
         self.waiting: set[str] = set()
 
-    def say(self, wish: DeleteRequest) -> None:
-        member = self.members[wish.who]
-        api, version, fields = request_of(member, self.group, wish)
-        member.voice.begin(wish.what, api, version, fields)
-        self.waiting.add(wish.who)
+    def send(self, action: Action) -> None:
+        member = self.members[action.member]
+        api, version, fields = request_of(member, self.group, action)
+        member.client.send(action.name, api, version, fields)
+        self.waiting.add(action.member)
 
-    def hear(self, within_s: float) -> dict[str, Any]:
-        """Answers that come before it has been quiet for so long; by member, comparable."""
-        heard: dict[str, tuple[int, Any]] = {}
+    def receive(self, within_s: float) -> dict[str, Any]:
+        """Responses by member, until none has come for `within_s`."""
+        received: dict[str, tuple[int, Any]] = {}
         until = time.monotonic() + within_s
         while self.waiting and (left := until - time.monotonic()) > 0:
-            ready = [name for name in self.waiting if self.members[name].voice.has_news(0.0)]
+            ready = [name for name in self.waiting if self.members[name].client.has_response(0.0)]
             if not ready:
-                self.members[min(self.waiting)].voice.has_news(min(left, 0.005))
+                self.members[min(self.waiting)].client.has_response(min(left, 0.005))
             for name in ready:
-                _, version, answer = self.members[name].voice.take()
-                self.members[name].heard(answer)
-                heard[name] = (version, answer)
+                _, version, response = self.members[name].client.receive_unrecorded()
+                self.members[name].on_response(response)
+                received[name] = (version, response)
                 self.waiting.remove(name)
                 until = time.monotonic() + within_s
-        # Only now do all ids have names.
-        return {name: self._plain(*heard[name]) for name in sorted(heard)}
+        # All ids have their names only when all responses are in.
+        return {name: self._plain(*received[name]) for name in sorted(received)}
 
-    def _plain(self, version: int, answer: Any) -> Any:
-        if answer is None:
+    def _plain(self, version: int, response: Any) -> Any:
+        if response is None:
             return CLOSED
-        return comparable(json.loads(json.dumps(plain_response(answer, version, self.talk.names))))
+        return comparable(
+            json.loads(json.dumps(plain_response(response, version, self.transcript.names)))
+        )
 
 
 class Visitor:
-    """Looks at the group from outside."""
+    """A client that is not a member of the group."""
 
-    def __init__(self, talk: Dialogue) -> None:
-        self.voice = talk.speaker("visitor")
+    def __init__(self, transcript: Transcript) -> None:
+        self.client = transcript.open_client("visitor")
 
-    def heard(self, answer: Any) -> None:
-        """Remembers nothing."""
+    def on_response(self, response: Any) -> None:
+        """It keeps no state."""
 
 
 def comparable(value: Any) -> Any:
-    """Sorted throughout; ids of members who have not heard of them yet have no names."""
+    """Sort all lists; member ids that no client has received yet have no names."""
     if isinstance(value, Mapping):
         return {key: comparable(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -122,17 +144,17 @@ def comparable(value: Any) -> Any:
     return "<unnamed>" if isinstance(value, str) and UUID.search(value) else value
 
 
-def request_of(member: Any, group: str, wish: DeleteRequest) -> tuple[str, int, dict[str, Any]]:
+def request_of(member: Any, group: str, action: Action) -> tuple[str, int, dict[str, Any]]:
     if isinstance(member, Visitor):
-        return VISITS[wish.what][0], VISITS[wish.what][1], visit(group, wish.what)
-    if isinstance(member, Classic):
-        return classic_request(member, wish)
-    return modern_request(member, wish)
+        return VISITS[action.name][0], VISITS[action.name][1], visit(group, action.name)
+    if isinstance(member, ClassicMember):
+        return classic_request(member, action)
+    return consumer_request(member, action)
 
 
 VISITS = {
     "describes": ("DescribeGroups", 6),
-    "describes the new way": ("ConsumerGroupDescribe", 1),
+    "describes as a consumer group": ("ConsumerGroupDescribe", 1),
     "fetches offsets": ("OffsetFetch", 9),
     "commits from outside": ("OffsetCommit", 9),
     "deletes the group": ("DeleteGroups", 2),
@@ -140,133 +162,145 @@ VISITS = {
 }
 
 
-def visit(group: str, what: str) -> dict[str, Any]:
+def visit(group: str, action: str) -> dict[str, Any]:
     one = [{"name": TOPIC, "partitions": [{"partition_index": 0}]}]
     return {
         "describes": {"groups": [group]},
-        "describes the new way": {"group_ids": [group]},
+        "describes as a consumer group": {"group_ids": [group]},
         "fetches offsets": {"groups": [{"group_id": group, "topics": None}]},
-        "commits from outside": commit(group, TOPIC, {0: 7}),
+        "commits from outside": commit_fields(group, TOPIC, {0: 7}),
         "deletes the group": {"groups_names": [group]},
         "deletes an offset": {"group_id": group, "topics": one},
-    }[what]
+    }[action]
 
 
-def classic_request(member: Classic, wish: DeleteRequest) -> tuple[str, int, dict[str, Any]]:
-    generation = {"generation_id": member.generation + wish.off}
-    if wish.what == "joins":
-        # What a static member wishes when it restarts counts here at once, as after a reload; in
-        # Kafka only then.
-        topics = wish.topics if member.instance is None else [TOPIC]
-        member.metadata = wishes(*topics, owned={} if wish.chances[0] < 0.7 else None)
-        member.protocols = ("range", "roundrobin") if wish.chances[1] < 0.3 else ("range",)
-        version = 9 if wish.chances[2] < 0.6 else 8 if member.instance else 3
-        forgetful = {"member_id": ""} if wish.chances[3] < 0.05 else {}
-        return "JoinGroup", version, member.joining(**forgetful)
-    if wish.what == "syncs":
-        everybody = sorted(member.others, key=lambda each: str(member.voice.names.scalar("", each)))
-        shares = {each: share({TOPIC: [place]}, 1) for place, each in enumerate(everybody)}
-        return "SyncGroup", 5, member.syncing(shares, **generation)
-    if wish.what == "beats":
-        return "Heartbeat", 4, member.beating(**generation)
-    if wish.what == "leaves":
-        by_desk = member.instance is not None and wish.chances[0] < 0.3
-        entry = {"member_id": "" if by_desk else member.id, "group_instance_id": member.instance}
+def classic_request(member: ClassicMember, action: Action) -> tuple[str, int, dict[str, Any]]:
+    generation = {"generation_id": member.generation + action.epoch_delta}
+    if action.name == "joins":
+        # Sawlog applies the subscription of a restarted static member at once, Kafka only after a
+        # reload of the group.
+        topics = action.topics if member.instance is None else [TOPIC]
+        member.metadata = subscription(*topics, owned={} if action.chances[0] < 0.7 else None)
+        member.protocols = ("range", "roundrobin") if action.chances[1] < 0.3 else ("range",)
+        version = 9 if action.chances[2] < 0.6 else 8 if member.instance else 3
+        without_id = {"member_id": ""} if action.chances[3] < 0.05 else {}
+        return "JoinGroup", version, member.join_fields(**without_id)
+    if action.name == "syncs":
+        member_ids = sorted(
+            member.others, key=lambda each: str(member.client.names.scalar("", each))
+        )
+        assignments = {
+            each: assignment({TOPIC: [place]}, 1) for place, each in enumerate(member_ids)
+        }
+        return "SyncGroup", 5, member.sync_fields(assignments, **generation)
+    if action.name == "sends a heartbeat":
+        return "Heartbeat", 4, member.heartbeat_fields(**generation)
+    if action.name == "leaves":
+        by_instance = member.instance is not None and action.chances[0] < 0.3
+        entry = {
+            "member_id": "" if by_instance else member.id,
+            "group_instance_id": member.instance,
+        }
         return "LeaveGroup", 5, {"group_id": member.group, "members": [entry]}
-    fields = commit(member.group, TOPIC, {1: 5}, member.id, member.generation + wish.off)
+    fields = commit_fields(
+        member.group, TOPIC, {1: 5}, member.id, member.generation + action.epoch_delta
+    )
     return "OffsetCommit", 9, fields | {"group_instance_id": member.instance}
 
 
-def modern_request(member: Modern, wish: DeleteRequest) -> tuple[str, int, dict[str, Any]]:
-    beat = "ConsumerGroupHeartbeat"
-    if wish.what == "joins":
-        return beat, 1, member.entering() | {"subscribed_topic_names": wish.topics}
-    if wish.what == "leaves":
-        for_a_while = member.instance is not None and wish.chances[0] < 0.5
-        return beat, 1, member.beating(member_epoch=-2 if for_a_while else -1)
-    if wish.what == "commits":
-        return "OffsetCommit", 9, commit(member.group, TOPIC, {1: 5}, member.id, member.epoch)
-    fields = member.beating(member_epoch=member.epoch + wish.off)
-    if wish.chances[0] < 0.7:
-        some = 1 if wish.chances[1] < 0.25 else PARTITIONS
+def consumer_request(member: ConsumerMember, action: Action) -> tuple[str, int, dict[str, Any]]:
+    if action.name == "joins":
+        return HEARTBEAT, 1, member.join_fields() | {"subscribed_topic_names": action.topics}
+    if action.name == "leaves":
+        temporarily = member.instance is not None and action.chances[0] < 0.5
+        return HEARTBEAT, 1, member.heartbeat_fields(member_epoch=-2 if temporarily else -1)
+    if action.name == "commits":
+        return (
+            "OffsetCommit",
+            9,
+            commit_fields(member.group, TOPIC, {1: 5}, member.id, member.epoch),
+        )
+    fields = member.heartbeat_fields(member_epoch=member.epoch + action.epoch_delta)
+    if action.chances[0] < 0.7:
+        some = 1 if action.chances[1] < 0.25 else PARTITIONS
         owned = [{"topic_id": id_, "partitions": have[:some]} for id_, have in member.owned.items()]
         fields |= {"topic_partitions": owned, "rebalance_timeout_ms": member.rebalance_ms}
-    if wish.chances[2] < 0.12:
-        fields["subscribed_topic_names"] = wish.topics
-    return beat, 1, fields
+    if action.chances[2] < 0.12:
+        fields["subscribed_topic_names"] = action.topics
+    return HEARTBEAT, 1, fields
 
 
-def next_wish(random: Random, side: Side) -> DeleteRequest | None:
+def next_action(random: Random, side: Side) -> Action:
     idle = sorted(side.members.keys() - side.waiting)
-    who = random.choice(idle)
-    member = side.members[who]
+    name = random.choice(idle)
+    member = side.members[name]
     if isinstance(member, Visitor):
-        what = random.choices(list(VISITS), [4, 4, 2, 1, 1, 1])[0]
-    elif isinstance(member, Classic):
-        actions = ["joins", "syncs", "beats", "leaves", "commits"]
-        what = random.choices(actions, [8, 7, 3, 1, 2])[0]
+        action = random.choices(list(VISITS), [4, 4, 2, 1, 1, 1])[0]
+    elif isinstance(member, ClassicMember):
+        actions = ["joins", "syncs", "sends a heartbeat", "leaves", "commits"]
+        action = random.choices(actions, [8, 7, 3, 1, 2])[0]
     else:
-        actions = ["joins", "beats", "leaves", "commits"]
-        what = random.choices(actions, [0.6 if member.epoch > 0 else 4, 8, 1, 1.5])[0]
+        actions = ["joins", "sends a heartbeat", "leaves", "commits"]
+        action = random.choices(actions, [0.6 if member.epoch > 0 else 4, 8, 1, 1.5])[0]
     topics = random.choice([[TOPIC]] * 6 + [["nowhere"], [TOPIC, "nowhere"]])
-    off = random.choice([0] * 8 + [-1, 1])
-    return DeleteRequest(who, what, off, tuple(random.random() for _ in range(4)), topics)
+    epoch_delta = random.choice([0] * 8 + [-1, 1])
+    return Action(name, action, epoch_delta, tuple(random.random() for _ in range(4)), topics)
 
 
-def is_forgotten_by_kafka(kafka: dict[str, Any], sawlog: dict[str, Any]) -> bool:
-    """Who waits for an assignment and is shown out meanwhile is never answered by Kafka."""
+def is_sync_dropped_by_kafka(kafka: dict[str, Any], sawlog: dict[str, Any]) -> bool:
+    """Kafka never responses the pending SyncGroup of a member that it removes."""
     more = [sawlog[name] for name in sawlog.keys() - kafka.keys()]
     return bool(more) and all(
         each["error_code"] == "UNKNOWN_MEMBER_ID" and "assignment" in each for each in more
     )
 
 
-def as_text(answers: Mapping[str, Any]) -> str:
-    """One line for the answer to each member."""
-    return "\n".join(f"{name}: {scalar(answer)}" for name, answer in sorted(answers.items()))
+def as_text(responses: Mapping[str, Any]) -> str:
+    """One line for the response to each member."""
+    return "\n".join(f"{name}: {scalar(response)}" for name, response in sorted(responses.items()))
 
 
-def converse(kafka: Any, sawlog: Any, seed: int, cast: str) -> list[str]:
-    """One dialogue; where the brokers part, what was said until then and what they answered."""
+def run_actions(kafka: Any, sawlog: Any, seed: int, kind: str) -> list[str]:
+    """Run one seed; the log up to the first difference, or nothing."""
     random = Random(seed)
     group = f"random-{seed}"
-    sides = [Side(server, group, cast) for server in (kafka, sawlog)]
-    said: list[str] = []
+    sides = [Side(server, group, kind) for server in (kafka, sawlog)]
+    log: list[str] = []
     try:
         for _ in range(STEPS):
-            wish = next_wish(random, sides[0])
+            action = next_action(random, sides[0])
             for side in sides:
-                side.say(wish)
-            heard = [side.hear(QUIET_S) for side in sides]
-            until = time.monotonic() + PATIENCE_S
+                side.send(action)
+            received = [side.receive(QUIET_S) for side in sides]
+            until = time.monotonic() + SLOW_BROKER_S
             while sides[0].waiting != sides[1].waiting and time.monotonic() < until:
                 for place, side in enumerate(sides):
-                    heard[place] |= side.hear(QUIET_S)
-            if is_forgotten_by_kafka(*heard):
+                    received[place] |= side.receive(QUIET_S)
+            if is_sync_dropped_by_kafka(*received):
                 return []
-            said.append(f"{wish}: {heard[0]}")
-            wrong = diff(*(as_text(answers) for answers in heard)).splitlines()
+            log.append(f"{action}: {received[0]}")
+            wrong = diff(*(as_text(responses) for responses in received)).splitlines()
             if wrong or sides[0].waiting != sides[1].waiting:
-                return [*said, *wrong, f"{cast}, seed {seed}: {[side.waiting for side in sides]}"]
+                return [*log, *wrong, f"{kind}, seed {seed}: {[side.waiting for side in sides]}"]
     finally:
         for side in sides:
-            side.talk.end()
+            side.transcript.close()
     return []
 
 
-@pytest.mark.parametrize("dialogues", rounds(long=8, soak=500))
-def test_random_members_are_told_what_kafka_tells_them(
-    tmp_path: Path, random_seed: int, dialogues: int
+@pytest.mark.parametrize("seeds", rounds(long=8, soak=500))
+def test_random_requests_of_members_are_answered_as_by_kafka(
+    tmp_path: Path, random_seed: int, seeds: int
 ) -> None:
     with (
         running_kafka(tmp_path / "kafka", SETTINGS) as kafka,
         running_sawlog(tmp_path / "sawlog", SETTINGS) as sawlog,
     ):
         for server in (kafka, sawlog):
-            talk = Dialogue(server.host, server.port)
-            talk.create(TOPIC, PARTITIONS)
-            talk.end()
-        for number in range(dialogues):
-            cast = list(CASTS)[number % len(CASTS)]
-            parted = converse(kafka, sawlog, random_seed + number, cast)
-            assert parted == [], "\n".join(parted)
+            transcript = Transcript(server.host, server.port)
+            transcript.create_topic(TOPIC, PARTITIONS)
+            transcript.close()
+        for number in range(seeds):
+            kind = list(GROUPS)[number % len(GROUPS)]
+            difference = run_actions(kafka, sawlog, random_seed + number, kind)
+            assert difference == [], "\n".join(difference)

@@ -1,0 +1,102 @@
+"""ApiVersions, versions that are not served, and frames that are no requests."""
+
+import struct
+from typing import Any
+
+from transcripts.steps import Differs, api_named
+from transcripts.transcript import Transcript
+
+SERVED = (
+    "Produce Fetch ListOffsets Metadata ApiVersions CreateTopics DeleteTopics DeleteRecords"
+    " InitProducerId OffsetForLeaderEpoch DescribeConfigs AlterConfigs CreatePartitions"
+    " IncrementalAlterConfigs DescribeCluster DescribeTopicPartitions"
+    " FindCoordinator JoinGroup SyncGroup Heartbeat LeaveGroup OffsetCommit OffsetFetch"
+    " OffsetDelete ListGroups DescribeGroups DeleteGroups ConsumerGroupHeartbeat"
+    " ConsumerGroupDescribe DescribeAcls CreateAcls DeleteAcls"
+)
+SERVED_KEYS = {int(api_named(name)) for name in SERVED.split(" ")}
+SOFTWARE = {"client_software_name": "script", "client_software_version": "1.0"}
+GROUP_VERSION = {"name": "group.version", "min_version": 0, "max_version": 1}
+FINALIZED = [{"name": "group.version", "max_version_level": 1, "min_version_level": 1}]
+FEATURES = {
+    3: Differs(
+        "the other features of Kafka are not served",
+        {"supported_features": [], "finalized_features": FINALIZED},
+    ),
+    4: Differs(
+        "the other features of Kafka are not served",
+        {"supported_features": [GROUP_VERSION], "finalized_features": FINALIZED},
+    ),
+}
+
+
+def only_served(answer: dict[str, Any]) -> dict[str, Any]:
+    """Kafka lists APIs that Sawlog has not got; those it has are listed alike."""
+    kept = [entry for entry in answer["api_keys"] if entry["api_key"] in SERVED_KEYS]
+    if answer.get("finalized_features_epoch", -1) >= 0:
+        answer["finalized_features_epoch"] = "<some>"
+    return {**answer, "api_keys": kept}
+
+
+def header(api_key: int, version: int, correlation_id: int = 7, *, tags: bool = False) -> bytes:
+    return struct.pack(">hhih", api_key, version, correlation_id, -1) + b"\0" * tags
+
+
+def run(transcript: Transcript) -> None:
+    for version in (0, 1, 2):
+        transcript.request("what is served", "ApiVersions", version, keep=only_served)
+    for version in (3, 4):
+        transcript.request(
+            "what is served, to a client with a name",
+            "ApiVersions",
+            version,
+            SOFTWARE,
+            keep=only_served,
+            differs=FEATURES[version],
+        )
+    for name, software in [("", "1.0"), ("script", ""), ("bad name", "1.0"), ("-script", "1.0")]:
+        transcript.request(
+            f"a client that calls itself {name!r} {software!r}",
+            "ApiVersions",
+            3,
+            {"client_software_name": name, "client_software_version": software},
+        )
+    transcript.send_frame("ApiVersions from the future", header(18, 99, tags=True))
+    transcript.send_frame(
+        "ApiVersions from the future, with a body of its own", header(18, 5) + b"\1\2\3"
+    )
+    transcript.send_frame("ApiVersions in a version below zero", header(18, -1))
+    unserved_versions(transcript)
+    broken_frames(transcript)
+
+
+def unserved_versions(transcript: Transcript) -> None:
+    transcript.send_frame("Produce 2: advertised, but not served", header(0, 2) + bytes(20))
+    transcript.send_frame("Produce from the future", header(0, 99, tags=True))
+    transcript.send_frame("Fetch 3, which is gone", header(1, 3) + bytes(40))
+    transcript.send_frame("Metadata from the future", header(3, 99, tags=True) + b"\0\0\0\0")
+    transcript.send_frame("Metadata in a version below zero", header(3, -5) + bytes(4))
+    transcript.send_frame("LeaderAndIsr, which is gone", header(4, 0) + bytes(40))
+    transcript.send_frame("an API that never was", header(999, 0))
+    transcript.send_frame("an API below zero", header(-3, 0))
+
+
+def broken_frames(transcript: Transcript) -> None:
+    transcript.send_frame("a frame without a header", b"")
+    transcript.send_frame("a frame that ends in its header", b"\0\3\0")
+    transcript.send_frame(
+        "a client id longer than the frame", struct.pack(">hhih", 3, 1, 7, 30_000)
+    )
+    transcript.send_frame("a body that ends too early", header(3, 1) + b"\0\0")
+    transcript.send_frame(
+        "an array that claims more than is there", header(3, 1) + b"\x7f\xff\xff\xff"
+    )
+    transcript.send_frame(
+        "an array of less than null", header(19, 2) + b"\xff\xff\xff\xf0" + bytes(5)
+    )
+    transcript.send_frame(
+        "a topic name that is null where it may not be", header(3, 1) + b"\0\0\0\1\xff\xff"
+    )
+    transcript.send_frame("a length below zero", struct.pack(">i", -1), raw=True)
+    transcript.send_frame("a length above the limit", struct.pack(">i", 0x7FFFFFFF), raw=True)
+    transcript.send_frame("a request of the web", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", raw=True)

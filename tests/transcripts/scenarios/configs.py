@@ -1,0 +1,229 @@
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs."""
+
+from typing import Any
+
+from transcripts.script_client import KAFKA_FAILS
+from transcripts.steps import Differs
+from transcripts.transcript import Transcript
+
+UNKNOWN, TOPIC, BROKER, LOGGER = 0, 2, 4, 8
+SET, DELETE, APPEND, SUBTRACT = range(4)
+NODE = "1"
+STATIC = Differs(
+    "Sawlog's broker settings are fixed at the start", {"results.0.configs.1.read_only": True}
+)
+REFUSED = {
+    "error_code": "INVALID_REQUEST",
+    "error_message": "<words>",
+    "resource_type": TOPIC,
+    "resource_name": "configs-w",
+}
+REFUSED_TWICE = Differs(KAFKA_FAILS, {"": {"throttle_time_ms": 0, "responses": [REFUSED] * 2}})
+
+
+def described(name: str, value: str, source: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "value": value,
+        "read_only": False,
+        "config_source": source,
+        "is_sensitive": False,
+        "synonyms": [],
+        "config_type": 5,
+        "documentation": None,
+    }
+
+
+TOGETHER = Differs(
+    "Sawlog describes a resource once, with all that was asked: so an answer has a bound",
+    {
+        "results": [
+            {
+                "error_code": "NONE",
+                "error_message": "",
+                "resource_type": TOPIC,
+                "resource_name": "configs",
+                "configs": [
+                    described("flush.ms", "9223372036854775807", 5),
+                    described("retention.ms", "1000", 1),
+                ],
+            }
+        ]
+    },
+)
+UNKNOWN_OPERATION = Differs(KAFKA_FAILS, {"responses.0.error_code": "INVALID_REQUEST"})
+
+
+def resource(name: str, keys: list[str] | None = None, kind: int = TOPIC) -> dict[str, Any]:
+    return {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
+
+
+def run(transcript: Transcript) -> None:
+    transcript.create_topic("configs", retention_ms="1000", cleanup_policy="compact,delete")
+    for version in (1, 2, 3, 4):
+        some = resource("configs", ["retention.ms", "cleanup.policy", "segment.bytes"])
+        for synonyms in (False, True):
+            wanted = {"resources": [some], "include_synonyms": synonyms}
+            transcript.request("three configs", "DescribeConfigs", version, wanted)
+    everything = {"resources": [resource("configs")], "include_synonyms": True}
+    transcript.request("all configs of a topic", "DescribeConfigs", 4, everything)
+    documented = {"resources": [resource("configs", ["retention.ms"])]}
+    documented["include_documentation"] = True
+    transcript.request("with what they mean", "DescribeConfigs", 4, documented)
+    describing(transcript)
+    incremental(transcript)
+    whole(transcript)
+
+
+def describing(transcript: Transcript) -> None:
+    def ask(title: str, *resources: dict[str, Any], differs: Differs | None = None) -> None:
+        transcript.request(
+            title, "DescribeConfigs", 4, {"resources": list(resources)}, differs=differs
+        )
+
+    ask("no resources")
+    ask("no keys", resource("configs", []))
+    ask("an unknown key", resource("configs", ["no.such.key"]))
+    ask("an unknown key and a known one", resource("configs", ["no.such.key", "retention.ms"]))
+    ask("a key twice", resource("configs", ["retention.ms", "retention.ms"]))
+    ask("an unknown topic", resource("configs-none"))
+    ask("a name that is none", resource("not a name!"))
+    ask("an empty name", resource(""))
+    twice = (resource("configs", ["retention.ms"]), resource("configs", ["flush.ms"]))
+    ask("a topic twice", *twice, differs=TOGETHER)
+    ask("a topic and an unknown one", resource("configs", ["flush.ms"]), resource("c-none"))
+    for kind in (UNKNOWN, 1, 3, 99):
+        ask(f"resource type {kind}", resource("configs", kind=kind))
+    keys = ["num.partitions", "node.id", "log.retention.hours", "message.max.bytes"]
+    ask("a broker", resource(NODE, keys, BROKER), differs=STATIC)
+    ask("another broker", resource("9", keys, BROKER))
+    ask("a broker that is no number", resource("x", keys, BROKER))
+    ask("all brokers", resource("", keys, BROKER))
+    ask("a broker's unknown key", resource(NODE, ["no.such.key"], BROKER))
+    ask("a topic's key of a broker", resource(NODE, ["retention.ms"], BROKER))
+    synonyms = {"resources": [resource(NODE, keys, BROKER)], "include_synonyms": True}
+    transcript.request("a broker, with synonyms", "DescribeConfigs", 4, synonyms, differs=STATIC)
+
+
+def values_of(transcript: Transcript, title: str, topic: str) -> None:
+    """What is set on a topic now, and nothing else."""
+    transcript.request(
+        title,
+        "DescribeConfigs",
+        4,
+        {"resources": [resource(topic)]},
+        keep=lambda answer: {
+            entry["name"]: entry["value"]
+            for entry in answer["results"][0]["configs"]
+            if entry["config_source"] == 1
+        },
+    )
+
+
+def wait_for(transcript: Transcript, topic: str, key: str, value: str) -> None:
+    request = {"resources": [resource(topic, [key])]}
+    transcript.wait_until(
+        lambda: (
+            transcript.request_unrecorded("DescribeConfigs", 4, request).results[0].configs[0].value
+            == value
+        )
+    )
+
+
+def change(name: str, operation: int, value: str | None) -> dict[str, Any]:
+    return {"name": name, "config_operation": operation, "value": value}
+
+
+def altered(topic: str, *changes: dict[str, Any], kind: int = TOPIC) -> dict[str, Any]:
+    return {"resource_type": kind, "resource_name": topic, "configs": list(changes)}
+
+
+def incremental(transcript: Transcript) -> None:
+    transcript.create_topic("configs-i", retention_ms="1000")
+
+    def ask(
+        title: str,
+        *resources: dict[str, Any],
+        version: int = 1,
+        differs: Differs | None = None,
+        **more: Any,
+    ) -> None:
+        fields = {"resources": list(resources), **more}
+        transcript.request(title, "IncrementalAlterConfigs", version, fields, differs=differs)
+
+    def one(title: str, *changes: dict[str, Any], **more: Any) -> None:
+        ask(title, altered("configs-i", *changes), **more)
+
+    for version in (0, 1):
+        one("set", change("retention.ms", SET, f"{version + 2}000"), version=version)
+        wait_for(transcript, "configs-i", "retention.ms", f"{version + 2}000")
+    values_of(transcript, "it is set", "configs-i")
+    one("add to a list", change("cleanup.policy", APPEND, "compact"))
+    wait_for(transcript, "configs-i", "cleanup.policy", "delete,compact")
+    values_of(transcript, "it is added", "configs-i")
+    one("add what is there", change("cleanup.policy", APPEND, "compact"))
+    one("take from a list", change("cleanup.policy", SUBTRACT, "delete"))
+    wait_for(transcript, "configs-i", "cleanup.policy", "compact")
+    values_of(transcript, "it is taken", "configs-i")
+    one("take what is not there", change("cleanup.policy", SUBTRACT, "delete"))
+    one("delete", change("retention.ms", DELETE, None))
+    wait_for(transcript, "configs-i", "retention.ms", "604800000")
+    values_of(transcript, "it is deleted", "configs-i")
+    one("delete what is not set", change("flush.ms", DELETE, None))
+    one("delete what is unknown", change("no.such.key", DELETE, None))
+    one("set what is unknown", change("no.such.key", SET, "1"))
+    one("set without a value", change("retention.ms", SET, None))
+    one("set to nothing", change("retention.ms", SET, ""))
+    one("set to what is no number", change("retention.ms", SET, "soon"))
+    one("add without a value", change("cleanup.policy", APPEND, None))
+    one("add to what is no list", change("retention.ms", APPEND, "1"))
+    one("add what may not be in it", change("cleanup.policy", APPEND, "burn"))
+    one("take from what is no list", change("retention.ms", SUBTRACT, "1"))
+    one("an unknown operation", change("retention.ms", 9, "1"), differs=UNKNOWN_OPERATION)
+    one("a key twice", change("flush.ms", SET, "1"), change("flush.ms", SET, "2"))
+    one("nothing")
+    one("a good one and a bad one", change("flush.ms", SET, "5"), change("segment.ms", SET, "x"))
+    one("only validated", change("flush.ms", SET, "7"), validate_only=True)
+    one("only validated, and wrong", change("flush.ms", SET, "x"), validate_only=True)
+    good = change("flush.ms", SET, "9")
+    ask("an unknown topic", altered("configs-none", good))
+    ask("a name that is none", altered("not a name!", good))
+    ask("an empty name", altered("", good))
+    ask("a resource twice", altered("configs-i", good), altered("configs-i", good))
+    ask("no resources")
+    for kind in (UNKNOWN, 1, 99):
+        ask(f"resource type {kind}", altered("configs-i", good, kind=kind))
+    values_of(transcript, "what is set in the end", "configs-i")
+
+
+def whole(transcript: Transcript) -> None:
+    transcript.create_topic("configs-w", retention_ms="1000", flush_ms="2000")
+
+    def entry(name: str, value: str | None) -> dict[str, Any]:
+        return {"name": name, "value": value}
+
+    def ask(title: str, *entries: dict[str, Any], version: int = 2, **more: Any) -> None:
+        fields = {"resources": [altered("configs-w", *entries)], **more}
+        transcript.request(title, "AlterConfigs", version, fields)
+
+    for version in (0, 1, 2):
+        ask("all configs at once", entry("segment.ms", f"{version + 1}000"), version=version)
+        wait_for(transcript, "configs-w", "segment.ms", f"{version + 1}000")
+        values_of(transcript, "the others are gone", "configs-w")
+    ask("an unknown key", entry("no.such.key", "1"))
+    ask("a wrong value", entry("retention.ms", "x"))
+    ask("no value", entry("retention.ms", None))
+    ask("a key twice", entry("flush.ms", "1"), entry("flush.ms", "2"))
+    ask("only validated", entry("flush.ms", "3"), validate_only=True)
+    unknown = {"resources": [altered("configs-none", entry("flush.ms", "1"))]}
+    transcript.request("an unknown topic", "AlterConfigs", 2, unknown)
+    twice = {"resources": [altered("configs-w", entry("flush.ms", "1"))] * 2}
+    transcript.request_unanswered_by_kafka(
+        "a resource twice", "AlterConfigs", 2, twice, REFUSED_TWICE
+    )
+    other = {"resources": [altered("configs-w", entry("flush.ms", "1"), kind=99)]}
+    transcript.request("resource type 99", "AlterConfigs", 2, other)
+    values_of(transcript, "what is set now", "configs-w")
+    ask("nothing")
+    wait_for(transcript, "configs-w", "segment.ms", "604800000")
+    values_of(transcript, "nothing is set any more", "configs-w")

@@ -1,0 +1,67 @@
+"""FindCoordinator: who keeps a group, asked for one by one and for several at once."""
+
+from typing import Any
+
+from transcripts.scenarios.group_members import wait_for_coordinator
+from transcripts.steps import Differs
+from transcripts.transcript import Transcript
+
+TRANSACTION, SHARE = 1, 2
+NOT_AVAILABLE = 15
+ODD = ("", " ", "a/b", "ünï", "x" * 300, "__consumer_offsets", "coordinators")
+NO_TRANSACTIONS = "Sawlog has no transactions yet, and says so"
+NOWHERE = {"node_id": -1, "host": "", "port": -1, "error_message": "<words>"}
+FINAL = {"error_code": "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", **NOWHERE}
+
+
+def run(transcript: Transcript) -> None:
+    wait_for_coordinator(transcript, "coordinators")
+    for version in range(4):
+        transcript.request("who keeps a group", "FindCoordinator", version, {"key": "coordinators"})
+    for version in range(4, 7):
+        one = {"coordinator_keys": ["coordinators"]}
+        transcript.request("who keeps a group, in a list of one", "FindCoordinator", version, one)
+    for key in ODD:
+        transcript.request("a group with an odd name", "FindCoordinator", 3, {"key": key})
+    transcript.request("several at once", "FindCoordinator", 4, {"coordinator_keys": list(ODD)})
+    transcript.request("none at all", "FindCoordinator", 4, {"coordinator_keys": []})
+    twice = {"coordinator_keys": ["twice", "twice"]}
+    transcript.request("the same group twice", "FindCoordinator", 6, twice)
+    kinds(transcript)
+
+
+def kinds(transcript: Transcript) -> None:
+    for kind in (3, 127, -1):
+        title = f"a coordinator of kind {kind}"
+        transcript.request(title, "FindCoordinator", 2, {"key": "x", "key_type": kind})
+        transcript.request(
+            title, "FindCoordinator", 4, {"coordinator_keys": ["x"], "key_type": kind}
+        )
+    transcript.request(
+        "a share group before there were any",
+        "FindCoordinator",
+        5,
+        {"coordinator_keys": ["share:AAAAAAAAAAAAAAAAAAAAAQ:0"], "key_type": SHARE},
+    )
+    transaction(transcript)
+
+
+def transaction(transcript: Transcript) -> None:
+    fields: dict[str, Any] = {"key": "transaction", "key_type": TRANSACTION}
+    transcript.wait_until(
+        lambda: (
+            transcript.request_unrecorded("FindCoordinator", 2, fields).error_code != NOT_AVAILABLE
+        )
+    )
+    transcript.request(
+        "who keeps a transaction",
+        "FindCoordinator",
+        2,
+        fields,
+        differs=Differs(NO_TRANSACTIONS, FINAL),
+    )
+    several = {"coordinator_keys": ["transaction"], "key_type": TRANSACTION}
+    differs = Differs(
+        NO_TRANSACTIONS, {f"coordinators.0.{key}": value for key, value in FINAL.items()}
+    )
+    transcript.request("who keeps transactions", "FindCoordinator", 4, several, differs=differs)

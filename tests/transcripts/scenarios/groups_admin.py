@@ -1,0 +1,128 @@
+"""Groups as administrators see them: listed, described, deleted."""
+
+from typing import Any
+
+from transcripts.scenarios.group_members import (
+    ClassicMember,
+    ConsumerMember,
+    assignment,
+    commit_fields,
+    describe_classic,
+    describe_consumer,
+    subscription,
+    wait_for_coordinator,
+    wait_for_state,
+)
+from transcripts.transcript import Transcript
+
+PREFIX = "listed-"
+SIMPLE, OLD, NEW, COMING, GONE, WORKERS = (
+    f"{PREFIX}{name}" for name in ("simple", "old", "new", "coming", "gone", "workers")
+)
+TOPIC = "listed-topic"
+
+
+def ours(answer: dict[str, Any]) -> dict[str, Any]:
+    """Other groups of the broker are none of this chapter's."""
+    kept = [each for each in answer["groups"] if each["group_id"].startswith(PREFIX)]
+    return {**answer, "groups": kept}
+
+
+def run(transcript: Transcript) -> None:
+    transcript.create_topic(TOPIC, 2)
+    wait_for_coordinator(transcript, SIMPLE, OLD, NEW, COMING, GONE, WORKERS)
+    anna, ben = groups(transcript)
+    listing(transcript)
+    describing(transcript)
+    deleting(transcript, anna, ben)
+
+
+def groups(transcript: Transcript) -> tuple[ClassicMember, ConsumerMember]:
+    """One group in each state."""
+    transcript.request_unrecorded("OffsetCommit", 9, commit_fields(SIMPLE, TOPIC, {0: 1}))
+    anna = ClassicMember(transcript, "anna", OLD, subscription(TOPIC), version=3)
+    anna.join("anna makes an old group")
+    anna.sync("anna takes everything", {anna.id: assignment({TOPIC: [0, 1]})})
+    ben = ConsumerMember(transcript, "ben", NEW, [TOPIC])
+    ben.join("ben makes a new group")
+    carla = ClassicMember(transcript, "carla", COMING, subscription(TOPIC), version=3)
+    carla.join("carla makes a group that waits for its assignment")
+    dora = ConsumerMember(transcript, "dora", GONE, [TOPIC])
+    dora.join("dora makes a group")
+    dora.commit("dora commits", TOPIC, {1: 9})
+    dora.leave("dora leaves it")
+    emil = ClassicMember(transcript, "emil", WORKERS, b"a worker's wishes", version=3)
+    emil.join("emil makes a group of workers", protocol_type="connect")
+    emil.sync("emil takes it all", {emil.id: b"all the work"}, protocol_type="connect")
+    wait_for_state(transcript, OLD, "Stable", 1)
+    return anna, ben
+
+
+def listing(transcript: Transcript) -> None:
+    for version in range(6):
+        transcript.request("all groups", "ListGroups", version, keep=ours)
+
+    def filtered(title: str, version: int = 5, **more: list[str]) -> None:
+        fields = {f"{key}_filter": value for key, value in more.items()}
+        transcript.request(title, "ListGroups", version, fields, keep=ours)
+
+    for state in (
+        "Stable",
+        "stable",
+        "Empty",
+        "CompletingRebalance",
+        "completingrebalance",
+        "PreparingRebalance",
+        "Dead",
+        "Assigning",
+        "Reconciling",
+        "Unheard",
+        "",
+    ):
+        filtered(f"groups in state {state!r}", 4, states=[state])
+    filtered("groups in two states", states=["Empty", "CompletingRebalance"])
+    for kind in ("classic", "consumer", "Consumer", "CLASSIC", "share", "streams", "odd", ""):
+        filtered(f"groups of type {kind!r}", types=[kind])
+    filtered("stable groups of the old kind", states=["Stable"], types=["classic"])
+    filtered("groups of two types", states=["Empty"], types=["classic", "consumer"])
+
+
+def describing(transcript: Transcript) -> None:
+    for version in range(7):
+        describe_classic(transcript, "an old group", OLD, version=version)
+        describe_classic(transcript, "a group that is not known", "listed-nobody", version=version)
+    several = (SIMPLE, OLD, NEW, COMING, GONE, WORKERS, "listed-nobody", "")
+    describe_classic(transcript, "several groups", *several, version=5)
+    describe_classic(transcript, "several groups", *several, version=6)
+    describe_classic(transcript, "no groups")
+    describe_classic(transcript, "the same group twice", OLD, OLD)
+    fields = {"groups": [OLD, "listed-nobody"], "include_authorized_operations": True}
+    for version in (3, 5, 6):
+        transcript.request("with what one may do", "DescribeGroups", version, fields)
+    describe_consumer(
+        transcript, "several groups, in the new way", SIMPLE, OLD, NEW, COMING, GONE, WORKERS
+    )
+    describe_consumer(transcript, "with what one may do", NEW, include_authorized_operations=True)
+
+
+def deleting(transcript: Transcript, anna: ClassicMember, ben: ConsumerMember) -> None:
+    def deleted(title: str, *names: str, version: int = 2) -> None:
+        transcript.request(title, "DeleteGroups", version, {"groups_names": list(names)})
+
+    deleted("groups with members stay", OLD, NEW, COMING, WORKERS)
+    deleted("a group that is not known", "listed-nobody", version=0)
+    deleted("no group", "", version=1)
+    deleted("nothing")
+    deleted("an empty one and a full one", SIMPLE, OLD)
+    deleted("it cannot be deleted twice", SIMPLE)
+    deleted("the same one twice", GONE, GONE)
+    anna.leave("anna leaves")
+    ben.leave("ben leaves")
+    deleted("now they can be deleted", OLD, NEW)
+    for group in (SIMPLE, OLD, NEW, GONE):
+        offsets = {"group_id": group, "topics": None}
+        transcript.request("nothing is left of it", "OffsetFetch", 7, offsets)
+    transcript.request("the groups that are left", "ListGroups", 5, keep=ours)
+    anna.join("anna's old id is worth nothing")
+    again = ClassicMember(transcript, "anna, anew", OLD, subscription(TOPIC), version=3)
+    again.join("generations begin anew")

@@ -1,0 +1,246 @@
+"""Offsets: committed, fetched and deleted; by members, by outsiders, for several groups at once."""
+
+from typing import Any
+
+from transcripts.scenarios.group_members import (
+    ClassicMember,
+    ConsumerMember,
+    assignment,
+    commit_fields,
+    subscription,
+    wait_for_coordinator,
+)
+from transcripts.transcript import Transcript
+
+GROUP, OTHER, MEMBERS, MODERN = "offsets-simple", "offsets-other", "offsets-old", "offsets-new"
+TOPIC, SECOND = "committed-1", "committed-2"
+UNKNOWN_ID = bytes(range(16))
+MOST_METADATA = 4_096
+
+
+def run(transcript: Transcript) -> None:
+    first = transcript.create_topic(TOPIC, 3)
+    second = transcript.create_topic(SECOND, 1)
+    wait_for_coordinator(transcript, GROUP, OTHER, MEMBERS, MODERN, "")
+    versions(transcript, first)
+    outsiders(transcript)
+    bad_commits(transcript, first)
+    ids(transcript, first, second)
+    several(transcript)
+    bad_fetches(transcript, first)
+    members(transcript)
+    modern(transcript, first)
+    deleting(transcript)
+    transcript.request_unrecorded(
+        "DeleteGroups", 2, {"groups_names": [""]}
+    )  # another chapter looks at it too
+
+
+def fetched(transcript: Transcript, title: str, group: str, version: int = 7, **more: Any) -> None:
+    transcript.request(title, "OffsetFetch", version, {"group_id": group, "topics": None, **more})
+
+
+def wanted(topic: str, *partitions: int) -> dict[str, Any]:
+    return {"name": topic, "partition_indexes": list(partitions)}
+
+
+def versions(transcript: Transcript, first: bytes) -> None:
+    transcript.request(
+        "nothing is committed", "OffsetFetch", 7, {"group_id": GROUP, "topics": None}
+    )
+    asked = {"group_id": GROUP, "topics": [wanted(TOPIC, 0)]}
+    transcript.request("nothing of this topic", "OffsetFetch", 7, asked)
+    for version in range(2, 10):
+        fields = commit_fields(GROUP, TOPIC, {0: version * 10}, committed_metadata=f"v{version}")
+        transcript.request("a commit from outside", "OffsetCommit", version, fields)
+        if version <= 7:
+            transcript.request("what was committed", "OffsetFetch", version, asked)
+        else:
+            groups = {"groups": [{"group_id": GROUP, "topics": [wanted(TOPIC, 0)]}]}
+            transcript.request("what was committed", "OffsetFetch", version, groups)
+    transcript.request("what was committed, to the oldest", "OffsetFetch", 1, asked)
+    by_id = commit_fields(GROUP, "", {0: 100}, committed_metadata="v10")
+    by_id["topics"][0] |= {"topic_id": first}
+    transcript.request("a commit by the topic's id", "OffsetCommit", 10, by_id)
+    topics = [{"topic_id": first, "partition_indexes": [0]}]
+    groups = {"groups": [{"group_id": GROUP, "topics": topics}]}
+    transcript.request("what was committed, by the topic's id", "OffsetFetch", 10, groups)
+
+
+def outsiders(transcript: Transcript) -> None:
+    transcript.request(
+        "a commit with a leader epoch",
+        "OffsetCommit",
+        9,
+        commit_fields(GROUP, TOPIC, {1: 5, 2: 6}, committed_leader_epoch=3, committed_metadata=""),
+    )
+    null = commit_fields(GROUP, SECOND, {0: 7}, committed_metadata=None)
+    transcript.request("a commit with null for words", "OffsetCommit", 9, null)
+    fetched(transcript, "everything", GROUP)
+    transcript.request(
+        "an offset that goes back", "OffsetCommit", 9, commit_fields(GROUP, TOPIC, {1: 4})
+    )
+    transcript.request(
+        "an offset beyond the end", "OffsetCommit", 9, commit_fields(GROUP, TOPIC, {2: 1 << 62})
+    )
+    transcript.request(
+        "an offset below zero", "OffsetCommit", 9, commit_fields(GROUP, SECOND, {0: -5})
+    )
+    kept = commit_fields(GROUP, SECOND, {0: 8}) | {"retention_time_ms": 1_000}
+    transcript.request("a commit that says how long to keep it", "OffsetCommit", 4, kept)
+    fetched(transcript, "everything", GROUP)
+    fetched(transcript, "everything that is stable", GROUP, require_stable=True)
+    asked = {"group_id": GROUP, "topics": [wanted(TOPIC, 2, 0, 9), wanted("nowhere", 0)]}
+    transcript.request("known and unknown partitions", "OffsetFetch", 7, asked)
+    asked = {"group_id": GROUP, "topics": [wanted(TOPIC, 0), wanted(TOPIC, 0, 0)]}
+    transcript.request("the same one thrice", "OffsetFetch", 5, asked)
+    transcript.request("no topics", "OffsetFetch", 7, {"group_id": GROUP, "topics": []})
+
+
+def bad_commits(transcript: Transcript, first: bytes) -> None:
+    def tried(title: str, version: int = 9, **more: Any) -> None:
+        fields = {**commit_fields(OTHER, TOPIC, {0: 1}), **more}
+        transcript.request(title, "OffsetCommit", version, fields)
+
+    def topics(name: str, *partitions: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{"name": name, "partitions": list(partitions)}]
+
+    one = {"partition_index": 0, "committed_offset": 1}
+    tried("a member of a group that is not", member_id="nobody", generation_id_or_member_epoch=1)
+    tried("a generation without a member", generation_id_or_member_epoch=3)
+    tried("a member without a generation", member_id="nobody")
+    tried("an instance from outside", group_instance_id="desk-a")
+    tried("no group", group_id="")
+    tried("no topics", topics=[])
+    tried("a topic without partitions", topics=topics(TOPIC))
+    tried("an unknown topic", topics=topics("nowhere", one))
+    tried("an unknown partition", topics=topics(TOPIC, one, {**one, "partition_index": 7}))
+    tried("a partition below zero", topics=topics(TOPIC, {**one, "partition_index": -1}))
+    tried("the same partition twice", topics=topics(TOPIC, one, {**one, "committed_offset": 2}))
+    most = {**one, "committed_metadata": "x" * MOST_METADATA}
+    more = {**one, "partition_index": 1, "committed_metadata": "x" * (MOST_METADATA + 1)}
+    tried("words that are just short enough, and too long", topics=topics(TOPIC, most, more))
+    wide = {**one, "partition_index": 1, "committed_metadata": "ü" * MOST_METADATA}
+    tried("words of two bytes a letter", topics=topics(TOPIC, wide))
+    unknown = [{"topic_id": UNKNOWN_ID, "partitions": [one]}]
+    known = [{"topic_id": first, "partitions": [{**one, "partition_index": 7}]}]
+    tried("an unknown id, and an unknown partition", 10, topics=unknown + known)
+    tried("no id at all", 10, topics=[{"partitions": [one]}])
+    fetched(transcript, "what came of it", OTHER)
+
+
+def ids(transcript: Transcript, first: bytes, second: bytes) -> None:
+    def asked(title: str, *topics: dict[str, Any]) -> None:
+        groups = {"groups": [{"group_id": GROUP, "topics": list(topics)}]}
+        transcript.request(title, "OffsetFetch", 10, groups)
+
+    one = {"topic_id": first, "partition_indexes": [0, 1, 7]}
+    asked("two topics by their ids", one, {"topic_id": second, "partition_indexes": [0]})
+    asked("an id that is not known", one, {"topic_id": UNKNOWN_ID, "partition_indexes": [0]})
+    asked("no id", {"partition_indexes": [0]})
+    everything = {"groups": [{"group_id": GROUP, "topics": None}]}
+    transcript.request("everything, with ids", "OffsetFetch", 10, everything)
+
+
+def several(transcript: Transcript) -> None:
+    groups = [
+        {"group_id": GROUP, "topics": [wanted(TOPIC, 0), wanted(SECOND, 0)]},
+        {"group_id": OTHER, "topics": [wanted(TOPIC, 0)]},
+        {"group_id": "offsets-nobody", "topics": None},
+    ]
+    for version in (8, 9):
+        transcript.request("three groups", "OffsetFetch", version, {"groups": groups})
+    stable = {"groups": groups, "require_stable": True}
+    transcript.request("three groups, stable", "OffsetFetch", 9, stable)
+    transcript.request("the same group twice", "OffsetFetch", 8, {"groups": [groups[1], groups[1]]})
+    transcript.request("no groups", "OffsetFetch", 8, {"groups": []})
+
+
+def bad_fetches(transcript: Transcript, first: bytes) -> None:
+    fetched(transcript, "no group", "")
+    one = {"groups": [{"group_id": "", "topics": None}]}
+    transcript.request("no group, in a list", "OffsetFetch", 8, one)
+    member = {"group_id": GROUP, "topics": None, "member_id": "nobody", "member_epoch": 1}
+    transcript.request(
+        "a member of a group without members", "OffsetFetch", 9, {"groups": [member]}
+    )
+    member["group_id"] = "offsets-nobody"
+    transcript.request("a member of no group", "OffsetFetch", 9, {"groups": [member]})
+    member["topics"] = [wanted(TOPIC, 0)]
+    transcript.request("a member of no group, one topic", "OffsetFetch", 9, {"groups": [member]})
+
+
+def members(transcript: Transcript) -> None:
+    anna = ClassicMember(transcript, "anna", MEMBERS, subscription(TOPIC))
+    anna.obtain_member_id()
+    anna.commit("anna has not joined yet", TOPIC, {0: 1})
+    simple = {"member_id": "", "generation_id_or_member_epoch": -1}
+    anna.commit("a commit from outside", TOPIC, {0: 2}, **simple)
+    anna.join("anna joins")
+    anna.commit("a commit before the assignment", TOPIC, {0: 3})
+    anna.commit("a commit from outside, before the assignment", TOPIC, {0: 3}, **simple)
+    anna.sync("anna takes everything", {anna.id: assignment({TOPIC: [0, 1, 2]})})
+    anna.commit("anna commits", TOPIC, {0: 4})
+    anna.commit("anna commits, as older clients do", TOPIC, {0: 5}, version=5)
+    anna.commit("a commit from outside", TOPIC, {0: 99}, **simple)
+    old = {"generation_id_or_member_epoch": anna.generation - 1}
+    anna.commit("the generation before", TOPIC, {0: 99}, **old)
+    new = {"generation_id_or_member_epoch": anna.generation + 1}
+    anna.commit("the generation to come", TOPIC, {0: 99}, **new)
+    anna.commit("no generation", TOPIC, {0: 99}, generation_id_or_member_epoch=-1)
+    anna.commit("somebody else", TOPIC, {0: 99}, member_id="nobody")
+    anna.commit("an instance that is none", TOPIC, {0: 99}, group_instance_id="desk-a")
+    unread = [{"name": SECOND, "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
+    anna.commit("a topic that nobody here reads", TOPIC, {}, topics=unread)
+    fetched(transcript, "what is committed", MEMBERS)
+    anna.leave("anna leaves")
+    anna.commit("she cannot commit any more", TOPIC, {0: 99})
+    anna.commit("but somebody from outside can", TOPIC, {0: 6}, **simple)
+
+
+def modern(transcript: Transcript, first: bytes) -> None:
+    ben = ConsumerMember(transcript, "ben", MODERN, [TOPIC])
+    ben.join("ben joins in the new way")
+    by_id = commit_fields(MODERN, "", {0: 5}, "ben", ben.epoch)
+    by_id["topics"][0] |= {"topic_id": first}
+    ben.client.request("ben commits by the topic's id", "OffsetCommit", 10, by_id)
+    for version in (8, 7):
+        fields = commit_fields(MODERN, TOPIC, {0: 6}, "ben", ben.epoch)
+        ben.client.request("ben commits with an old request", "OffsetCommit", version, fields)
+    fields = commit_fields(MODERN, TOPIC, {0: 7}, "ben", ben.epoch + 1)
+    ben.client.request("a wrong epoch in an old request", "OffsetCommit", 8, fields)
+    fetched(transcript, "what is committed", MODERN)
+    ben.leave("ben leaves")
+
+
+def deleting(transcript: Transcript) -> None:
+    def deleted(title: str, group: str, topic: str, *partitions: int) -> None:
+        entries = [{"partition_index": index} for index in partitions]
+        fields = {"group_id": group, "topics": [{"name": topic, "partitions": entries}]}
+        transcript.request(title, "OffsetDelete", 0, fields)
+
+    deleted("an offset is deleted", GROUP, TOPIC, 1)
+    deleted("it cannot be deleted twice", GROUP, TOPIC, 1)
+    deleted("unknown partitions", GROUP, TOPIC, 0, 7)
+    deleted("an unknown topic", GROUP, "nowhere", 0)
+    deleted("a group that is not known", "offsets-nobody", TOPIC, 0)
+    deleted("no group", "", TOPIC, 0)
+    transcript.request("no topics", "OffsetDelete", 0, {"group_id": GROUP, "topics": []})
+    fetched(transcript, "what is left", GROUP)
+    carla = ClassicMember(transcript, "carla", MEMBERS, subscription(SECOND), version=3)
+    carla.join("carla joins, and reads another topic")
+    carla.sync("carla takes everything", {carla.id: assignment({SECOND: [0]})})
+    deleted("an offset that somebody reads on from", MEMBERS, SECOND, 0)
+    deleted("an offset that nobody reads on from", MEMBERS, TOPIC, 0)
+    fetched(transcript, "what is left", MEMBERS)
+    topic = {"topic_names": [SECOND], "timeout_ms": 10_000}
+    transcript.request_unrecorded("DeleteTopics", 5, topic)
+    transcript.wait_until(lambda: len(fetch_quietly(transcript, GROUP)) == 1)
+    fetched(transcript, "the offsets of a topic go with it", GROUP)
+
+
+def fetch_quietly(transcript: Transcript, group: str) -> list[Any]:
+    topics: list[Any] = transcript.request_unrecorded(
+        "OffsetFetch", 7, {"group_id": group, "topics": None}
+    ).topics
+    return topics

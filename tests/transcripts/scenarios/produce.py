@@ -1,0 +1,166 @@
+"""Produce: good batches in every version, other places, sizes, times and policies."""
+
+from typing import Any
+
+from transcripts.scenarios.produce_requests import batch, data, produce, without_error_start_offsets
+from transcripts.steps import Differs
+from transcripts.transcript import Transcript
+
+UNKNOWN_ID = bytes(range(16))
+TIMEOUT_MS = 10_000
+NEWEST = 13
+BY_NAME = 12
+AHEAD_MS = 4_000_000_000_000
+
+
+def appended(index: int, offset: int) -> dict[str, Any]:
+    return {
+        "index": index,
+        "error_code": "NONE",
+        "base_offset": offset,
+        "log_append_time_ms": -1,
+        "log_start_offset": 0,
+        "record_errors": [],
+        "error_message": None,
+    }
+
+
+SAME_TOPIC = Differs(
+    "Kafka puts the two together; Sawlog answers as it was asked",
+    {
+        "responses": [
+            {"name": "producing-several", "partition_responses": [appended(0, 2)]},
+            {"name": "producing-several", "partition_responses": [appended(1, 1)]},
+        ]
+    },
+)
+SAME_PARTITION = Differs(
+    "Kafka keeps the last of the two in silence; Sawlog appends both and says so",
+    {"responses.0.partition_responses": [appended(0, 0), appended(0, 1)]},
+)
+FROM_THE_HEADER = Differs(
+    "Sawlog sees the times in the header of a batch and opens none of its records",
+    {"responses.0.partition_responses.0.record_errors": []},
+)
+
+
+def ask(
+    transcript: Transcript, title: str, version: int, request: dict, differs: Differs | None = None
+) -> None:
+    keep = without_error_start_offsets
+    transcript.request(title, "Produce", version, request, keep=keep, differs=differs)
+
+
+def run(transcript: Transcript) -> None:
+    topic_id = transcript.create_topic("producing", 2)
+    for version in range(3, NEWEST):
+        ask(transcript, "two records", version, produce("producing", batch("a", "b")))
+    ask(transcript, "two records, by id", NEWEST, produce(topic_id, batch("a", "b")))
+    for acks in (1, 2, -2, 100):
+        ask(transcript, f"acks={acks}", BY_NAME, produce("producing", batch("a"), acks=acks))
+    places(transcript, topic_id)
+    several(transcript)
+    codecs(transcript)
+    sizes(transcript)
+    times(transcript)
+    policies(transcript)
+    unanswered(transcript)
+
+
+def places(transcript: Transcript, topic_id: bytes) -> None:
+    ask(transcript, "no topics", BY_NAME, {"acks": -1, "topic_data": []})
+    nameless = Differs(
+        "Sawlog names a topic without partitions all the same",
+        {"responses": [{"name": "producing", "partition_responses": []}]},
+    )
+    nothing = {"acks": -1, "topic_data": [data("producing")]}
+    ask(transcript, "no partitions", BY_NAME, nothing, nameless)
+    for version in (3, 9, BY_NAME):
+        ask(transcript, "an unknown topic", version, produce("producing-none", batch("a")))
+        ask(transcript, "an unknown partition", version, produce("producing", batch("a"), 9))
+    ask(transcript, "a partition below zero", 9, produce("producing", batch("a"), -1))
+    ask(transcript, "a name that is none", 9, produce("not a name!", batch("a")))
+    ask(transcript, "an unknown id", NEWEST, produce(UNKNOWN_ID, batch("a")))
+    ask(transcript, "an id of zeros", NEWEST, produce(bytes(16), batch("a")))
+    ask(transcript, "an unknown partition, by id", NEWEST, produce(topic_id, batch("a"), 9))
+
+
+def several(transcript: Transcript) -> None:
+    def request(*topics: dict) -> dict:
+        return {"acks": -1, "timeout_ms": TIMEOUT_MS, "topic_data": list(topics)}
+
+    transcript.create_topic("producing-several", 2)
+    both = request(data("producing-several", (0, batch("a")), (1, batch("b"))))
+    ask(transcript, "two partitions", 9, both)
+    mixed = request(data("producing-several", (0, batch("a")), (7, batch("b"))))
+    ask(transcript, "a good partition and a bad one", 9, mixed)
+    twice = (data("producing-several", (index, batch("a"))) for index in (0, 1))
+    ask(transcript, "the same topic twice", 9, request(*twice), SAME_TOPIC)
+    transcript.create_topic("producing-same")
+    same = request(data("producing-same", (0, batch("a")), (0, batch("b"))))
+    ask(transcript, "the same partition twice", 9, same, SAME_PARTITION)
+
+
+def codecs(transcript: Transcript) -> None:
+    transcript.create_topic("producing-codecs")
+    for codec in range(1, 5):
+        records = batch("squeezed", "twice", codec=codec)
+        ask(transcript, f"codec {codec}", 9, produce("producing-codecs", records))
+    for version in (3, 6, 7):
+        ask(transcript, "zstd", version, produce("producing-codecs", batch("squeezed", codec=4)))
+
+
+def sizes(transcript: Transcript) -> None:
+    transcript.create_topic("producing-small", max_message_bytes="200")
+    for records in (batch("x" * 130), batch("x" * 131), batch("x" * 5_000)):
+        ask(transcript, f"{len(records)} bytes of 200", 9, produce("producing-small", records))
+    squeezed = batch("x" * 5_000, codec=1)
+    ask(transcript, "200 bytes are enough for this", 9, produce("producing-small", squeezed))
+
+
+def times(transcript: Transcript) -> None:
+    transcript.create_topic("producing-append", message_timestamp_type="LogAppendTime")
+    for version in (3, 9):
+        request = produce("producing-append", batch("a", "b"))
+        ask(transcript, "a topic that takes its own time", version, request)
+    bounds = {"message_timestamp_before_max_ms": "1000", "message_timestamp_after_max_ms": "1000"}
+    transcript.create_topic("producing-timed", **bounds)
+    early = produce("producing-timed", batch("a", at=1_000))
+    ask(transcript, "too long ago", 9, early, FROM_THE_HEADER)
+    ask(transcript, "too long ago, in an old version", 3, early)
+    late = produce("producing-timed", batch("a", at=AHEAD_MS))
+    ask(transcript, "too far ahead", 9, late, FROM_THE_HEADER)
+    transcript.create_topic("producing-untimed")
+    ahead = produce("producing-untimed", batch("a", at=AHEAD_MS))
+    ask(transcript, "too far ahead for any topic", 9, ahead, FROM_THE_HEADER)
+    ask(transcript, "no time", 9, produce("producing-untimed", batch("a", at=-1)))
+
+
+def policies(transcript: Transcript) -> None:
+    transcript.create_topic("producing-compacted", cleanup_policy="compact")
+    without = produce("producing-compacted", batch("a"))
+    ask(transcript, "no key where keys are needed", 9, without)
+    ask(transcript, "no key, in an old version", 3, without)
+    keyed = produce("producing-compacted", batch("a", key=b"k"))
+    ask(transcript, "a key where keys are needed", 9, keyed)
+    transcript.create_topic("producing-safe", min_insync_replicas="2")
+    strict = Differs(
+        "Kafka counts no more replicas than there are; Sawlog takes the setting at its word",
+        {
+            "responses.0.partition_responses.0.error_code": "NOT_ENOUGH_REPLICAS",
+            "responses.0.partition_responses.0.error_message": "<words>",
+            "responses.0.partition_responses.0.base_offset": -1,
+            "responses.0.partition_responses.0.log_start_offset": "<any>",
+        },
+    )
+    request = produce("producing-safe", batch("a"))
+    ask(transcript, "two must be in sync, one is", 9, request, strict)
+
+
+def unanswered(transcript: Transcript) -> None:
+    """acks=0: nothing comes back, so a Metadata request behind it shows how it went."""
+    for title, topic in (("a topic", "producing"), ("an unknown topic", "producing-none")):
+        transcript.send_without_response(
+            f"acks=0, {title}", "Produce", 9, produce(topic, batch("z"), acks=0)
+        )
+        transcript.request(f"behind acks=0, {title}", "Metadata", 4, {"topics": []})
