@@ -25,7 +25,7 @@ from bench.runs import GIGABYTE, ROOT, Measured
 from bench.session import Plan, compare
 from bench.tables import number, sections
 from bench.workloads import BY_NAME, Metric
-from tools.kafka_server import KafkaUnavailable, java_command
+from tools.kafka_node import KafkaUnavailable, java_command
 
 DOCUMENTS = ROOT / "docs"
 QUICK_FACTOR = 0.25

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from bench.process import ChildFailed, Server
-from tools.kafka_server import HOST, KafkaNode, free_port
+from tools.kafka_node import HOST, KafkaNode, free_port
 
 START_TIMEOUT_S = 120.0
 CONNECT_AGAIN_S = 0.002

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from bench.process import ChildFailed, Finished, run_to_end
 from bench.producer_performance import OPTIONS, TIMEOUT_S
-from tools.kafka_server import java_command
+from tools.kafka_node import java_command
 
 CLASS = "org.apache.kafka.tools.ConsumerPerformance"
 SILENCE_MS = 30_000

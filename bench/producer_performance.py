@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench.process import ChildFailed, Finished, run_to_end
-from tools.kafka_server import USUAL_JVM, java_command
+from tools.kafka_node import USUAL_JVM, java_command
 
 CLASS = "org.apache.kafka.tools.ProducerPerformance"
 # The heap that its start script gives to it.

@@ -18,7 +18,7 @@ from bench.process import ChildFailed
 from bench.producer_performance import CLASS, OPTIONS
 from bench.runs import MEGABYTE, Measured
 from bench.workloads import Metric
-from tools.kafka_server import java_command
+from tools.kafka_node import java_command
 
 TOPICS, PARTITIONS = 5, 1_000
 LOG_BYTES = 10_000_000_000

@@ -6,10 +6,10 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import OffsetSpec
 
-from support.clients.aio import AioKafka
-from support.clients.confluent import Confluent
-from support.clients.kafka_python import KafkaPython
-from support.clients.model import Library
+from support.client_libraries.aiokafka_library import AioKafka
+from support.client_libraries.client_library import ClientLibrary
+from support.client_libraries.confluent_library import Confluent
+from support.client_libraries.kafka_python_library import KafkaPython
 
 LIBRARIES = {"confluent": Confluent, "kafka-python": KafkaPython, "aiokafka": AioKafka}
 
@@ -17,7 +17,7 @@ CreateTopic = Callable[..., str]
 
 
 @pytest.fixture(params=sorted(LIBRARIES))
-def library(request: pytest.FixtureRequest, broker) -> Library:
+def library(request: pytest.FixtureRequest, broker) -> ClientLibrary:
     """Each client library in turn."""
     return LIBRARIES[request.param](broker.bootstrap)
 

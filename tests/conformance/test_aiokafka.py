@@ -6,8 +6,8 @@ from aiokafka.admin import NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import OffsetOutOfRangeError
 
-from support.clients.aio import AioKafka, run
-from support.clients.model import Refused, Row
+from support.client_libraries.aiokafka_library import AioKafka, run
+from support.client_libraries.client_library import BrokerError, Row
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 TOPIC_ALREADY_EXISTS = 36
@@ -42,7 +42,7 @@ def test_partitions_are_added(aiokafka: AioKafka, create_topic, topic) -> None:
             await admin.create_partitions({topic: NewPartitions(count)})
 
     run(add(3))
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(BrokerError) as refusal:
         run(add(2))
     assert refusal.value.code == INVALID_PARTITIONS
 

@@ -9,7 +9,7 @@ import pytest
 from sawlog.core.ids import TopicId
 from sawlog.groups.consumer.assignor import Assignment, MemberSpec
 from sawlog.groups.consumer.server_assignors import ASSIGNORS
-from support.kafka.recordings import ask_java, check_recording, digest, recorded
+from support.kafka.recordings import check_recording, digest, recorded, run_java
 
 RECORDING = "assignors"
 ORACLE = Path(__file__).with_name("AskAssignors.java")
@@ -118,6 +118,6 @@ def test_the_recording_is_what_kafka_says() -> None:
     lines = [question.line() for question in all_questions()]
     answers = [
         spell_answer(dict(one.split("/") for one in theirs.split("|")))
-        for theirs in ask_java(ORACLE, lines)
+        for theirs in run_java(ORACLE, lines)
     ]
     check_recording(RECORDING, [digest(*pair) for pair in zip(lines, answers, strict=True)])

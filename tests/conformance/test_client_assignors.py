@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from sawlog.client.consumer.membership.client_assignors import ASSIGNORS, Subscriber
-from support.kafka.recordings import ask_java, check_recording, digest, recorded
+from support.kafka.recordings import check_recording, digest, recorded, run_java
 
 RECORDING = "client-assignors"
 ORACLE = Path(__file__).with_name("AskClientAssignors.java")
@@ -59,5 +59,5 @@ def test_answers_are_those_that_the_java_client_gave() -> None:
 @pytest.mark.soak
 def test_the_recording_is_what_the_java_client_says() -> None:
     lines = [question(seed).line() for seed in range(QUESTIONS)]
-    answers = ask_java(ORACLE, lines)
+    answers = run_java(ORACLE, lines)
     check_recording(RECORDING, [digest(*pair) for pair in zip(lines, answers, strict=True)])

@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
-from support.clients.confluent import Confluent
-from support.clients.kafka_python import KafkaPython
-from support.clients.model import CODECS, Placed, Row
+from support.client_libraries.client_library import CODECS, RecordMetadata, Row
+from support.client_libraries.confluent_library import Confluent
+from support.client_libraries.kafka_python_library import KafkaPython
 from support.kafka.kafka_broker import KafkaServer, run_tool, running_kafka
 from support.same import check_same
 from support.server.broker_process import SawlogServer, running_sawlog
@@ -183,7 +183,7 @@ def test_sawlog_serves_partitions_that_kafka_wrote(theirs: Path, tmp_path: Path,
             check_same(last, rows_for(codec)[-100:])
             assert library.offset_at(topic, 1_700_000_000_000 + 300_500) == 301
             more = library.produce(topic, [Row(b"more")], codec=codec, idempotent=True)
-            assert more == [Placed(0, ROWS)]
+            assert more == [RecordMetadata(0, ROWS)]
 
 
 def test_sawlog_log_verify_and_dump_read_what_kafka_wrote(theirs: Path) -> None:

@@ -14,11 +14,11 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
 from kafka import OffsetAndMetadata, TopicPartition
 
-from support.clients.aio import AioKafka
-from support.clients.aio import run as run_async
-from support.clients.confluent import Confluent
-from support.clients.kafka_python import KafkaPython
-from support.clients.model import GUARD_S, Row
+from support.client_libraries.aiokafka_library import AioKafka
+from support.client_libraries.aiokafka_library import run as run_async
+from support.client_libraries.client_library import GUARD_S, Row
+from support.client_libraries.confluent_library import Confluent
+from support.client_libraries.kafka_python_library import KafkaPython
 from support.kafka.kafka_broker import run_tool
 from support.kafka.recordings import RECORDINGS
 from support.kafka.shared_brokers import START, Server

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from support.clients.confluent import Confluent
-from support.clients.model import CODECS, Row
+from support.client_libraries.client_library import CODECS, Row
+from support.client_libraries.confluent_library import Confluent
 from support.kafka.kafka_broker import run_tool
 
 pytestmark = pytest.mark.long

@@ -13,8 +13,8 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
-from support.clients.kafka_python import KafkaPython
-from support.clients.model import Row
+from support.client_libraries.client_library import Row
+from support.client_libraries.kafka_python_library import KafkaPython
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.clients.model import CODECS, Library, Row
+from support.client_libraries.client_library import CODECS, ClientLibrary, Row
 from support.programs import require
 
 GUARD_S = 60
@@ -79,7 +79,9 @@ def test_the_idempotent_producer(kcat: Kcat, create_topic, topic) -> None:
         ("end", range(0)),
     ],
 )
-def test_starting_places(kcat: Kcat, confluent: Library, create_topic, topic, start, expected):
+def test_starting_places(
+    kcat: Kcat, confluent: ClientLibrary, create_topic, topic, start, expected
+):
     create_topic(topic)
     begin = 1_700_000_000_000
     confluent.produce(topic, [Row(b"%d" % i, timestamp_ms=begin + i * 1_000) for i in range(100)])
@@ -87,7 +89,9 @@ def test_starting_places(kcat: Kcat, confluent: Library, create_topic, topic, st
     assert [record["offset"] for record in records] == list(expected)
 
 
-def test_the_offset_for_a_time_is_queried(kcat: Kcat, confluent: Library, create_topic, topic):
+def test_the_offset_for_a_time_is_queried(
+    kcat: Kcat, confluent: ClientLibrary, create_topic, topic
+):
     create_topic(topic)
     confluent.produce(topic, [Row(b"x", timestamp_ms=1_700_000_000_000 + i) for i in range(10)])
     assert kcat.run("-Q", "-t", f"{topic}:0:1700000000004").split()[-1] == b"4"

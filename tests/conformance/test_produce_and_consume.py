@@ -7,10 +7,17 @@ from confluent_kafka import TopicPartition
 
 from sawlog.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from sawlog.protocol.record_batch import batches_in
-from support.clients.aio import AioKafka
-from support.clients.confluent import Confluent
-from support.clients.kafka_python import KafkaPython
-from support.clients.model import CODECS, GUARD_S, Library, Placed, Refused, Row
+from support.client_libraries.aiokafka_library import AioKafka
+from support.client_libraries.client_library import (
+    CODECS,
+    GUARD_S,
+    BrokerError,
+    ClientLibrary,
+    RecordMetadata,
+    Row,
+)
+from support.client_libraries.confluent_library import Confluent
+from support.client_libraries.kafka_python_library import KafkaPython
 from support.protocol.wire import Wire
 from support.same import check_same
 
@@ -36,11 +43,11 @@ ROWS = [
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_records_come_back_as_they_were_sent(
-    library: Library, broker, create_topic, topic, codec
+    library: ClientLibrary, broker, create_topic, topic, codec
 ) -> None:
     create_topic(topic)
     placed = library.produce(topic, ROWS, codec=codec)
-    assert placed == [Placed(0, offset) for offset in range(len(ROWS))]
+    assert placed == [RecordMetadata(0, offset) for offset in range(len(ROWS))]
     assert library.consume(topic, len(ROWS)) == ROWS
     assert codec in codecs_stored(broker, topic)  # a small batch may have gone as it was
 
@@ -67,7 +74,7 @@ def test_every_library_reads_what_every_library_wrote(broker, create_topic, topi
 
 
 @pytest.mark.parametrize("size", [1, 1_000, 1_000_000, LARGEST_BYTES])
-def test_records_of_any_size(library: Library, create_topic, topic, size) -> None:
+def test_records_of_any_size(library: ClientLibrary, create_topic, topic, size) -> None:
     create_topic(topic, max_message_bytes=str(LARGEST_BYTES + 1_000))
     rows = [Row(os.urandom(size)), Row(b"after"), Row(os.urandom(size))]
     library.produce(topic, rows)
@@ -75,7 +82,7 @@ def test_records_of_any_size(library: Library, create_topic, topic, size) -> Non
 
 
 @pytest.mark.parametrize("partitions", [1, 7, 100])
-def test_records_stay_in_their_partitions(library: Library, create_topic, topic, partitions):
+def test_records_stay_in_their_partitions(library: ClientLibrary, create_topic, topic, partitions):
     create_topic(topic, partitions)
     rows = [Row(b"%d" % number, partition=number % partitions) for number in range(300)]
     library.produce(topic, rows)
@@ -85,7 +92,7 @@ def test_records_stay_in_their_partitions(library: Library, create_topic, topic,
         assert library.consume(topic, len(expected), partition=partition) == expected
 
 
-def test_consuming_starts_at_any_offset(library: Library, create_topic, topic) -> None:
+def test_consuming_starts_at_any_offset(library: ClientLibrary, create_topic, topic) -> None:
     create_topic(topic)
     rows = [Row(b"%d" % number) for number in range(100)]
     library.produce(topic, rows, codec="gzip")
@@ -93,7 +100,7 @@ def test_consuming_starts_at_any_offset(library: Library, create_topic, topic) -
         assert library.consume(topic, 100 - offset, offset=offset) == rows[offset:]
 
 
-def test_idempotent_producers_write_each_record_once(library: Library, create_topic, topic):
+def test_idempotent_producers_write_each_record_once(library: ClientLibrary, create_topic, topic):
     create_topic(topic, 3)
     rows = [Row(b"%d" % number, partition=number % 3) for number in range(600)]
     library.produce(topic, rows, idempotent=True)
@@ -105,11 +112,11 @@ def test_idempotent_producers_write_each_record_once(library: Library, create_to
 
 @pytest.mark.parametrize("acks", ["1", "all"])
 def test_offsets_are_reported_with_every_kind_of_acknowledgement(
-    library: Library, create_topic, topic, acks
+    library: ClientLibrary, create_topic, topic, acks
 ) -> None:
     create_topic(topic)
     placed = library.produce(topic, [Row(b"a"), Row(b"b")], acks=acks)
-    assert placed == [Placed(0, 0), Placed(0, 1)]
+    assert placed == [RecordMetadata(0, 0), RecordMetadata(0, 1)]
 
 
 def test_unacknowledged_records_arrive_too(confluent: Confluent, create_topic, topic) -> None:
@@ -130,7 +137,7 @@ def test_a_consumer_that_waits_gets_what_comes(confluent: Confluent, create_topi
             assert (message.value(), message.partition()) == (b"new", index)
 
 
-def test_offsets_are_found_by_time(library: Library, create_topic, topic) -> None:
+def test_offsets_are_found_by_time(library: ClientLibrary, create_topic, topic) -> None:
     create_topic(topic)
     start = 1_700_000_000_000
     rows = [Row(b"%d" % number, timestamp_ms=start + number * 1_000) for number in range(50)]
@@ -142,15 +149,17 @@ def test_offsets_are_found_by_time(library: Library, create_topic, topic) -> Non
     assert library.offset_at(topic, start + 49_001) is None
 
 
-def test_a_record_larger_than_the_topic_allows_is_refused(library: Library, create_topic, topic):
+def test_a_record_larger_than_the_topic_allows_is_refused(
+    library: ClientLibrary, create_topic, topic
+):
     create_topic(topic, max_message_bytes="1000")
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(BrokerError) as refusal:
         library.produce(topic, [Row(os.urandom(2_000))])
     assert refusal.value.code == MESSAGE_TOO_LARGE
     library.produce(topic, [Row(b"small")])
     assert library.consume(topic, 1) == [Row(b"small")]
 
 
-def test_a_topic_is_created_by_the_first_record(library: Library, topic) -> None:
+def test_a_topic_is_created_by_the_first_record(library: ClientLibrary, topic) -> None:
     library.produce(topic, [Row(b"first")])
     assert library.consume(topic, 1) == [Row(b"first")]

@@ -1,5 +1,4 @@
-"""Requests about groups from clients without manners: nothing breaks, nothing grows, and groups
-that behave do not notice."""
+"""Invalid group requests: no handler fails, memory does not grow, other groups are unaffected."""
 
 import contextlib
 from pathlib import Path
@@ -42,12 +41,12 @@ FAILURES = ("request failed", "Traceback", "cannot be answered", 'broke"')
 
 
 def ask_until(wire: Wire, message: Any, version: int, is_good: Any) -> Any:
-    """The coordinator takes a moment to come."""
+    """Repeat a request until the response is good; the coordinator has to load first."""
     for _ in range(10_000):
         answer = wire.ask(message, version)
         if is_good(answer):
             return answer
-    raise AssertionError(f"still {answer}")
+    raise AssertionError(f"no good response, last one: {answer}")
 
 
 def prepare(wire: Wire) -> None:
@@ -59,7 +58,7 @@ def prepare(wire: Wire) -> None:
 
 
 def work(wire: Wire, number: int) -> None:
-    """A group that does what it always does."""
+    """Commit and fetch an offset in a group that is not attacked."""
     answer = wire.ask(healthy_commit(number), 8)
     assert committed(answer) == {("t", 0): 0}
     assert offsets(wire, HEALTHY)[HEALTHY] == {("t", 0): (number, "", 0)}
@@ -70,15 +69,15 @@ def healthy_commit(number: int) -> OffsetCommitRequest:
 
 
 def offsets(wire: Wire, *groups: str) -> dict[str, Any]:
-    asked = [OffsetFetchRequestGroup(group, topics=None) for group in groups]
-    answer = wire.ask(OffsetFetchRequest(groups=asked), 8)
+    wanted = [OffsetFetchRequestGroup(group, topics=None) for group in groups]
+    answer = wire.ask(OffsetFetchRequest(groups=wanted), 8)
     assert answer is not None
     assert {group.error_code for group in answer.groups} <= {0}
     return {group.group_id: fetched(group) for group in answer.groups}
 
 
 def attack(server: SawlogServer, random: Random, attacker: GroupAttacker) -> None:
-    """One connection's worth; it may hang up at any moment, while its joins are parked too."""
+    """Attack with one connection, which may close at any time, also while its joins are parked."""
     with Wire(server.host, server.port) as wire:
         wire.patience_s(PATIENCE_S)
         for _ in range(random.randrange(1, 6)):
@@ -113,14 +112,16 @@ def failures_in(server: SawlogServer) -> list[str]:
 
 
 @pytest.mark.parametrize("connections", rounds(fast=400, long=3_000, soak=50_000))
-def test_hostile_members_harm_nobody(tmp_path: Path, connections: int, random_seed: int) -> None:
+def test_hostile_group_requests_do_no_harm(
+    tmp_path: Path, connections: int, random_seed: int
+) -> None:
     random = Random(random_seed)
     attacker = GroupAttacker(random)
     with running_sawlog(tmp_path, SETTINGS) as server:
         with contextlib.ExitStack() as open_wires:
             wire = open_wires.enter_context(Wire(server.host, server.port))
             prepare(wire)
-            for _ in range(100):  # code, caches and pools come to their size
+            for _ in range(100):  # warm up code, caches and pools
                 attack(server, random, attacker)
             before_bytes = server.process.rss_bytes()
             for number in range(connections):
@@ -135,7 +136,7 @@ def test_hostile_members_harm_nobody(tmp_path: Path, connections: int, random_se
         server.start()
         with Wire(server.host, server.port) as wire:
             prepare(wire)
-            assert {name: told for name, told in offsets(wire, *names).items() if told} == {
-                name: told for name, told in before.items() if told
+            assert {name: some for name, some in offsets(wire, *names).items() if some} == {
+                name: some for name, some in before.items() if some
             }
         assert failures_in(server) == []

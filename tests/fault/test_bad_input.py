@@ -1,5 +1,5 @@
-"""Any bytes on the port give an error or a closed connection: no crash, no growth, no effect on
-the other connections."""
+"""Invalid bytes lead to an error or a closed connection: no crash, no memory growth, no effect on
+other connections."""
 
 import contextlib
 from collections.abc import Iterator
@@ -22,14 +22,14 @@ from support.tiers import rounds
 
 FETCH_VERSION = 11
 GROWTH_BYTES = 48 << 20
-OPEN_LOGS = 200  # files of logs that stay open on purpose
+OPEN_LOGS = 200  # log files stay open on purpose
 BOMB_BYTES = 400 << 20
 ZSTD = 4
 HEALTHY = "healthy"
 
 
 class Healthy:
-    """A connection that does its work all the while, and notices if it is disturbed."""
+    """A connection with valid requests during an attack; each of them must succeed."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -65,7 +65,7 @@ def fetch_request(offset: int) -> FetchRequest:
 
 
 def attack(server: SawlogServer, random: Random, frames: int) -> None:
-    """Sends one connection's worth of hostile frames, and hangs up or waits to be hung up on."""
+    """Send hostile frames on one connection, then close it or wait until the broker does."""
     with Wire(server.host, server.port) as wire:
         wire.send_bytes(b"".join(any_frame(random) for _ in range(frames)))
         if random.random() < 0.5:
@@ -76,11 +76,11 @@ def attack(server: SawlogServer, random: Random, frames: int) -> None:
 
 
 @pytest.mark.parametrize("connections", rounds(fast=1_000, long=6_000, soak=100_000))
-def test_hostile_frames_harm_nobody(tmp_path: Path, connections: int, random_seed: int) -> None:
+def test_hostile_frames_do_no_harm(tmp_path: Path, connections: int, random_seed: int) -> None:
     random = Random(random_seed)
     with running_sawlog(tmp_path) as server:
         with healthy_connection(server) as healthy:
-            for _ in range(30):  # code, caches and pools come to their size
+            for _ in range(30):  # warm up code, caches and pools
                 attack(server, random, 3)
             before_bytes, before_files = server.process.rss_bytes(), server.process.open_files()
             for number in range(connections):
@@ -93,12 +93,12 @@ def test_hostile_frames_harm_nobody(tmp_path: Path, connections: int, random_see
 
 
 def failures_in(server: SawlogServer) -> list[str]:
-    """What a broker logs when a handler died of a request, which none should."""
+    """Log lines of handlers that failed unexpectedly."""
     marks = ("request failed", "Traceback")
     return [line for line in server.process.output.splitlines() if any(m in line for m in marks)]
 
 
-def test_connections_that_stop_in_the_middle_of_a_frame_cost_next_to_nothing(
+def test_connections_stalled_in_a_frame_use_little_memory(
     tmp_path: Path,
 ) -> None:
     with (
@@ -109,14 +109,16 @@ def test_connections_that_stop_in_the_middle_of_a_frame_cost_next_to_nothing(
         before_bytes = server.process.rss_bytes()
         for _ in range(300):
             wire = stalled.enter_context(Wire(server.host, server.port))
-            wire.send_bytes((90 << 20).to_bytes(4) + b"\0\0\0\x09")  # 90 MiB to come, never
+            wire.send_bytes(
+                (90 << 20).to_bytes(4) + b"\0\0\0\x09"
+            )  # announces 90 MiB that never come
         for _ in range(20):
             healthy.work()
         assert server.process.rss_bytes() - before_bytes < GROWTH_BYTES
 
 
-def test_a_batch_that_unpacks_to_far_more_than_it_is_does_no_harm(tmp_path: Path) -> None:
-    """A topic that recompresses must open what it gets; the broker bounds what comes out."""
+def test_a_decompression_bomb_is_refused_in_bounded_memory(tmp_path: Path) -> None:
+    """A topic with another codec decompresses batches; the broker limits the output."""
     bomb = produce_request("recompressed", 0, [bytes(BOMB_BYTES)], -1, codec=ZSTD)
     with running_sawlog(tmp_path) as server, healthy_connection(server):
         before_bytes = server.process.rss_bytes()

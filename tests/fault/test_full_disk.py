@@ -1,4 +1,4 @@
-"""A full disk refuses appends, goes on serving reads, and takes appends again once it has room."""
+"""A broker on a full disk refuses appends, serves reads, and accepts appends once it has space."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ import pytest
 
 from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from support.client.load import PRODUCE_VERSION, produce_request
-from support.clients.confluent import Confluent
+from support.client_libraries.confluent_library import Confluent
 from support.programs import require
 from support.protocol.wire import Wire
 from support.same import check_same
@@ -21,27 +21,27 @@ TOPIC_ALREADY_EXISTS = 36
 KAFKA_STORAGE_ERROR = 56
 SIZE_MB = 24
 RECORD_BYTES = 100_000
-ROOM_FOR_ALL = (SIZE_MB << 20) // RECORD_BYTES
+MAX_RECORDS = (SIZE_MB << 20) // RECORD_BYTES
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of few megabytes."""
+    """A mount point with a few megabytes."""
     require("mount")
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small disk")
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m", "tmpfs", str(place)]
+    path = tmp_path / "disk"
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m", "tmpfs", str(path)]
     done = subprocess.run(mount, capture_output=True, text=True)
     if done.returncode != 0:
         pytest.skip(f"no small disk can be mounted: {done.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
+    yield path
+    subprocess.run(["umount", str(path)], check=True)
 
 
 class Writer:
-    """Sends one record at a time; number n has a value that begins with n."""
+    """Sends one record at a time; the value of record n starts with n."""
 
     def __init__(self, server: SawlogServer, topic: str) -> None:
         self._server = server
@@ -50,7 +50,7 @@ class Writer:
         self._number = 0
 
     def send(self, acks: int) -> int:
-        """The error code."""
+        """Send one record and return the error code."""
         value = (b"%d " % self._number).ljust(RECORD_BYTES, b".")
         self._number += 1
         with Wire(self._server.host, self._server.port) as wire:
@@ -62,15 +62,15 @@ class Writer:
         return int(result.error_code)
 
     def fill(self, acks: int) -> int:
-        """Sends until it is refused; the code of the refusal."""
-        for _ in range(ROOM_FOR_ALL + 1):
+        """Send until the broker refuses a record; return the error code."""
+        for _ in range(MAX_RECORDS + 1):
             code = self.send(acks)
             if code:
                 return code
-        raise AssertionError("the disk took more than it has room for")
+        raise AssertionError("the disk took more than its size")
 
     def check(self, library: Confluent) -> None:
-        """Everything acknowledged is there, at the offset that was told."""
+        """Check that every acknowledged record is at its offset."""
         _, high = library.bounds(self._topic)
         values = [row.value for row in library.consume(self._topic, high)]
         check_same([(at, values[at]) for at, _ in self.acknowledged], self.acknowledged)
@@ -84,7 +84,7 @@ def test_a_full_disk_refuses_appends_and_recovers(small_disk: Path, acks: int) -
         library.create_topic("full")
         library.create_topic("ballast")
         ballast = Writer(server, "ballast")
-        for _ in range(ROOM_FOR_ALL // 3):
+        for _ in range(MAX_RECORDS // 3):
             assert ballast.send(acks) == 0
         writer = Writer(server, "full")
         assert writer.fill(acks) == KAFKA_STORAGE_ERROR
@@ -103,7 +103,7 @@ def test_a_full_disk_refuses_appends_and_recovers(small_disk: Path, acks: int) -
         server.kill()
 
 
-def test_a_broker_killed_on_a_full_disk_starts_again_and_has_everything(small_disk: Path) -> None:
+def test_a_broker_killed_on_a_full_disk_restarts_without_loss(small_disk: Path) -> None:
     server = SawlogServer(small_disk)
     try:
         library = Confluent(server.bootstrap)
@@ -121,9 +121,9 @@ def test_a_broker_killed_on_a_full_disk_starts_again_and_has_everything(small_di
         server.kill()
 
 
-def test_a_topic_made_on_a_full_disk_is_there_once_there_is_room(small_disk: Path) -> None:
-    """The intent may fit where the topic does not: then the answer is a time-out, which is neither
-    yes nor no, and the controller goes on trying."""
+def test_a_topic_created_on_a_full_disk_appears_once_there_is_space(small_disk: Path) -> None:
+    """The entry in the store may fit where the partitions do not: then the request times out, and
+    the controller retries."""
     server = SawlogServer(small_disk)
     try:
         library = Confluent(server.bootstrap)
@@ -139,7 +139,7 @@ def test_a_topic_made_on_a_full_disk_is_there_once_there_is_room(small_disk: Pat
         writer = Writer(server, "late")
         deadline = time.monotonic() + 30
         while writer.send(-1) != 0:
-            assert time.monotonic() < deadline, "the topic never came to be"
+            assert time.monotonic() < deadline, "the topic was not created within 30 s"
         server.restart()
         writer.check(library)
     finally:

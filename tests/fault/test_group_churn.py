@@ -1,5 +1,6 @@
-"""Members of groups come, go, die and are stopped for a minute, and the broker is killed too: every
-record is processed, no partition has two owners, and who is out commits nothing.
+"""Group members join, leave, are killed and paused, and the broker is killed.
+
+Every record is processed, no partition has two owners, and fenced members commit nothing.
 """
 
 import threading
@@ -10,18 +11,24 @@ from random import Random
 import pytest
 from confluent_kafka import Producer
 
-from support.clients.confluent import Confluent
-from support.readers.host import Host
-from support.readers.java import CLOCK_S, JavaMember
-from support.readers.journal import DIED, RESUMED, Event, Journal, holdings
-from support.readers.judge import (
-    commits_of_the_fenced,
-    commits_that_went_back,
+from support.client_libraries.confluent_library import Confluent
+from support.group_consumers.consumer_process import ConsumerProcess
+from support.group_consumers.event_journal import (
+    DIED,
+    RESUMED,
+    Event,
+    EventJournal,
+    owned_partitions,
+)
+from support.group_consumers.group_checks import (
+    decreasing_commits,
     failures,
+    fenced_commits,
     overlaps,
-    put_out,
+    removals,
     unread,
 )
+from support.group_consumers.java_consumer import CLOCK_S, JavaConsumer
 from support.server.broker_process import SawlogServer
 from support.tiers import rounds
 
@@ -35,8 +42,8 @@ KINDS = (
     "kafka-python-range",
 )
 OURS = ("sawlog-range", "sawlog-cooperative", "sawlog-consumer")
-HOSTS, MEMBERS_OF_A_HOST = 2, 2  # of each kind: twenty members in all
-STOPPED_S = 9
+PROCESSES, MEMBERS_PER_PROCESS = 2, 2  # of each kind: twenty members in total
+PAUSED_S = 9
 PAUSE_S = 0.4
 READ_ALL_S = 120
 SETTINGS = {
@@ -49,7 +56,7 @@ SETTINGS = {
 
 
 class NumberedRecords:
-    """A producer that goes on, whatever the broker does: record n of a partition has offset n."""
+    """An idempotent producer that runs through broker failures; record n has offset n."""
 
     def __init__(self, bootstrap: str) -> None:
         settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
@@ -76,7 +83,7 @@ class NumberedRecords:
             self.wrong.append(f"{error}: {message}")
 
     def finish(self) -> dict[int, int]:
-        """Where each partition ends."""
+        """Stop producing and return the end offset of each partition."""
         self._is_over.set()
         self._thread.join(30)
         assert self._producer.flush(60) == 0
@@ -85,91 +92,91 @@ class NumberedRecords:
 
 
 class ChurnedGroup:
-    """Members of one kind in a few processes, to which things happen."""
+    """Members of one kind in a few processes, with random faults."""
 
     def __init__(self, server: SawlogServer, kind: str, random: Random) -> None:
         self.kind = kind
         self.name = f"group-of-{kind}"
-        self.journal = Journal()
+        self.journal = EventJournal()
         self._server = server
         self._random = random
         self._count = 0
-        self._stopped: list[tuple[float, Host]] = []
-        self._hosts: list[Host] = []
-        self._happens_first = ["stop", "kill"]
+        self._paused: list[tuple[float, ConsumerProcess]] = []
+        self._processes: list[ConsumerProcess] = []
+        self._first_faults = ["pause", "kill"]
 
-    def start_host(self) -> None:
-        host = Host(self.journal, self._server.bootstrap)
-        self._hosts.append(host)
-        for _ in range(MEMBERS_OF_A_HOST):
-            self._join(host)
+    def start_process(self) -> None:
+        process = ConsumerProcess(self.journal, self._server.bootstrap)
+        self._processes.append(process)
+        for _ in range(MEMBERS_PER_PROCESS):
+            self._join(process)
 
-    def _join(self, host: Host) -> None:
+    def _join(self, process: ConsumerProcess) -> None:
         self._count += 1
-        host.join(self.kind, self.name, TOPIC, f"{self.kind} {self._count}")
+        process.join(self.kind, self.name, TOPIC, f"{self.kind} {self._count}")
 
-    def something_happens(self) -> None:
-        self.wake_the_stopped()
-        stopped = [host for _, host in self._stopped]
-        awake = [host for host in self._hosts if host not in stopped]
-        if not awake:
+    def inject_fault(self) -> None:
+        self.resume_paused()
+        paused = [process for _, process in self._paused]
+        running = [process for process in self._processes if process not in paused]
+        if not running:
             return
-        host = self._random.choice(awake)
-        what = self._choose(len(awake))
-        if what == "kill":
-            self._hosts.remove(host)
-            host.kill()
-            self.start_host()
-        elif what == "stop":
-            host.pause()
-            self._stopped.append((time.monotonic() + STOPPED_S, host))
-        elif what == "leave" and host.members:
-            host.leave(self._random.choice(host.members))
-        elif len(host.members) < 2 * MEMBERS_OF_A_HOST:
-            self._join(host)
+        process = self._random.choice(running)
+        fault = self._choose(len(running))
+        if fault == "kill":
+            self._processes.remove(process)
+            process.kill()
+            self.start_process()
+        elif fault == "pause":
+            process.pause()
+            self._paused.append((time.monotonic() + PAUSED_S, process))
+        elif fault == "leave" and process.members:
+            process.leave(self._random.choice(process.members))
+        elif len(process.members) < 2 * MEMBERS_PER_PROCESS:
+            self._join(process)
 
-    def _choose(self, awake: int) -> str:
-        """Somebody is always left awake; a kill and a stop come for sure."""
-        if awake > 1 and self._happens_first:
-            return self._happens_first.pop()
-        weights = {"kill": 15, "stop": 10} if awake > 1 else {}
+    def _choose(self, running: int) -> str:
+        """Choose a fault: a kill and a pause come first, and one process always keeps running."""
+        if running > 1 and self._first_faults:
+            return self._first_faults.pop()
+        weights = {"kill": 15, "pause": 10} if running > 1 else {}
         weights |= {"leave": 35, "join": 40}
         return self._random.choices(list(weights), list(weights.values()))[0]
 
-    def wake_the_stopped(self, *, all_of_them: bool = False) -> None:
+    def resume_paused(self, *, everyone: bool = False) -> None:
         now = time.monotonic()
-        for until, host in list(self._stopped):
-            if all_of_them or until <= now:
-                self._stopped.remove((until, host))
-                host.resume()
+        for until, process in list(self._paused):
+            if everyone or until <= now:
+                self._paused.remove((until, process))
+                process.resume()
 
     def settle(self, ends: dict[int, int]) -> None:
-        """With somebody there, everything is read in the end; then all leave."""
-        self.wake_the_stopped(all_of_them=True)
-        if not any(host.members for host in self._hosts):
-            self._join(self._hosts[0])
+        """Wait until at least one member has read everything, then make all leave."""
+        self.resume_paused(everyone=True)
+        if not any(process.members for process in self._processes):
+            self._join(self._processes[0])
         self.journal.wait_until(lambda events: not unread(events, ends), READ_ALL_S)
-        self.end()
+        self.stop()
 
-    def end(self) -> None:
-        for host in self._hosts:
-            host.end()
-        self._hosts = []
+    def stop(self) -> None:
+        for process in self._processes:
+            process.stop()
+        self._processes = []
 
     def kill(self) -> None:
-        for host in self._hosts:
-            host.kill()
+        for process in self._processes:
+            process.kill()
 
 
 def check(events: list[Event], tolerance_s: float = 0.0) -> None:
     assert failures(events) == []
     assert overlaps(events, tolerance_s) == []
-    assert commits_of_the_fenced(events) == []
+    assert fenced_commits(events) == []
 
 
 @pytest.mark.parametrize("length_s", rounds(long=40, soak=600))
 @pytest.mark.parametrize("kinds", [KINDS, OURS], ids=["others", "ours"])
-def test_many_members_come_go_and_die(
+def test_groups_survive_joins_leaves_kills_and_pauses(
     tmp_path: Path, random_seed: int, kinds: tuple[str, ...], length_s: float
 ) -> None:
     random = Random(random_seed)
@@ -180,17 +187,17 @@ def test_many_members_come_go_and_die(
     try:
         records = NumberedRecords(server.bootstrap)
         for group in groups:
-            for _ in range(HOSTS):
-                group.start_host()
-        told = churn(server, groups, random, length_s)
+            for _ in range(PROCESSES):
+                group.start_process()
+        lines = churn(server, groups, random, length_s)
         ends = records.finish()
         for group in groups:
             group.settle(ends)
         for group in groups:
             events = group.journal.events
-            check([*events, *put_out(events, group.name, told + server.process.lines)])
-            assert {DIED, RESUMED} <= {event.what for event in group.journal.events}
-            assert commits_that_went_back(library, group.name, TOPIC, events) == []
+            check([*events, *removals(events, group.name, lines + server.process.lines)])
+            assert {DIED, RESUMED} <= {event.kind for event in group.journal.events}
+            assert decreasing_commits(library, group.name, TOPIC, events) == []
         server.stop()
     finally:
         for group in groups:
@@ -201,72 +208,74 @@ def test_many_members_come_go_and_die(
 def churn(
     server: SawlogServer, groups: list[ChurnedGroup], random: Random, length_s: float
 ) -> list[str]:
-    """Half of the time, a kill of the broker, the other half; what it had said till then."""
-    told: list[str] = []
+    """Inject faults, with a kill of the broker in the middle; its log lines up to then."""
+    lines: list[str] = []
     start = time.monotonic()
     pause = threading.Event()
     was_killed = False
     while (passed := time.monotonic() - start) < length_s:
         if passed > length_s / 2 and not was_killed:
             server.kill()
-            told += server.process.lines
+            lines += server.process.lines
             server.start()
             was_killed = True
-        random.choice(groups).something_happens()
+        random.choice(groups).inject_fault()
         pause.wait(PAUSE_S)
     assert was_killed
-    return told
+    return lines
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("protocol", "kind"), [("classic", "confluent-range"), ("consumer", "confluent-consumer")]
 )
-def test_java_members_and_others_share_a_group(
+def test_java_consumers_share_a_group_with_librdkafka(
     tmp_path: Path, random_seed: int, protocol: str, kind: str
 ) -> None:
     server = SawlogServer(tmp_path, SETTINGS)
     library = Confluent(server.bootstrap)
     library.create_topic(TOPIC, PARTITIONS)
-    journal = Journal()
+    journal = EventJournal()
     group = f"java-{protocol}"
-    members: list[JavaMember | Host] = []
+    members: list[JavaConsumer | ConsumerProcess] = []
 
-    def java(name: str) -> JavaMember:
-        place = (server.bootstrap, group, TOPIC, name, tmp_path)
-        members.append(JavaMember(journal, *place, protocol))
+    def java(name: str) -> JavaConsumer:
+        target = (server.bootstrap, group, TOPIC, name, tmp_path)
+        members.append(JavaConsumer(journal, *target, protocol))
         return members[-1]  # type: ignore[return-value]
 
-    def wait_for_shares(*sizes: int) -> None:
+    def wait_for_sizes(*sizes: int) -> None:
         wanted = sorted(sizes)
-        journal.wait_until(lambda events: sorted(map(len, holdings(events).values())) == wanted)
+        journal.wait_until(
+            lambda events: sorted(map(len, owned_partitions(events).values())) == wanted
+        )
 
     try:
         records = NumberedRecords(server.bootstrap)
         anna = java("anna")
-        wait_for_shares(PARTITIONS)
-        host = Host(journal, server.bootstrap)
-        members.append(host)
-        host.join(kind, group, TOPIC, "ben")
-        wait_for_shares(3, 3)
+        wait_for_sizes(PARTITIONS)
+        process = ConsumerProcess(journal, server.bootstrap)
+        members.append(process)
+        process.join(kind, group, TOPIC, "ben")
+        wait_for_sizes(3, 3)
         carla = java("carla")
-        wait_for_shares(2, 2, 2)
+        wait_for_sizes(2, 2, 2)
         anna.kill()
-        wait_for_shares(3, 3)
+        wait_for_sizes(3, 3)
         server.kill()
         server.start()
         dora = java("dora")
-        wait_for_shares(2, 2, 2)
-        host.leave("ben")
-        wait_for_shares(3, 3)
-        carla.end()
-        wait_for_shares(PARTITIONS)
+        wait_for_sizes(2, 2, 2)
+        process.leave("ben")
+        wait_for_sizes(3, 3)
+        carla.stop()
+        wait_for_sizes(PARTITIONS)
         ends = records.finish()
         journal.wait_until(lambda events: not unread(events, ends), READ_ALL_S)
-        dora.end()
-        host.end()
+        dora.stop()
+        process.stop()
         check(journal.events, CLOCK_S)
-        assert commits_that_went_back(library, group, TOPIC, journal.events) == []
+        assert decreasing_commits(library, group, TOPIC, journal.events) == []
         server.stop()
     finally:
         for member in members:

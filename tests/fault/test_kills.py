@@ -1,6 +1,6 @@
-"""kill -9 at random moments under load: what was acknowledged is there, in order, and once.
+"""SIGKILL at random moments under load: acknowledged records are there, in order, exactly once.
 
-The page cache outlives the process, so acks=1 must hold here as well as acks=all.
+The page cache survives the process, so this holds for acks=1 as well as for acks=all.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 
 from sawlog.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from support.client.load import IdempotentLoad, RawLoad
-from support.clients.confluent import Confluent
+from support.client_libraries.confluent_library import Confluent
 from support.protocol.wire import Wire
 from support.same import check_same
 from support.server.broker_process import SawlogServer
@@ -18,12 +18,12 @@ from support.tiers import rounds
 
 PARTITIONS = 3
 SMALL_SEGMENTS = {"segment.bytes": str(1 << 20), "index.interval.bytes": "1000"}
-SOFT_SHARE = 0.2  # some rounds end with SIGTERM, under the same load
+SIGTERM_SHARE = 0.2  # some rounds end with a clean stop
 ACKS = {"raw-leader": 1, "raw-all": -1}
 
 
 @pytest.mark.parametrize("kills", rounds(fast=4, long=20, soak=1_000))
-def test_nothing_acknowledged_is_lost_or_doubled(
+def test_acknowledged_records_are_neither_lost_nor_duplicated(
     tmp_path: Path, kills: int, random_seed: int
 ) -> None:
     random = Random(random_seed)
@@ -39,13 +39,13 @@ def test_nothing_acknowledged_is_lost_or_doubled(
     try:
         for number in range(kills):
             idempotent.run_until(idempotent.acknowledged + random.randrange(1, 3_000))
-            if random.random() < 0.5:  # so that some kills come right after these answers
+            if random.random() < 0.5:  # so that some kills follow these responses at once
                 producer_ids.append(new_producer_id(server))
                 library.create_topic(f"made-in-round-{number}")
                 made.append(f"made-in-round-{number}")
             for load in loads:
                 load.broker_went()
-            if random.random() < SOFT_SHARE:
+            if random.random() < SIGTERM_SHARE:
                 server.stop()
             else:
                 server.kill()
@@ -55,8 +55,8 @@ def test_nothing_acknowledged_is_lost_or_doubled(
         idempotent.finish()
         for load in loads:
             load.finish()
-        assert len(set(producer_ids)) == len(producer_ids), "a producer id was given twice"
-        # Every topic whose creation was answered outlived the kill right after it.
+        assert len(set(producer_ids)) == len(producer_ids), "a producer id was assigned twice"
+        # Every acknowledged topic survived the kill right after its creation.
         assert set(made) <= library.admin().list_topics(timeout=30).topics.keys()
         check_idempotent(library, idempotent)
         for load in loads:
@@ -88,4 +88,4 @@ def check_raw(library: Confluent, load: RawLoad) -> None:
     found = [values[at] if at < high else None for at, _ in load.acknowledged]
     check_same(found, [value for _, value in load.acknowledged])
     distinct = len(set(values))
-    assert distinct == high, "a record that was sent once is there twice"
+    assert distinct == high, "a record is in the log twice"

@@ -1,6 +1,6 @@
-"""Apache Kafka 4.3.0 as one KRaft node on loopback, and its command-line tools.
+"""Apache Kafka 4.3.0 as a process of one KRaft node on loopback, and its command-line tools.
 
-It is what the conformance tests and transcripts are proved against; nothing here is shipped.
+Conformance tests and transcripts compare Sawlog with it.
 """
 
 import contextlib
@@ -10,16 +10,16 @@ from pathlib import Path
 
 from support.process import KEEP_OLD_RECORDS, ServerProcess
 from support.programs import require_java
-from tools.kafka_server import HOST, SMALL_JVM, KafkaNode, java_command
+from tools.kafka_node import HOST, SMALL_JVM, KafkaNode, java_command
 
 TOOL_TIMEOUT_S = 300
-# Kafka looks for old segments soon after its start, too, however long the interval.
+# Kafka also applies retention soon after its start, regardless of the check interval.
 DEFAULTS = KEEP_OLD_RECORDS | {"log.initial.task.delay.ms": str(24 * 60 * 60 * 1000)}
 SERVER_LOG = "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info"
 
 
 class KafkaServer:
-    """One broker that is its own controller. `settings` are added to its server.properties."""
+    """One broker with its own controller; `settings` are added to its server.properties."""
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         require_java()
@@ -62,7 +62,7 @@ def running_kafka(
 def run_tool(
     class_name: str, *arguments: str, stdin: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs one of Kafka's tools by its class, to its end; the caller looks at the exit code."""
+    """Run one of Kafka's tools by its class name; the caller checks the exit code."""
     require_java()
     options = ("-Xmx256m", *SMALL_JVM, "-Xshare:auto")
     return subprocess.run(

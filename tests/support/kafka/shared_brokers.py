@@ -1,4 +1,4 @@
-"""Brokers that the tests of one process share: a JVM starts once, not once in every module."""
+"""Brokers that all tests of one process share, so that a JVM starts only once."""
 
 import contextlib
 import itertools
@@ -16,7 +16,7 @@ from support.server.broker_process import SawlogServer, running_sawlog
 Server = SawlogServer | KafkaServer
 
 EITHER_BROKER: list[Any] = ["sawlog", pytest.param("kafka", marks=pytest.mark.long)]
-"""Parameters of a fixture whose tests run against Sawlog and, in the long tier, Apache Kafka."""
+"""Fixture parameters: tests run against Sawlog and, in the long tier, against Apache Kafka."""
 
 QUICK_GROUPS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -27,7 +27,7 @@ QUICK_GROUPS = {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.session.timeout.ms": "6000",
 }
-"""Settings of a broker whose groups lose no time."""
+"""Settings that make groups rebalance without delay."""
 
 START: dict[str, Callable[..., AbstractContextManager[Server]]] = {
     "sawlog": running_sawlog,
@@ -37,7 +37,7 @@ _numbers = itertools.count()
 
 
 class SharedBrokers:
-    """One running broker of each kind and configuration, started when it is first asked for."""
+    """One running broker of each kind and configuration, started on first use."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -47,8 +47,8 @@ class SharedBrokers:
     def get(self, kind: str, settings: Mapping[str, str] | None = None) -> Server:
         key = kind, tuple(sorted((settings or {}).items()))
         if key not in self._running:
-            place = self._directory / str(len(self._running))
-            self._running[key] = self._stack.enter_context(START[kind](place, settings))
+            path = self._directory / str(len(self._running))
+            self._running[key] = self._stack.enter_context(START[kind](path, settings))
         return self._running[key]
 
     def stop(self) -> None:
@@ -56,5 +56,5 @@ class SharedBrokers:
 
 
 def unique(prefix: str) -> str:
-    """A name that no other test of this broker has."""
+    """A name that no other test uses on this broker."""
     return f"{prefix}{next(_numbers)}-{os.urandom(3).hex()}"

@@ -1,4 +1,4 @@
-"""kafka-python behind the shape of `model`."""
+"""kafka-python as a `ClientLibrary`."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
-from support.clients.model import GUARD_S, Placed, Refused, Row
+from support.client_libraries.client_library import GUARD_S, BrokerError, RecordMetadata, Row
 
 LARGE_BYTES = 12_000_000
 
@@ -36,7 +36,7 @@ class KafkaPython:
         codec: str = "none",
         acks: str = "all",
         idempotent: bool = False,
-    ) -> list[Placed]:
+    ) -> list[RecordMetadata]:
         producer = KafkaProducer(
             bootstrap_servers=self.bootstrap,
             compression_type=None if codec == "none" else codec,
@@ -57,27 +57,27 @@ class KafkaPython:
                 )
                 for row in rows
             ]
-            with self._refusals():
+            with self._broker_errors():
                 found = [future.get(GUARD_S) for future in futures]
-        return [Placed(each.partition, each.offset) for each in found]
+        return [RecordMetadata(each.partition, each.offset) for each in found]
 
     @staticmethod
     @contextlib.contextmanager
-    def _refusals() -> Iterator[None]:
+    def _broker_errors() -> Iterator[None]:
         try:
             yield
-        except KafkaError as refusal:
-            raise Refused(refusal.errno, str(refusal)) from refusal
+        except KafkaError as error:
+            raise BrokerError(error.errno, str(error)) from error
 
     def consume(self, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> list[Row]:
         tp = TopicPartition(topic, partition)
         rows: list[Row] = []
-        with self.consumer() as consumer, self._refusals():
+        with self.consumer() as consumer, self._broker_errors():
             consumer.assign([tp])
             consumer.seek(tp, offset)
             while len(rows) < count:
                 batch = consumer.poll(GUARD_S * 1000, max_records=count - len(rows)).get(tp)
-                assert batch, f"no more than {len(rows)} of {count} records came"
+                assert batch, f"received only {len(rows)} of {count} records"
                 rows += [
                     Row(each.value, each.key, tuple(each.headers), each.timestamp, each.partition)
                     for each in batch
@@ -86,11 +86,11 @@ class KafkaPython:
 
     def offset_at(self, topic: str, timestamp_ms: int, partition: int = 0) -> int | None:
         tp = TopicPartition(topic, partition)
-        with self.consumer() as consumer, self._refusals():
+        with self.consumer() as consumer, self._broker_errors():
             found = consumer.offsets_for_times({tp: timestamp_ms})[tp]
             return None if found is None else found.offset
 
     def bounds(self, topic: str, partition: int = 0) -> tuple[int, int]:
         tp = TopicPartition(topic, partition)
-        with self.consumer() as consumer, self._refusals():
+        with self.consumer() as consumer, self._broker_errors():
             return consumer.beginning_offsets([tp])[tp], consumer.end_offsets([tp])[tp]

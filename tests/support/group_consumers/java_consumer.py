@@ -1,4 +1,4 @@
-"""The Java consumer as a member of a group: Kafka's own VerifiableConsumer, in a JVM of its own."""
+"""The Java consumer as a group member: Kafka's VerifiableConsumer in a JVM of its own."""
 
 import json
 import subprocess
@@ -7,9 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from support.programs import require_java
-from support.readers.host import END_S
-from support.readers.journal import (
+from support.group_consumers.consumer_process import END_S
+from support.group_consumers.event_journal import (
     ASSIGNED,
     CLOSED,
     COMMITTED,
@@ -19,20 +18,23 @@ from support.readers.journal import (
     REFUSED,
     REVOKED,
     Event,
-    Journal,
+    EventJournal,
 )
-from tools.kafka_server import SMALL_JVM, java_command
+from support.programs import require_java
+from tools.kafka_node import SMALL_JVM, java_command
 
 TOOL = "org.apache.kafka.tools.VerifiableConsumer"
 OPTIONS = ("-Xmx128m", *SMALL_JVM, "-Xshare:auto")
 CLOCK_S = 0.002
-"""Its clock shows milliseconds: events of it and of others are compared no closer than this."""
+"""The tolerance in comparisons with other members: its timestamps are in milliseconds."""
 
 
-class JavaMember:
+class JavaConsumer:
+    """One VerifiableConsumer; its events go to the journal."""
+
     def __init__(
         self,
-        journal: Journal,
+        journal: EventJournal,
         bootstrap: str,
         group: str,
         topic: str,
@@ -67,38 +69,40 @@ class JavaMember:
             if line.startswith("{") and line.endswith("}\n"):
                 event = self._event(json.loads(line))
                 if event is not None:
-                    self._journal.tell(event)
+                    self._journal.record(event)
 
-    def _event(self, told: dict[str, Any]) -> Event | None:
-        at = told["timestamp"] / 1_000 + self._offset_s
-        kind = told["name"]
-        if kind in ("partitions_assigned", "partitions_revoked"):
-            partitions = {each["partition"]: None for each in told["partitions"]}
-            what = ASSIGNED if kind == "partitions_assigned" else REVOKED
-            return Event(at, self.name, what, partitions)
-        if kind == "records_consumed":
+    def _event(self, line: dict[str, Any]) -> Event | None:
+        at = line["timestamp"] / 1_000 + self._offset_s
+        name = line["name"]
+        if name in ("partitions_assigned", "partitions_revoked"):
+            partitions = {each["partition"]: None for each in line["partitions"]}
+            kind = ASSIGNED if name == "partitions_assigned" else REVOKED
+            return Event(at, self.name, kind, partitions)
+        if name == "records_consumed":
             self._last_read = at
             runs = {
                 each["partition"]: (each["minOffset"], each["maxOffset"])
-                for each in told["partitions"]
+                for each in line["partitions"]
             }
             return Event(at, self.name, READ, runs)
-        if kind == "offsets_committed":
-            offsets = {each["partition"]: each["offset"] for each in told["offsets"]}
-            what = COMMITTED if told["success"] else REFUSED
-            return Event(at, self.name, what, offsets, self._last_read, words=told.get("error", ""))
-        if kind in ("startup_complete", "shutdown_complete"):
-            what = JOINED if kind == "startup_complete" else CLOSED
-            return Event(at, self.name, what, {})
+        if name == "offsets_committed":
+            offsets = {each["partition"]: each["offset"] for each in line["offsets"]}
+            kind = COMMITTED if line["success"] else REFUSED
+            return Event(
+                at, self.name, kind, offsets, self._last_read, message=line.get("error", "")
+            )
+        if name in ("startup_complete", "shutdown_complete"):
+            kind = JOINED if name == "startup_complete" else CLOSED
+            return Event(at, self.name, kind, {})
         return None
 
     def kill(self) -> None:
         self._process.kill()
         self._finish()
-        self._journal.tell(Event(time.monotonic(), self.name, DIED, {}))
+        self._journal.record(Event(time.monotonic(), self.name, DIED, {}))
 
-    def end(self) -> None:
-        """SIGTERM: it leaves the group."""
+    def stop(self) -> None:
+        """Send SIGTERM: the consumer leaves the group."""
         self._process.terminate()
         self._finish()
 

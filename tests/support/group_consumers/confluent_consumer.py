@@ -1,4 +1,4 @@
-"""A member of a group by confluent-kafka: classic (eager or cooperative) or consumer protocol."""
+"""A group member with confluent-kafka: classic (eager or cooperative) or consumer protocol."""
 
 import struct
 import time
@@ -6,8 +6,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from support.readers.journal import CLOSED, JOINED, LOST, REFUSED, REVOKED, Tell
-from support.readers.member import MOST_AT_ONCE, POLL_MS, Member
+from support.group_consumers.event_journal import CLOSED, JOINED, LOST, REFUSED, REVOKED, EventSink
+from support.group_consumers.group_consumer import MAX_POLL_RECORDS, POLL_MS, GroupConsumer
 
 MAGIC = b"CGMDv2:"
 PROTOCOLS: dict[str, dict[str, Any]] = {
@@ -18,18 +18,18 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 SESSION = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}
 
 
-class ConfluentMember(Member):
+class ConfluentConsumer(GroupConsumer):
     def __init__(
         self,
         bootstrap: str,
         group: str,
         topic: str,
         name: str,
-        tell: Tell,
+        sink: EventSink,
         protocol: str = "range",
         **more: Any,
     ) -> None:
-        super().__init__(name, tell)
+        super().__init__(name, sink)
         self._topic = topic
         self._settings = {
             "bootstrap.servers": bootstrap,
@@ -47,7 +47,7 @@ class ConfluentMember(Member):
         }
         self._consumer: Consumer | None = None
 
-    def stamp(self) -> tuple[str, int]:
+    def identity(self) -> tuple[str, int]:
         metadata = self._consumer.consumer_group_metadata() if self._consumer is not None else None
         if not isinstance(metadata, bytes) or not metadata.startswith(MAGIC):
             return "", -1
@@ -55,43 +55,43 @@ class ConfluentMember(Member):
         member = metadata[len(MAGIC) + 4 :].split(b"\0")[1:2]
         return (member[0].decode() if member else ""), generation
 
-    def read(self) -> None:
+    def run(self) -> None:
         self._consumer = consumer = Consumer(self._settings)
-        self.teller.say(JOINED)
+        self.events.record(JOINED)
         consumer.subscribe(
             [self._topic],
-            on_assign=lambda _, some: self.teller.assigned(numbers(some)),
+            on_assign=lambda _, some: self.events.assigned(numbers(some)),
             on_revoke=self._revoked,
             on_lost=lambda _, some: self._released(LOST, numbers(some)),
         )
         while not self.leaving.is_set():
-            self._read_some(consumer)
-        # It can hang where it is closed while it is given something: confluentinc/librdkafka#4527.
+            self._poll(consumer)
+        # close() can hang during an assignment: confluentinc/librdkafka#4527.
         consumer.unsubscribe()
         while consumer.assignment():
             consumer.poll(POLL_MS / 1_000)
         consumer.close()
         self._consumer = None
-        self.teller.say(CLOSED)
+        self.events.record(CLOSED)
 
-    def _read_some(self, consumer: Consumer) -> None:
-        for count in range(MOST_AT_ONCE):
+    def _poll(self, consumer: Consumer) -> None:
+        for count in range(MAX_POLL_RECORDS):
             message = consumer.poll(0 if count else POLL_MS / 1_000)
             if message is None:
                 break
             if message.error() is None:
-                self.teller.read(message.partition(), message.offset())
-        self.teller.all_read()
-        self._commit(dict(self.teller.positions))
+                self.events.read(message.partition(), message.offset())
+        self.events.flush_reads()
+        self._commit(dict(self.events.positions))
 
     def _revoked(self, _: Consumer, some: list[TopicPartition]) -> None:
-        self.teller.all_read()
+        self.events.flush_reads()
         self._commit(self.uncommitted(numbers(some)))
         self._released(REVOKED, numbers(some))
 
-    def _released(self, what: str, partitions: list[int]) -> None:
-        self.teller.all_read()
-        self.teller.released(what, partitions)
+    def _released(self, kind: str, partitions: list[int]) -> None:
+        self.events.flush_reads()
+        self.events.released(kind, partitions)
 
     def _commit(self, positions: dict[int, int]) -> None:
         if not positions or self._consumer is None:
@@ -101,11 +101,11 @@ class ConfluentMember(Member):
         try:
             found = self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as refusal:
-            self.teller.say(REFUSED, positions, since, str(refusal))
+            self.events.record(REFUSED, positions, since, str(refusal))
             return
         wrong = [each.error for each in found or () if each.error is not None]
         if wrong:
-            self.teller.say(REFUSED, positions, since, str(wrong[0]))
+            self.events.record(REFUSED, positions, since, str(wrong[0]))
         else:
             self.committed(positions, since)
 

@@ -1,4 +1,4 @@
-"""aiokafka behind the shape of `model`; each call has a loop of its own."""
+"""aiokafka as a `ClientLibrary`; each call runs an event loop of its own."""
 
 import asyncio
 import contextlib
@@ -9,14 +9,14 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from support.clients.model import GUARD_S, Placed, Refused, Row
+from support.client_libraries.client_library import GUARD_S, BrokerError, RecordMetadata, Row
 
 LARGE_BYTES = 12_000_000
 T = TypeVar("T")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Runs the work to its end, with the guard; the broker's refusals come out as Refused."""
+    """Run the coroutine with the timeout, and raise errors of the broker as BrokerError."""
 
     async def guarded() -> T:
         async with asyncio.timeout(GUARD_S):
@@ -24,8 +24,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
     try:
         return asyncio.run(guarded())
-    except KafkaError as refusal:
-        raise Refused(refusal.errno, str(refusal)) from refusal
+    except KafkaError as error:
+        raise BrokerError(error.errno, str(error)) from error
 
 
 class AioKafka:
@@ -53,12 +53,12 @@ class AioKafka:
         codec: str = "none",
         acks: str = "all",
         idempotent: bool = False,
-    ) -> list[Placed]:
+    ) -> list[RecordMetadata]:
         return run(self._produce(topic, rows, codec, acks, idempotent))
 
     async def _produce(
         self, topic: str, rows: Sequence[Row], codec: str, acks: str, idempotent: bool
-    ) -> list[Placed]:
+    ) -> list[RecordMetadata]:
         producer = AIOKafkaProducer(
             bootstrap_servers=self.bootstrap,
             compression_type=None if codec == "none" else codec,
@@ -80,7 +80,7 @@ class AioKafka:
                 for row in rows
             ]
             found = await asyncio.gather(*futures)
-        return [Placed(each.partition, each.offset) for each in found]
+        return [RecordMetadata(each.partition, each.offset) for each in found]
 
     def consume(self, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> list[Row]:
         return run(self._consume(TopicPartition(topic, partition), count, offset))

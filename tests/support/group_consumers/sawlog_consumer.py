@@ -1,4 +1,4 @@
-"""A member of a group by our own client: classic (eager or cooperative) or consumer protocol."""
+"""A group member with the Sawlog client: classic (eager or cooperative) or consumer protocol."""
 
 import time
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from sawlog.client.errors import ClientError, NoBrokerReachable
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
-from support.readers.journal import CLOSED, JOINED, LOST, REFUSED, REVOKED, Tell
-from support.readers.member import MOST_AT_ONCE, POLL_MS, Member
+from support.group_consumers.event_journal import CLOSED, JOINED, LOST, REFUSED, REVOKED, EventSink
+from support.group_consumers.group_consumer import MAX_POLL_RECORDS, POLL_MS, GroupConsumer
 
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "range": {"protocol": "classic", "assignors": ("range",)},
@@ -22,24 +22,24 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 SESSION = {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 500}
 
 
-class SawlogMember(Member):
+class SawlogConsumer(GroupConsumer):
     def __init__(
         self,
         bootstrap: str,
         group: str,
         topic: str,
         name: str,
-        tell: Tell,
+        sink: EventSink,
         protocol: str = "range",
         **more: Any,
     ) -> None:
-        super().__init__(name, tell)
+        super().__init__(name, sink)
         self._topic = topic
         self._bootstrap = bootstrap
         self._settings = GroupSettings(group, **{**PROTOCOLS[protocol], **SESSION, **more})
         self._consumer: Consumer | None = None
 
-    def stamp(self) -> tuple[str, int]:
+    def identity(self) -> tuple[str, int]:
         consumer = self._consumer
         if (
             consumer is None
@@ -50,33 +50,33 @@ class SawlogMember(Member):
         identity = consumer._session._heartbeat_thread.identity()
         return ("", -1) if identity is None else identity[:2]
 
-    def read(self) -> None:
+    def run(self) -> None:
         self._consumer = consumer = Consumer(
             self._bootstrap, group=self._settings, auto_commit_ms=None, max_wait_ms=100
         )
-        self.teller.say(JOINED)
+        self.events.record(JOINED)
         with consumer:
             consumer.subscribe([self._topic], listener=_Listener(self))
             while not self.leaving.is_set():
-                self._read_some(consumer)
+                self._poll(consumer)
         self._consumer = None
-        self.teller.say(CLOSED)
+        self.events.record(CLOSED)
 
-    def _read_some(self, consumer: Consumer) -> None:
+    def _poll(self, consumer: Consumer) -> None:
         try:
-            records = consumer.poll(POLL_MS, max_records=MOST_AT_ONCE)
-        except NoBrokerReachable:  # it began while there was none
+            records = consumer.poll(POLL_MS, max_records=MAX_POLL_RECORDS)
+        except NoBrokerReachable:  # it started while the broker was down
             return
         for record in records:
-            self.teller.read(record.partition, record.offset)
-        self.teller.all_read()
-        self.commit(dict(self.teller.positions))
+            self.events.read(record.partition, record.offset)
+        self.events.flush_reads()
+        self.commit(dict(self.events.positions))
 
-    def released(self, what: str, partitions: list[int]) -> None:
-        self.teller.all_read()
-        if what == REVOKED:
+    def released(self, kind: str, partitions: list[int]) -> None:
+        self.events.flush_reads()
+        if kind == REVOKED:
             self.commit(self.uncommitted(partitions))
-        self.teller.released(what, partitions)
+        self.events.released(kind, partitions)
 
     def commit(self, positions: dict[int, int]) -> None:
         if not positions or self._consumer is None:
@@ -86,17 +86,17 @@ class SawlogMember(Member):
         try:
             self._consumer.commit(offsets)
         except (KafkaError, ClientError) as refusal:
-            self.teller.say(REFUSED, positions, since, str(refusal))
+            self.events.record(REFUSED, positions, since, str(refusal))
         else:
             self.committed(positions, since)
 
 
 class _Listener(RebalanceListener):
-    def __init__(self, member: SawlogMember) -> None:
+    def __init__(self, member: SawlogConsumer) -> None:
         self._member = member
 
     def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        self._member.teller.assigned([each.partition for each in partitions])
+        self._member.events.assigned([each.partition for each in partitions])
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
         self._member.released(REVOKED, [each.partition for each in partitions])

@@ -1,16 +1,16 @@
-"""What a Kafka client library does, as the conformance tests see it: one shape for all of them."""
+"""The interface that the conformance tests use for every Kafka client library."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 GUARD_S = 60
-"""How long a client may take before its test fails; nothing is measured by it."""
+"""The timeout of every client call in a test."""
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 class Row(NamedTuple):
-    """A record on its way in or out."""
+    """A record to produce, or one that was consumed."""
 
     value: bytes | None
     key: bytes | None = None
@@ -19,22 +19,22 @@ class Row(NamedTuple):
     partition: int = 0
 
 
-class Placed(NamedTuple):
-    """Where a broker said that it put a record."""
+class RecordMetadata(NamedTuple):
+    """The partition and offset of a produced record, from the broker's response."""
 
     partition: int
     offset: int
 
 
-class Refused(Exception):
-    """The broker's error code, as the library passed it on."""
+class BrokerError(Exception):
+    """An error code of the broker, as the library reports it."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"{code}: {text}")
         self.code = code
 
 
-class Library(Protocol):
+class ClientLibrary(Protocol):
     """One client library, connected to one broker."""
 
     def produce(
@@ -45,18 +45,18 @@ class Library(Protocol):
         codec: str = "none",
         acks: str = "all",
         idempotent: bool = False,
-    ) -> list[Placed]:
-        """Sends all rows and waits; Refused with the first error."""
+    ) -> list[RecordMetadata]:
+        """Send all rows and wait for their metadata; raise BrokerError for the first error."""
         ...
 
     def consume(self, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> list[Row]:
-        """The next `count` records from an offset of an assigned partition."""
+        """Read `count` records from `offset` on, with an assigned partition."""
         ...
 
     def offset_at(self, topic: str, timestamp_ms: int, partition: int = 0) -> int | None:
-        """The first offset at or after a time; None where there is none."""
+        """The first offset at or after a timestamp, or None."""
         ...
 
     def bounds(self, topic: str, partition: int = 0) -> tuple[int, int]:
-        """The earliest and the latest offset."""
+        """The earliest and the latest offset of the partition."""
         ...

@@ -1,8 +1,8 @@
-"""A process of its own in which members live, so that they can die.
+"""A child process with group members, which a test can kill or pause.
 
-It takes commands as lines of JSON and tells events in the same way:
+Commands go in and events come out as lines of JSON:
 `{"join": name, "kind": ..., "bootstrap": ..., "group": ..., "topic": ..., "more": {...}}` and
-`{"leave": name}`; it ends when its input does.
+`{"leave": name}`; the process ends when its input does.
 """
 
 import contextlib
@@ -17,31 +17,31 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from support.readers.journal import DIED, PAUSED, RESUMED, Event, Journal
-from support.readers.kinds import make_member
+from support.group_consumers.consumer_kinds import start_consumer
+from support.group_consumers.event_journal import DIED, PAUSED, RESUMED, Event, EventJournal
 
 if TYPE_CHECKING:
-    from support.readers.member import Member
+    from support.group_consumers.group_consumer import GroupConsumer
 
 END_S = 60
 TESTS = Path(__file__).parents[2]
 
 
-class Host:
-    """The test's side: commands in, events into the journal."""
+class ConsumerProcess:
+    """The parent's side: sends commands and records events in the journal."""
 
-    def __init__(self, journal: Journal, bootstrap: str) -> None:
+    def __init__(self, journal: EventJournal, bootstrap: str) -> None:
         self._journal = journal
         self._bootstrap = bootstrap
         self.members: list[str] = []
-        self._everybody: list[str] = []  # with those who are about to leave
-        self._complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the process
+        self._all_names: list[str] = []  # including members that are leaving
+        self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115 - open as long as the process
         path = os.pathsep.join([str(TESTS), str(TESTS.parent)])
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "support.readers.host"],
+            [sys.executable, "-m", "support.group_consumers.consumer_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._complaints,
+            stderr=self._stderr,
             text=True,
             cwd=TESTS,
             env={**os.environ, "PYTHONPATH": path},
@@ -52,12 +52,12 @@ class Host:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            if line.endswith("\n"):  # what was cut by its death is no event
-                self._journal.tell(event_of(line))
+            if line.endswith("\n"):  # a kill can cut the last line
+                self._journal.record(event_of(line))
 
     def join(self, kind: str, group: str, topic: str, name: str, **more: Any) -> None:
         self.members.append(name)
-        self._everybody.append(name)
+        self._all_names.append(name)
         place = {"bootstrap": self._bootstrap, "group": group, "topic": topic}
         self._command({"join": name, "kind": kind, **place, "more": more})
 
@@ -71,31 +71,31 @@ class Host:
             self._process.stdin.write(json.dumps(command) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise AssertionError(f"a host of members died of itself: {self._said()}") from None
+            raise AssertionError(f"the consumer process died: {self._stderr_tail()}") from None
 
-    def _said(self) -> str:
-        self._complaints.seek(0)
-        return self._complaints.read()[-2_000:]
+    def _stderr_tail(self) -> str:
+        self._stderr.seek(0)
+        return self._stderr.read()[-2_000:]
 
     def kill(self) -> None:
-        """kill -9: its members do nothing after this returns."""
+        """Kill the process with SIGKILL; its members do nothing after this returns."""
         self._process.kill()
         self._process.wait(END_S)
         self._reader.join(END_S)
-        self._tell_all(DIED)
-        self.members, self._everybody = [], []
+        self._record_for_all(DIED)
+        self.members, self._all_names = [], []
         self._close()
 
     def pause(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
-        self._tell_all(PAUSED)
+        self._record_for_all(PAUSED)
 
     def resume(self) -> None:
-        self._tell_all(RESUMED)
+        self._record_for_all(RESUMED)
         self._process.send_signal(signal.SIGCONT)
 
-    def end(self) -> None:
-        """All of its members leave, and it ends, if it has not before."""
+    def stop(self) -> None:
+        """Make all members leave and wait for the end of the process, if it still runs."""
         if self._process.poll() is not None:
             return
         for name in list(self.members):
@@ -104,32 +104,32 @@ class Host:
         self._process.stdin.close()
         code = self._process.wait(END_S)
         self._reader.join(END_S)
-        said = self._said()
+        stderr = self._stderr_tail()
         self._close()
-        assert code == 0, f"a host of members ended with {code}: {said}"
+        assert code == 0, f"the consumer process ended with code {code}: {stderr}"
 
     def _close(self) -> None:
-        for stream in (self._process.stdin, self._process.stdout, self._complaints):
+        for stream in (self._process.stdin, self._process.stdout, self._stderr):
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
 
-    def _tell_all(self, what: str) -> None:
-        for name in self._everybody:
-            self._journal.tell(Event(time.monotonic(), name, what, {}))
+    def _record_for_all(self, kind: str) -> None:
+        for name in self._all_names:
+            self._journal.record(Event(time.monotonic(), name, kind, {}))
 
 
 def event_of(line: str) -> Event:
     event = Event(*json.loads(line))
     partitions = {int(key): value for key, value in event.partitions.items()}
-    return event._replace(partitions=partitions, stamp=tuple(event.stamp))  # type: ignore[arg-type]
+    return event._replace(partitions=partitions, identity=tuple(event.identity))  # type: ignore[arg-type]
 
 
 def main() -> None:
-    members: dict[str, Member] = {}
+    members: dict[str, GroupConsumer] = {}
 
-    def tell(event: Event) -> None:
-        os.write(1, (json.dumps(event) + "\n").encode())  # whole, or not at all
+    def write(event: Event) -> None:
+        os.write(1, (json.dumps(event) + "\n").encode())  # one atomic write per line
 
     for line in sys.stdin:
         command = json.loads(line)
@@ -137,7 +137,7 @@ def main() -> None:
             members[command["leave"]].leave()
         else:
             place = (command["bootstrap"], command["group"], command["topic"], command["join"])
-            member = make_member(command["kind"], *place, tell, **command["more"])
+            member = start_consumer(command["kind"], *place, write, **command["more"])
             members[command["join"]] = member
     for member in members.values():
         member.leave()

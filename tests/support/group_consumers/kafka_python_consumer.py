@@ -1,4 +1,4 @@
-"""A member of a group by kafka-python: classic, eager or cooperative."""
+"""A group member with kafka-python: classic protocol, eager or cooperative."""
 
 import contextlib
 import time
@@ -11,25 +11,25 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafka.structs import OffsetAndMetadata
 
-from support.readers.journal import CLOSED, JOINED, LOST, REFUSED, REVOKED, Tell
-from support.readers.member import MOST_AT_ONCE, Member
+from support.group_consumers.event_journal import CLOSED, JOINED, LOST, REFUSED, REVOKED, EventSink
+from support.group_consumers.group_consumer import MAX_POLL_RECORDS, GroupConsumer
 
-PATIENT_MS = 1_000  # its join can be lost where a poll ends in the middle of it
+LONG_POLL_MS = 1_000  # a poll that ends during a join can lose the join
 ASSIGNORS = {"range": RangePartitionAssignor, "cooperative": CooperativeStickyAssignor}
 
 
-class KafkaPythonMember(Member, ConsumerRebalanceListener):
+class KafkaPythonConsumer(GroupConsumer, ConsumerRebalanceListener):
     def __init__(
         self,
         bootstrap: str,
         group: str,
         topic: str,
         name: str,
-        tell: Tell,
+        sink: EventSink,
         protocol: str = "range",
         **more: Any,
     ) -> None:
-        super().__init__(name, tell)
+        super().__init__(name, sink)
         self._topic = topic
         self._settings = {
             "bootstrap_servers": bootstrap,
@@ -39,7 +39,7 @@ class KafkaPythonMember(Member, ConsumerRebalanceListener):
             "enable_auto_commit": False,
             "reconnect_backoff_max_ms": 200,
             "fetch_max_wait_ms": 100,
-            "max_poll_records": MOST_AT_ONCE,
+            "max_poll_records": MAX_POLL_RECORDS,
             "session_timeout_ms": 6_000,
             "heartbeat_interval_ms": 500,
             "partition_assignment_strategy": [ASSIGNORS[protocol]],
@@ -47,43 +47,43 @@ class KafkaPythonMember(Member, ConsumerRebalanceListener):
         }
         self._consumer: KafkaConsumer | None = None
 
-    def stamp(self) -> tuple[str, int]:
+    def identity(self) -> tuple[str, int]:
         if self._consumer is None:
             return "", -1
         generation = self._consumer._coordinator._generation
         return generation.member_id, generation.generation_id
 
-    def read(self) -> None:
-        self.teller.say(JOINED)
+    def run(self) -> None:
+        self.events.record(JOINED)
         while not self.leaving.is_set():
-            # While the broker is away, its user has to be patient.
+            # The library does not retry while the broker is down.
             with contextlib.suppress(KafkaConnectionError, KafkaTimeoutError):
                 if self._consumer is None:
                     self._consumer = KafkaConsumer(**self._settings)
                     self._consumer.subscribe([self._topic], listener=self)
-                self._read_some(self._consumer)
+                self._poll(self._consumer)
         if self._consumer is not None:
             self._consumer.close()
         self._consumer = None
-        self.teller.say(CLOSED)
+        self.events.record(CLOSED)
 
-    def _read_some(self, consumer: KafkaConsumer) -> None:
-        for tp, records in consumer.poll(PATIENT_MS).items():
+    def _poll(self, consumer: KafkaConsumer) -> None:
+        for tp, records in consumer.poll(LONG_POLL_MS).items():
             for record in records:
-                self.teller.read(tp.partition, record.offset)
-        self.teller.all_read()
-        self._commit(dict(self.teller.positions))
+                self.events.read(tp.partition, record.offset)
+        self.events.flush_reads()
+        self._commit(dict(self.events.positions))
 
     def on_partitions_assigned(self, assigned: Any) -> None:
-        self.teller.assigned(sorted(each.partition for each in assigned))
+        self.events.assigned(sorted(each.partition for each in assigned))
 
     def on_partitions_revoked(self, revoked: Any) -> None:
         partitions = sorted(each.partition for each in revoked)
         self._commit(self.uncommitted(partitions))
-        self.teller.released(REVOKED, partitions)
+        self.events.released(REVOKED, partitions)
 
     def on_partitions_lost(self, lost: Any) -> None:
-        self.teller.released(LOST, sorted(each.partition for each in lost))
+        self.events.released(LOST, sorted(each.partition for each in lost))
 
     def _commit(self, positions: dict[int, int]) -> None:
         if not positions or self._consumer is None:
@@ -96,6 +96,6 @@ class KafkaPythonMember(Member, ConsumerRebalanceListener):
         try:
             self._consumer.commit(offsets)
         except KafkaError as refusal:
-            self.teller.say(REFUSED, positions, since, repr(refusal))
+            self.events.record(REFUSED, positions, since, repr(refusal))
         else:
             self.committed(positions, since)

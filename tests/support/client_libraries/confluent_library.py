@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka) behind the shape of `model`."""
+"""confluent-kafka (librdkafka) as a `ClientLibrary`."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -7,16 +7,16 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from support.clients.model import GUARD_S, Placed, Refused, Row
+from support.client_libraries.client_library import GUARD_S, BrokerError, RecordMetadata, Row
 
 LARGE_BYTES = 12_000_000
 
-MOST_AT_ONCE = 1_000_000  # that the binding gives out by one call
+MAX_MESSAGES = 1_000_000  # the limit of one consume() call
 
 
 class Confluent:
     def __init__(self, bootstrap: str) -> None:
-        # Quiet: what librdkafka says about a broker that went is no news to a test.
+        # No log lines: tests stop brokers on purpose.
         self.common: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0}
 
     def admin(self) -> AdminClient:
@@ -25,9 +25,9 @@ class Confluent:
     def create_topic(
         self, name: str, partitions: int = 1, config: dict[str, str] | None = None
     ) -> None:
-        wanted = NewTopic(name, partitions, 1, config=config or {})
+        topic = NewTopic(name, partitions, 1, config=config or {})
         admin = self.admin()
-        admin.create_topics([wanted])[name].result(GUARD_S)
+        admin.create_topics([topic])[name].result(GUARD_S)
 
     def producer(self, **settings: Any) -> Producer:
         base = {"message.max.bytes": LARGE_BYTES, "linger.ms": 5}
@@ -35,7 +35,7 @@ class Confluent:
 
     @contextlib.contextmanager
     def consumer(self, **settings: Any) -> Iterator[Consumer]:
-        # The Python binding insists on a group id; with `assign` and explicit offsets it is unused.
+        # The Python binding requires a group id; `assign` with explicit offsets does not use it.
         base = {"group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": "error"}
         consumer = Consumer({**self.common, **base, **settings})
         try:
@@ -51,14 +51,14 @@ class Confluent:
         codec: str = "none",
         acks: str = "all",
         idempotent: bool = False,
-    ) -> list[Placed]:
+    ) -> list[RecordMetadata]:
         producer = self.producer(
             **{"compression.type": codec, "acks": acks, "enable.idempotence": idempotent}
         )
-        reports: dict[int, Placed | KafkaError] = {}
+        reports: dict[int, RecordMetadata | KafkaError] = {}
 
         def report_to(index: int, error: KafkaError | None, message: Any) -> None:
-            reports[index] = error or Placed(message.partition(), message.offset())
+            reports[index] = error or RecordMetadata(message.partition(), message.offset())
 
         for index, row in enumerate(rows):
             producer.produce(
@@ -74,18 +74,18 @@ class Confluent:
         return [self._placed(reports[index]) for index in range(len(rows))]
 
     @staticmethod
-    def _placed(report: Placed | KafkaError) -> Placed:
-        if isinstance(report, Placed):
+    def _placed(report: RecordMetadata | KafkaError) -> RecordMetadata:
+        if isinstance(report, RecordMetadata):
             return report
-        raise Refused(report.code(), report.str())
+        raise BrokerError(report.code(), report.str())
 
     def consume(self, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> list[Row]:
         with self.consumer() as consumer:
             consumer.assign([TopicPartition(topic, partition, offset)])
             rows: list[Row] = []
             while len(rows) < count:
-                messages = consumer.consume(min(count - len(rows), MOST_AT_ONCE), GUARD_S)
-                assert messages, f"no more than {len(rows)} of {count} records came"
+                messages = consumer.consume(min(count - len(rows), MAX_MESSAGES), GUARD_S)
+                assert messages, f"received only {len(rows)} of {count} records"
                 rows += [self._row(message) for message in messages]
             return rows
 
@@ -93,7 +93,7 @@ class Confluent:
     def _row(message: Any) -> Row:
         error = message.error()
         if error:
-            raise Refused(error.code(), error.str())
+            raise BrokerError(error.code(), error.str())
         headers = tuple(message.headers() or ())
         timestamp_ms = message.timestamp()[1]
         return Row(message.value(), message.key(), headers, timestamp_ms, message.partition())
@@ -103,8 +103,8 @@ class Confluent:
             wanted = [TopicPartition(topic, partition, timestamp_ms)]
             try:
                 offset = consumer.offsets_for_times(wanted, timeout=GUARD_S)[0].offset
-            except KafkaException as refusal:
-                raise Refused(refusal.args[0].code(), str(refusal)) from refusal
+            except KafkaException as error:
+                raise BrokerError(error.args[0].code(), str(error)) from error
             return offset if offset >= 0 else None
 
     def bounds(self, topic: str, partition: int = 0) -> tuple[int, int]:
