@@ -1,5 +1,5 @@
-# Every target sets up what it needs: `.venv` from constraints.txt, system programs by apt-get.
-# On a fresh machine only Python 3.11+ and make have to be there.
+# Every target installs its requirements: `.venv` from constraints.txt, system programs with apt-get.
+# A fresh machine needs Python 3.11 or later and make.
 
 PYTHON ?= python3.11
 VENV   := .venv
@@ -16,7 +16,7 @@ demo: $(READY)
 	@tools/need java
 	$(BIN)/python -m bench.demo
 
-# What each tier runs, its budget and its closing lines: tools/tiers.py.
+# The steps, budgets and summary of each tier: tools/tiers.py.
 test: programs
 	$(BIN)/python -m tools.tiers fast
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench.process import ChildFailed, Finished, run_to_end
-from tools.kafka_node import USUAL_JVM, java_command
+from tools.kafka_node import DEFAULT_JVM, java_command
 
 CLASS = "org.apache.kafka.tools.ProducerPerformance"
 # The heap that its start script gives to it.
-OPTIONS = ("-Xmx512m", *USUAL_JVM)
+OPTIONS = ("-Xmx512m", *DEFAULT_JVM)
 TIMEOUT_S = 600.0
 SUMMARY = re.compile(
     r"(?P<records>\d+) (?P<steady>steady state )?records sent, (?P<rate>[\d.]+) records/sec .*"

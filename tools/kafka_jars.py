@@ -1,7 +1,7 @@
-"""Brings the jars of Apache Kafka 4.3.0 into `.cache/`, with Maven: for tests and benchmarks only.
+"""Fetch the jars of Apache Kafka 4.3.0 into `.cache/` with Maven, for tests and benchmarks.
 
-`python -m tools.kafka_jars` does nothing where they are complete, and says in one line what is
-missing where Maven or Java is not there. `classpath()` is what `java -cp` wants, or None.
+`python -m tools.kafka_jars` does nothing if they are complete. If Maven or Java is missing, it
+prints one line and succeeds. `classpath()` returns the argument of `java -cp`, or None.
 """
 
 import fcntl
@@ -15,7 +15,7 @@ KAFKA_VERSION = "4.3.0"
 ARTIFACTS = (
     ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
     ("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
-    # Kafka brings slf4j 1.7 and no binding: this one writes warnings to stderr and nothing else.
+    # Kafka depends on slf4j 1.7 without a binding; this one writes to stderr.
     ("org.slf4j", "slf4j-simple", "1.7.36"),
 )
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / f"kafka-{KAFKA_VERSION}"
@@ -24,12 +24,12 @@ COMPLETE = CACHE / "complete"
 
 
 def classpath() -> str | None:
-    """The class path of Kafka's server and tools; None where the jars have not been fetched."""
+    """The class path of Kafka's server and tools, or None if the jars are not complete."""
     return f"{LIBRARIES}/*" if is_complete() else None
 
 
 def is_complete() -> bool:
-    """Whether every jar that Maven resolved, for these very artifacts, is still there."""
+    """True if all jars that Maven resolved for these artifacts exist."""
     if not COMPLETE.exists():
         return False
     wanted, *names = COMPLETE.read_text().splitlines()
@@ -37,7 +37,7 @@ def is_complete() -> bool:
 
 
 def fetch() -> None:
-    """Resolves the artifacts with Maven; raises CalledProcessError where it fails."""
+    """Resolve the artifacts with Maven; raise CalledProcessError if that fails."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -76,8 +76,8 @@ def main() -> int:
     missing = [program for program in ("java", "mvn") if shutil.which(program) is None]
     if missing:
         print(
-            f"missing: {', '.join(missing)}; Apache Kafka {KAFKA_VERSION} is not fetched, "
-            "so what needs its tools is skipped",
+            f"missing: {', '.join(missing)}; Apache Kafka {KAFKA_VERSION} cannot be fetched, "
+            "tests that need it are skipped",
             file=sys.stderr,
         )
         return 0
@@ -87,7 +87,7 @@ def main() -> int:
     except subprocess.CalledProcessError as failure:
         print(
             f"Maven could not fetch Apache Kafka {KAFKA_VERSION} (exit {failure.returncode}); "
-            "what needs its tools is skipped",
+            "tests that need it are skipped",
             file=sys.stderr,
         )
     return 0

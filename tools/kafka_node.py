@@ -1,8 +1,8 @@
-"""One Apache Kafka node (KRaft, its own controller) on loopback: its files and its command line.
+"""The files and the command line of one Apache Kafka node (KRaft with its own controller).
 
-Shared by `bench/` and `tests/support/kafka/kafka_broker.py`: a `KafkaNode` writes
-server.properties, formats the data directory and returns the command that starts the broker. The
-caller runs and ends the process. Jars come from `tools.kafka_jars`.
+A `KafkaNode` writes server.properties, formats the data directory and returns the command that
+starts the broker; `bench/` and `tests/support/kafka/kafka_broker.py` run the process. The jars come
+from `tools.kafka_jars`.
 """
 
 import os
@@ -18,8 +18,8 @@ CLUSTER_ID = "c2F3bG9nLWthZmthLW5vZA"
 NODE_ID = 1
 HOST = "127.0.0.1"
 FORMAT_TIMEOUT_S = 120
-# What Kafka's own start scripts give to every JVM.
-USUAL_JVM = (
+# The JVM options of Kafka's start scripts.
+DEFAULT_JVM = (
     "-server",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
@@ -27,18 +27,18 @@ USUAL_JVM = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
-# And what they give to a broker besides.
-USUAL_HEAP = ("-Xmx1g", "-Xms1g")
-SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # starts soon, for what ends soon
+# The heap of a broker in Kafka's start scripts.
+DEFAULT_HEAP = ("-Xmx1g", "-Xms1g")
+SMALL_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # fast start, for short runs
 _LOG_LEVEL = "-Dorg.slf4j.simpleLogger.defaultLogLevel="
 
 
 class KafkaUnavailable(Exception):
-    """Java or the jars are missing; the text says what to do."""
+    """Java or the jars of Kafka are missing; the text says how to get them."""
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on at this moment."""
+    """A loopback port that is free at this moment."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
@@ -48,10 +48,10 @@ def free_port() -> int:
 def java_command(
     class_name: str,
     *arguments: str,
-    options: Sequence[str] = USUAL_JVM,
+    options: Sequence[str] = DEFAULT_JVM,
     log_level: str = "warn",
 ) -> list[str]:
-    """The command line that runs one class of Kafka; KafkaUnavailable where it cannot run."""
+    """The command line that runs one class of Kafka; raises KafkaUnavailable."""
     if shutil.which("java") is None:
         raise KafkaUnavailable("java is missing: install the package openjdk-17-jre-headless")
     jars = classpath()
@@ -90,7 +90,7 @@ class KafkaNode:
         self._properties.write_text("".join(lines))
 
     def format(self) -> None:
-        """Makes the data directory one that a broker accepts; once, before the first start."""
+        """Format the data directory, once before the first start."""
         arguments = ("format", "-t", CLUSTER_ID, "-c", os.fspath(self._properties))
         options = ("-Xmx256m", *SMALL_JVM)
         subprocess.run(
@@ -102,8 +102,8 @@ class KafkaNode:
         )
 
     def command(
-        self, options: Sequence[str] = (*USUAL_HEAP, *USUAL_JVM), *, log_level: str = "warn"
+        self, options: Sequence[str] = (*DEFAULT_HEAP, *DEFAULT_JVM), *, log_level: str = "warn"
     ) -> list[str]:
-        """What starts the broker."""
+        """The command line that starts the broker."""
         properties = os.fspath(self._properties)
         return java_command("kafka.Kafka", properties, options=options, log_level=log_level)

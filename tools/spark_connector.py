@@ -1,8 +1,8 @@
-"""Spark's own Kafka connector in an environment of its own under `.cache/`: for benchmarks only.
+"""Spark's Kafka connector with its own PySpark, in an environment under `.cache/`, for benchmarks.
 
-`python -m tools.spark_connector` makes it (pip for PySpark, Maven for the connector's jars), does
-nothing where it is complete, and says in one line what is missing. 4.0.0 is the last version whose
-jars Maven resolves whole here; it cannot share an environment with the PySpark that Sawlog uses.
+`python -m tools.spark_connector` installs both with pip and Maven, or prints one line about what is
+missing. 4.0.0 is the last version whose jars Maven resolves completely; it needs another PySpark
+than Sawlog.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ TIMEOUT_S = 1_800
 
 
 class ConnectorUnavailable(Exception):
-    """It could not be made; the text says why."""
+    """The environment cannot be created; the text says why."""
 
 
 def python() -> Path:
@@ -32,12 +32,12 @@ def python() -> Path:
 
 
 def jars() -> list[Path]:
-    """What Spark has to be given to know the connector."""
+    """The jars for Spark's class path."""
     return sorted(LIBRARIES.glob("*.jar"))
 
 
 def is_complete() -> bool:
-    """Whether what was made, for these very versions, is still there."""
+    """True if the environment and all jars of these versions exist."""
     if not COMPLETE.exists() or not python().exists():
         return False
     wanted, *names = COMPLETE.read_text().splitlines()
@@ -45,7 +45,7 @@ def is_complete() -> bool:
 
 
 def prepare() -> None:
-    """Makes it where it is not there; ConnectorUnavailable where that is not possible."""
+    """Create the environment if necessary; raise ConnectorUnavailable if that fails."""
     if is_complete():
         return
     missing = [program for program in ("java", "mvn") if shutil.which(program) is None]
@@ -55,10 +55,10 @@ def prepare() -> None:
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_complete():
-            _make()
+            _create()
 
 
-def _make() -> None:
+def _create() -> None:
     for directory in (ENVIRONMENT, LIBRARIES):
         shutil.rmtree(directory, ignore_errors=True)
     _run("the environment", [sys.executable, "-m", "venv", os.fspath(ENVIRONMENT)])
@@ -72,11 +72,11 @@ def _make() -> None:
     COMPLETE.write_text("\n".join([_signature(), *(jar.name for jar in jars())]) + "\n")
 
 
-def _run(what: str, command: list[str]) -> None:
+def _run(title: str, command: list[str]) -> None:
     try:
         subprocess.run(command, check=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL)
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired, OSError) as failure:
-        raise ConnectorUnavailable(f"{what} could not be had: {failure}") from failure
+        raise ConnectorUnavailable(f"installing {title} failed: {failure}") from failure
 
 
 def _signature() -> str:
@@ -97,7 +97,7 @@ def main() -> int:
     try:
         prepare()
     except ConnectorUnavailable as missing:
-        print(f"Spark's Kafka connector {VERSION} is not there: {missing}", file=sys.stderr)
+        print(f"Spark's Kafka connector {VERSION} is not available: {missing}", file=sys.stderr)
     return 0
 
 

@@ -1,7 +1,7 @@
-"""A pytest plugin that writes what became of every test, and how long it took, to a JSON file.
+"""A pytest plugin that writes the outcome and time of every test to a JSON file.
 
-Loaded with `-p tools.test_report`; the file is named by the variable SAWLOG_TEST_REPORT. A test's
-time is that of its set-up, call and tear-down together. Under pytest-xdist the controller writes.
+Load it with `-p tools.test_report`; SAWLOG_TEST_REPORT names the file. The time of a test is that
+of its setup, call and teardown. Under pytest-xdist the controller writes the file.
 """
 
 import json

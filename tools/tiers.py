@@ -1,13 +1,13 @@
-"""Runs one tier of the tests, keeps its result, and prints the closing lines of a CI run.
+"""Run one tier of the tests, save its result, and print the summary of a CI run.
 
-    python -m tools.tiers fast       all checks and the fast tests
-    python -m tools.tiers long       one round of every kind of fault and of every real client
-    python -m tools.tiers soak       everything that repeats; on demand
-    python -m tools.tiers summary    the result of each tier that was run, and of the whole run
+    python -m tools.tiers fast       static checks and the fast tests
+    python -m tools.tiers long       one round of every fault and of every real client
+    python -m tools.tiers soak       many rounds of every repeated test; on demand
+    python -m tools.tiers summary    the results of the tiers that ran, and of the whole run
 
-Where CI=true, a test of the long tier that fails is run once more by itself. If it passes then, it
-is listed as FLAKY and the run goes on; more than `MAX_FLAKY` such tests fail the run. Anywhere else
-a test has one try: a flaky test is a bug.
+With CI=true, a failed test of the long tier runs once more by itself. If it passes then, it is
+listed as FLAKY; more than `MAX_FLAKY` flaky tests fail the run. Without CI=true there is no retry:
+a flaky test is a bug.
 """
 
 import json
@@ -32,13 +32,13 @@ SLOWEST = 10
 TESTS_FAILED = 1
 WORKERS = os.environ.get("WORKERS", "2")
 PARALLEL = ("-n", WORKERS, "--dist", "worksteal")
-ALONE = ("-n", "1")  # a test that hangs or crashes takes its worker along, not the run
-SOAK_LIMIT = "faulthandler_timeout=7200"  # seconds that one test may take
+ALONE = ("-n", "1")  # a test that hangs or crashes ends its worker, not the run
+SOAK_LIMIT = "faulthandler_timeout=7200"  # seconds for one test
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One command of a tier; `arguments` are pytest's where `program` is empty."""
+    """One command of a tier; without a `program` it is pytest."""
 
     title: str
     arguments: tuple[str, ...]
@@ -52,11 +52,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """`steps` run one after the other, or all at once where they are `side_by_side`."""
+    """The steps of a tier, which run one after the other or, if `parallel`, at the same time."""
 
     name: str
     steps: tuple[Step, ...]
-    side_by_side: bool = False
+    parallel: bool = False
     budget_s: float | None = None
     retries_in_ci: bool = False
 
@@ -80,7 +80,7 @@ TIERS = {
             Step("tests", (*ALONE, "-m", "long and not soak and not spark")),
             Step("tests with Spark", (*ALONE, "-m", "long and not soak and spark")),
         ),
-        side_by_side=True,  # one test with Spark at a time, and never two of the others beside it
+        parallel=True,  # one test with Spark and one without at a time
         budget_s=17 * 60,
         retries_in_ci=True,
     ),
@@ -90,18 +90,18 @@ TIERS = {
 
 @dataclass(slots=True)
 class Result:
-    """What became of one tier."""
+    """The result of one tier."""
 
     tier: str
     budget_s: float | None = None
     seconds: float = 0.0
     steps: dict[str, float] = field(default_factory=dict)
     tests: dict[str, dict[str, str | float]] = field(default_factory=dict)
-    broken_steps: list[str] = field(default_factory=list)  # that failed other than by a test
+    broken_steps: list[str] = field(default_factory=list)  # failed for another reason than a test
     flaky: list[str] = field(default_factory=list)
 
     def named(self, outcome: str) -> list[str]:
-        return [name for name, told in self.tests.items() if told["outcome"] == outcome]
+        return [name for name, test in self.tests.items() if test["outcome"] == outcome]
 
     @property
     def failed(self) -> list[str]:
@@ -117,23 +117,23 @@ class Result:
 
 
 def run_tier(tier: Tier, *, is_ci: bool, root: Path = ROOT) -> Result:
-    """Runs every step, also behind one that failed, so that one run shows all that is wrong."""
+    """Run all steps, also after a failed one, so that one run shows all failures."""
     result = Result(tier.name, tier.budget_s)
     began = time.monotonic()
 
     def run_step(step: Step) -> tuple[Step, Ran]:
-        if not tier.side_by_side:
+        if not tier.parallel:
             print(f"== {tier.name}: {step.title}", flush=True)
-        return step, _run(step.command(), root, is_printed_later=tier.side_by_side)
+        return step, _run(step.command(), root, is_printed_later=tier.parallel)
 
-    with ThreadPoolExecutor(len(tier.steps) if tier.side_by_side else 1) as threads:
+    with ThreadPoolExecutor(len(tier.steps) if tier.parallel else 1) as threads:
         for step, ran in threads.map(run_step, tier.steps):
-            if tier.side_by_side:
+            if tier.parallel:
                 print(f"== {tier.name}: {step.title}\n{ran.output}", flush=True)
             result.tests.update(ran.tests)
-            outcomes = {told["outcome"] for told in ran.tests.values()}
-            is_explained = ran.code == TESTS_FAILED and "failed" in outcomes
-            if ran.code != 0 and not is_explained:
+            outcomes = {test["outcome"] for test in ran.tests.values()}
+            has_failed_test = ran.code == TESTS_FAILED and "failed" in outcomes
+            if ran.code != 0 and not has_failed_test:
                 result.broken_steps.append(step.title)
             result.steps[step.title] = ran.seconds
     if is_ci and tier.retries_in_ci:
@@ -143,9 +143,9 @@ def run_tier(tier: Tier, *, is_ci: bool, root: Path = ROOT) -> Result:
 
 
 def retry(result: Result, passes_alone: Callable[[str], bool]) -> None:
-    """Runs failed tests once more, one by one; those that pass now are flaky.
+    """Run failed tests once more, each by itself; those that pass are flaky.
 
-    With many failures the cause is not chance, so nothing is run again.
+    Many failures have another cause, so then there is no retry.
     """
     failed = result.failed
     if 0 < len(failed) <= 2 * MAX_FLAKY:
@@ -153,12 +153,12 @@ def retry(result: Result, passes_alone: Callable[[str], bool]) -> None:
 
 
 def _passes_alone(name: str, root: Path) -> bool:
-    print(f"== once more, by itself: {name}", flush=True)
+    print(f"== retry: {name}", flush=True)
     return _run(Step("", ("-m", "", name)).command(), root).code == 0
 
 
 class Ran(NamedTuple):
-    """What became of one command; `output` is empty where it was printed at once."""
+    """The result of one command; `output` is empty if it was printed at once."""
 
     code: int
     tests: dict[str, dict[str, str | float]]
@@ -185,12 +185,12 @@ def _run(command: Sequence[str], root: Path, *, is_printed_later: bool = False) 
 
 
 def slowest(result: Result) -> list[tuple[float, str]]:
-    times = [(float(told["seconds"]), name) for name, told in result.tests.items()]
+    times = [(float(test["seconds"]), name) for name, test in result.tests.items()]
     return sorted(times, reverse=True)[:SLOWEST]
 
 
 def describe(result: Result) -> list[str]:
-    """The result of one tier in lines: times, the slowest tests, and what is wrong."""
+    """The result of one tier as lines: counts, times and the slowest tests."""
     budget = f" of {_minutes(result.budget_s)}" if result.budget_s else ""
     counts = ", ".join(
         f"{len(names)} {outcome}"
@@ -199,29 +199,29 @@ def describe(result: Result) -> list[str]:
     )
     lines = [f"tier {result.tier}: {_minutes(result.seconds)}{budget}; {counts or 'no tests'}"]
     lines += [f"  {seconds:7.1f} s  {title}" for title, seconds in result.steps.items()]
-    lines.append(f"  the {SLOWEST} slowest tests:")
+    lines.append("  slowest tests:")
     lines += [f"  {seconds:7.1f} s  {name}" for seconds, name in slowest(result)]
     return lines
 
 
 def verdict(results: Sequence[Result], seconds: float | None = None) -> list[str]:
-    """The closing lines: what failed, what was flaky, what was over its budget."""
+    """Lines about failed and flaky tests, and about tiers over their budget."""
     lines: list[str] = []
     for result in results:
         lines += [f"FAILED {name}" for name in result.failed]
         lines += [f"FAILED step '{title}' of tier {result.tier}" for title in result.broken_steps]
         lines += [f"FLAKY {name}" for name in result.flaky]
         if len(result.flaky) > MAX_FLAKY:
-            lines.append(f"FAILED: {len(result.flaky)} flaky tests, at most {MAX_FLAKY} may be")
+            lines.append(f"FAILED: {len(result.flaky)} flaky tests, allowed are {MAX_FLAKY}")
         if result.is_over_budget:
             lines.append(
                 f"WARNING: tier {result.tier} took {_minutes(result.seconds)},"
-                f" more than its budget of {_minutes(result.budget_s)}"
+                f" its budget is {_minutes(result.budget_s)}"
             )
     if seconds is not None and seconds > RUN_BUDGET_S:
         lines.append(
-            f"WARNING: the run took {_minutes(seconds)} with its set-up,"
-            f" more than its budget of {_minutes(RUN_BUDGET_S)}"
+            f"WARNING: the whole run took {_minutes(seconds)},"
+            f" its budget is {_minutes(RUN_BUDGET_S)}"
         )
     return lines
 
@@ -229,7 +229,7 @@ def verdict(results: Sequence[Result], seconds: float | None = None) -> list[str
 def summary(results: Sequence[Result], seconds: float | None) -> list[str]:
     lines = [line for result in results for line in describe(result)]
     if seconds is not None:
-        lines.append(f"the whole run, set-up included: {_minutes(seconds)}")
+        lines.append(f"whole run, with setup: {_minutes(seconds)}")
     lines += verdict(results, seconds)
     passed = sum(len(result.named("passed")) + len(result.flaky) for result in results)
     failed = sum(len(result.failed) + len(result.broken_steps) for result in results)
@@ -252,7 +252,7 @@ def load_all() -> list[Result]:
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The exit code; `summary` takes the seconds of the whole run as an argument."""
+    """Run a tier or print the summary; `summary` takes the seconds of the whole run."""
     if arguments[:1] == ["summary"]:
         seconds = float(arguments[1]) if len(arguments) > 1 else None
         print("\n".join(summary(load_all(), seconds)))

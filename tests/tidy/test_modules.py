@@ -1,14 +1,14 @@
-"""Every module says what it is, is used by somebody, and promises nothing for later."""
+"""Every module has a docstring and a user, and no marker of unfinished work."""
 
 import ast
 from pathlib import Path
 
 from support.sources import SOURCE, modules_of, name_of, parse, written_modules
 
-DOCSTRING_LINES = range(1, 8)  # the two to six of the house style, and blank lines between
-EXAMPLE = "\n\nAn example with numbers."  # a contract may be explained at length behind this
+DOCSTRING_LINES = range(1, 8)  # one to seven lines
+EXAMPLE = "\n\nAn example with numbers."  # an example after this line does not count
 ENTRY_POINTS = frozenset(
-    # Where somebody begins: a person, PySpark, or a test that runs a simulation.
+    # Imported by the command line, by PySpark, or by tests that run a simulation.
     {
         "sawlog.cli.main",
         "sawlog.pipeline.source.topic_source",
@@ -25,7 +25,7 @@ def module_name(path: Path) -> str:
 
 
 def imported_by(path: Path) -> set[str]:
-    """All module names that a module could mean by its imports, strings for lazy imports too."""
+    """All module names in the imports of a module; strings count as lazy imports."""
     package = module_name(path).split(".")
     if path.name != "__init__.py":
         package = package[:-1]
@@ -54,21 +54,21 @@ def test_every_module_has_a_user() -> None:
     assert dead == []
 
 
-def opening_lines(path: Path) -> int:
+def docstring_lines(path: Path) -> int:
     opening, _, _ = (ast.get_docstring(parse(path)) or "").partition(EXAMPLE)
     return len(opening.splitlines())
 
 
-def test_every_module_opens_with_what_it_is() -> None:
-    silent = [
+def test_every_module_has_a_docstring_of_one_to_seven_lines() -> None:
+    wrong = [
         name_of(path)
         for path in written_modules()
-        if path.read_text().strip() and opening_lines(path) not in DOCSTRING_LINES
+        if path.read_text().strip() and docstring_lines(path) not in DOCSTRING_LINES
     ]
-    assert silent == []
+    assert wrong == []
 
 
-def test_nothing_is_left_for_later() -> None:
+def test_no_module_has_a_marker_of_unfinished_work() -> None:
     marks = [
         f"{name_of(path)}:{number}"
         for path in modules_of(SOURCE)

@@ -1,7 +1,6 @@
-"""Nothing below `server/` touches the world: no clock, no randomness, no files, no threads.
+"""Layers below `server/` do no IO: no clock, no randomness, no files, no sockets, no threads.
 
-What a deterministic layer needs comes through the ports of `core/ports.py`; that is what lets the
-simulator run the same broker from a seed.
+They use the ports of `core/ports.py`, so that the simulator can run the same broker from a seed.
 """
 
 import ast
@@ -46,12 +45,12 @@ FORBIDDEN = frozenset(
         "uvloop",
     }
 )
-ALLOWED_IN = {"simulation": frozenset({"random"})}  # only to build the seeded generator
+ALLOWED_IN = {"simulation": frozenset({"random"})}  # for the seeded generator
 CLOCK_CALLS = frozenset({"now", "utcnow", "today"})
 
 
-def world_touched_by(tree: ast.Module, allowed: frozenset[str]) -> list[str]:
-    """Every import and call in a module that reaches outside, as `line: what`."""
+def impure_code_in(tree: ast.Module, allowed: frozenset[str]) -> list[str]:
+    """Every forbidden import and call of a module, as `line: name`."""
     found: list[str] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -59,7 +58,7 @@ def world_touched_by(tree: ast.Module, allowed: frozenset[str]) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             names = [node.module or ""] if node.level == 0 else []
         elif isinstance(node, ast.Call):
-            call = call_to_the_world(node)
+            call = impure_call(node)
             found += [f"{node.lineno}: {call}"] if call else []
             continue
         else:
@@ -69,7 +68,7 @@ def world_touched_by(tree: ast.Module, allowed: frozenset[str]) -> list[str]:
     return found
 
 
-def call_to_the_world(node: ast.Call) -> str | None:
+def impure_call(node: ast.Call) -> str | None:
     match node.func:
         case ast.Name(id="open" | "__import__" | "input" | "print" as name):
             return f"{name}()"
@@ -85,18 +84,18 @@ def call_to_the_world(node: ast.Call) -> str | None:
 
 
 @pytest.mark.parametrize("layer", PURE_LAYERS)
-def test_a_layer_below_the_server_does_not_touch_the_world(layer: str) -> None:
+def test_a_layer_below_the_server_is_pure(layer: str) -> None:
     allowed = ALLOWED_IN.get(layer, frozenset())
-    touched = [
-        f"{name_of(path)}:{what}"
+    impure = [
+        f"{name_of(path)}:{code}"
         for path in modules_of(SOURCE / layer)
-        for what in world_touched_by(parse(path), allowed)
+        for code in impure_code_in(parse(path), allowed)
     ]
-    assert touched == []
+    assert impure == []
 
 
 @pytest.mark.parametrize(
-    ("code", "what"),
+    ("code", "expected"),
     [
         ("import os.path", "import os"),
         ("from time import monotonic", "import time"),
@@ -106,7 +105,7 @@ def test_a_layer_below_the_server_does_not_touch_the_world(layer: str) -> None:
         ("datetime.datetime.utcnow()", "datetime.utcnow()"),
     ],
 )
-def test_each_way_to_touch_the_world_is_seen(code: str, what: str) -> None:
-    assert [found.split(": ")[1] for found in world_touched_by(ast.parse(code), frozenset())] == [
-        what
+def test_each_kind_of_impure_code_is_found(code: str, expected: str) -> None:
+    assert [found.split(": ")[1] for found in impure_code_in(ast.parse(code), frozenset())] == [
+        expected
     ]

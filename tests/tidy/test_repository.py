@@ -1,11 +1,11 @@
-"""What the repository holds works on any machine: no paths or hosts of the one it was made on."""
+"""Tracked files contain no paths, hosts or registries of one machine."""
 
 import re
 
 from support.sources import name_of, tracked_files
 
 MACHINE_PATHS = ("home", "root", "Users", "work", "tmp/w")
-# Written in pieces, so that this file does not hold what it looks for.
+# Split, so that this file does not match its own patterns.
 FORBIDDEN = [
     re.compile(rf"(?<![\w.$-])/(?:{'|'.join(MACHINE_PATHS)})/[\w.-]"),
     re.compile(r"(?:index|extra-index|registry|repository)[-_]url\s*[=:]", re.IGNORECASE),

@@ -1,4 +1,4 @@
-"""The tiers of the tests: what a run tells at its end, and the second try that CI gives."""
+"""The tiers of the tests: the summary of a run, and the retry in CI."""
 
 import itertools
 from pathlib import Path
@@ -44,7 +44,7 @@ def result_of(**outcomes: str) -> Result:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project of its own, whose pytest finds the plugin of this one."""
+    """An empty project whose pytest finds the report plugin."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     return tmp_path
@@ -56,7 +56,7 @@ def run(root: Path, text: str, *, is_ci: bool) -> Result:
     return run_tier(tier, is_ci=is_ci, root=root)
 
 
-def test_a_test_that_passes_by_itself_is_flaky_in_ci(root: Path) -> None:
+def test_a_failed_test_that_passes_on_retry_is_flaky_in_ci(root: Path) -> None:
     result = run(root, FLAKY, is_ci=True)
     assert [name.rpartition("::")[2] for name in result.flaky] == ["test_fails_the_first_time_only"]
     assert result.failed == []
@@ -64,18 +64,18 @@ def test_a_test_that_passes_by_itself_is_flaky_in_ci(root: Path) -> None:
     assert any(line.startswith("FLAKY ") for line in verdict([result]))
 
 
-def test_there_is_no_second_try_outside_of_ci(root: Path) -> None:
+def test_there_is_no_retry_outside_of_ci(root: Path) -> None:
     result = run(root, FLAKY, is_ci=False)
     assert len(result.failed) == 1
     assert result.flaky == []
     assert not result.is_good
 
 
-def test_steps_that_run_side_by_side_are_judged_together(root: Path) -> None:
+def test_results_of_parallel_steps_are_merged(root: Path) -> None:
     (root / "test_one.py").write_text("def test_one():\n    assert False\n")
     (root / "test_two.py").write_text("def test_two():\n    pass\n")
     steps = (Step("one", ("test_one.py",)), Step("two", ("test_two.py",)))
-    result = run_tier(Tier("sample", steps, side_by_side=True), is_ci=False, root=root)
+    result = run_tier(Tier("sample", steps, parallel=True), is_ci=False, root=root)
     assert (result.failed, result.named("passed")) == (
         ["test_one.py::test_one"],
         ["test_two.py::test_two"],
@@ -83,52 +83,54 @@ def test_steps_that_run_side_by_side_are_judged_together(root: Path) -> None:
     assert list(result.steps) == ["one", "two"]
 
 
-def test_a_run_that_breaks_off_is_not_good(root: Path) -> None:
+def test_a_crashed_step_fails_the_tier(root: Path) -> None:
     result = run(root, "import os\ndef test_dies():\n    os._exit(7)\n", is_ci=True)
     assert result.broken_steps == ["tests"]
     assert not result.is_good
     assert "FAILED step 'tests' of tier sample" in verdict([result])
 
 
-def test_a_second_failure_is_a_failure() -> None:
+def test_a_test_that_fails_on_retry_has_failed() -> None:
     result = result_of(a="failed", b="passed")
     retry(result, lambda name: False)
     assert (result.flaky, result.failed) == ([], ["a"])
 
 
 @pytest.mark.parametrize(("count", "is_good"), [(MAX_FLAKY, True), (MAX_FLAKY + 1, False)])
-def test_a_run_stands_few_flaky_tests(count: int, is_good: bool) -> None:
+def test_more_than_the_allowed_flaky_tests_fail_the_tier(count: int, is_good: bool) -> None:
     result = result_of(**{f"t{number}": "failed" for number in range(count)})
     retry(result, lambda name: True)
     assert len(result.flaky) == count
     assert result.is_good == is_good
 
 
-def test_many_failures_are_not_tried_again() -> None:
+def test_many_failures_are_not_retried() -> None:
     result = result_of(**{f"t{number}": "failed" for number in range(20)})
-    retry(result, lambda name: pytest.fail("a test was run again"))
+    retry(result, lambda name: pytest.fail("a test was retried"))
     assert len(result.failed) == 20
 
 
-def test_the_closing_lines_name_what_is_over_its_budget() -> None:
+def test_a_tier_over_its_budget_gets_a_warning() -> None:
     result = result_of(a="passed")
     result.seconds = 161
     lines = verdict([result], RUN_BUDGET_S + 60)
-    assert lines[0] == ("WARNING: tier long took 2 min 41 s, more than its budget of 1 min 40 s")
-    assert lines[1].startswith("WARNING: the run took 31 min 00 s with its set-up")
+    assert lines[0] == "WARNING: tier long took 2 min 41 s, its budget is 1 min 40 s"
+    assert lines[1].startswith("WARNING: the whole run took 31 min 00 s")
 
 
-def test_the_summary_tells_times_the_slowest_tests_and_counts_last() -> None:
+def test_the_summary_lists_the_slowest_tests_and_ends_with_the_counts() -> None:
     result = result_of(**{f"t{number}": "passed" for number in range(30)}, last="failed")
     lines = summary([result], 500)
-    assert sum(" s  t" in line for line in lines) == SLOWEST - 1  # the slowest of all has failed
+    assert (
+        sum(" s  t" in line for line in lines) == SLOWEST - 1
+    )  # the slowest test is the failed one
     assert "FAILED last" in lines
     assert lines[-1] == "30 passed, 1 failed"
 
 
 @pytest.mark.parametrize("markers", list(itertools.product([False, True], repeat=3)))
 def test_every_test_runs_in_exactly_one_step(markers: tuple[bool, ...]) -> None:
-    """Marker expressions are Python's: each is evaluated for every combination of markers."""
+    """Evaluate each marker expression, as Python, for all combinations of markers."""
     names = dict(zip(("long", "soak", "spark"), markers, strict=True))
     steps = [
         (tier.name, step.title)
@@ -140,7 +142,7 @@ def test_every_test_runs_in_exactly_one_step(markers: tuple[bool, ...]) -> None:
     assert (steps[0][0] == "soak") == names["soak"]
 
 
-def test_the_budgets_of_the_tiers_leave_room_for_the_set_up() -> None:
+def test_the_budgets_of_the_tiers_leave_time_for_the_setup() -> None:
     fast, long = TIERS["fast"], TIERS["long"]
     assert fast.budget_s is not None
     assert long.budget_s is not None
