@@ -121,7 +121,7 @@ def test_a_field_that_would_shadow_a_type_is_rejected(tmp_path: Path) -> None:
         {"name": "BadData", "type": "data", "validVersions": "0", "flexibleVersions": "none"}
         | {"fields": fields},
     )
-    with pytest.raises(ValueError, match="BadData: a field cannot be called 'bytes'"):
+    with pytest.raises(ValueError, match="BadData: the field name 'bytes' is reserved"):
         generate([jar])
 
 
