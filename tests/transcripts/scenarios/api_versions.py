@@ -20,11 +20,11 @@ GROUP_VERSION = {"name": "group.version", "min_version": 0, "max_version": 1}
 FINALIZED = [{"name": "group.version", "max_version_level": 1, "min_version_level": 1}]
 FEATURES = {
     3: Differs(
-        "the other features of Kafka are not served",
+        "other features of Kafka are not supported",
         {"supported_features": [], "finalized_features": FINALIZED},
     ),
     4: Differs(
-        "the other features of Kafka are not served",
+        "other features of Kafka are not supported",
         {"supported_features": [GROUP_VERSION], "finalized_features": FINALIZED},
     ),
 }
@@ -44,10 +44,10 @@ def header(api_key: int, version: int, correlation_id: int = 7, *, tags: bool = 
 
 def run(transcript: Transcript) -> None:
     for version in (0, 1, 2):
-        transcript.request("what is served", "ApiVersions", version, keep=only_served)
+        transcript.request("supported versions", "ApiVersions", version, keep=only_served)
     for version in (3, 4):
         transcript.request(
-            "what is served, to a client with a name",
+            "supported versions, with client software name",
             "ApiVersions",
             version,
             SOFTWARE,
@@ -56,47 +56,45 @@ def run(transcript: Transcript) -> None:
         )
     for name, software in [("", "1.0"), ("script", ""), ("bad name", "1.0"), ("-script", "1.0")]:
         transcript.request(
-            f"a client that calls itself {name!r} {software!r}",
+            f"client software {name!r} {software!r}",
             "ApiVersions",
             3,
             {"client_software_name": name, "client_software_version": software},
         )
-    transcript.send_frame("ApiVersions from the future", header(18, 99, tags=True))
+    transcript.send_frame("ApiVersions in an unsupported version", header(18, 99, tags=True))
     transcript.send_frame(
-        "ApiVersions from the future, with a body of its own", header(18, 5) + b"\1\2\3"
+        "ApiVersions in an unsupported version, with an unknown body", header(18, 5) + b"\1\2\3"
     )
-    transcript.send_frame("ApiVersions in a version below zero", header(18, -1))
+    transcript.send_frame("ApiVersions in a negative version", header(18, -1))
     unserved_versions(transcript)
     broken_frames(transcript)
 
 
 def unserved_versions(transcript: Transcript) -> None:
-    transcript.send_frame("Produce 2: advertised, but not served", header(0, 2) + bytes(20))
-    transcript.send_frame("Produce from the future", header(0, 99, tags=True))
-    transcript.send_frame("Fetch 3, which is gone", header(1, 3) + bytes(40))
-    transcript.send_frame("Metadata from the future", header(3, 99, tags=True) + b"\0\0\0\0")
-    transcript.send_frame("Metadata in a version below zero", header(3, -5) + bytes(4))
-    transcript.send_frame("LeaderAndIsr, which is gone", header(4, 0) + bytes(40))
-    transcript.send_frame("an API that never was", header(999, 0))
-    transcript.send_frame("an API below zero", header(-3, 0))
+    transcript.send_frame("Produce v2: advertised but not supported", header(0, 2) + bytes(20))
+    transcript.send_frame("Produce in an unsupported version", header(0, 99, tags=True))
+    transcript.send_frame("Fetch v3, which was removed", header(1, 3) + bytes(40))
+    transcript.send_frame(
+        "Metadata in an unsupported version", header(3, 99, tags=True) + b"\0\0\0\0"
+    )
+    transcript.send_frame("Metadata in a negative version", header(3, -5) + bytes(4))
+    transcript.send_frame("LeaderAndIsr, which was removed", header(4, 0) + bytes(40))
+    transcript.send_frame("an unknown API key", header(999, 0))
+    transcript.send_frame("a negative API key", header(-3, 0))
 
 
 def broken_frames(transcript: Transcript) -> None:
-    transcript.send_frame("a frame without a header", b"")
-    transcript.send_frame("a frame that ends in its header", b"\0\3\0")
+    transcript.send_frame("an empty frame", b"")
+    transcript.send_frame("a truncated header", b"\0\3\0")
     transcript.send_frame(
-        "a client id longer than the frame", struct.pack(">hhih", 3, 1, 7, 30_000)
+        "a client id that exceeds the frame", struct.pack(">hhih", 3, 1, 7, 30_000)
     )
-    transcript.send_frame("a body that ends too early", header(3, 1) + b"\0\0")
+    transcript.send_frame("a truncated body", header(3, 1) + b"\0\0")
+    transcript.send_frame("an array that exceeds the frame", header(3, 1) + b"\x7f\xff\xff\xff")
     transcript.send_frame(
-        "an array that claims more than is there", header(3, 1) + b"\x7f\xff\xff\xff"
+        "an array length below -1", header(19, 2) + b"\xff\xff\xff\xf0" + bytes(5)
     )
-    transcript.send_frame(
-        "an array of less than null", header(19, 2) + b"\xff\xff\xff\xf0" + bytes(5)
-    )
-    transcript.send_frame(
-        "a topic name that is null where it may not be", header(3, 1) + b"\0\0\0\1\xff\xff"
-    )
-    transcript.send_frame("a length below zero", struct.pack(">i", -1), raw=True)
-    transcript.send_frame("a length above the limit", struct.pack(">i", 0x7FFFFFFF), raw=True)
-    transcript.send_frame("a request of the web", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", raw=True)
+    transcript.send_frame("null for a non-nullable topic name", header(3, 1) + b"\0\0\0\1\xff\xff")
+    transcript.send_frame("a negative frame length", struct.pack(">i", -1), raw=True)
+    transcript.send_frame("a frame length above the limit", struct.pack(">i", 0x7FFFFFFF), raw=True)
+    transcript.send_frame("an HTTP request", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", raw=True)

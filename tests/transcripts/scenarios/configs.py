@@ -9,9 +9,7 @@ from transcripts.transcript import Transcript
 UNKNOWN, TOPIC, BROKER, LOGGER = 0, 2, 4, 8
 SET, DELETE, APPEND, SUBTRACT = range(4)
 NODE = "1"
-STATIC = Differs(
-    "Sawlog's broker settings are fixed at the start", {"results.0.configs.1.read_only": True}
-)
+STATIC = Differs("Sawlog's broker settings are read-only", {"results.0.configs.1.read_only": True})
 REFUSED = {
     "error_code": "INVALID_REQUEST",
     "error_message": "<words>",
@@ -35,7 +33,7 @@ def described(name: str, value: str, source: int) -> dict[str, Any]:
 
 
 TOGETHER = Differs(
-    "Sawlog describes a resource once, with all that was asked: so an answer has a bound",
+    "Sawlog describes each resource once, with all requested keys, to bound the response",
     {
         "results": [
             {
@@ -69,7 +67,7 @@ def run(transcript: Transcript) -> None:
     transcript.request("all configs of a topic", "DescribeConfigs", 4, everything)
     documented = {"resources": [resource("configs", ["retention.ms"])]}
     documented["include_documentation"] = True
-    transcript.request("with what they mean", "DescribeConfigs", 4, documented)
+    transcript.request("with documentation", "DescribeConfigs", 4, documented)
     describing(transcript)
     incremental(transcript)
     whole(transcript)
@@ -87,7 +85,7 @@ def describing(transcript: Transcript) -> None:
     ask("an unknown key and a known one", resource("configs", ["no.such.key", "retention.ms"]))
     ask("a key twice", resource("configs", ["retention.ms", "retention.ms"]))
     ask("an unknown topic", resource("configs-none"))
-    ask("a name that is none", resource("not a name!"))
+    ask("an invalid topic name", resource("not a name!"))
     ask("an empty name", resource(""))
     twice = (resource("configs", ["retention.ms"]), resource("configs", ["flush.ms"]))
     ask("a topic twice", *twice, differs=TOGETHER)
@@ -97,10 +95,10 @@ def describing(transcript: Transcript) -> None:
     keys = ["num.partitions", "node.id", "log.retention.hours", "message.max.bytes"]
     ask("a broker", resource(NODE, keys, BROKER), differs=STATIC)
     ask("another broker", resource("9", keys, BROKER))
-    ask("a broker that is no number", resource("x", keys, BROKER))
+    ask("a broker id that is not a number", resource("x", keys, BROKER))
     ask("all brokers", resource("", keys, BROKER))
-    ask("a broker's unknown key", resource(NODE, ["no.such.key"], BROKER))
-    ask("a topic's key of a broker", resource(NODE, ["retention.ms"], BROKER))
+    ask("an unknown key of a broker", resource(NODE, ["no.such.key"], BROKER))
+    ask("a topic config of a broker", resource(NODE, ["retention.ms"], BROKER))
     synonyms = {"resources": [resource(NODE, keys, BROKER)], "include_synonyms": True}
     transcript.request("a broker, with synonyms", "DescribeConfigs", 4, synonyms, differs=STATIC)
 
@@ -157,43 +155,47 @@ def incremental(transcript: Transcript) -> None:
     for version in (0, 1):
         one("set", change("retention.ms", SET, f"{version + 2}000"), version=version)
         wait_for(transcript, "configs-i", "retention.ms", f"{version + 2}000")
-    values_of(transcript, "it is set", "configs-i")
-    one("add to a list", change("cleanup.policy", APPEND, "compact"))
+    values_of(transcript, "configs after set", "configs-i")
+    one("append to a list", change("cleanup.policy", APPEND, "compact"))
     wait_for(transcript, "configs-i", "cleanup.policy", "delete,compact")
-    values_of(transcript, "it is added", "configs-i")
-    one("add what is there", change("cleanup.policy", APPEND, "compact"))
-    one("take from a list", change("cleanup.policy", SUBTRACT, "delete"))
+    values_of(transcript, "configs after append", "configs-i")
+    one("append an existing value", change("cleanup.policy", APPEND, "compact"))
+    one("subtract from a list", change("cleanup.policy", SUBTRACT, "delete"))
     wait_for(transcript, "configs-i", "cleanup.policy", "compact")
-    values_of(transcript, "it is taken", "configs-i")
-    one("take what is not there", change("cleanup.policy", SUBTRACT, "delete"))
+    values_of(transcript, "configs after subtract", "configs-i")
+    one("subtract a missing value", change("cleanup.policy", SUBTRACT, "delete"))
     one("delete", change("retention.ms", DELETE, None))
     wait_for(transcript, "configs-i", "retention.ms", "604800000")
-    values_of(transcript, "it is deleted", "configs-i")
-    one("delete what is not set", change("flush.ms", DELETE, None))
-    one("delete what is unknown", change("no.such.key", DELETE, None))
-    one("set what is unknown", change("no.such.key", SET, "1"))
+    values_of(transcript, "configs after delete", "configs-i")
+    one("delete a config that is not set", change("flush.ms", DELETE, None))
+    one("delete an unknown config", change("no.such.key", DELETE, None))
+    one("set an unknown config", change("no.such.key", SET, "1"))
     one("set without a value", change("retention.ms", SET, None))
-    one("set to nothing", change("retention.ms", SET, ""))
-    one("set to what is no number", change("retention.ms", SET, "soon"))
-    one("add without a value", change("cleanup.policy", APPEND, None))
-    one("add to what is no list", change("retention.ms", APPEND, "1"))
-    one("add what may not be in it", change("cleanup.policy", APPEND, "burn"))
-    one("take from what is no list", change("retention.ms", SUBTRACT, "1"))
+    one("set to an empty value", change("retention.ms", SET, ""))
+    one("set a number to text", change("retention.ms", SET, "soon"))
+    one("append without a value", change("cleanup.policy", APPEND, None))
+    one("append to a config that is not a list", change("retention.ms", APPEND, "1"))
+    one("append an invalid value", change("cleanup.policy", APPEND, "burn"))
+    one("subtract from a config that is not a list", change("retention.ms", SUBTRACT, "1"))
     one("an unknown operation", change("retention.ms", 9, "1"), differs=UNKNOWN_OPERATION)
     one("a key twice", change("flush.ms", SET, "1"), change("flush.ms", SET, "2"))
-    one("nothing")
-    one("a good one and a bad one", change("flush.ms", SET, "5"), change("segment.ms", SET, "x"))
-    one("only validated", change("flush.ms", SET, "7"), validate_only=True)
-    one("only validated, and wrong", change("flush.ms", SET, "x"), validate_only=True)
+    one("no changes")
+    one(
+        "a valid and an invalid change",
+        change("flush.ms", SET, "5"),
+        change("segment.ms", SET, "x"),
+    )
+    one("validate only", change("flush.ms", SET, "7"), validate_only=True)
+    one("validate only, invalid", change("flush.ms", SET, "x"), validate_only=True)
     good = change("flush.ms", SET, "9")
     ask("an unknown topic", altered("configs-none", good))
-    ask("a name that is none", altered("not a name!", good))
+    ask("an invalid topic name", altered("not a name!", good))
     ask("an empty name", altered("", good))
     ask("a resource twice", altered("configs-i", good), altered("configs-i", good))
     ask("no resources")
     for kind in (UNKNOWN, 1, 99):
         ask(f"resource type {kind}", altered("configs-i", good, kind=kind))
-    values_of(transcript, "what is set in the end", "configs-i")
+    values_of(transcript, "all configs that are set", "configs-i")
 
 
 def whole(transcript: Transcript) -> None:
@@ -207,14 +209,14 @@ def whole(transcript: Transcript) -> None:
         transcript.request(title, "AlterConfigs", version, fields)
 
     for version in (0, 1, 2):
-        ask("all configs at once", entry("segment.ms", f"{version + 1}000"), version=version)
+        ask("replace all configs", entry("segment.ms", f"{version + 1}000"), version=version)
         wait_for(transcript, "configs-w", "segment.ms", f"{version + 1}000")
-        values_of(transcript, "the others are gone", "configs-w")
+        values_of(transcript, "the other configs are reset", "configs-w")
     ask("an unknown key", entry("no.such.key", "1"))
-    ask("a wrong value", entry("retention.ms", "x"))
+    ask("an invalid value", entry("retention.ms", "x"))
     ask("no value", entry("retention.ms", None))
     ask("a key twice", entry("flush.ms", "1"), entry("flush.ms", "2"))
-    ask("only validated", entry("flush.ms", "3"), validate_only=True)
+    ask("validate only", entry("flush.ms", "3"), validate_only=True)
     unknown = {"resources": [altered("configs-none", entry("flush.ms", "1"))]}
     transcript.request("an unknown topic", "AlterConfigs", 2, unknown)
     twice = {"resources": [altered("configs-w", entry("flush.ms", "1"))] * 2}
@@ -223,7 +225,7 @@ def whole(transcript: Transcript) -> None:
     )
     other = {"resources": [altered("configs-w", entry("flush.ms", "1"), kind=99)]}
     transcript.request("resource type 99", "AlterConfigs", 2, other)
-    values_of(transcript, "what is set now", "configs-w")
-    ask("nothing")
+    values_of(transcript, "all configs that are set", "configs-w")
+    ask("no changes")
     wait_for(transcript, "configs-w", "segment.ms", "604800000")
-    values_of(transcript, "nothing is set any more", "configs-w")
+    values_of(transcript, "no config is set", "configs-w")

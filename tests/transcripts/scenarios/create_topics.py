@@ -34,7 +34,7 @@ def run(transcript: Transcript) -> None:
         wanted = {"topics": [topic(f"topics-v{version}", 2)]}
         transcript.request("a topic", "CreateTopics", version, wanted, keep=without_configs)
     transcript.request(
-        "a topic with configs of its own",
+        "a topic with configs",
         "CreateTopics",
         7,
         {
@@ -43,15 +43,29 @@ def run(transcript: Transcript) -> None:
             ]
         },
     )
-    create(transcript, "only validated", 7, topic("topics-validated", 3), validate_only=True)
-    create(transcript, "it was not created, so it can be", 7, topic("topics-validated", 3))
-    create(transcript, "it is there already", 7, topic("topics-validated"))
-    create(transcript, "it is there already, in an old version", 2, topic("topics-validated"))
+    create(transcript, "validate only", 7, topic("topics-validated", 3), validate_only=True)
     create(
-        transcript, "validating one that is there", 7, topic("topics-validated"), validate_only=True
+        transcript,
+        "a topic that was only validated can be created",
+        7,
+        topic("topics-validated", 3),
+    )
+    create(transcript, "an existing topic", 7, topic("topics-validated"))
+    create(transcript, "an existing topic, old version", 2, topic("topics-validated"))
+    create(
+        transcript,
+        "validate only, an existing topic",
+        7,
+        topic("topics-validated"),
+        validate_only=True,
     )
     for version in (4, 7):
-        create(transcript, "defaults", version, topic(f"topics-defaults-{version}", -1, -1))
+        create(
+            transcript,
+            "default partition count and replication factor",
+            version,
+            topic(f"topics-defaults-{version}", -1, -1),
+        )
     create(transcript, "no topics", 7)
     names(transcript)
     numbers(transcript)
@@ -71,9 +85,15 @@ def names(transcript: Transcript) -> None:
     for name in ("", ".", "..", "with space", "with/slash", "ünï", "x" * 249, "x" * 250, "nul\0"):
         title = f"the name {name if len(name) < 20 else f'x times {len(name)}'!r}"
         create(transcript, title, 7, topic(name), validate_only=True)
-    create(transcript, "dots", 7, topic("topics.with.dots"))
-    create(transcript, "lines where there are dots", 7, topic("topics_with_dots"))
-    create(transcript, "dots and lines", 7, topic("topics.with_dots"), validate_only=True)
+    create(transcript, "a name with dots", 7, topic("topics.with.dots"))
+    create(transcript, "a name with underscores that collides", 7, topic("topics_with_dots"))
+    create(
+        transcript,
+        "a name with dots and underscores that collides",
+        7,
+        topic("topics.with_dots"),
+        validate_only=True,
+    )
 
 
 def numbers(transcript: Transcript) -> None:
@@ -93,27 +113,42 @@ def numbers(transcript: Transcript) -> None:
             topic("topics-n", 1, replicas),
             validate_only=True,
         )
-    create(transcript, "no partitions in an old version", 3, topic("topics-n", 0))
+    create(transcript, "no partitions, old version", 3, topic("topics-n", 0))
 
 
 def assignments(transcript: Transcript) -> None:
     cases = {
-        "assigned by hand": assigned([1], [1]),
+        "an explicit assignment": assigned([1], [1]),
         "assigned to an unknown broker": assigned([9]),
-        "assigned to a broker below zero": assigned([-1]),
-        "assigned to nobody": assigned([]),
-        "assigned twice to the same": assigned([1, 1]),
-        "partitions that do not begin at zero": assigned([1], first=1),
+        "assigned to a negative broker id": assigned([-1]),
+        "assigned to no broker": assigned([]),
+        "assigned to the same broker twice": assigned([1, 1]),
+        "partition indexes that do not start at zero": assigned([1], first=1),
         "partitions with a gap": assigned([1]) + assigned([1], first=2),
         "the same partition twice": assigned([1]) + assigned([1]),
-        "replicas of different number": assigned([1], [1, 1]),
+        "different replica counts": assigned([1], [1, 1]),
     }
     for number, (title, wanted) in enumerate(cases.items()):
         create(transcript, title, 7, topic(f"topics-a{number}", -1, -1, assignments=wanted))
     by_hand = assigned([1])
-    create(transcript, "by hand, and a number", 7, topic("topics-h", 1, -1, assignments=by_hand))
-    create(transcript, "by hand, and a factor", 7, topic("topics-h", -1, 1, assignments=by_hand))
-    create(transcript, "by hand, and both", 7, topic("topics-h", 1, 1, assignments=by_hand))
+    create(
+        transcript,
+        "an assignment and a partition count",
+        7,
+        topic("topics-h", 1, -1, assignments=by_hand),
+    )
+    create(
+        transcript,
+        "an assignment and a replication factor",
+        7,
+        topic("topics-h", -1, 1, assignments=by_hand),
+    )
+    create(
+        transcript,
+        "an assignment, a partition count and a replication factor",
+        7,
+        topic("topics-h", 1, 1, assignments=by_hand),
+    )
 
 
 def configs(transcript: Transcript) -> None:
@@ -122,35 +157,35 @@ def configs(transcript: Transcript) -> None:
         "a config without a name": [{"name": "", "value": "1"}],
         "a config without a value": config(retention_ms=None),
         "a config with an empty value": config(retention_ms=""),
-        "a number that is none": config(retention_ms="soon"),
+        "text for a number": config(retention_ms="soon"),
         "a number out of range": config(max_message_bytes="-1"),
-        "a fraction": config(retention_ms="1.5"),
+        "a fraction for an integer": config(retention_ms="1.5"),
         "spaces around a number": config(retention_ms=" 1000 "),
-        "a truth that is neither": config(preallocate="maybe"),
-        "a truth in capitals": config(preallocate="TRUE"),
-        "a policy that is none": config(cleanup_policy="burn"),
-        "two policies": config(cleanup_policy="compact,delete"),
-        "no policy": config(cleanup_policy=""),
-        "a codec that is none": config(compression_type="rar"),
+        "an invalid boolean": config(preallocate="maybe"),
+        "a boolean in capitals": config(preallocate="TRUE"),
+        "an unknown cleanup policy": config(cleanup_policy="burn"),
+        "two cleanup policies": config(cleanup_policy="compact,delete"),
+        "an empty cleanup policy": config(cleanup_policy=""),
+        "an unknown compression type": config(compression_type="rar"),
         "a ratio above one": config(min_cleanable_dirty_ratio="1.5"),
-        "a config of the broker": config(log_retention_ms="1"),
+        "a broker config": config(log_retention_ms="1"),
         "the same config twice": config(retention_ms="1") + config(retention_ms="2"),
-        "a segment too small": config(segment_bytes="13"),
-        "a timestamp type that is none": config(message_timestamp_type="Never"),
-        "more in sync than replicas": config(min_insync_replicas="2"),
-        "fewer in sync than one": config(min_insync_replicas="0"),
+        "a segment size below the minimum": config(segment_bytes="13"),
+        "an unknown timestamp type": config(message_timestamp_type="Never"),
+        "min.insync.replicas above the replication factor": config(min_insync_replicas="2"),
+        "min.insync.replicas below one": config(min_insync_replicas="0"),
     }
     for number, (title, wanted) in enumerate(cases.items()):
         create(transcript, title, 7, topic(f"topics-c{number}", configs=wanted), validate_only=True)
 
 
 def several(transcript: Transcript) -> None:
-    create(transcript, "two good ones", 7, topic("topics-s1"), topic("topics-s2", 2))
-    create(transcript, "a good one and a bad one", 7, topic("topics-s3"), topic("not a name!"))
-    create(transcript, "the same one twice", 7, topic("topics-s4"), topic("topics-s4"))
+    create(transcript, "two topics", 7, topic("topics-s1"), topic("topics-s2", 2))
+    create(transcript, "a valid and an invalid topic", 7, topic("topics-s3"), topic("not a name!"))
+    create(transcript, "the same topic twice", 7, topic("topics-s4"), topic("topics-s4"))
     create(
         transcript,
-        "twice, and another",
+        "the same topic twice, and another one",
         7,
         topic("topics-s5"),
         topic("topics-s5"),
@@ -158,7 +193,7 @@ def several(transcript: Transcript) -> None:
     )
     create(
         transcript,
-        "which came to be?",
+        "which of them were created",
         7,
         topic("topics-s4"),
         topic("topics-s6"),

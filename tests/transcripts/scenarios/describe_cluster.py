@@ -9,7 +9,7 @@ def run(transcript: Transcript) -> None:
     for version in (0, 1, 2):
         transcript.request("the cluster", "DescribeCluster", version)
         transcript.request(
-            "the cluster, with what one may do",
+            "the cluster, with authorized operations",
             "DescribeCluster",
             version,
             {"include_cluster_authorized_operations": True},
@@ -36,23 +36,23 @@ def partitions(transcript: Transcript) -> None:
         transcript.request(title, "DescribeTopicPartitions", 0, fields)
 
     ask("partitions of two topics", "cluster-a", "cluster-b")
-    ask("in another order", "cluster-b", "cluster-a")
-    ask("of an unknown topic", "cluster-none")
-    ask("of a name that is none", "not a name!")
-    ask("of an unknown topic and a known one", "cluster-none", "cluster-a")
-    ask("of one topic twice", "cluster-a", "cluster-a")
-    ask("only three of them", "cluster-a", "cluster-b", limit=3)
-    ask("only two of them", "cluster-a", "cluster-b", limit=2)
-    ask("none of them", "cluster-a", limit=0)
-    ask("fewer than none", "cluster-a", limit=-1)
+    ask("partitions of two topics in another order", "cluster-b", "cluster-a")
+    ask("an unknown topic", "cluster-none")
+    ask("an invalid topic name", "not a name!")
+    ask("an unknown topic and a known one", "cluster-none", "cluster-a")
+    ask("the same topic twice", "cluster-a", "cluster-a")
+    ask("a limit of three partitions", "cluster-a", "cluster-b", limit=3)
+    ask("a limit of two partitions", "cluster-a", "cluster-b", limit=2)
+    ask("a limit of zero", "cluster-a", limit=0)
+    ask("a negative limit", "cluster-a", limit=-1)
     at = {"topic_name": "cluster-b", "partition_index": 1}
-    ask("from a place on", "cluster-a", "cluster-b", cursor=at)
-    ask("from a place on, one", "cluster-a", "cluster-b", limit=1, cursor=at)
+    ask("from a cursor on", "cluster-a", "cluster-b", cursor=at)
+    ask("from a cursor on, one partition", "cluster-a", "cluster-b", limit=1, cursor=at)
     at = {"topic_name": "cluster-b", "partition_index": 9}
-    ask("from a partition that is not there", "cluster-a", "cluster-b", cursor=at)
+    ask("a cursor at an unknown partition", "cluster-a", "cluster-b", cursor=at)
     at = {"topic_name": "cluster-b", "partition_index": -1}
-    ask("from a partition below zero", "cluster-a", "cluster-b", cursor=at)
+    ask("a cursor at a negative partition", "cluster-a", "cluster-b", cursor=at)
     at = {"topic_name": "cluster-aa", "partition_index": 0}
-    ask("from a topic that is not asked for", "cluster-a", "cluster-b", cursor=at)
+    ask("a cursor at a topic that is not requested", "cluster-a", "cluster-b", cursor=at)
     at = {"topic_name": "cluster-c", "partition_index": 0}
-    ask("from beyond the last topic", "cluster-a", "cluster-b", cursor=at)
+    ask("a cursor after the last topic", "cluster-a", "cluster-b", cursor=at)

@@ -43,9 +43,7 @@ def run(transcript: Transcript) -> None:
     for offset in (7, -1, -2, HUGE, -HUGE):
         for version in (4, 11, 12):
             request = fetch("fetching", partition(offset))
-            transcript.request(
-                f"from offset {offset}, which is not there", "Fetch", version, request
-            )
+            transcript.request(f"from offset {offset}, out of range", "Fetch", version, request)
     places(transcript, topic_id)
     sizes(transcript)
     epochs(transcript, topic_id)
@@ -59,25 +57,23 @@ def places(transcript: Transcript, topic_id: bytes) -> None:
         transcript.request("an unknown topic", "Fetch", version, fetch("fetching-none"))
         unknown = fetch("fetching", partition(index=9))
         transcript.request("an unknown partition", "Fetch", version, unknown)
-    transcript.request(
-        "a partition below zero", "Fetch", 11, fetch("fetching", partition(index=-1))
-    )
+    transcript.request("a negative partition", "Fetch", 11, fetch("fetching", partition(index=-1)))
     for version in (13, NEWEST):
         transcript.request("an unknown id", "Fetch", version, fetch(UNKNOWN_ID))
-        transcript.request("an id of zeros", "Fetch", version, fetch(bytes(16)))
+        transcript.request("the zero id", "Fetch", version, fetch(bytes(16)))
         unknown = fetch(topic_id, partition(index=9))
         transcript.request("an unknown partition, by id", "Fetch", version, unknown)
     both = fetch("fetching", partition(4), partition(index=1))
     transcript.request("two partitions", "Fetch", 11, both)
     mixed = fetch("fetching", partition(4), partition(index=9))
-    transcript.request("a good partition and a bad one", "Fetch", 11, mixed)
+    transcript.request("a known and an unknown partition", "Fetch", 11, mixed)
     twice = fetch("fetching", partition(0), partition(4))
     transcript.request("the same partition twice", "Fetch", 11, twice)
     request = fetch("fetching", partition(3), isolation_level=1)
-    transcript.request("only what is committed", "Fetch", 11, request)
-    transcript.request("from a rack", "Fetch", 11, fetch("fetching", partition(4), rack_id="r1"))
+    transcript.request("read_committed", "Fetch", 11, request)
+    transcript.request("with a rack id", "Fetch", 11, fetch("fetching", partition(4), rack_id="r1"))
     transcript.request(
-        "from another cluster", "Fetch", 12, fetch("fetching", cluster_id="elsewhere")
+        "with the id of another cluster", "Fetch", 12, fetch("fetching", cluster_id="elsewhere")
     )
 
 
@@ -92,16 +88,16 @@ def sizes(transcript: Transcript) -> None:
         transcript.request(f"{size} bytes of the partition", "Fetch", 11, request)
     for size in (0, 1, len(large), len(large) + 500, 4 * len(large)):
         both = fetch("fetching-sizes", partition(), partition(index=1), max_bytes=size)
-        transcript.request(f"{size} bytes in all", "Fetch", 11, both)
+        transcript.request(f"{size} bytes in total", "Fetch", 11, both)
     both = fetch("fetching-sizes", partition(size=1), partition(index=1, size=1))
-    transcript.request("one byte of each", "Fetch", 11, both)
+    transcript.request("one byte of each partition", "Fetch", 11, both)
     request = fetch("fetching-sizes", partition(3), min_bytes=1, max_wait_ms=1)
-    transcript.request("nothing there yet", "Fetch", 11, request)
+    transcript.request("no records before the maximum wait", "Fetch", 11, request)
     request = fetch("fetching-sizes", partition(3), min_bytes=-1, max_wait_ms=-1)
-    transcript.request("time and size below zero", "Fetch", 11, request)
+    transcript.request("negative maximum wait and minimum size", "Fetch", 11, request)
     request = fetch("fetching-sizes", partition(9), partition(index=1), max_wait_ms=20_000)
     request["min_bytes"] = PLENTY
-    transcript.request("an error is told at once", "Fetch", 11, request)
+    transcript.request("an error is returned without waiting", "Fetch", 11, request)
 
 
 def epochs(transcript: Transcript, topic_id: bytes) -> None:
@@ -112,7 +108,7 @@ def epochs(transcript: Transcript, topic_id: bytes) -> None:
         transcript.request(f"with leader epoch {epoch}, by id", "Fetch", 16, request)
     for epoch in (0, 1, 99):
         request = fetch("fetching", partition(4, last_fetched_epoch=epoch))
-        transcript.request(f"having fetched from epoch {epoch}", "Fetch", 12, request)
+        transcript.request(f"with last fetched epoch {epoch}", "Fetch", 12, request)
     request = fetch("fetching", partition(6, last_fetched_epoch=0, current_leader_epoch=0))
     transcript.request("at the end of the epoch", "Fetch", 12, request)
 
@@ -138,4 +134,4 @@ def deleted(transcript: Transcript) -> None:
     )
     for offset in (0, 1, 2, 3):
         request = fetch("fetching-deleted", partition(offset))
-        transcript.request(f"then from offset {offset}", "Fetch", 11, request)
+        transcript.request(f"after DeleteRecords, from offset {offset}", "Fetch", 11, request)

@@ -9,7 +9,7 @@ from transcripts.transcript import Transcript
 TRANSACTION, SHARE = 1, 2
 NOT_AVAILABLE = 15
 ODD = ("", " ", "a/b", "ünï", "x" * 300, "__consumer_offsets", "coordinators")
-NO_TRANSACTIONS = "Sawlog has no transactions yet, and says so"
+NO_TRANSACTIONS = "Sawlog does not support transactions yet"
 NOWHERE = {"node_id": -1, "host": "", "port": -1, "error_message": "<words>"}
 FINAL = {"error_code": "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", **NOWHERE}
 
@@ -17,14 +17,16 @@ FINAL = {"error_code": "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", **NOWHERE}
 def run(transcript: Transcript) -> None:
     wait_for_coordinator(transcript, "coordinators")
     for version in range(4):
-        transcript.request("who keeps a group", "FindCoordinator", version, {"key": "coordinators"})
+        transcript.request(
+            "the coordinator of a group", "FindCoordinator", version, {"key": "coordinators"}
+        )
     for version in range(4, 7):
         one = {"coordinator_keys": ["coordinators"]}
-        transcript.request("who keeps a group, in a list of one", "FindCoordinator", version, one)
+        transcript.request("the coordinator of a group, as a list", "FindCoordinator", version, one)
     for key in ODD:
         transcript.request("a group with an odd name", "FindCoordinator", 3, {"key": key})
-    transcript.request("several at once", "FindCoordinator", 4, {"coordinator_keys": list(ODD)})
-    transcript.request("none at all", "FindCoordinator", 4, {"coordinator_keys": []})
+    transcript.request("several groups", "FindCoordinator", 4, {"coordinator_keys": list(ODD)})
+    transcript.request("no groups", "FindCoordinator", 4, {"coordinator_keys": []})
     twice = {"coordinator_keys": ["twice", "twice"]}
     transcript.request("the same group twice", "FindCoordinator", 6, twice)
     kinds(transcript)
@@ -32,13 +34,13 @@ def run(transcript: Transcript) -> None:
 
 def kinds(transcript: Transcript) -> None:
     for kind in (3, 127, -1):
-        title = f"a coordinator of kind {kind}"
+        title = f"a coordinator of type {kind}"
         transcript.request(title, "FindCoordinator", 2, {"key": "x", "key_type": kind})
         transcript.request(
             title, "FindCoordinator", 4, {"coordinator_keys": ["x"], "key_type": kind}
         )
     transcript.request(
-        "a share group before there were any",
+        "a share group in a version without them",
         "FindCoordinator",
         5,
         {"coordinator_keys": ["share:AAAAAAAAAAAAAAAAAAAAAQ:0"], "key_type": SHARE},
@@ -54,7 +56,7 @@ def transaction(transcript: Transcript) -> None:
         )
     )
     transcript.request(
-        "who keeps a transaction",
+        "the coordinator of a transaction",
         "FindCoordinator",
         2,
         fields,
@@ -64,4 +66,10 @@ def transaction(transcript: Transcript) -> None:
     differs = Differs(
         NO_TRANSACTIONS, {f"coordinators.0.{key}": value for key, value in FINAL.items()}
     )
-    transcript.request("who keeps transactions", "FindCoordinator", 4, several, differs=differs)
+    transcript.request(
+        "the coordinator of a transaction, as a list",
+        "FindCoordinator",
+        4,
+        several,
+        differs=differs,
+    )

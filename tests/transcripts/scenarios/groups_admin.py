@@ -41,19 +41,19 @@ def groups(transcript: Transcript) -> tuple[ClassicMember, ConsumerMember]:
     """One group in each state."""
     transcript.request_unrecorded("OffsetCommit", 9, commit_fields(SIMPLE, TOPIC, {0: 1}))
     anna = ClassicMember(transcript, "anna", OLD, subscription(TOPIC), version=3)
-    anna.join("anna makes an old group")
-    anna.sync("anna takes everything", {anna.id: assignment({TOPIC: [0, 1]})})
+    anna.join("anna joins a classic group")
+    anna.sync("anna assigns all partitions to herself", {anna.id: assignment({TOPIC: [0, 1]})})
     ben = ConsumerMember(transcript, "ben", NEW, [TOPIC])
-    ben.join("ben makes a new group")
+    ben.join("ben joins a consumer group")
     carla = ClassicMember(transcript, "carla", COMING, subscription(TOPIC), version=3)
-    carla.join("carla makes a group that waits for its assignment")
+    carla.join("carla joins a classic group and does not sync")
     dora = ConsumerMember(transcript, "dora", GONE, [TOPIC])
-    dora.join("dora makes a group")
+    dora.join("dora joins a consumer group")
     dora.commit("dora commits", TOPIC, {1: 9})
-    dora.leave("dora leaves it")
+    dora.leave("dora leaves")
     emil = ClassicMember(transcript, "emil", WORKERS, b"a worker's wishes", version=3)
-    emil.join("emil makes a group of workers", protocol_type="connect")
-    emil.sync("emil takes it all", {emil.id: b"all the work"}, protocol_type="connect")
+    emil.join("emil joins a group of Connect workers", protocol_type="connect")
+    emil.sync("emil assigns to himself", {emil.id: b"all the work"}, protocol_type="connect")
     wait_for_state(transcript, OLD, "Stable", 1)
     return anna, ben
 
@@ -83,14 +83,14 @@ def listing(transcript: Transcript) -> None:
     filtered("groups in two states", states=["Empty", "CompletingRebalance"])
     for kind in ("classic", "consumer", "Consumer", "CLASSIC", "share", "streams", "odd", ""):
         filtered(f"groups of type {kind!r}", types=[kind])
-    filtered("stable groups of the old kind", states=["Stable"], types=["classic"])
+    filtered("stable classic groups", states=["Stable"], types=["classic"])
     filtered("groups of two types", states=["Empty"], types=["classic", "consumer"])
 
 
 def describing(transcript: Transcript) -> None:
     for version in range(7):
-        describe_classic(transcript, "an old group", OLD, version=version)
-        describe_classic(transcript, "a group that is not known", "listed-nobody", version=version)
+        describe_classic(transcript, "a classic group", OLD, version=version)
+        describe_classic(transcript, "an unknown group", "listed-nobody", version=version)
     several = (SIMPLE, OLD, NEW, COMING, GONE, WORKERS, "listed-nobody", "")
     describe_classic(transcript, "several groups", *several, version=5)
     describe_classic(transcript, "several groups", *several, version=6)
@@ -98,31 +98,33 @@ def describing(transcript: Transcript) -> None:
     describe_classic(transcript, "the same group twice", OLD, OLD)
     fields = {"groups": [OLD, "listed-nobody"], "include_authorized_operations": True}
     for version in (3, 5, 6):
-        transcript.request("with what one may do", "DescribeGroups", version, fields)
+        transcript.request("with authorized operations", "DescribeGroups", version, fields)
     describe_consumer(
-        transcript, "several groups, in the new way", SIMPLE, OLD, NEW, COMING, GONE, WORKERS
+        transcript, "several groups, as consumer groups", SIMPLE, OLD, NEW, COMING, GONE, WORKERS
     )
-    describe_consumer(transcript, "with what one may do", NEW, include_authorized_operations=True)
+    describe_consumer(
+        transcript, "with authorized operations", NEW, include_authorized_operations=True
+    )
 
 
 def deleting(transcript: Transcript, anna: ClassicMember, ben: ConsumerMember) -> None:
     def deleted(title: str, *names: str, version: int = 2) -> None:
         transcript.request(title, "DeleteGroups", version, {"groups_names": list(names)})
 
-    deleted("groups with members stay", OLD, NEW, COMING, WORKERS)
-    deleted("a group that is not known", "listed-nobody", version=0)
-    deleted("no group", "", version=1)
-    deleted("nothing")
-    deleted("an empty one and a full one", SIMPLE, OLD)
-    deleted("it cannot be deleted twice", SIMPLE)
-    deleted("the same one twice", GONE, GONE)
+    deleted("groups with members are not deleted", OLD, NEW, COMING, WORKERS)
+    deleted("an unknown group", "listed-nobody", version=0)
+    deleted("an empty group id", "", version=1)
+    deleted("no groups")
+    deleted("a group without members and one with members", SIMPLE, OLD)
+    deleted("a second deletion fails", SIMPLE)
+    deleted("the same group twice", GONE, GONE)
     anna.leave("anna leaves")
     ben.leave("ben leaves")
-    deleted("now they can be deleted", OLD, NEW)
+    deleted("groups without members are deleted", OLD, NEW)
     for group in (SIMPLE, OLD, NEW, GONE):
         offsets = {"group_id": group, "topics": None}
-        transcript.request("nothing is left of it", "OffsetFetch", 7, offsets)
-    transcript.request("the groups that are left", "ListGroups", 5, keep=ours)
-    anna.join("anna's old id is worth nothing")
-    again = ClassicMember(transcript, "anna, anew", OLD, subscription(TOPIC), version=3)
-    again.join("generations begin anew")
+        transcript.request("no offsets are left", "OffsetFetch", 7, offsets)
+    transcript.request("the remaining groups", "ListGroups", 5, keep=ours)
+    anna.join("anna's member id is unknown")
+    again = ClassicMember(transcript, "anna, restarted", OLD, subscription(TOPIC), version=3)
+    again.join("generations start at 1 again")

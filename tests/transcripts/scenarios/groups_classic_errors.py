@@ -28,12 +28,12 @@ def run(transcript: Transcript) -> None:
     anna.obtain_member_id()
     anna.join("anna joins")
     bad_syncs(anna)
-    anna.sync("anna takes everything", {anna.id: assignment({TOPIC: [0, 1]})})
+    anna.sync("anna assigns all partitions to herself", {anna.id: assignment({TOPIC: [0, 1]})})
     strangers(transcript, anna)
     bad_joins(transcript, anna)
     bad_heartbeats(anna)
-    anna.heartbeat("all is well with anna")
-    describe_classic(transcript, "the group is unharmed", GROUP)
+    anna.heartbeat("anna's heartbeat succeeds")
+    describe_classic(transcript, "the group is unchanged", GROUP)
     bad_leaves(transcript, anna)
     garbage(transcript)
     nulls(transcript)
@@ -47,10 +47,14 @@ def versions(transcript: Transcript) -> None:
             transcript, f"anna, version {version}", group, subscription(TOPIC), version=version
         )
         if version >= 4:
-            anna.join("anna asks to join")
+            anna.join("anna gets a member id")
         anna.join("anna joins")
         sync = min(version, 5)
-        anna.sync("anna takes everything", {anna.id: assignment({TOPIC: [0, 1]})}, version=sync)
+        anna.sync(
+            "anna assigns all partitions to herself",
+            {anna.id: assignment({TOPIC: [0, 1]})},
+            version=sync,
+        )
         anna.heartbeat("a heartbeat", version=min(version, 4))
         if version >= 3:
             anna.leave("anna leaves", version=min(version, 5))
@@ -61,17 +65,19 @@ def versions(transcript: Transcript) -> None:
 
 def first_joins(transcript: Transcript) -> None:
     ben = ClassicMember(transcript, "ben", GROUP, subscription(TOPIC))
-    ben.join("no group", group_id="")
-    ben.join("no session at all", session_timeout_ms=0)
-    ben.join("a session below zero", session_timeout_ms=-1)
-    ben.join("a session too short", session_timeout_ms=9)
-    ben.join("a session too long", session_timeout_ms=1_800_001)
+    ben.join("an empty group id", group_id="")
+    ben.join("a session timeout of zero", session_timeout_ms=0)
+    ben.join("a negative session timeout", session_timeout_ms=-1)
+    ben.join("a session timeout below the minimum", session_timeout_ms=9)
+    ben.join("a session timeout above the maximum", session_timeout_ms=1_800_001)
     ben.join("no protocols", protocols=[])
     ben.join("no protocol type", protocol_type="")
-    ben.join("neither", protocols=[], protocol_type="")
-    ben.join("an id that nobody gave", member_id="nobody")
-    ben.join("an id that nobody gave, for a desk", member_id="nobody", group_instance_id="desk")
-    describe_classic(transcript, "there is no group, or nobody in it", GROUP)
+    ben.join("neither protocols nor protocol type", protocols=[], protocol_type="")
+    ben.join("an unknown member id", member_id="nobody")
+    ben.join(
+        "an unknown member id with an instance id", member_id="nobody", group_instance_id="desk"
+    )
+    describe_classic(transcript, "no group, or no member in it", GROUP)
 
 
 def desks(transcript: Transcript) -> None:
@@ -82,105 +88,112 @@ def desks(transcript: Transcript) -> None:
         dora = ClassicMember(
             transcript, f"dora {number}", group, subscription(TOPIC), instance=name
         )
-        dora.join("a desk with an odd name")
-        dora.heartbeat("a heartbeat from it")
+        dora.join("an unusual instance id")
+        dora.heartbeat("a heartbeat with that instance id")
 
 
 def bad_syncs(anna: ClassicMember) -> None:
     everything = {anna.id: assignment({TOPIC: [0, 1]})}
-    anna.sync("no group", everything, group_id="")
+    anna.sync("an empty group id", everything, group_id="")
     anna.sync("another group", everything, group_id="refusals-none")
-    anna.sync("the generation before", everything, generation_id=0)
-    anna.sync("the generation to come", everything, generation_id=2)
+    anna.sync("the previous generation", everything, generation_id=0)
+    anna.sync("the next generation", everything, generation_id=2)
     anna.sync("no generation", everything, generation_id=-1)
-    anna.sync("nobody's id", everything, member_id="nobody")
-    anna.sync("no id", everything, member_id="")
-    anna.sync("a desk that she has not", everything, group_instance_id="desk")
-    anna.sync("another type", everything, protocol_type="connect")
+    anna.sync("an unknown member id", everything, member_id="nobody")
+    anna.sync("an empty member id", everything, member_id="")
+    anna.sync("an instance id of a dynamic member", everything, group_instance_id="desk")
+    anna.sync("another protocol type", everything, protocol_type="connect")
     anna.sync("another protocol", everything, protocol_name="roundrobin")
-    anna.sync("no type and no protocol", everything, protocol_type=None, protocol_name=None)
+    anna.sync(
+        "neither protocol type nor protocol name",
+        everything,
+        protocol_type=None,
+        protocol_name=None,
+    )
 
 
 def strangers(transcript: Transcript, anna: ClassicMember) -> None:
-    ben = ClassicMember(transcript, "ben, once more", GROUP, subscription(TOPIC))
-    ben.join("another type", protocol_type="connect")
+    ben = ClassicMember(transcript, "ben, again", GROUP, subscription(TOPIC))
+    ben.join("another protocol type", protocol_type="connect")
     ben.join("another protocol", protocols=[{"name": "roundrobin", "metadata": b""}])
     ben.join("no protocols", protocols=[])
-    ben.join("no type", protocol_type="")
-    ben.join("ben is given an id")
-    ben.join("his id with another type", protocol_type="connect")
-    ben.join("his id with a desk", group_instance_id="desk")
-    ben.heartbeat("a heartbeat before he joined")
-    ben.sync("a sync before he joined", generation_id=1)
-    anna.heartbeat("anna notices nothing")
-    ben.leave("he leaves before he joined")
-    anna.heartbeat("and that is a rebalance, though nobody needs it")
-    anna.join("anna comes back")
-    anna.sync("anna takes everything", {anna.id: assignment({TOPIC: [0, 1]})})
+    ben.join("no protocol type", protocol_type="")
+    ben.join("ben gets a member id")
+    ben.join("ben's member id with another protocol type", protocol_type="connect")
+    ben.join("ben's member id with an instance id", group_instance_id="desk")
+    ben.heartbeat("a heartbeat before joining")
+    ben.sync("a sync before joining", generation_id=1)
+    anna.heartbeat("anna's heartbeat shows no rebalance")
+    ben.leave("ben leaves before joining")
+    anna.heartbeat("anna learns of a rebalance")
+    anna.join("anna rejoins")
+    anna.sync("anna assigns all partitions to herself", {anna.id: assignment({TOPIC: [0, 1]})})
 
 
 def bad_joins(transcript: Transcript, anna: ClassicMember) -> None:
-    anna.join("her id with another type", protocol_type="connect")
-    anna.join("her id without protocols", protocols=[])
-    anna.join("her id with a desk", group_instance_id="desk")
-    anna.join("her id in another group", group_id="refusals-none")
-    anna.join("her id with a session too long", session_timeout_ms=1 << 30)
+    anna.join("anna's member id with another protocol type", protocol_type="connect")
+    anna.join("anna's member id without protocols", protocols=[])
+    anna.join("anna's member id with an instance id", group_instance_id="desk")
+    anna.join("anna's member id in another group", group_id="refusals-none")
+    anna.join(
+        "anna's member id with a session timeout above the maximum", session_timeout_ms=1 << 30
+    )
 
 
 def bad_heartbeats(anna: ClassicMember) -> None:
-    anna.heartbeat("no group", group_id="")
+    anna.heartbeat("an empty group id", group_id="")
     anna.heartbeat("another group", group_id="refusals-none")
-    anna.heartbeat("the generation before", generation_id=anna.generation - 1)
-    anna.heartbeat("the generation to come", generation_id=anna.generation + 1)
-    anna.heartbeat("nobody", member_id="nobody")
-    anna.heartbeat("no id", member_id="")
-    anna.heartbeat("a desk that she has not", group_instance_id="desk")
+    anna.heartbeat("the previous generation", generation_id=anna.generation - 1)
+    anna.heartbeat("the next generation", generation_id=anna.generation + 1)
+    anna.heartbeat("no members", member_id="nobody")
+    anna.heartbeat("an empty member id", member_id="")
+    anna.heartbeat("an instance id of a dynamic member", group_instance_id="desk")
 
 
 def bad_leaves(transcript: Transcript, anna: ClassicMember) -> None:
     def leave(title: str, group: str, *members: dict[str, Any]) -> None:
         transcript.request(title, "LeaveGroup", 5, {"group_id": group, "members": list(members)})
 
-    leave("no group", "", {"member_id": anna.id})
+    leave("an empty group id", "", {"member_id": anna.id})
     leave("another group", "refusals-none", {"member_id": anna.id})
-    leave("nobody", GROUP)
-    leave("strangers", GROUP, {"member_id": "nobody"}, {"member_id": ""})
-    leave("a desk that is not", GROUP, {"member_id": anna.id, "group_instance_id": "desk"})
+    leave("no members", GROUP)
+    leave("unknown members", GROUP, {"member_id": "nobody"}, {"member_id": ""})
+    leave("an unknown instance id", GROUP, {"member_id": anna.id, "group_instance_id": "desk"})
     old = {"group_id": "refusals-none", "member_id": anna.id}
-    transcript.request("another group, as old clients ask", "LeaveGroup", 1, old)
+    transcript.request("another group, old version", "LeaveGroup", 1, old)
     old = {"group_id": GROUP, "member_id": "nobody"}
-    transcript.request("nobody, as old clients ask", "LeaveGroup", 2, old)
-    anna.heartbeat("anna is still there")
+    transcript.request("an unknown member, old version", "LeaveGroup", 2, old)
+    anna.heartbeat("anna's heartbeat succeeds")
 
 
 def garbage(transcript: Transcript) -> None:
     group = "refusals-garbage"
     wait_for_coordinator(transcript, group)
-    anna = ClassicMember(transcript, "anna, careless", group, b"\xff\xfe", version=3)
-    anna.join("anna joins with garbage for wishes")
-    anna.sync("and gives herself garbage", {anna.id: b"\0\1\2"})
-    anna.commit("she can commit nonetheless", TOPIC, {0: 1})
-    describe_classic(transcript, "garbage is kept as it is", group)
+    anna = ClassicMember(transcript, "anna, garbage", group, b"\xff\xfe", version=3)
+    anna.join("anna joins with garbage as metadata")
+    anna.sync("anna assigns garbage to herself", {anna.id: b"\0\1\2"})
+    anna.commit("anna can commit", TOPIC, {0: 1})
+    describe_classic(transcript, "garbage is returned unchanged", group)
     anna.metadata = b""
-    anna.join("anna joins with nothing for wishes")
-    anna.sync("and gives nothing to anybody")
-    describe_classic(transcript, "nothing is kept as it is", group)
+    anna.join("anna joins with empty metadata")
+    anna.sync("a sync without assignments")
+    describe_classic(transcript, "empty payloads are returned unchanged", group)
     offsets = [{"partition_index": 0}]
     fields = {"group_id": group, "topics": [{"name": TOPIC, "partitions": offsets}]}
-    transcript.request("nobody can tell whether the topic is read", "OffsetDelete", 0, fields)
+    transcript.request("OffsetDelete with an unreadable subscription", "OffsetDelete", 0, fields)
     anna.metadata = subscription(TOPIC, "", "not a name!")
-    anna.join("anna wishes for what cannot be")
+    anna.join("anna subscribes to invalid topic names")
     anna.metadata = bytes(LARGE)
-    anna.join("wishes as large as a record may be")
-    anna.sync("and an assignment as large", {anna.id: bytes(LARGE)})
+    anna.join("metadata of the maximum record size")
+    anna.sync("an assignment of the maximum record size", {anna.id: bytes(LARGE)})
     anna.heartbeat("a heartbeat")
     worse_garbage(transcript)
-    ben = ClassicMember(transcript, "ben, modest", "refusals-twice", version=3)
+    ben = ClassicMember(transcript, "ben, twice", "refusals-twice", version=3)
     wait_for_coordinator(transcript, "refusals-twice")
     ben.join("ben joins")
     twice = [{"member_id": ben.id, "assignment": each} for each in (b"one", b"two")]
     fields = ben.sync_fields() | {"assignments": twice}
-    ben.client.request("ben gives himself something twice", "SyncGroup", 5, fields)
+    ben.client.request("two assignments for one member", "SyncGroup", 5, fields)
 
 
 def nulls(transcript: Transcript) -> None:
@@ -193,10 +206,10 @@ def nulls(transcript: Transcript) -> None:
     transcript.send_frame(
         "null for a member, in a heartbeat", header(12, 0) + one + b"g" + bytes(4) + null
     )
-    transcript.send_frame("null for a member that leaves", header(13, 0) + one + b"g" + null)
+    transcript.send_frame("null for a leaving member", header(13, 0) + one + b"g" + null)
     joining = header(11, 0) + one + b"g" + bytes(4) + empty + one + b"t"
     transcript.send_frame("null for protocols", joining + many)
-    transcript.send_frame("null for wishes", joining + bytes(3) + b"\1" + one + b"p" + many)
+    transcript.send_frame("null for metadata", joining + bytes(3) + b"\1" + one + b"p" + many)
     syncing = header(14, 0) + one + b"g" + bytes(4) + one + b"m"
     transcript.send_frame("null for assignments", syncing + many)
     transcript.send_frame(
@@ -204,12 +217,10 @@ def nulls(transcript: Transcript) -> None:
     )
     transcript.send_frame("null for topics to fetch", header(9, 1) + one + b"g" + many)
     transcript.send_frame("null for groups to describe", header(15, 0) + many)
-    transcript.send_frame("null for one of them", header(15, 0) + bytes(3) + b"\1" + null)
+    transcript.send_frame("null for one group to describe", header(15, 0) + bytes(3) + b"\1" + null)
     transcript.send_frame("null for groups to delete", header(42, 0) + many)
-    transcript.send_frame("null for a group to find", header(10, 0) + null)
-    transcript.send_frame(
-        "a heartbeat of the new kind that ends too early", header(68, 1, tags=True) + b"\2"
-    )
+    transcript.send_frame("null for a coordinator key", header(10, 0) + null)
+    transcript.send_frame("a truncated ConsumerGroupHeartbeat", header(68, 1, tags=True) + b"\2")
 
 
 def worse_garbage(transcript: Transcript) -> None:
@@ -226,7 +237,7 @@ def worse_garbage(transcript: Transcript) -> None:
         "member_id": name,
         "members": [{"member_id": name, "metadata": "00007fffffff67617262616765"}],
     }
-    dies = Differs("Kafka dies of a count in it and never answers", {"": answer})
+    dies = Differs("Kafka fails on the array length and never answers", {"": answer})
     carla.client.request_unanswered_by_kafka(
-        "wishes for two billion", "JoinGroup", 3, carla.join_fields(), dies
+        "metadata with an array of two billion topics", "JoinGroup", 3, carla.join_fields(), dies
     )

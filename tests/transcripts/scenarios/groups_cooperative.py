@@ -35,63 +35,65 @@ def run(transcript: Transcript) -> None:
 
 def alone(anna: ClassicMember) -> None:
     anna.obtain_member_id()
-    anna.join("anna joins, and would rather cooperate")
-    anna.sync("anna takes everything", {anna.id: assignment({TOPIC: [0, 1, 2, 3]}, 1)})
+    anna.join("anna joins and prefers cooperative-sticky")
+    anna.sync(
+        "anna assigns all partitions to herself", {anna.id: assignment({TOPIC: [0, 1, 2, 3]}, 1)}
+    )
 
 
 def first_round(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> None:
     ben.protocols = (STICKY,)
     ben.obtain_member_id()
-    ben.send_join("ben joins, and can do nothing else")
+    ben.send_join("ben joins with cooperative-sticky only")
     wait_for_state(transcript, GROUP, "PreparingRebalance", 2)
-    anna.heartbeat("anna hears of it, and reads on")
-    anna.commit("anna commits on the way", TOPIC, {0: 5, 3: 8})
+    anna.heartbeat("anna learns of the rebalance")
+    anna.commit("anna commits during the rebalance", TOPIC, {0: 5, 3: 8})
     anna.metadata = subscription(TOPIC, owned={TOPIC: [0, 1, 2, 3]}, generation=1)
-    anna.join("anna comes back with all that she owns")
-    ben.receive_join("ben is in")
-    ben.send_sync("ben waits for his assignment")
+    anna.join("anna rejoins with her owned partitions")
+    ben.receive_join("ben has joined")
+    ben.send_sync("ben syncs and waits for the leader")
     anna.sync(
-        "anna gives up half, and ben gets nothing yet",
+        "anna revokes half, ben gets nothing yet",
         {anna.id: assignment({TOPIC: [0, 1]}, 1), ben.id: assignment({}, 1)},
     )
-    ben.receive_sync("ben has nothing")
-    describe_classic(transcript, "the first round is over", GROUP)
+    ben.receive_sync("ben gets an empty assignment")
+    describe_classic(transcript, "after the first rebalance", GROUP)
 
 
 def second_round(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> None:
     anna.metadata = subscription(TOPIC, owned={TOPIC: [0, 1]}, generation=2)
-    anna.send_join("anna has let go, and joins again at once")
+    anna.send_join("anna has revoked and rejoins at once")
     wait_for_state(transcript, GROUP, "PreparingRebalance", 2)
-    ben.heartbeat("ben hears of it")
-    ben.join("ben comes back with nothing")
-    anna.receive_join("anna is in")
-    ben.send_sync("ben waits for his assignment")
+    ben.heartbeat("ben learns of the rebalance")
+    ben.join("ben rejoins without partitions")
+    anna.receive_join("anna has joined")
+    ben.send_sync("ben syncs and waits for the leader")
     halves = {anna.id: assignment({TOPIC: [0, 1]}, 1), ben.id: assignment({TOPIC: [2, 3]}, 1)}
-    anna.sync("anna gives ben what is free", halves)
-    ben.receive_sync("ben has his half")
-    describe_classic(transcript, "the second round is over", GROUP)
-    anna.heartbeat("all is well with anna")
-    ben.heartbeat("all is well with ben")
+    anna.sync("anna assigns the free partitions to ben", halves)
+    ben.receive_sync("ben gets his assignment")
+    describe_classic(transcript, "after the second rebalance", GROUP)
+    anna.heartbeat("anna's heartbeat succeeds")
+    ben.heartbeat("ben's heartbeat succeeds")
 
 
 def protocol_changes(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> None:
     carla = ClassicMember(transcript, "carla", GROUP, subscription(TOPIC), protocols=("range",))
-    carla.join("carla knows range alone, which ben cannot do: she is refused")
+    carla.join("carla supports range only, ben does not: inconsistent protocols")
     ben.protocols = ("range", STICKY)
     ben.metadata = subscription(TOPIC, owned={TOPIC: [2, 3]}, generation=3)
-    ben.send_join("ben would now rather do range")
+    ben.send_join("ben rejoins and prefers range")
     wait_for_state(transcript, GROUP, "PreparingRebalance", 2)
     anna.protocols = ("range", STICKY)
-    anna.join("anna too, and so it is range")
-    ben.receive_join("ben is in")
-    carla.join("carla is given an id, while the group completes")
-    carla.send_join("carla joins: the round begins anew")
+    anna.join("anna prefers range too, which is chosen")
+    ben.receive_join("ben has joined")
+    carla.join("carla gets a member id in CompletingRebalance")
+    carla.send_join("carla joins: a new rebalance starts")
     wait_for_state(transcript, GROUP, "PreparingRebalance", 3)
-    ben.sync("ben asks for an assignment in vain")
-    ben.send_join("ben comes back")
-    anna.join("anna comes back")
-    ben.receive_join("ben is in")
-    carla.receive_join("carla is in")
+    ben.sync("ben's sync returns REBALANCE_IN_PROGRESS")
+    ben.send_join("ben rejoins")
+    anna.join("anna rejoins")
+    ben.receive_join("ben has joined")
+    carla.receive_join("carla has joined")
     carla.sync("carla expects another protocol", protocol_name=STICKY)
     carla.sync("carla expects another type", protocol_type="connect")
     carla.send_sync("carla expects the right one")

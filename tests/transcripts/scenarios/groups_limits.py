@@ -45,41 +45,41 @@ def run(transcript: Transcript) -> None:
 def first_round(transcript: Transcript) -> tuple[ClassicMember, ClassicMember]:
     anna = ClassicMember(transcript, "anna", OLD, subscription(TOPIC))
     ben = ClassicMember(transcript, "ben", OLD, subscription(TOPIC))
-    anna.join("anna is given an id")
-    ben.join("ben is given an id")
-    anna.send_join("anna joins, and the group waits a moment for others")
+    anna.join("anna gets a member id")
+    ben.join("ben gets a member id")
+    anna.send_join("anna joins and the initial rebalance delay starts")
     wait_for_state(transcript, OLD, "PreparingRebalance", 1)
-    ben.send_join("ben joins in that moment")
+    ben.send_join("ben joins during the delay")
     anna.receive_join("anna leads")
-    ben.receive_join("ben is in, in the same generation")
+    ben.receive_join("ben has joined the same generation")
     anna.sync(
         "anna assigns", {anna.id: assignment({TOPIC: [0, 1]}), ben.id: assignment({TOPIC: [2, 3]})}
     )
-    ben.sync("ben has his half")
+    ben.sync("ben gets his assignment")
     words = [{"partition_index": 0, "committed_offset": 1, "committed_metadata": "x" * 11}]
     words_of = [{"name": TOPIC, "partitions": words}]
-    anna.commit("words that are too long here", TOPIC, {}, topics=words_of)
+    anna.commit("commit metadata above the limit", TOPIC, {}, topics=words_of)
     return anna, ben
 
 
 def too_many(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> None:
     carla = ClassicMember(transcript, "carla", OLD, subscription(TOPIC))
-    carla.join("carla is one too many")
+    carla.join("carla exceeds the maximum group size")
     carla.version = 3
-    carla.join("in the old way too")
+    carla.join("carla with version 3")
     carla.instance, carla.version = "desk-c", 9
-    carla.join("and with a desk")
-    carla.join("and with an id", member_id="carla")
+    carla.join("carla with an instance id")
+    carla.join("carla with a member id", member_id="carla")
     carla.instance = None
-    carla.join("a session longer than is allowed here", session_timeout_ms=100_001)
-    anna.heartbeat("anna notices nothing")
+    carla.join("a session timeout above the maximum", session_timeout_ms=100_001)
+    anna.heartbeat("anna's heartbeat shows no rebalance")
     ben.leave("ben leaves")
-    carla.join("now carla is given an id")
+    carla.join("carla gets a member id")
     carla.send_join("carla joins")
     wait_for_state(transcript, OLD, "PreparingRebalance", 2)
-    anna.join("anna comes back")
-    carla.receive_join("carla is in")
-    describe_classic(transcript, "two again", OLD)
+    anna.join("anna rejoins")
+    carla.receive_join("carla has joined")
+    describe_classic(transcript, "two members again", OLD)
 
 
 def one_is_late(transcript: Transcript) -> None:
@@ -93,51 +93,53 @@ def one_is_late(transcript: Transcript) -> None:
     wait_for_state(transcript, LATE, "PreparingRebalance", 1)
     ben.send_join("ben joins")
     anna.receive_join("anna leads")
-    ben.receive_join("ben is in, and is not heard again")
+    ben.receive_join("ben has joined and does not sync")
     anna.sync(
         "anna assigns", {anna.id: assignment({TOPIC: [0, 1]}), ben.id: assignment({TOPIC: [2, 3]})}
     )
     transcript.wait_until(lambda: anna.heartbeat_error() == REBALANCE_IN_PROGRESS)
-    ben.heartbeat("ben did not ask for his share in time, and is out")
-    anna.join("anna comes back")
-    anna.sync("anna takes everything", {anna.id: assignment({TOPIC: [0, 1, 2, 3]})})
+    ben.heartbeat("ben did not sync in time and was removed")
+    anna.join("anna rejoins")
+    anna.sync(
+        "anna assigns all partitions to herself", {anna.id: assignment({TOPIC: [0, 1, 2, 3]})}
+    )
     carla = ClassicMember(
         transcript, "carla, again", LATE, subscription(TOPIC), rebalance_ms=SHORT_MS
     )
     carla.obtain_member_id()
-    carla.send_join("carla joins, and anna does not come back")
+    carla.send_join("carla joins and anna does not rejoin")
     carla.receive_join("carla leads")
-    anna.heartbeat("anna is out")
-    describe_classic(transcript, "carla is alone", LATE)
+    anna.heartbeat("anna was removed")
+    describe_classic(transcript, "carla is the only member", LATE)
 
 
 def modern_is_full(transcript: Transcript) -> None:
     anna = ConsumerMember(transcript, "anna", NEW, [TOPIC])
     ben = ConsumerMember(transcript, "ben", NEW, [TOPIC])
     carla = ConsumerMember(transcript, "carla", NEW, [TOPIC])
-    anna.join("anna joins in the new way")
-    ben.join("ben joins in the new way")
+    anna.join("anna joins with the consumer protocol")
+    ben.join("ben joins with the consumer protocol")
     settle(transcript, 4, anna, ben)
-    carla.join("carla is one too many")
+    carla.join("carla exceeds the maximum group size")
     old = ClassicMember(transcript, "dora", NEW, subscription(TOPIC))
-    old.join("and so is dora, in the old way")
+    old.join("dora exceeds the maximum group size, classic protocol")
     settle(transcript, 4, anna, ben)
-    describe_consumer(transcript, "the two share", NEW)
+    describe_consumer(transcript, "two members", NEW)
     settle(transcript, 4, anna)
-    describe_consumer(transcript, "ben was silent for too long", NEW)
-    ben.heartbeat("ben is not known any more")
-    ben.commit("ben cannot commit", TOPIC, {2: 1})
+    describe_consumer(transcript, "ben was removed after the session timeout", NEW)
+    ben.heartbeat("ben is an unknown member")
+    ben.commit("a commit of ben fails", TOPIC, {2: 1})
     anna.leave("anna leaves")
 
 
 def modern_is_slow(transcript: Transcript, topic: bytes) -> None:
     anna = ConsumerMember(transcript, "anna", SLOW, [TOPIC], rebalance_ms=SHORT_MS)
     anna.join("anna joins")
-    anna.confirm_assignment("anna has everything")
+    anna.confirm_assignment("anna confirms all partitions")
     ben = ConsumerMember(transcript, "ben", SLOW, [TOPIC])
     ben.join("ben joins")
-    anna.heartbeat("anna is told to let go, and does not")
+    anna.heartbeat("anna has to revoke and does not")
     transcript.wait_until(lambda: anna.heartbeat_unrecorded().error_code == UNKNOWN_MEMBER_ID)
-    anna.heartbeat("anna took too long, and is out")
+    anna.heartbeat("anna was removed after the rebalance timeout")
     settle(transcript, 4, ben)
-    describe_consumer(transcript, "ben has everything", SLOW)
+    describe_consumer(transcript, "ben has all partitions", SLOW)

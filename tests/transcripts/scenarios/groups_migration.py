@@ -17,8 +17,10 @@ from transcripts.transcript import Transcript
 
 UP, DOWN, STATIC, EMPTY = "rolling-up", "rolling-down", "rolling-static", "rolling-empty"
 TOPIC = "rolling-topic"
-IDLE = "Kafka gives her nothing until something else changes; Sawlog assigns when a group crosses"
-TWICE = "Kafka makes up a generation and has her join again; Sawlog answers when the round is over"
+IDLE = "Kafka assigns nothing until the next change; Sawlog assigns when it converts the group"
+TWICE = (
+    "Kafka returns an interim generation and requires a rejoin; Sawlog answers after the rebalance"
+)
 
 
 def run(transcript: Transcript) -> None:
@@ -35,38 +37,40 @@ def run(transcript: Transcript) -> None:
 
 
 def both(transcript: Transcript, group: str) -> None:
-    describe_classic(transcript, "as the old tools see it", group, version=6)
-    describe_consumer(transcript, "as the new tools see it", group)
+    describe_classic(transcript, "the group with DescribeGroups", group, version=6)
+    describe_consumer(transcript, "the group with ConsumerGroupDescribe", group)
 
 
 def up(transcript: Transcript) -> None:
     anna = ClassicMember(transcript, "anna", UP, subscription(TOPIC, owned={}))
     anna.obtain_member_id()
-    anna.join("anna joins in the old way")
-    anna.sync("anna takes everything", {anna.id: assignment({TOPIC: [0, 1, 2, 3]}, 1)})
+    anna.join("anna joins with the classic protocol")
+    anna.sync(
+        "anna assigns all partitions to herself", {anna.id: assignment({TOPIC: [0, 1, 2, 3]}, 1)}
+    )
     anna.commit("anna commits", TOPIC, {0: 1})
     ben = ConsumerMember(transcript, "ben", UP, [TOPIC])
-    ben.join("ben joins in the new way, and the group is a new one")
+    ben.join("ben joins with the consumer protocol, which converts the group")
     both(transcript, UP)
-    anna.heartbeat("anna hears of it")
-    anna.commit("anna commits what she read", TOPIC, {0: 2})
-    anna.sync("she cannot ask for an assignment now")
-    anna.join("anna comes back, with nothing to keep her from it")
-    anna.sync("she learns what she has")
+    anna.heartbeat("anna learns of the rebalance")
+    anna.commit("anna commits before she rejoins", TOPIC, {0: 2})
+    anna.sync("a sync of anna fails")
+    anna.join("anna rejoins without owned partitions")
+    anna.sync("anna gets her assignment")
     settle(transcript, 2, ben)
     ben.commit("ben commits", TOPIC, {2: 3})
     anna.heartbeat("anna's heartbeat")
     both(transcript, UP)
     old = anna.sync_fields(generation_id=anna.generation - 1)
-    anna.client.request("a sync of the generation before", "SyncGroup", 5, old)
+    anna.client.request("a sync with the previous generation", "SyncGroup", 5, old)
     anna.sync("a sync with another protocol", protocol_name="roundrobin")
-    anna.heartbeat("a heartbeat of the generation before", generation_id=anna.generation - 1)
+    anna.heartbeat("a heartbeat with the previous generation", generation_id=anna.generation - 1)
     anna.commit("anna commits", TOPIC, {0: 3})
     old_commit = {"generation_id_or_member_epoch": anna.generation - 1}
-    anna.commit("a commit of the generation before", TOPIC, {0: 99}, **old_commit)
+    anna.commit("a commit with the previous generation", TOPIC, {0: 99}, **old_commit)
     carla = ClassicMember(transcript, "carla", UP, subscription(TOPIC, owned={}))
-    carla.join("carla comes in the old way, and is given an id")
-    carla.leave("she leaves again")
+    carla.join("carla joins with the classic protocol and gets a member id")
+    carla.leave("carla leaves")
     anna.leave("anna leaves")
     settle(transcript, 4, ben)
     both(transcript, UP)
@@ -76,67 +80,73 @@ def up(transcript: Transcript) -> None:
 
 def down(transcript: Transcript, topic: bytes) -> None:
     anna = ConsumerMember(transcript, "anna", DOWN, [TOPIC])
-    anna.join("anna joins in the new way")
-    anna.confirm_assignment("anna has everything")
+    anna.join("anna joins with the consumer protocol")
+    anna.confirm_assignment("anna confirms all partitions")
     ben = ClassicMember(transcript, "ben", DOWN, subscription(TOPIC, owned={}))
-    ben.join("ben comes in the old way, and is given an id")
-    ben.join("ben joins: nothing is free yet")
-    ben.sync("and so he has nothing")
-    anna.heartbeat("anna hears what she may keep")
-    anna.confirm_assignment("anna has let go of the rest")
-    ben.heartbeat("ben hears that there is something")
-    ben.join("ben comes back")
-    ben.sync("ben has his half")
+    ben.join("ben joins with the classic protocol and gets a member id")
+    ben.join("ben joins; no partition is free yet")
+    ben.sync("ben gets an empty assignment")
+    anna.heartbeat("anna gets a reduced assignment")
+    anna.confirm_assignment("anna confirms the reduced assignment")
+    ben.heartbeat("ben learns of the rebalance")
+    ben.join("ben rejoins")
+    ben.sync("ben gets his assignment")
     ben.commit("ben commits", TOPIC, {2: 3})
     both(transcript, DOWN)
-    anna.leave("anna leaves, and only old ones are left")
+    anna.leave("anna leaves, which converts the group back")
     both(transcript, DOWN)
-    ben.heartbeat("ben hears of it")
-    ben.join("ben comes back, and leads")
-    ben.sync("ben takes everything", {ben.id: assignment({TOPIC: [0, 1, 2, 3]}, 1)})
+    ben.heartbeat("ben learns of the rebalance")
+    ben.join("ben rejoins and leads")
+    ben.sync(
+        "ben assigns all partitions to himself", {ben.id: assignment({TOPIC: [0, 1, 2, 3]}, 1)}
+    )
     both(transcript, DOWN)
     transcript.request(
-        "the offsets are there", "OffsetFetch", 7, {"group_id": DOWN, "topics": None}
+        "the committed offsets remain", "OffsetFetch", 7, {"group_id": DOWN, "topics": None}
     )
 
 
 def static(transcript: Transcript) -> None:
     anna = ClassicMember(transcript, "anna", STATIC, subscription(TOPIC), instance="desk-a")
-    anna.join("anna joins in the old way, under the name of her desk")
-    anna.sync("anna takes everything", {anna.id: assignment({TOPIC: [0, 1, 2, 3]})})
-    again = ConsumerMember(transcript, "anna, anew", STATIC, [TOPIC], instance="desk-a")
-    again.join("anna restarts in the new way: the group is a new one")
-    anna.heartbeat("the old one is fenced")
-    both(transcript, STATIC)
-    again.confirm_assignment("anna has taken everything")
-    again.leave("anna goes away for a while", -2)
-    back = ClassicMember(
-        transcript, "anna, as of old", STATIC, subscription(TOPIC), instance="desk-a"
+    anna.join("anna joins with the classic protocol and an instance id")
+    anna.sync(
+        "anna assigns all partitions to herself", {anna.id: assignment({TOPIC: [0, 1, 2, 3]})}
     )
-    back.join("anna restarts in the old way: the group is an old one")
-    back.sync("she has what she had")
+    again = ConsumerMember(transcript, "anna, restarted", STATIC, [TOPIC], instance="desk-a")
+    again.join("anna restarts with the consumer protocol, which converts the group")
+    anna.heartbeat("the previous member is fenced")
     both(transcript, STATIC)
-    again.heartbeat("the new one is gone")
+    again.confirm_assignment("anna confirms all partitions")
+    again.leave("anna leaves temporarily", -2)
+    back = ClassicMember(
+        transcript, "anna, classic again", STATIC, subscription(TOPIC), instance="desk-a"
+    )
+    back.join("anna restarts with the classic protocol, which converts the group back")
+    back.sync("anna gets her previous assignment")
+    both(transcript, STATIC)
+    again.heartbeat("the consumer member is unknown")
 
 
 def empty(transcript: Transcript) -> None:
     anna = ClassicMember(transcript, "anna", EMPTY, subscription(TOPIC))
     anna.obtain_member_id()
-    anna.join("anna joins in the old way")
-    anna.sync("anna takes everything", {anna.id: assignment({TOPIC: [0, 1, 2, 3]})})
+    anna.join("anna joins with the classic protocol")
+    anna.sync(
+        "anna assigns all partitions to herself", {anna.id: assignment({TOPIC: [0, 1, 2, 3]})}
+    )
     anna.commit("anna commits", TOPIC, {0: 7})
     anna.leave("anna leaves")
     both(transcript, EMPTY)
     ben = ConsumerMember(transcript, "ben", EMPTY, [TOPIC])
-    ben.join("ben joins in the new way")
+    ben.join("ben joins with the consumer protocol")
     both(transcript, EMPTY)
     ben.leave("ben leaves")
     carla = ClassicMember(transcript, "carla", EMPTY, subscription(TOPIC))
-    carla.join("carla comes in the old way, and is given an id")
+    carla.join("carla joins with the classic protocol and gets a member id")
     carla.join("carla joins")
     both(transcript, EMPTY)
     transcript.request(
-        "the offsets are there", "OffsetFetch", 7, {"group_id": EMPTY, "topics": None}
+        "the committed offsets remain", "OffsetFetch", 7, {"group_id": EMPTY, "topics": None}
     )
 
 
@@ -144,42 +154,44 @@ def refused(transcript: Transcript) -> None:
     group = "rolling-connect"
     wait_for_coordinator(transcript, group)
     anna = ClassicMember(transcript, "anna", group, b"a worker's wishes")
-    anna.join("a worker is given an id", protocol_type="connect")
-    anna.join("the worker joins", protocol_type="connect")
+    anna.join("a Connect worker gets a member id", protocol_type="connect")
+    anna.join("the Connect worker joins", protocol_type="connect")
     everything = {anna.id: b"all the work"}
-    anna.sync("the worker takes it all", everything, protocol_type="connect")
+    anna.sync("the Connect worker assigns to itself", everything, protocol_type="connect")
     both(transcript, group)
     ben = ConsumerMember(transcript, "ben", group, [TOPIC])
-    ben.join("ben does not fit in")
-    anna.heartbeat("the worker does not mind")
+    ben.join("ben cannot join a group of Connect workers")
+    anna.heartbeat("the worker's heartbeat succeeds")
     group = "rolling-other"
     wait_for_coordinator(transcript, group)
     carla = ConsumerMember(transcript, "carla", group, [TOPIC])
-    carla.join("carla joins in the new way")
+    carla.join("carla joins with the consumer protocol")
     dora = ClassicMember(transcript, "dora", group, b"a worker's wishes")
-    dora.join("a worker does not fit in", protocol_type="connect")
-    dora.join("nor does somebody without protocols", protocols=[])
-    dora.join("nor with an id", protocol_type="connect", member_id="dora")
+    dora.join("a Connect worker cannot join a consumer group", protocol_type="connect")
+    dora.join("a classic member without protocols cannot join", protocols=[])
+    dora.join(
+        "a Connect worker with a member id cannot join", protocol_type="connect", member_id="dora"
+    )
     dora.version = 3
-    dora.join("garbage for wishes", protocols=[{"name": "range", "metadata": b"x"}])
+    dora.join("garbage as metadata", protocols=[{"name": "range", "metadata": b"x"}])
 
 
 def garbage(transcript: Transcript) -> None:
     group = "rolling-garbage"
     wait_for_coordinator(transcript, group)
     anna = ClassicMember(transcript, "anna", group, b"x", version=3)
-    anna.join("anna joins with garbage for wishes")
-    anna.sync("and gives herself garbage", {anna.id: b"more garbage"})
+    anna.join("anna joins with garbage as metadata")
+    anna.sync("anna assigns garbage to herself", {anna.id: b"more garbage"})
     ben = ConsumerMember(transcript, "ben", group, [TOPIC])
     unread = Differs(KAFKA_FAILS, {"error_code": "GROUP_ID_NOT_FOUND"})
     ben.client.request(
-        "ben would have to read it",
+        "ben cannot join: the metadata is unreadable",
         "ConsumerGroupHeartbeat",
         1,
         ben.join_fields(),
         differs=unread,
     )
-    anna.heartbeat("anna does not mind")
+    anna.heartbeat("anna's heartbeat succeeds")
     both(transcript, group)
     wait_for_state(transcript, group, "Stable", 1)
     group = "rolling-user-data"
@@ -187,9 +199,9 @@ def garbage(transcript: Transcript) -> None:
     carla = ClassicMember(transcript, "carla", group, subscription(TOPIC), version=3)
     carla.join("carla joins")
     with_data = assignment({TOPIC: [0, 1]})[:-4] + (3).to_bytes(4, "big") + b"own"
-    carla.sync("and gives herself something of her own", {carla.id: with_data})
+    carla.sync("carla assigns with user data to herself", {carla.id: with_data})
     ben = ConsumerMember(transcript, "ben", group, [TOPIC])
-    ben.join("ben would lose it")
+    ben.join("ben cannot join: the user data would be lost")
     both(transcript, group)
 
 
@@ -197,32 +209,34 @@ def early(transcript: Transcript) -> None:
     group = "rolling-early"
     wait_for_coordinator(transcript, group)
     anna = ClassicMember(transcript, "anna, early", group, subscription(TOPIC), instance="desk-a")
-    anna.join("anna joins in the old way, under the name of her desk, and assigns nothing")
-    again = ConsumerMember(transcript, "anna, early and anew", group, [TOPIC], instance="desk-a")
+    anna.join("anna joins with the classic protocol and an instance id, and does not sync")
+    again = ConsumerMember(transcript, "anna, early, restarted", group, [TOPIC], instance="desk-a")
     everything = {
         "topic_partitions": [{"topic_id": f"<id of {TOPIC}>", "partitions": [0, 1, 2, 3]}]
     }
     at_once = Differs(IDLE, {"member_epoch": 2, "assignment": everything})
     fields = again.join_fields()
     answer = again.client.request(
-        "anna restarts in the new way", "ConsumerGroupHeartbeat", 1, fields, differs=at_once
+        "anna restarts with the consumer protocol",
+        "ConsumerGroupHeartbeat",
+        1,
+        fields,
+        differs=at_once,
     )
     fields = again.heartbeat_fields(member_epoch=answer.member_epoch)
     later = Differs(IDLE, {"member_epoch": 2})
-    again.client.request(
-        "and a heartbeat later", "ConsumerGroupHeartbeat", 1, fields, differs=later
-    )
+    again.client.request("a heartbeat later", "ConsumerGroupHeartbeat", 1, fields, differs=later)
 
 
 def other_wishes(transcript: Transcript) -> None:
     group = "rolling-back"
     wait_for_coordinator(transcript, group)
-    anna = ConsumerMember(transcript, "anna, at first", group, [TOPIC], instance="desk-a")
-    anna.join("anna joins in the new way")
-    anna.confirm_assignment("anna has taken everything")
-    anna.leave("anna goes away for a while", -2)
+    anna = ConsumerMember(transcript, "anna, consumer", group, [TOPIC], instance="desk-a")
+    anna.join("anna joins with the consumer protocol")
+    anna.confirm_assignment("anna confirms all partitions")
+    anna.leave("anna leaves temporarily", -2)
     back = ClassicMember(
-        transcript, "anna, in the end", group, subscription(TOPIC, "rolling-2"), instance="desk-a"
+        transcript, "anna, classic", group, subscription(TOPIC, "rolling-2"), instance="desk-a"
     )
     name = f"<UUID of {back.name}>"
     herself = {
@@ -232,7 +246,7 @@ def other_wishes(transcript: Transcript) -> None:
     }
     leads = {"generation_id": 3, "leader": name, "members": [herself]}
     back.client.request(
-        "anna restarts in the old way, with other wishes",
+        "anna restarts with the classic protocol and another subscription",
         "JoinGroup",
         9,
         back.join_fields(),

@@ -46,25 +46,25 @@ def wanted(topic: str, *partitions: int) -> dict[str, Any]:
 
 def versions(transcript: Transcript, first: bytes) -> None:
     transcript.request(
-        "nothing is committed", "OffsetFetch", 7, {"group_id": GROUP, "topics": None}
+        "no committed offsets", "OffsetFetch", 7, {"group_id": GROUP, "topics": None}
     )
     asked = {"group_id": GROUP, "topics": [wanted(TOPIC, 0)]}
-    transcript.request("nothing of this topic", "OffsetFetch", 7, asked)
+    transcript.request("no committed offsets of this topic", "OffsetFetch", 7, asked)
     for version in range(2, 10):
         fields = commit_fields(GROUP, TOPIC, {0: version * 10}, committed_metadata=f"v{version}")
-        transcript.request("a commit from outside", "OffsetCommit", version, fields)
+        transcript.request("a commit from outside the group", "OffsetCommit", version, fields)
         if version <= 7:
-            transcript.request("what was committed", "OffsetFetch", version, asked)
+            transcript.request("the committed offset", "OffsetFetch", version, asked)
         else:
             groups = {"groups": [{"group_id": GROUP, "topics": [wanted(TOPIC, 0)]}]}
-            transcript.request("what was committed", "OffsetFetch", version, groups)
-    transcript.request("what was committed, to the oldest", "OffsetFetch", 1, asked)
+            transcript.request("the committed offset", "OffsetFetch", version, groups)
+    transcript.request("the committed offset, version 1", "OffsetFetch", 1, asked)
     by_id = commit_fields(GROUP, "", {0: 100}, committed_metadata="v10")
     by_id["topics"][0] |= {"topic_id": first}
-    transcript.request("a commit by the topic's id", "OffsetCommit", 10, by_id)
+    transcript.request("a commit with a topic id", "OffsetCommit", 10, by_id)
     topics = [{"topic_id": first, "partition_indexes": [0]}]
     groups = {"groups": [{"group_id": GROUP, "topics": topics}]}
-    transcript.request("what was committed, by the topic's id", "OffsetFetch", 10, groups)
+    transcript.request("the committed offset, with a topic id", "OffsetFetch", 10, groups)
 
 
 def outsiders(transcript: Transcript) -> None:
@@ -75,25 +75,23 @@ def outsiders(transcript: Transcript) -> None:
         commit_fields(GROUP, TOPIC, {1: 5, 2: 6}, committed_leader_epoch=3, committed_metadata=""),
     )
     null = commit_fields(GROUP, SECOND, {0: 7}, committed_metadata=None)
-    transcript.request("a commit with null for words", "OffsetCommit", 9, null)
-    fetched(transcript, "everything", GROUP)
+    transcript.request("a commit with null metadata", "OffsetCommit", 9, null)
+    fetched(transcript, "all committed offsets", GROUP)
+    transcript.request("a lower offset", "OffsetCommit", 9, commit_fields(GROUP, TOPIC, {1: 4}))
     transcript.request(
-        "an offset that goes back", "OffsetCommit", 9, commit_fields(GROUP, TOPIC, {1: 4})
+        "an offset beyond the log end", "OffsetCommit", 9, commit_fields(GROUP, TOPIC, {2: 1 << 62})
     )
     transcript.request(
-        "an offset beyond the end", "OffsetCommit", 9, commit_fields(GROUP, TOPIC, {2: 1 << 62})
-    )
-    transcript.request(
-        "an offset below zero", "OffsetCommit", 9, commit_fields(GROUP, SECOND, {0: -5})
+        "a negative offset", "OffsetCommit", 9, commit_fields(GROUP, SECOND, {0: -5})
     )
     kept = commit_fields(GROUP, SECOND, {0: 8}) | {"retention_time_ms": 1_000}
-    transcript.request("a commit that says how long to keep it", "OffsetCommit", 4, kept)
-    fetched(transcript, "everything", GROUP)
-    fetched(transcript, "everything that is stable", GROUP, require_stable=True)
+    transcript.request("a commit with a retention time", "OffsetCommit", 4, kept)
+    fetched(transcript, "all committed offsets", GROUP)
+    fetched(transcript, "all stable offsets", GROUP, require_stable=True)
     asked = {"group_id": GROUP, "topics": [wanted(TOPIC, 2, 0, 9), wanted("nowhere", 0)]}
     transcript.request("known and unknown partitions", "OffsetFetch", 7, asked)
     asked = {"group_id": GROUP, "topics": [wanted(TOPIC, 0), wanted(TOPIC, 0, 0)]}
-    transcript.request("the same one thrice", "OffsetFetch", 5, asked)
+    transcript.request("the same partition three times", "OffsetFetch", 5, asked)
     transcript.request("no topics", "OffsetFetch", 7, {"group_id": GROUP, "topics": []})
 
 
@@ -106,27 +104,27 @@ def bad_commits(transcript: Transcript, first: bytes) -> None:
         return [{"name": name, "partitions": list(partitions)}]
 
     one = {"partition_index": 0, "committed_offset": 1}
-    tried("a member of a group that is not", member_id="nobody", generation_id_or_member_epoch=1)
+    tried("a member of an unknown group", member_id="nobody", generation_id_or_member_epoch=1)
     tried("a generation without a member", generation_id_or_member_epoch=3)
     tried("a member without a generation", member_id="nobody")
-    tried("an instance from outside", group_instance_id="desk-a")
-    tried("no group", group_id="")
+    tried("an instance id without a member id", group_instance_id="desk-a")
+    tried("an empty group id", group_id="")
     tried("no topics", topics=[])
     tried("a topic without partitions", topics=topics(TOPIC))
     tried("an unknown topic", topics=topics("nowhere", one))
     tried("an unknown partition", topics=topics(TOPIC, one, {**one, "partition_index": 7}))
-    tried("a partition below zero", topics=topics(TOPIC, {**one, "partition_index": -1}))
+    tried("a negative partition", topics=topics(TOPIC, {**one, "partition_index": -1}))
     tried("the same partition twice", topics=topics(TOPIC, one, {**one, "committed_offset": 2}))
     most = {**one, "committed_metadata": "x" * MOST_METADATA}
     more = {**one, "partition_index": 1, "committed_metadata": "x" * (MOST_METADATA + 1)}
-    tried("words that are just short enough, and too long", topics=topics(TOPIC, most, more))
+    tried("metadata of the maximum length, and longer", topics=topics(TOPIC, most, more))
     wide = {**one, "partition_index": 1, "committed_metadata": "ü" * MOST_METADATA}
-    tried("words of two bytes a letter", topics=topics(TOPIC, wide))
+    tried("metadata of two-byte characters", topics=topics(TOPIC, wide))
     unknown = [{"topic_id": UNKNOWN_ID, "partitions": [one]}]
     known = [{"topic_id": first, "partitions": [{**one, "partition_index": 7}]}]
     tried("an unknown id, and an unknown partition", 10, topics=unknown + known)
-    tried("no id at all", 10, topics=[{"partitions": [one]}])
-    fetched(transcript, "what came of it", OTHER)
+    tried("no topic id", 10, topics=[{"partitions": [one]}])
+    fetched(transcript, "the committed offsets", OTHER)
 
 
 def ids(transcript: Transcript, first: bytes, second: bytes) -> None:
@@ -135,11 +133,11 @@ def ids(transcript: Transcript, first: bytes, second: bytes) -> None:
         transcript.request(title, "OffsetFetch", 10, groups)
 
     one = {"topic_id": first, "partition_indexes": [0, 1, 7]}
-    asked("two topics by their ids", one, {"topic_id": second, "partition_indexes": [0]})
-    asked("an id that is not known", one, {"topic_id": UNKNOWN_ID, "partition_indexes": [0]})
-    asked("no id", {"partition_indexes": [0]})
+    asked("two topics by id", one, {"topic_id": second, "partition_indexes": [0]})
+    asked("an unknown topic id", one, {"topic_id": UNKNOWN_ID, "partition_indexes": [0]})
+    asked("no topic id", {"partition_indexes": [0]})
     everything = {"groups": [{"group_id": GROUP, "topics": None}]}
-    transcript.request("everything, with ids", "OffsetFetch", 10, everything)
+    transcript.request("all committed offsets, with topic ids", "OffsetFetch", 10, everything)
 
 
 def several(transcript: Transcript) -> None:
@@ -157,59 +155,61 @@ def several(transcript: Transcript) -> None:
 
 
 def bad_fetches(transcript: Transcript, first: bytes) -> None:
-    fetched(transcript, "no group", "")
+    fetched(transcript, "an empty group id", "")
     one = {"groups": [{"group_id": "", "topics": None}]}
-    transcript.request("no group, in a list", "OffsetFetch", 8, one)
+    transcript.request("an empty group id in a list", "OffsetFetch", 8, one)
     member = {"group_id": GROUP, "topics": None, "member_id": "nobody", "member_epoch": 1}
     transcript.request(
         "a member of a group without members", "OffsetFetch", 9, {"groups": [member]}
     )
     member["group_id"] = "offsets-nobody"
-    transcript.request("a member of no group", "OffsetFetch", 9, {"groups": [member]})
+    transcript.request("a member of an unknown group", "OffsetFetch", 9, {"groups": [member]})
     member["topics"] = [wanted(TOPIC, 0)]
-    transcript.request("a member of no group, one topic", "OffsetFetch", 9, {"groups": [member]})
+    transcript.request(
+        "a member of an unknown group, one topic", "OffsetFetch", 9, {"groups": [member]}
+    )
 
 
 def members(transcript: Transcript) -> None:
     anna = ClassicMember(transcript, "anna", MEMBERS, subscription(TOPIC))
     anna.obtain_member_id()
-    anna.commit("anna has not joined yet", TOPIC, {0: 1})
+    anna.commit("a commit before anna joins", TOPIC, {0: 1})
     simple = {"member_id": "", "generation_id_or_member_epoch": -1}
-    anna.commit("a commit from outside", TOPIC, {0: 2}, **simple)
+    anna.commit("a commit from outside the group", TOPIC, {0: 2}, **simple)
     anna.join("anna joins")
-    anna.commit("a commit before the assignment", TOPIC, {0: 3})
-    anna.commit("a commit from outside, before the assignment", TOPIC, {0: 3}, **simple)
-    anna.sync("anna takes everything", {anna.id: assignment({TOPIC: [0, 1, 2]})})
+    anna.commit("a commit in CompletingRebalance", TOPIC, {0: 3})
+    anna.commit("a commit from outside the group, in CompletingRebalance", TOPIC, {0: 3}, **simple)
+    anna.sync("anna assigns all partitions to herself", {anna.id: assignment({TOPIC: [0, 1, 2]})})
     anna.commit("anna commits", TOPIC, {0: 4})
-    anna.commit("anna commits, as older clients do", TOPIC, {0: 5}, version=5)
-    anna.commit("a commit from outside", TOPIC, {0: 99}, **simple)
+    anna.commit("anna commits with version 5", TOPIC, {0: 5}, version=5)
+    anna.commit("a commit from outside the group", TOPIC, {0: 99}, **simple)
     old = {"generation_id_or_member_epoch": anna.generation - 1}
-    anna.commit("the generation before", TOPIC, {0: 99}, **old)
+    anna.commit("the previous generation", TOPIC, {0: 99}, **old)
     new = {"generation_id_or_member_epoch": anna.generation + 1}
-    anna.commit("the generation to come", TOPIC, {0: 99}, **new)
+    anna.commit("the next generation", TOPIC, {0: 99}, **new)
     anna.commit("no generation", TOPIC, {0: 99}, generation_id_or_member_epoch=-1)
-    anna.commit("somebody else", TOPIC, {0: 99}, member_id="nobody")
-    anna.commit("an instance that is none", TOPIC, {0: 99}, group_instance_id="desk-a")
+    anna.commit("another member id", TOPIC, {0: 99}, member_id="nobody")
+    anna.commit("an unknown instance id", TOPIC, {0: 99}, group_instance_id="desk-a")
     unread = [{"name": SECOND, "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
-    anna.commit("a topic that nobody here reads", TOPIC, {}, topics=unread)
-    fetched(transcript, "what is committed", MEMBERS)
+    anna.commit("a topic without subscribers", TOPIC, {}, topics=unread)
+    fetched(transcript, "the committed offsets", MEMBERS)
     anna.leave("anna leaves")
-    anna.commit("she cannot commit any more", TOPIC, {0: 99})
-    anna.commit("but somebody from outside can", TOPIC, {0: 6}, **simple)
+    anna.commit("a commit of anna fails", TOPIC, {0: 99})
+    anna.commit("a commit from outside the group succeeds", TOPIC, {0: 6}, **simple)
 
 
 def modern(transcript: Transcript, first: bytes) -> None:
     ben = ConsumerMember(transcript, "ben", MODERN, [TOPIC])
-    ben.join("ben joins in the new way")
+    ben.join("ben joins with the consumer protocol")
     by_id = commit_fields(MODERN, "", {0: 5}, "ben", ben.epoch)
     by_id["topics"][0] |= {"topic_id": first}
-    ben.client.request("ben commits by the topic's id", "OffsetCommit", 10, by_id)
+    ben.client.request("ben commits with a topic id", "OffsetCommit", 10, by_id)
     for version in (8, 7):
         fields = commit_fields(MODERN, TOPIC, {0: 6}, "ben", ben.epoch)
-        ben.client.request("ben commits with an old request", "OffsetCommit", version, fields)
+        ben.client.request("ben commits with an old version", "OffsetCommit", version, fields)
     fields = commit_fields(MODERN, TOPIC, {0: 7}, "ben", ben.epoch + 1)
-    ben.client.request("a wrong epoch in an old request", "OffsetCommit", 8, fields)
-    fetched(transcript, "what is committed", MODERN)
+    ben.client.request("a wrong epoch in an old version", "OffsetCommit", 8, fields)
+    fetched(transcript, "the committed offsets", MODERN)
     ben.leave("ben leaves")
 
 
@@ -220,23 +220,23 @@ def deleting(transcript: Transcript) -> None:
         transcript.request(title, "OffsetDelete", 0, fields)
 
     deleted("an offset is deleted", GROUP, TOPIC, 1)
-    deleted("it cannot be deleted twice", GROUP, TOPIC, 1)
+    deleted("a second deletion fails", GROUP, TOPIC, 1)
     deleted("unknown partitions", GROUP, TOPIC, 0, 7)
     deleted("an unknown topic", GROUP, "nowhere", 0)
-    deleted("a group that is not known", "offsets-nobody", TOPIC, 0)
-    deleted("no group", "", TOPIC, 0)
+    deleted("an unknown group", "offsets-nobody", TOPIC, 0)
+    deleted("an empty group id", "", TOPIC, 0)
     transcript.request("no topics", "OffsetDelete", 0, {"group_id": GROUP, "topics": []})
-    fetched(transcript, "what is left", GROUP)
+    fetched(transcript, "the remaining offsets", GROUP)
     carla = ClassicMember(transcript, "carla", MEMBERS, subscription(SECOND), version=3)
-    carla.join("carla joins, and reads another topic")
-    carla.sync("carla takes everything", {carla.id: assignment({SECOND: [0]})})
-    deleted("an offset that somebody reads on from", MEMBERS, SECOND, 0)
-    deleted("an offset that nobody reads on from", MEMBERS, TOPIC, 0)
-    fetched(transcript, "what is left", MEMBERS)
+    carla.join("carla joins and subscribes to another topic")
+    carla.sync("carla assigns all partitions to herself", {carla.id: assignment({SECOND: [0]})})
+    deleted("an offset of a subscribed topic", MEMBERS, SECOND, 0)
+    deleted("an offset of a topic without subscribers", MEMBERS, TOPIC, 0)
+    fetched(transcript, "the remaining offsets", MEMBERS)
     topic = {"topic_names": [SECOND], "timeout_ms": 10_000}
     transcript.request_unrecorded("DeleteTopics", 5, topic)
     transcript.wait_until(lambda: len(fetch_quietly(transcript, GROUP)) == 1)
-    fetched(transcript, "the offsets of a topic go with it", GROUP)
+    fetched(transcript, "the offsets of a deleted topic are gone", GROUP)
 
 
 def fetch_quietly(transcript: Transcript, group: str) -> list[Any]:

@@ -28,10 +28,10 @@ def run(transcript: Transcript) -> None:
         transcript, "ben", GROUP, subscription(TOPIC), instance="desk-b", protocols=both
     )
     two_come(transcript, anna, ben)
-    ben_2 = ben.restarted(transcript, "ben's second life")
+    ben_2 = ben.restarted(transcript, "ben, 2nd start")
     follower_restarts(transcript, ben, ben_2)
     fenced(ben)
-    anna_2 = anna.restarted(transcript, "anna's second life")
+    anna_2 = anna.restarted(transcript, "anna, 3rd start")
     leader_restarts(transcript, anna, anna_2)
     anna_2, ben_4 = other_wishes(transcript, anna_2, ben_2)
     two_at_once(transcript, anna_2, ben_4)
@@ -40,20 +40,22 @@ def run(transcript: Transcript) -> None:
 
 
 def two_come(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> None:
-    anna.join("anna joins under the name of her desk, and needs no id for that")
-    anna.sync("anna takes everything", {anna.id: assignment({TOPIC: [0, 1, 2, 3]})})
-    ben.send_join("ben joins under the name of his")
+    anna.join("anna joins with an instance id and without a member id")
+    anna.sync(
+        "anna assigns all partitions to herself", {anna.id: assignment({TOPIC: [0, 1, 2, 3]})}
+    )
+    ben.send_join("ben joins with an instance id")
     wait_for_state(transcript, GROUP, "PreparingRebalance", 2)
-    anna.send_join("anna comes back")
-    ben.receive_join("ben is in")
+    anna.send_join("anna rejoins")
+    ben.receive_join("ben has joined")
     anna.receive_join("anna leads")
-    ben.send_sync("ben waits for his assignment")
+    ben.send_sync("ben syncs and waits for the leader")
     anna.sync("anna assigns", halves(anna, ben))
-    ben.receive_sync("ben has his half")
-    describe_classic(transcript, "two at their desks", GROUP)
-    anna.heartbeat("a heartbeat under the name")
-    anna.heartbeat("a heartbeat without it", group_instance_id=None)
-    anna.commit("a commit under the name", TOPIC, {0: 1})
+    ben.receive_sync("ben gets his assignment")
+    describe_classic(transcript, "two static members", GROUP)
+    anna.heartbeat("a heartbeat with the instance id")
+    anna.heartbeat("a heartbeat without the instance id", group_instance_id=None)
+    anna.commit("a commit with the instance id", TOPIC, {0: 1})
 
 
 def halves(first: ClassicMember, second: ClassicMember) -> dict[str, bytes]:
@@ -61,89 +63,96 @@ def halves(first: ClassicMember, second: ClassicMember) -> dict[str, bytes]:
 
 
 def follower_restarts(transcript: Transcript, ben: ClassicMember, again: ClassicMember) -> None:
-    again.join("ben restarts and joins under the same name: nothing is rebalanced")
-    again.sync("he has what he had")
-    describe_classic(transcript, "the group is stable, with ben's new id", GROUP)
-    ben.heartbeat("ben's first life is fenced")
+    again.join("ben restarts and joins without a rebalance")
+    again.sync("ben gets his previous assignment")
+    describe_classic(transcript, "the group is stable, with ben's new member id", GROUP)
+    ben.heartbeat("ben's previous member id is fenced")
 
 
 def fenced(ben: ClassicMember) -> None:
-    ben.heartbeat("even its id alone is gone", group_instance_id=None)
-    ben.commit("it cannot commit", TOPIC, {2: 99})
-    ben.commit("it cannot commit without the name", TOPIC, {2: 99}, group_instance_id=None)
-    ben.sync("it cannot ask for its assignment")
-    ben.join("it cannot join")
-    ben.leave("it cannot leave", group_instance_id=ben.instance)
-    ben.leave("it cannot leave without the name")
-    ben.heartbeat("a name that nobody has", group_instance_id="desk-x")
-    ben.join("nor join under it", group_instance_id="desk-x")
+    ben.heartbeat("the previous member id without the instance id", group_instance_id=None)
+    ben.commit("a commit of the fenced member", TOPIC, {2: 99})
+    ben.commit(
+        "a commit of the fenced member without the instance id",
+        TOPIC,
+        {2: 99},
+        group_instance_id=None,
+    )
+    ben.sync("a sync of the fenced member")
+    ben.join("a join of the fenced member")
+    ben.leave("a leave of the fenced member", group_instance_id=ben.instance)
+    ben.leave("a leave of the fenced member without the instance id")
+    ben.heartbeat("a heartbeat with an unknown instance id", group_instance_id="desk-x")
+    ben.join("a join with an unknown instance id and a member id", group_instance_id="desk-x")
 
 
 def leader_restarts(transcript: Transcript, anna: ClassicMember, again: ClassicMember) -> None:
-    old = anna.restarted(transcript, "anna, older")
+    old = anna.restarted(transcript, "anna, 2nd start")
     old.version = 8
-    old.join("the leader restarts, with an old client: it is told that somebody else leads")
-    old.sync("she has what she had")
-    again.join("the leader restarts: she leads, and need not assign (KIP-814)")
-    again.sync("she has what she had")
-    anna.heartbeat("anna's first life is fenced")
-    old.heartbeat("and so is the second one")
+    old.join("the leader restarts with version 8: another member id leads")
+    old.sync("anna gets her previous assignment")
+    again.join("the leader restarts and skips the assignment (KIP-814)")
+    again.sync("anna gets her previous assignment")
+    anna.heartbeat("anna's first member id is fenced")
+    old.heartbeat("anna's second member id is fenced")
 
 
 def other_wishes(
     transcript: Transcript, anna: ClassicMember, ben: ClassicMember
 ) -> tuple[ClassicMember, ClassicMember]:
-    ben_3 = ben.restarted(transcript, "ben's third life")
+    ben_3 = ben.restarted(transcript, "ben, 3rd start")
     ben_3.metadata = subscription(TOPIC, "static-topic-2")
-    ben_3.join("ben restarts with other wishes, and even that is no rebalance")
-    ben_3.sync("he has what he had")
-    ben_4 = ben_3.restarted(transcript, "ben's fourth life")
+    ben_3.join("ben restarts with another subscription, without a rebalance")
+    ben_3.sync("ben gets his previous assignment")
+    ben_4 = ben_3.restarted(transcript, "ben, 4th start")
     ben_4.protocols = ("roundrobin",)
-    ben_4.send_join("ben restarts with another protocol, and that is a rebalance")
+    ben_4.send_join("ben restarts with another protocol, which starts a rebalance")
     wait_for_state(transcript, GROUP, "PreparingRebalance", 2)
-    anna.heartbeat("anna hears of it")
-    anna.send_join("anna comes back")
-    ben_4.receive_join("ben is in")
+    anna.heartbeat("anna learns of the rebalance")
+    anna.send_join("anna rejoins")
+    ben_4.receive_join("ben has joined")
     anna.receive_join("anna leads")
-    ben_3.heartbeat("ben's third life is fenced")
+    ben_3.heartbeat("ben's third member id is fenced")
     anna.sync("anna assigns", halves(anna, ben_4))
-    ben_4.sync("ben has his half")
+    ben_4.sync("ben gets his assignment")
     return anna, ben_4
 
 
 def two_at_once(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> None:
-    anna.send_join("the leader asks for a rebalance")
+    anna.send_join("the leader rejoins, which starts a rebalance")
     wait_for_state(transcript, GROUP, "PreparingRebalance", 2)
     double = anna.restarted(transcript, "anna's double")
-    double.send_join("somebody sits down at anna's desk while she waits")
+    double.send_join("another client joins with anna's instance id")
     anna.receive_join("anna is fenced")
-    ben.send_join("ben comes back")
+    ben.send_join("ben rejoins")
     double.receive_join("anna's double leads")
-    ben.receive_join("ben is in")
-    third = double.restarted(transcript, "anna's third double")
-    ben.send_sync("ben waits for his assignment")
-    third.send_join("yet another at anna's desk, while the group completes: it begins anew")
-    ben.receive_sync("ben is told")
-    ben.send_join("ben comes back")
+    ben.receive_join("ben has joined")
+    third = double.restarted(transcript, "anna's second double")
+    ben.send_sync("ben syncs and waits for the leader")
+    third.send_join(
+        "a third client joins with anna's instance id in CompletingRebalance: a new rebalance"
+    )
+    ben.receive_sync("ben's sync completes")
+    ben.send_join("ben rejoins")
     third.receive_join("the third double leads")
-    ben.receive_join("ben is in")
+    ben.receive_join("ben has joined")
     double.heartbeat("the second double is fenced")
     third.sync("the third double assigns", halves(third, ben))
-    ben.sync("ben has his half")
-    describe_classic(transcript, "still two at their desks", GROUP)
+    ben.sync("ben gets his assignment")
+    describe_classic(transcript, "still two static members", GROUP)
 
 
 def strangers(transcript: Transcript, ben: ClassicMember) -> None:
     carla = ClassicMember(transcript, "carla", GROUP, subscription(TOPIC), protocols=ben.protocols)
-    carla.join("carla has no desk, and is given an id")
-    carla.join("her id with ben's desk", group_instance_id=ben.instance)
-    carla.join("her id with a new desk", group_instance_id="desk-c")
-    carla.leave("she leaves before she joined")
-    carla.join("her id is gone")
+    carla.join("carla joins without an instance id and gets a member id")
+    carla.join("carla's member id with ben's instance id", group_instance_id=ben.instance)
+    carla.join("carla's member id with a new instance id", group_instance_id="desk-c")
+    carla.leave("carla leaves before joining")
+    carla.join("carla's member id is unknown")
     dora = ClassicMember(transcript, "dora", GROUP, b"", instance="desk-d", protocols=ben.protocols)
-    dora.join("an id that nobody gave her", member_id="a stranger")
-    ben.heartbeat("ben's id with somebody else's desk", group_instance_id="desk-a")
-    ben.heartbeat("all is well with ben")
+    dora.join("an unknown member id with a new instance id", member_id="a stranger")
+    ben.heartbeat("ben's member id with anna's instance id", group_instance_id="desk-a")
+    ben.heartbeat("ben's heartbeat succeeds")
 
 
 def leaving(transcript: Transcript) -> None:
@@ -153,11 +162,16 @@ def leaving(transcript: Transcript) -> None:
         ]
         transcript.request(title, "LeaveGroup", version, {"group_id": GROUP, "members": entries})
 
-    leave("somebody shows a stranger out", 3, ("", "desk-x"))
-    leave("and somebody without any name", 5, ("", None))
-    leave("anna's desk under a wrong id", 4, ("a stranger", "desk-a"))
-    leave("anna's desk by its name, and a stranger", 4, ("", "desk-a"), ("a stranger", None))
-    leave("ben's desk twice", 5, ("", "desk-b"), ("", "desk-b"))
-    describe_classic(transcript, "nobody is left", GROUP)
-    leave("nobody can leave", 5, ("", "desk-b"))
-    leave("no members named", 5)
+    leave("LeaveGroup for an unknown instance id", 3, ("", "desk-x"))
+    leave("LeaveGroup without member id and instance id", 5, ("", None))
+    leave("LeaveGroup for anna's instance id with a wrong member id", 4, ("a stranger", "desk-a"))
+    leave(
+        "LeaveGroup for anna's instance id, and for an unknown member",
+        4,
+        ("", "desk-a"),
+        ("a stranger", None),
+    )
+    leave("LeaveGroup for ben's instance id, twice", 5, ("", "desk-b"), ("", "desk-b"))
+    describe_classic(transcript, "no member is left", GROUP)
+    leave("LeaveGroup in an empty group", 5, ("", "desk-b"))
+    leave("LeaveGroup without members", 5)

@@ -8,7 +8,7 @@ from transcripts.transcript import Transcript
 
 UNKNOWN_PRODUCER = 9_000_000_001
 LAST_SEQUENCE = 0x7FFFFFFF
-NOT_YET = Differs("Sawlog has no transactions yet", {"error_code": "INVALID_REQUEST"})
+NOT_YET = Differs("Sawlog does not support transactions yet", {"error_code": "INVALID_REQUEST"})
 
 
 def run(transcript: Transcript) -> None:
@@ -17,16 +17,20 @@ def run(transcript: Transcript) -> None:
         lambda: transcript.request_unrecorded("InitProducerId", 4, anonymous).error_code == 0
     )
     for version in range(6):
-        transcript.request("an id", "InitProducerId", version, {"transactional_id": None})
+        transcript.request(
+            "a new producer id", "InitProducerId", version, {"transactional_id": None}
+        )
     for timeout in (-1, 0, 1_000_000_000):
         fields = {"transactional_id": None, "transaction_timeout_ms": timeout}
-        transcript.request(f"an id, time-out {timeout}", "InitProducerId", 4, fields)
+        transcript.request(f"a new producer id, timeout {timeout}", "InitProducerId", 4, fields)
     held = {"transactional_id": None, "producer_id": UNKNOWN_PRODUCER, "producer_epoch": 3}
-    transcript.request("an id for one that has one", "InitProducerId", 4, held)
+    transcript.request("a producer id for an existing id", "InitProducerId", 4, held)
     held["producer_epoch"] = -1
-    transcript.request("an id for one that has one, without epoch", "InitProducerId", 4, held)
+    transcript.request(
+        "a producer id for an existing id, without an epoch", "InitProducerId", 4, held
+    )
     held = {"transactional_id": None, "producer_id": -1, "producer_epoch": 3}
-    transcript.request("an epoch without an id", "InitProducerId", 4, held)
+    transcript.request("an epoch without a producer id", "InitProducerId", 4, held)
     transcript.request("an empty transactional id", "InitProducerId", 4, {"transactional_id": ""})
     sequences(transcript)
     epochs(transcript)
@@ -72,25 +76,25 @@ def sequences(transcript: Transcript) -> None:
     for version in (3, 9, 12):
         first = 10 * version
         new = Producer(transcript, "sequences")
-        new.send("the first", 0, "a", "b", version=version)
-        new.send("the same again", 0, "a", "b", version=version)
-        new.send("the next", 2, version=version)
-        new.send("one too far", first, version=version)
-    producer.send("the first", 0, "a", "b", "c")
-    producer.send("a part of the first", 0, "a")
-    producer.send("the middle of the first", 1, "b")
-    producer.send("the end of the first", 2, "c")
-    producer.send("the next", 3)
-    producer.send("the first, again", 0, "a", "b", "c")
-    producer.send("one left out", 5)
-    producer.send("the next after all", 4)
+        new.send("the first batch", 0, "a", "b", version=version)
+        new.send("a duplicate", 0, "a", "b", version=version)
+        new.send("the next batch", 2, version=version)
+        new.send("a sequence far ahead", first, version=version)
+    producer.send("the first batch", 0, "a", "b", "c")
+    producer.send("a part of the first batch", 0, "a")
+    producer.send("the middle of the first batch", 1, "b")
+    producer.send("the end of the first batch", 2, "c")
+    producer.send("the next batch", 3)
+    producer.send("a duplicate of the first batch", 0, "a", "b", "c")
+    producer.send("a gap of one", 5)
+    producer.send("the batch that was left out", 4)
     for sequence in range(5, 10):
-        producer.send(f"number {sequence}", sequence)
-    producer.send("the fifth last, again", 5)
-    producer.send("the sixth last, again", 4)
-    producer.send("the very first, again", 0, "a", "b", "c")
-    producer.send("in another partition, not from zero", 10, partition=1)
-    producer.send("in another partition, from zero", 0, partition=1)
+        producer.send(f"sequence {sequence}", sequence)
+    producer.send("a duplicate of the fifth last batch", 5)
+    producer.send("a duplicate of the sixth last batch", 4)
+    producer.send("a duplicate of the very first batch", 0, "a", "b", "c")
+    producer.send("another partition, another sequence", 10, partition=1)
+    producer.send("another partition, sequence zero", 0, partition=1)
     producer.send("without a sequence", -1)
 
 
@@ -98,36 +102,36 @@ def epochs(transcript: Transcript) -> None:
     transcript.create_topic("sequences-epochs")
     producer = Producer(transcript, "sequences-epochs")
     producer.send("epoch 0", 0)
-    producer.send("epoch 2, not from zero", 1, epoch=2)
-    producer.send("epoch 2, from zero", 0, epoch=2)
-    producer.send("epoch 1, which is over", 0, epoch=1)
-    producer.send("epoch 0, which is over", 1, epoch=0)
-    producer.send("epoch 2, goes on", 1, epoch=2)
-    producer.send("an epoch below zero", 0, epoch=-1)
+    producer.send("epoch 2, another sequence", 1, epoch=2)
+    producer.send("epoch 2, sequence zero", 0, epoch=2)
+    producer.send("epoch 1, which is fenced", 0, epoch=1)
+    producer.send("epoch 0, which is fenced", 1, epoch=0)
+    producer.send("epoch 2, next sequence", 1, epoch=2)
+    producer.send("a negative epoch", 0, epoch=-1)
     for version in (3, 12):
-        producer.send("an epoch that is over, other versions", 1, epoch=0, version=version)
+        producer.send("a fenced epoch, other versions", 1, epoch=0, version=version)
 
 
 def wrapping(transcript: Transcript) -> None:
     transcript.create_topic("sequences-end")
     producer = Producer(transcript, "sequences-end")
-    producer.send("a new one that begins at the end", LAST_SEQUENCE - 1, "a", "b")
-    producer.send("and goes on from zero", 0, "c")
-    producer.send("the end again", LAST_SEQUENCE - 1, "a", "b")
+    producer.send("a new producer at the last sequence", LAST_SEQUENCE - 1, "a", "b")
+    producer.send("the next sequence, zero", 0, "c")
+    producer.send("a duplicate of the last sequences", LAST_SEQUENCE - 1, "a", "b")
     over = Producer(transcript, "sequences-end")
-    over.send("a batch over the end", LAST_SEQUENCE, "a", "b", "c")
-    over.send("and goes on", 2, "d")
+    over.send("a batch that wraps around", LAST_SEQUENCE, "a", "b", "c")
+    over.send("the next sequence", 2, "d")
 
 
 def strangers(transcript: Transcript) -> None:
     transcript.create_topic("sequences-strangers")
     stranger = Producer(transcript, "sequences-strangers")
     stranger.producer_id = UNKNOWN_PRODUCER
-    stranger.send("an id that nobody gave, not from zero", 5)
-    stranger.send("and goes on", 6)
+    stranger.send("an unassigned producer id, another sequence", 5)
+    stranger.send("the next sequence", 6)
     stranger.producer_id = UNKNOWN_PRODUCER + 1
-    stranger.send("an id that nobody gave, from zero", 0)
-    stranger.send("a later epoch of it", 0, epoch=7)
+    stranger.send("an unassigned producer id, sequence zero", 0)
+    stranger.send("a later epoch of that id", 0, epoch=7)
 
 
 def transactional(transcript: Transcript) -> None:

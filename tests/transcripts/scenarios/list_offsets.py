@@ -6,11 +6,17 @@ from transcripts.scenarios.produce_requests import TIME, batch, produce
 from transcripts.steps import Differs
 from transcripts.transcript import Transcript
 
-SPECIAL = {-1: "latest", -2: "earliest", -3: "largest time", -4: "earliest here", -5: "tiered"}
+SPECIAL = {
+    -1: "latest",
+    -2: "earliest",
+    -3: "max timestamp",
+    -4: "earliest local",
+    -5: "latest tiered",
+}
 LARGEST = -3
 UNNAMED = (-6, -7, -100)
 NO_LARGEST = Differs(
-    "Kafka names a record that is deleted",
+    "Kafka returns a deleted record",
     {
         "topics.0.partitions.0.timestamp": -1,
         "topics.0.partitions.0.offset": -1,
@@ -18,7 +24,7 @@ NO_LARGEST = Differs(
     },
 )
 NAMED = Differs(
-    "Sawlog names a topic without partitions all the same",
+    "Sawlog includes a topic without partitions",
     {"topics": [{"name": "offsets", "partitions": []}]},
 )
 
@@ -27,7 +33,7 @@ def each(version: int) -> Differs:
     refusal = {"partition_index": 0, "error_code": "INVALID_REQUEST", "timestamp": -1, "offset": -1}
     if version >= 4:
         refusal["leader_epoch"] = -1
-    reason = "Sawlog refuses each of the two"
+    reason = "Sawlog refuses both partitions"
     return Differs(reason, {"topics.0.partitions": [refusal, refusal]})
 
 
@@ -54,15 +60,17 @@ def run(transcript: Transcript) -> None:
     for version in (7, 9, 11):
         for timestamp in UNNAMED:
             transcript.request(
-                f"time {timestamp}", "ListOffsets", version, listing("offsets", at(timestamp))
+                f"timestamp {timestamp}", "ListOffsets", version, listing("offsets", at(timestamp))
             )
     for delta in (-1, 0, 1, 1_000, 1_001, 5_001, 9_000, 9_001):
         for version in (1, 4, 10):
             request = listing("offsets", at(TIME + delta))
-            transcript.request(f"the first at {delta} ms or later", "ListOffsets", version, request)
+            transcript.request(
+                f"the first offset at {delta} ms or later", "ListOffsets", version, request
+            )
     for timestamp, name in (*SPECIAL.items(), (0, "any"), (TIME, "a time")):
         transcript.request(
-            f"{name}, of nothing", "ListOffsets", 10, listing("offsets", at(timestamp, 1))
+            f"{name}, empty partition", "ListOffsets", 10, listing("offsets", at(timestamp, 1))
         )
     places(transcript)
     epochs(transcript)
@@ -77,8 +85,8 @@ def places(transcript: Transcript) -> None:
         transcript.request(
             "an unknown partition", "ListOffsets", version, listing("offsets", at(-1, 9))
         )
-    transcript.request("a name that is none", "ListOffsets", 5, listing("not a name!", at(-1)))
-    transcript.request("a partition below zero", "ListOffsets", 5, listing("offsets", at(-1, -1)))
+    transcript.request("an invalid topic name", "ListOffsets", 5, listing("not a name!", at(-1)))
+    transcript.request("a negative partition", "ListOffsets", 5, listing("offsets", at(-1, -1)))
     transcript.request("two partitions", "ListOffsets", 5, listing("offsets", at(-1), at(-1, 1)))
     for version in (1, 5, 10):
         twice = listing("offsets", at(-1), at(-2))
@@ -87,7 +95,7 @@ def places(transcript: Transcript) -> None:
         )
     transcript.request("no topics", "ListOffsets", 5, {"replica_id": -1, "topics": []})
     committed = listing("offsets", at(-1), isolation_level=1)
-    transcript.request("only what is committed", "ListOffsets", 5, committed)
+    transcript.request("read_committed", "ListOffsets", 5, committed)
     for replica in (-2, 1, 9):
         request = {**listing("offsets", at(-1)), "replica_id": replica}
         transcript.request(f"as replica {replica}", "ListOffsets", 5, request)
@@ -109,8 +117,8 @@ def epochs(transcript: Transcript) -> None:
         for epoch in (0, 1, 99, -1):
             ask(f"the end of epoch {epoch}", version, "offsets", 0, epoch)
         ask("the end of epoch 0, of nothing", version, "offsets", 1, 0)
-        ask("of an unknown topic", version, "offsets-none", 0, 0)
-        ask("of an unknown partition", version, "offsets", 9, 0)
+        ask("an unknown topic", version, "offsets-none", 0, 0)
+        ask("an unknown partition", version, "offsets", 9, 0)
     for current in (0, 1, 99):
         ask(f"with leader epoch {current}", 4, "offsets", 0, 0, current_leader_epoch=current)
     partition = {"partition": 0, "leader_epoch": 0}
@@ -130,21 +138,28 @@ def after_deletion(transcript: Transcript) -> None:
         )
 
     for version in (0, 1, 2):
-        delete("nothing", version, "offsets", 0, 0)
-        delete("beyond the end", version, "offsets", 0, 6)
+        delete("up to offset 0", version, "offsets", 0, 0)
+        delete("beyond the log end", version, "offsets", 0, 6)
         delete("an unknown topic", version, "offsets-none", 0, 0)
         delete("an unknown partition", version, "offsets", 9, 0)
-    delete("below zero", 2, "offsets", 0, -2)
+    delete("a negative offset", 2, "offsets", 0, -2)
     delete("one record", 2, "offsets", 0, 1)
     delete("one record, again", 2, "offsets", 0, 1)
-    delete("fewer than before", 2, "offsets", 0, 0)
+    delete("below the log start offset", 2, "offsets", 0, 0)
     for timestamp, name in (*SPECIAL.items(), (0, "any"), (TIME, "the first time")):
-        transcript.request(f"then: {name}", "ListOffsets", 10, listing("offsets", at(timestamp)))
-    delete("everything", 2, "offsets", 0, -1)
+        transcript.request(
+            f"after deleting one record: {name}",
+            "ListOffsets",
+            10,
+            listing("offsets", at(timestamp)),
+        )
+    delete("all records", 2, "offsets", 0, -1)
     for timestamp, name in (*SPECIAL.items(), (0, "any")):
         differs = NO_LARGEST if timestamp == LARGEST else None
         request = listing("offsets", at(timestamp))
-        transcript.request(f"of what is left: {name}", "ListOffsets", 10, request, differs=differs)
+        transcript.request(
+            f"after deleting all records: {name}", "ListOffsets", 10, request, differs=differs
+        )
     topics = [{"name": "offsets", "partitions": []}]
     request = {"topics": topics, "timeout_ms": 10_000}
     transcript.request("no partitions", "DeleteRecords", 2, request, differs=NAMED)

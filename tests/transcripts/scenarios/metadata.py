@@ -31,24 +31,27 @@ def run(transcript: Transcript) -> None:
     for version in VERSIONS:
         wanted = {"topics": [{"name": "metadata-one"}, {"name": "metadata-three"}]}
         transcript.request("two topics", "Metadata", version, wanted)
-    transcript.request(
-        "all topics, as version 0 asks for them", "Metadata", 0, {"topics": []}, keep=ours
-    )
+    transcript.request("all topics, version 0", "Metadata", 0, {"topics": []}, keep=ours)
     for version in (1, 9, 12, 13):
         transcript.request("all topics", "Metadata", version, {"topics": None}, keep=ours)
         transcript.request("no topics", "Metadata", version, {"topics": []})
     for version in (4, 8, 9, 12):
         transcript.request("an unknown topic", "Metadata", version, named("metadata-none"))
-        transcript.request("a name that is none", "Metadata", version, named("not a name!", ""))
+        transcript.request("an invalid topic name", "Metadata", version, named("not a name!", ""))
     transcript.request("the same topic twice", "Metadata", 9, named("metadata-one", "metadata-one"))
     transcript.request(
         "a known topic and an unknown one", "Metadata", 9, named("metadata-one", "m-none")
     )
     everything = {"include_topic_authorized_operations": True}
-    transcript.request("with what one may do", "Metadata", 12, named("metadata-one", **everything))
+    transcript.request(
+        "with authorized operations", "Metadata", 12, named("metadata-one", **everything)
+    )
     everything["include_cluster_authorized_operations"] = True
     transcript.request(
-        "with what one may do, everywhere", "Metadata", 8, named("metadata-one", **everything)
+        "with authorized operations of topic and cluster",
+        "Metadata",
+        8,
+        named("metadata-one", **everything),
     )
     by_id(transcript, one)
     automatic(transcript)
@@ -79,7 +82,7 @@ def by_id(transcript: Transcript, one: bytes) -> None:
         "neither name nor id", "Metadata", 12, {"topics": [{"name": None}]}, differs=nameless
     )
     transcript.request(
-        "an id in version 10, which does not look at it",
+        "an id in version 10, which is ignored",
         "Metadata",
         10,
         {"topics": [{"name": None, "topic_id": one}]},
@@ -91,13 +94,13 @@ def by_id(transcript: Transcript, one: bytes) -> None:
         {"topics": [{"name": "metadata-one", "topic_id": one}]},
     )
     transcript.request(
-        "a name and an id at once",
+        "a name and the id of another topic",
         "Metadata",
         12,
         {"topics": [{"name": "metadata-three", "topic_id": one}]},
     )
     transcript.request(
-        "names and ids in one question",
+        "names and ids in one request",
         "Metadata",
         12,
         {"topics": [{"name": "metadata-three"}, {"name": None, "topic_id": one}]},
@@ -108,10 +111,10 @@ def automatic(transcript: Transcript) -> None:
     for version in (1, 4, 12):
         name = f"metadata-created-{version}"
         transcript.request(
-            "a topic that the question creates", "Metadata", version, named(name, create=True)
+            "auto-creation of a topic", "Metadata", version, named(name, create=True)
         )
         transcript.wait_until_led(name)
-        transcript.request("and there it is", "Metadata", version, named(name, create=True))
+        transcript.request("the created topic", "Metadata", version, named(name, create=True))
     transcript.request(
-        "a bad name is not created", "Metadata", 4, named("metadata bad", create=True)
+        "no auto-creation of an invalid name", "Metadata", 4, named("metadata bad", create=True)
     )

@@ -26,7 +26,7 @@ def appended(index: int, offset: int) -> dict[str, Any]:
 
 
 SAME_TOPIC = Differs(
-    "Kafka puts the two together; Sawlog answers as it was asked",
+    "Kafka merges the two topics; Sawlog answers in the form of the request",
     {
         "responses": [
             {"name": "producing-several", "partition_responses": [appended(0, 2)]},
@@ -35,11 +35,11 @@ SAME_TOPIC = Differs(
     },
 )
 SAME_PARTITION = Differs(
-    "Kafka keeps the last of the two in silence; Sawlog appends both and says so",
+    "Kafka appends only the last of the two; Sawlog appends both",
     {"responses.0.partition_responses": [appended(0, 0), appended(0, 1)]},
 )
 FROM_THE_HEADER = Differs(
-    "Sawlog sees the times in the header of a batch and opens none of its records",
+    "Sawlog checks the timestamps in the batch header and does not read records",
     {"responses.0.partition_responses.0.record_errors": []},
 )
 
@@ -70,7 +70,7 @@ def run(transcript: Transcript) -> None:
 def places(transcript: Transcript, topic_id: bytes) -> None:
     ask(transcript, "no topics", BY_NAME, {"acks": -1, "topic_data": []})
     nameless = Differs(
-        "Sawlog names a topic without partitions all the same",
+        "Sawlog includes a topic without partitions",
         {"responses": [{"name": "producing", "partition_responses": []}]},
     )
     nothing = {"acks": -1, "topic_data": [data("producing")]}
@@ -78,10 +78,10 @@ def places(transcript: Transcript, topic_id: bytes) -> None:
     for version in (3, 9, BY_NAME):
         ask(transcript, "an unknown topic", version, produce("producing-none", batch("a")))
         ask(transcript, "an unknown partition", version, produce("producing", batch("a"), 9))
-    ask(transcript, "a partition below zero", 9, produce("producing", batch("a"), -1))
-    ask(transcript, "a name that is none", 9, produce("not a name!", batch("a")))
+    ask(transcript, "a negative partition", 9, produce("producing", batch("a"), -1))
+    ask(transcript, "an invalid topic name", 9, produce("not a name!", batch("a")))
     ask(transcript, "an unknown id", NEWEST, produce(UNKNOWN_ID, batch("a")))
-    ask(transcript, "an id of zeros", NEWEST, produce(bytes(16), batch("a")))
+    ask(transcript, "the zero id", NEWEST, produce(bytes(16), batch("a")))
     ask(transcript, "an unknown partition, by id", NEWEST, produce(topic_id, batch("a"), 9))
 
 
@@ -93,7 +93,7 @@ def several(transcript: Transcript) -> None:
     both = request(data("producing-several", (0, batch("a")), (1, batch("b"))))
     ask(transcript, "two partitions", 9, both)
     mixed = request(data("producing-several", (0, batch("a")), (7, batch("b"))))
-    ask(transcript, "a good partition and a bad one", 9, mixed)
+    ask(transcript, "a known and an unknown partition", 9, mixed)
     twice = (data("producing-several", (index, batch("a"))) for index in (0, 1))
     ask(transcript, "the same topic twice", 9, request(*twice), SAME_TOPIC)
     transcript.create_topic("producing-same")
@@ -113,39 +113,44 @@ def codecs(transcript: Transcript) -> None:
 def sizes(transcript: Transcript) -> None:
     transcript.create_topic("producing-small", max_message_bytes="200")
     for records in (batch("x" * 130), batch("x" * 131), batch("x" * 5_000)):
-        ask(transcript, f"{len(records)} bytes of 200", 9, produce("producing-small", records))
+        ask(transcript, f"{len(records)} bytes, limit 200", 9, produce("producing-small", records))
     squeezed = batch("x" * 5_000, codec=1)
-    ask(transcript, "200 bytes are enough for this", 9, produce("producing-small", squeezed))
+    ask(
+        transcript,
+        "5000 bytes, compressed below the limit",
+        9,
+        produce("producing-small", squeezed),
+    )
 
 
 def times(transcript: Transcript) -> None:
     transcript.create_topic("producing-append", message_timestamp_type="LogAppendTime")
     for version in (3, 9):
         request = produce("producing-append", batch("a", "b"))
-        ask(transcript, "a topic that takes its own time", version, request)
+        ask(transcript, "LogAppendTime", version, request)
     bounds = {"message_timestamp_before_max_ms": "1000", "message_timestamp_after_max_ms": "1000"}
     transcript.create_topic("producing-timed", **bounds)
     early = produce("producing-timed", batch("a", at=1_000))
-    ask(transcript, "too long ago", 9, early, FROM_THE_HEADER)
-    ask(transcript, "too long ago, in an old version", 3, early)
+    ask(transcript, "a timestamp before the limit", 9, early, FROM_THE_HEADER)
+    ask(transcript, "a timestamp before the limit, old version", 3, early)
     late = produce("producing-timed", batch("a", at=AHEAD_MS))
-    ask(transcript, "too far ahead", 9, late, FROM_THE_HEADER)
+    ask(transcript, "a timestamp after the limit", 9, late, FROM_THE_HEADER)
     transcript.create_topic("producing-untimed")
     ahead = produce("producing-untimed", batch("a", at=AHEAD_MS))
-    ask(transcript, "too far ahead for any topic", 9, ahead, FROM_THE_HEADER)
-    ask(transcript, "no time", 9, produce("producing-untimed", batch("a", at=-1)))
+    ask(transcript, "a timestamp after the default limit", 9, ahead, FROM_THE_HEADER)
+    ask(transcript, "no timestamp", 9, produce("producing-untimed", batch("a", at=-1)))
 
 
 def policies(transcript: Transcript) -> None:
     transcript.create_topic("producing-compacted", cleanup_policy="compact")
     without = produce("producing-compacted", batch("a"))
-    ask(transcript, "no key where keys are needed", 9, without)
-    ask(transcript, "no key, in an old version", 3, without)
+    ask(transcript, "no key in a compacted topic", 9, without)
+    ask(transcript, "no key in a compacted topic, old version", 3, without)
     keyed = produce("producing-compacted", batch("a", key=b"k"))
-    ask(transcript, "a key where keys are needed", 9, keyed)
+    ask(transcript, "a key in a compacted topic", 9, keyed)
     transcript.create_topic("producing-safe", min_insync_replicas="2")
     strict = Differs(
-        "Kafka counts no more replicas than there are; Sawlog takes the setting at its word",
+        "Kafka lowers min.insync.replicas to the replication factor; Sawlog does not",
         {
             "responses.0.partition_responses.0.error_code": "NOT_ENOUGH_REPLICAS",
             "responses.0.partition_responses.0.error_message": "<words>",
@@ -154,7 +159,7 @@ def policies(transcript: Transcript) -> None:
         },
     )
     request = produce("producing-safe", batch("a"))
-    ask(transcript, "two must be in sync, one is", 9, request, strict)
+    ask(transcript, "acks=all with one of two required in-sync replicas", 9, request, strict)
 
 
 def unanswered(transcript: Transcript) -> None:
@@ -163,4 +168,4 @@ def unanswered(transcript: Transcript) -> None:
         transcript.send_without_response(
             f"acks=0, {title}", "Produce", 9, produce(topic, batch("z"), acks=0)
         )
-        transcript.request(f"behind acks=0, {title}", "Metadata", 4, {"topics": []})
+        transcript.request(f"the next request after acks=0, {title}", "Metadata", 4, {"topics": []})

@@ -14,7 +14,7 @@ from transcripts.transcript import Transcript
 CONTROL, TRANSACTIONAL, APPEND_TIME = 0x20, 0x10, 0x08
 PLACE = "responses.0.partition_responses.0"
 ACCEPTED = {"error_code": "NONE", "base_offset": 0, "log_start_offset": 0, "error_message": None}
-OPAQUE = "Sawlog does not open batches: what is inside is the business of producer and consumer"
+OPAQUE = "Sawlog does not decode the records of a batch"
 
 
 def instead(reason: str, values: Mapping[str, Any]) -> Differs:
@@ -27,12 +27,12 @@ def refused(reason: str, code: str) -> Differs:
     return instead(reason, {"error_code": code, **words})
 
 
-ONE_BATCH = refused("Kafka drops a piece behind the batch in silence", "INVALID_RECORD")
-ONE_BATCH_FIRST = refused("Sawlog first counts the batches", "INVALID_RECORD")
+ONE_BATCH = refused("Kafka ignores bytes after the batch", "INVALID_RECORD")
+ONE_BATCH_FIRST = refused("Sawlog checks the number of batches first", "INVALID_RECORD")
 OPAQUE_RECORDS = instead(OPAQUE, ACCEPTED)
-NO_TRANSACTIONS = refused("Sawlog has no transactions yet", "INVALID_TXN_STATE")
+NO_TRANSACTIONS = refused("Sawlog does not support transactions yet", "INVALID_TXN_STATE")
 NO_CODEC = refused(KAFKA_FAILS, "UNSUPPORTED_COMPRESSION_TYPE")
-NOT_OURS = refused("Kafka clears the bit; Sawlog changes no batch", "INVALID_TIMESTAMP")
+NOT_OURS = refused("Kafka clears the bit; Sawlog does not change batches", "INVALID_TIMESTAMP")
 
 
 class Trial:
@@ -55,10 +55,10 @@ class Trial:
 
     def send_null(self, version: int) -> None:
         request = produce(self._topic(), None)
-        reason = "Kafka's handler dies of it and never answers"
+        reason = "Kafka's handler fails and never answers"
         differs = Differs(reason, {"": self._null_answer(version)})
         self._transcript.request_unanswered_by_kafka(
-            "null instead of records", "Produce", version, request, differs
+            "null records", "Produce", version, request, differs
         )
 
     def _topic(self) -> str:
@@ -93,19 +93,19 @@ def run(transcript: Transcript) -> None:
 def broken_batches(trial: Trial) -> None:
     good = batch("a", "b")
     for version in (3, 8, 12):
-        trial.send("no records at all", b"", version)
+        trial.send("empty records", b"", version)
         trial.send("a wrong checksum", raw_batch(crc=1), version)
     trial.send("a batch cut in its header", good[:40])
     trial.send("a batch cut in its records", good[:-1])
-    trial.send("a batch and a byte", good + b"\0", differs=ONE_BATCH)
+    trial.send("a batch and one more byte", good + b"\0", differs=ONE_BATCH)
     trial.send("a batch and half of another", good + good[:30], differs=ONE_BATCH)
     trial.send("two batches", good + good)
     trial.send("a length of zero", raw_batch(length=0))
-    trial.send("a length below zero", raw_batch(length=-1))
-    trial.send("a length that is too small", raw_batch(length=40), differs=ONE_BATCH_FIRST)
-    trial.send("a length that is too large", raw_batch(length=1_000_000))
-    trial.send("a base offset of its own", raw_batch(base_offset=77))
-    trial.send("a leader epoch of its own", raw_batch(leader_epoch=5))
+    trial.send("a negative length", raw_batch(length=-1))
+    trial.send("a length below the size", raw_batch(length=40), differs=ONE_BATCH_FIRST)
+    trial.send("a length above the size", raw_batch(length=1_000_000))
+    trial.send("a base offset other than zero", raw_batch(base_offset=77))
+    trial.send("a leader epoch other than -1", raw_batch(leader_epoch=5))
 
 
 def old_formats(trial: Trial) -> None:
@@ -122,32 +122,34 @@ def old_formats(trial: Trial) -> None:
 
 
 def forbidden_batches(trial: Trial) -> None:
-    trial.send("no record in a batch", raw_batch(b"", count=0, last_offset_delta=-1))
+    trial.send("a batch without records", raw_batch(b"", count=0, last_offset_delta=-1))
     trial.send("a count of zero", raw_batch(count=0))
-    trial.send("a count below zero", raw_batch(count=-1))
-    trial.send("a count that is too high", raw_batch(count=2))
+    trial.send("a negative count", raw_batch(count=-1))
+    trial.send("a count above the number of records", raw_batch(count=2))
     trial.send("more offsets than records", raw_batch(last_offset_delta=5))
     trial.send("fewer offsets than records", raw_batch(count=1, last_offset_delta=-1))
     trial.send("the control bit", raw_batch(attributes=CONTROL))
     bare = raw_batch(attributes=TRANSACTIONAL)
-    trial.send("a transactional batch without producer", bare, differs=NO_TRANSACTIONS)
-    trial.send("a sequence without a producer", raw_batch(base_sequence=3))
-    trial.send("an epoch without a producer", raw_batch(producer_epoch=3))
-    trial.send("append time, claimed", raw_batch(attributes=APPEND_TIME), differs=NOT_OURS)
-    trial.send("attribute bits that mean nothing", raw_batch(attributes=0x4000))
+    trial.send("a transactional batch without a producer id", bare, differs=NO_TRANSACTIONS)
+    trial.send("a sequence without a producer id", raw_batch(base_sequence=3))
+    trial.send("an epoch without a producer id", raw_batch(producer_epoch=3))
+    trial.send("the LogAppendTime bit", raw_batch(attributes=APPEND_TIME), differs=NOT_OURS)
+    trial.send("unused attribute bits", raw_batch(attributes=0x4000))
     for codec in (5, 6, 7):
-        trial.send(f"codec {codec}, which is none", raw_batch(attributes=codec), differs=NO_CODEC)
-    trial.send("a time below none", batch("a", at=-5))
+        trial.send(
+            f"codec {codec}, which is unknown", raw_batch(attributes=codec), differs=NO_CODEC
+        )
+    trial.send("a timestamp below -1", batch("a", at=-5))
 
 
 def inside(trial: Trial) -> None:
     misplaced = b"\x0e\x00\x00\x02\x01\x02x\x00"  # one record, whose offset delta is 1, not 0
-    trial.send("a record whose offset is not its place", raw_batch(misplaced))
-    trial.send("records that are none", raw_batch(b"\xff" * 10), differs=OPAQUE_RECORDS)
+    trial.send("a wrong offset delta", raw_batch(misplaced))
+    trial.send("invalid records", raw_batch(b"\xff" * 10), differs=OPAQUE_RECORDS)
     longer = raw_batch(b"\x0c\x00\x00\x00\x01\x00\x00" + b"\0\0")
-    trial.send("bytes behind the last record", longer, differs=OPAQUE_RECORDS)
+    trial.send("bytes after the last record", longer, differs=OPAQUE_RECORDS)
     garbage = raw_batch(b"not compressed", attributes=1)
-    trial.send("gzip that is none", garbage, differs=OPAQUE_RECORDS)
+    trial.send("invalid gzip", garbage, differs=OPAQUE_RECORDS)
     wrong = raw_batch(gzip.compress(b"no records"), attributes=1)
-    trial.send("gzip of what are no records", wrong, differs=OPAQUE_RECORDS)
-    trial.send("a largest time that is not the largest", raw_batch(max_timestamp=99))
+    trial.send("gzip of invalid records", wrong, differs=OPAQUE_RECORDS)
+    trial.send("a wrong max timestamp", raw_batch(max_timestamp=99))
