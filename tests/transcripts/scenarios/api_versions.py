@@ -1,4 +1,4 @@
-"""ApiVersions, versions that are not served, and frames that are no requests."""
+"""ApiVersions, unsupported versions, and invalid frames."""
 
 import struct
 from typing import Any
@@ -31,7 +31,7 @@ FEATURES = {
 
 
 def only_served(answer: dict[str, Any]) -> dict[str, Any]:
-    """Kafka lists APIs that Sawlog has not got; those it has are listed alike."""
+    """Keep the APIs that Sawlog supports; Kafka lists more."""
     kept = [entry for entry in answer["api_keys"] if entry["api_key"] in SERVED_KEYS]
     if answer.get("finalized_features_epoch", -1) >= 0:
         answer["finalized_features_epoch"] = "<some>"

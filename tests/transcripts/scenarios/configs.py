@@ -68,12 +68,12 @@ def run(transcript: Transcript) -> None:
     documented = {"resources": [resource("configs", ["retention.ms"])]}
     documented["include_documentation"] = True
     transcript.request("with documentation", "DescribeConfigs", 4, documented)
-    describing(transcript)
+    describe(transcript)
     incremental(transcript)
-    whole(transcript)
+    alter(transcript)
 
 
-def describing(transcript: Transcript) -> None:
+def describe(transcript: Transcript) -> None:
     def ask(title: str, *resources: dict[str, Any], differs: Differs | None = None) -> None:
         transcript.request(
             title, "DescribeConfigs", 4, {"resources": list(resources)}, differs=differs
@@ -104,7 +104,7 @@ def describing(transcript: Transcript) -> None:
 
 
 def values_of(transcript: Transcript, title: str, topic: str) -> None:
-    """What is set on a topic now, and nothing else."""
+    """Record the configs that are set on a topic, without defaults."""
     transcript.request(
         title,
         "DescribeConfigs",
@@ -198,7 +198,7 @@ def incremental(transcript: Transcript) -> None:
     values_of(transcript, "all configs that are set", "configs-i")
 
 
-def whole(transcript: Transcript) -> None:
+def alter(transcript: Transcript) -> None:
     transcript.create_topic("configs-w", retention_ms="1000", flush_ms="2000")
 
     def entry(name: str, value: str | None) -> dict[str, Any]:

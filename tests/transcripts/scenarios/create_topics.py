@@ -1,4 +1,4 @@
-"""CreateTopics, with every mistake that one can make."""
+"""CreateTopics, with every kind of invalid request."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def config(**values: str | None) -> list[dict[str, Any]]:
 
 
 def without_configs(answer: dict[str, Any]) -> dict[str, Any]:
-    """The list of all configs is kept where a step is about it."""
+    """Replace the list of configs by its length."""
     for each in answer["topics"]:
         if each.get("configs"):
             each["configs"] = f"<{len(each['configs'])} configs>"

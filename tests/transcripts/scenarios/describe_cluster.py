@@ -27,7 +27,7 @@ def partitions(transcript: Transcript) -> None:
     transcript.create_topic("cluster-a", 2)
     transcript.create_topic("cluster-b", 3)
 
-    def ask(title: str, *names: str, limit: int = 2_000, cursor: Any = None) -> None:
+    def request_partitions(title: str, *names: str, limit: int = 2_000, cursor: Any = None) -> None:
         fields = {
             "topics": [{"name": name} for name in names],
             "response_partition_limit": limit,
@@ -35,24 +35,28 @@ def partitions(transcript: Transcript) -> None:
         }
         transcript.request(title, "DescribeTopicPartitions", 0, fields)
 
-    ask("partitions of two topics", "cluster-a", "cluster-b")
-    ask("partitions of two topics in another order", "cluster-b", "cluster-a")
-    ask("an unknown topic", "cluster-none")
-    ask("an invalid topic name", "not a name!")
-    ask("an unknown topic and a known one", "cluster-none", "cluster-a")
-    ask("the same topic twice", "cluster-a", "cluster-a")
-    ask("a limit of three partitions", "cluster-a", "cluster-b", limit=3)
-    ask("a limit of two partitions", "cluster-a", "cluster-b", limit=2)
-    ask("a limit of zero", "cluster-a", limit=0)
-    ask("a negative limit", "cluster-a", limit=-1)
+    request_partitions("partitions of two topics", "cluster-a", "cluster-b")
+    request_partitions("partitions of two topics in another order", "cluster-b", "cluster-a")
+    request_partitions("an unknown topic", "cluster-none")
+    request_partitions("an invalid topic name", "not a name!")
+    request_partitions("an unknown topic and a known one", "cluster-none", "cluster-a")
+    request_partitions("the same topic twice", "cluster-a", "cluster-a")
+    request_partitions("a limit of three partitions", "cluster-a", "cluster-b", limit=3)
+    request_partitions("a limit of two partitions", "cluster-a", "cluster-b", limit=2)
+    request_partitions("a limit of zero", "cluster-a", limit=0)
+    request_partitions("a negative limit", "cluster-a", limit=-1)
     at = {"topic_name": "cluster-b", "partition_index": 1}
-    ask("from a cursor on", "cluster-a", "cluster-b", cursor=at)
-    ask("from a cursor on, one partition", "cluster-a", "cluster-b", limit=1, cursor=at)
+    request_partitions("from a cursor on", "cluster-a", "cluster-b", cursor=at)
+    request_partitions(
+        "from a cursor on, one partition", "cluster-a", "cluster-b", limit=1, cursor=at
+    )
     at = {"topic_name": "cluster-b", "partition_index": 9}
-    ask("a cursor at an unknown partition", "cluster-a", "cluster-b", cursor=at)
+    request_partitions("a cursor at an unknown partition", "cluster-a", "cluster-b", cursor=at)
     at = {"topic_name": "cluster-b", "partition_index": -1}
-    ask("a cursor at a negative partition", "cluster-a", "cluster-b", cursor=at)
+    request_partitions("a cursor at a negative partition", "cluster-a", "cluster-b", cursor=at)
     at = {"topic_name": "cluster-aa", "partition_index": 0}
-    ask("a cursor at a topic that is not requested", "cluster-a", "cluster-b", cursor=at)
+    request_partitions(
+        "a cursor at a topic that is not requested", "cluster-a", "cluster-b", cursor=at
+    )
     at = {"topic_name": "cluster-c", "partition_index": 0}
-    ask("a cursor after the last topic", "cluster-a", "cluster-b", cursor=at)
+    request_partitions("a cursor after the last topic", "cluster-a", "cluster-b", cursor=at)

@@ -1,4 +1,4 @@
-"""Fetch without sessions: places, sizes, epochs and versions."""
+"""Fetch without sessions: partitions, offsets, sizes, leader epochs and versions."""
 
 from typing import Any
 
@@ -44,14 +44,14 @@ def run(transcript: Transcript) -> None:
         for version in (4, 11, 12):
             request = fetch("fetching", partition(offset))
             transcript.request(f"from offset {offset}, out of range", "Fetch", version, request)
-    places(transcript, topic_id)
+    partitions(transcript, topic_id)
     sizes(transcript)
     epochs(transcript, topic_id)
     replicas(transcript, topic_id)
-    deleted(transcript)
+    after_delete_records(transcript)
 
 
-def places(transcript: Transcript, topic_id: bytes) -> None:
+def partitions(transcript: Transcript, topic_id: bytes) -> None:
     transcript.request("no topics", "Fetch", 11, {"max_wait_ms": 0, "topics": []})
     for version in (4, 11, 12):
         transcript.request("an unknown topic", "Fetch", version, fetch("fetching-none"))
@@ -123,7 +123,7 @@ def replicas(transcript: Transcript, topic_id: bytes) -> None:
     )
 
 
-def deleted(transcript: Transcript) -> None:
+def after_delete_records(transcript: Transcript) -> None:
     transcript.create_topic("fetching-deleted")
     for value in "abcd":
         transcript.request_unrecorded("Produce", 9, produce("fetching-deleted", batch(value)))

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): made, used, changed, closed, and wrong."""
+"""Fetch sessions (KIP-227): created, used, changed, closed, and invalid."""
 
 from typing import Any
 
@@ -20,9 +20,9 @@ def run(transcript: Transcript) -> None:
     topic_id = transcript.create_topic("sessions", 3)
     for index in (0, 1):
         transcript.request_unrecorded("Produce", 9, produce("sessions", batch("a", "b"), index))
-    session = life(transcript, 11, "sessions")
+    session = use_session(transcript, 11, "sessions")
     errors(transcript, session)
-    life(transcript, 13, topic_id)
+    use_session(transcript, 13, topic_id)
     changes(transcript, topic_id)
     unresolved(transcript)
 
@@ -32,7 +32,7 @@ def of_session(session: int, epoch: int, **more: Any) -> dict[str, Any]:
     return {"max_wait_ms": 0, "min_bytes": 0, "topics": [], **fields, **more}
 
 
-def life(transcript: Transcript, version: int, topic: str | bytes) -> int:
+def use_session(transcript: Transcript, version: int, topic: str | bytes) -> int:
     whole = fetch(topic, partition(), partition(index=1), partition(index=2))
     answer = transcript.request(
         "a new session", "Fetch", version, {**whole, "session_epoch": FRESH}

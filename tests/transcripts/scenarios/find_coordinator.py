@@ -1,4 +1,4 @@
-"""FindCoordinator: who keeps a group, asked for one by one and for several at once."""
+"""FindCoordinator, for one key and for several."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Groups as administrators see them: listed, described, deleted."""
+"""ListGroups, DescribeGroups, ConsumerGroupDescribe and DeleteGroups."""
 
 from typing import Any
 
@@ -22,8 +22,8 @@ SIMPLE, OLD, NEW, COMING, GONE, WORKERS = (
 TOPIC = "listed-topic"
 
 
-def ours(answer: dict[str, Any]) -> dict[str, Any]:
-    """Other groups of the broker are none of this chapter's."""
+def of_this_scenario(answer: dict[str, Any]) -> dict[str, Any]:
+    """Keep the groups of this scenario."""
     kept = [each for each in answer["groups"] if each["group_id"].startswith(PREFIX)]
     return {**answer, "groups": kept}
 
@@ -31,14 +31,14 @@ def ours(answer: dict[str, Any]) -> dict[str, Any]:
 def run(transcript: Transcript) -> None:
     transcript.create_topic(TOPIC, 2)
     wait_for_coordinator(transcript, SIMPLE, OLD, NEW, COMING, GONE, WORKERS)
-    anna, ben = groups(transcript)
+    anna, ben = create_groups(transcript)
     listing(transcript)
     describing(transcript)
     deleting(transcript, anna, ben)
 
 
-def groups(transcript: Transcript) -> tuple[ClassicMember, ConsumerMember]:
-    """One group in each state."""
+def create_groups(transcript: Transcript) -> tuple[ClassicMember, ConsumerMember]:
+    """Create one group in each state."""
     transcript.request_unrecorded("OffsetCommit", 9, commit_fields(SIMPLE, TOPIC, {0: 1}))
     anna = ClassicMember(transcript, "anna", OLD, subscription(TOPIC), version=3)
     anna.join("anna joins a classic group")
@@ -60,11 +60,11 @@ def groups(transcript: Transcript) -> tuple[ClassicMember, ConsumerMember]:
 
 def listing(transcript: Transcript) -> None:
     for version in range(6):
-        transcript.request("all groups", "ListGroups", version, keep=ours)
+        transcript.request("all groups", "ListGroups", version, keep=of_this_scenario)
 
     def filtered(title: str, version: int = 5, **more: list[str]) -> None:
         fields = {f"{key}_filter": value for key, value in more.items()}
-        transcript.request(title, "ListGroups", version, fields, keep=ours)
+        transcript.request(title, "ListGroups", version, fields, keep=of_this_scenario)
 
     for state in (
         "Stable",
@@ -124,7 +124,7 @@ def deleting(transcript: Transcript, anna: ClassicMember, ben: ConsumerMember) -
     for group in (SIMPLE, OLD, NEW, GONE):
         offsets = {"group_id": group, "topics": None}
         transcript.request("no offsets are left", "OffsetFetch", 7, offsets)
-    transcript.request("the remaining groups", "ListGroups", 5, keep=ours)
+    transcript.request("the remaining groups", "ListGroups", 5, keep=of_this_scenario)
     anna.join("anna's member id is unknown")
     again = ClassicMember(transcript, "anna, restarted", OLD, subscription(TOPIC), version=3)
     again.join("generations start at 1 again")

@@ -1,4 +1,4 @@
-"""Classic groups and bad input: the right error, and the group is unharmed."""
+"""Classic groups: invalid requests get the right error and do not change the group."""
 
 from typing import Any
 
@@ -23,19 +23,19 @@ def run(transcript: Transcript) -> None:
     wait_for_coordinator(transcript, GROUP)
     versions(transcript)
     first_joins(transcript)
-    desks(transcript)
+    instance_ids(transcript)
     anna = ClassicMember(transcript, "anna", GROUP, subscription(TOPIC))
     anna.obtain_member_id()
     anna.join("anna joins")
     bad_syncs(anna)
     anna.sync("anna assigns all partitions to herself", {anna.id: assignment({TOPIC: [0, 1]})})
-    strangers(transcript, anna)
+    unknown_members(transcript, anna)
     bad_joins(transcript, anna)
     bad_heartbeats(anna)
     anna.heartbeat("anna's heartbeat succeeds")
     describe_classic(transcript, "the group is unchanged", GROUP)
     bad_leaves(transcript, anna)
-    garbage(transcript)
+    garbage_payloads(transcript)
     nulls(transcript)
 
 
@@ -80,8 +80,8 @@ def first_joins(transcript: Transcript) -> None:
     describe_classic(transcript, "no group, or no member in it", GROUP)
 
 
-def desks(transcript: Transcript) -> None:
-    """Brokers take any name for an instance; clients do not."""
+def instance_ids(transcript: Transcript) -> None:
+    """Brokers accept any instance id; clients check it."""
     for number, name in enumerate(("", ".", "not a name!", "x" * 250)):
         group = f"refusals-desk-{number}"
         wait_for_coordinator(transcript, group)
@@ -112,7 +112,7 @@ def bad_syncs(anna: ClassicMember) -> None:
     )
 
 
-def strangers(transcript: Transcript, anna: ClassicMember) -> None:
+def unknown_members(transcript: Transcript, anna: ClassicMember) -> None:
     ben = ClassicMember(transcript, "ben, again", GROUP, subscription(TOPIC))
     ben.join("another protocol type", protocol_type="connect")
     ben.join("another protocol", protocols=[{"name": "roundrobin", "metadata": b""}])
@@ -166,7 +166,7 @@ def bad_leaves(transcript: Transcript, anna: ClassicMember) -> None:
     anna.heartbeat("anna's heartbeat succeeds")
 
 
-def garbage(transcript: Transcript) -> None:
+def garbage_payloads(transcript: Transcript) -> None:
     group = "refusals-garbage"
     wait_for_coordinator(transcript, group)
     anna = ClassicMember(transcript, "anna, garbage", group, b"\xff\xfe", version=3)
@@ -187,7 +187,7 @@ def garbage(transcript: Transcript) -> None:
     anna.join("metadata of the maximum record size")
     anna.sync("an assignment of the maximum record size", {anna.id: bytes(LARGE)})
     anna.heartbeat("a heartbeat")
-    worse_garbage(transcript)
+    garbage_array_length(transcript)
     ben = ClassicMember(transcript, "ben, twice", "refusals-twice", version=3)
     wait_for_coordinator(transcript, "refusals-twice")
     ben.join("ben joins")
@@ -197,7 +197,7 @@ def garbage(transcript: Transcript) -> None:
 
 
 def nulls(transcript: Transcript) -> None:
-    """Null where it may not be: these frames are no requests."""
+    """Null for non-nullable fields: these frames are not valid requests."""
     null, one, empty = b"\xff\xff", b"\0\1", b"\0\0"
     many = b"\xff\xff\xff\xff"
     transcript.send_frame(
@@ -223,7 +223,7 @@ def nulls(transcript: Transcript) -> None:
     transcript.send_frame("a truncated ConsumerGroupHeartbeat", header(68, 1, tags=True) + b"\2")
 
 
-def worse_garbage(transcript: Transcript) -> None:
+def garbage_array_length(transcript: Transcript) -> None:
     group = "refusals-worse"
     wait_for_coordinator(transcript, group)
     carla = ClassicMember(transcript, "carla", group, b"\0\0\x7f\xff\xff\xffgarbage", version=3)

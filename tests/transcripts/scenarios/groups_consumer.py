@@ -1,4 +1,4 @@
-"""A KIP-848 reconciliation: the broker assigns, and what one gives up another gets."""
+"""Reconciliation of a consumer group (KIP-848): revoked partitions move to other members."""
 
 from transcripts.scenarios.group_members import (
     ConsumerMember,
@@ -17,19 +17,19 @@ def run(transcript: Transcript) -> None:
     second = transcript.create_topic(SECOND, 2)
     transcript.create_topic(GROWING)
     wait_for_coordinator(transcript, GROUP)
-    anna = alone(transcript, first)
-    ben = second_comes(transcript, anna, first)
+    anna = first_member(transcript, first)
+    ben = second_member(transcript, anna, first)
     epochs(transcript, anna, first)
-    other_wishes(transcript, anna, ben, first, second)
-    carla = three(transcript, anna, ben)
-    one_leaves(transcript, anna, ben, carla)
-    topics_grow_and_go(transcript, anna, carla)
+    changed_subscriptions(transcript, anna, ben, first, second)
+    carla = third_member(transcript, anna, ben)
+    member_leaves(transcript, anna, ben, carla)
+    changed_topics(transcript, anna, carla)
     assignors(transcript)
-    given_id(transcript)
+    assigned_member_id(transcript)
     all_leave(transcript, anna, carla)
 
 
-def alone(transcript: Transcript, first: bytes) -> ConsumerMember:
+def first_member(transcript: Transcript, first: bytes) -> ConsumerMember:
     describe_consumer(transcript, "an unknown group", GROUP)
     anna = ConsumerMember(transcript, "anna", GROUP, [FIRST])
     anna.join("anna joins and is assigned all partitions")
@@ -44,7 +44,7 @@ def alone(transcript: Transcript, first: bytes) -> ConsumerMember:
     return anna
 
 
-def second_comes(transcript: Transcript, anna: ConsumerMember, first: bytes) -> ConsumerMember:
+def second_member(transcript: Transcript, anna: ConsumerMember, first: bytes) -> ConsumerMember:
     ben = ConsumerMember(transcript, "ben", GROUP, [FIRST])
     ben.join("ben joins; no partition is free yet")
     describe_consumer(transcript, "ben waits, anna has not sent a heartbeat", GROUP)
@@ -95,7 +95,7 @@ def epochs(transcript: Transcript, anna: ConsumerMember, first: bytes) -> None:
     anna.heartbeat("anna's heartbeat succeeds")
 
 
-def other_wishes(
+def changed_subscriptions(
     transcript: Transcript, anna: ConsumerMember, ben: ConsumerMember, first: bytes, second: bytes
 ) -> None:
     anna.heartbeat("anna subscribes to a second topic", subscribed_topic_names=[FIRST, SECOND])
@@ -114,7 +114,9 @@ def other_wishes(
     describe_consumer(transcript, "equal subscriptions", GROUP)
 
 
-def three(transcript: Transcript, anna: ConsumerMember, ben: ConsumerMember) -> ConsumerMember:
+def third_member(
+    transcript: Transcript, anna: ConsumerMember, ben: ConsumerMember
+) -> ConsumerMember:
     carla = ConsumerMember(transcript, "carla", GROUP, [FIRST], version=0)
     carla.join("carla joins with version 0")
     anna.heartbeat("anna learns of the rebalance")
@@ -129,7 +131,7 @@ def three(transcript: Transcript, anna: ConsumerMember, ben: ConsumerMember) -> 
     return carla
 
 
-def one_leaves(
+def member_leaves(
     transcript: Transcript, anna: ConsumerMember, ben: ConsumerMember, carla: ConsumerMember
 ) -> None:
     ben.leave("ben leaves")
@@ -145,7 +147,7 @@ def one_leaves(
     describe_consumer(transcript, "two members, four partitions", GROUP)
 
 
-def topics_grow_and_go(transcript: Transcript, anna: ConsumerMember, carla: ConsumerMember) -> None:
+def changed_topics(transcript: Transcript, anna: ConsumerMember, carla: ConsumerMember) -> None:
     anna.heartbeat("anna subscribes to another topic only", subscribed_topic_names=[GROWING])
     carla.heartbeat("carla subscribes to another topic only", subscribed_topic_names=[GROWING])
     settle(transcript, 1, anna, carla)
@@ -178,7 +180,7 @@ def assignors(transcript: Transcript) -> None:
     describe_consumer(transcript, "uniform, as most members prefer", group)
 
 
-def given_id(transcript: Transcript) -> None:
+def assigned_member_id(transcript: Transcript) -> None:
     group = "given-ids"
     wait_for_coordinator(transcript, group)
     gina = ConsumerMember(transcript, "gina", group, [SECOND], version=0, id="")

@@ -1,4 +1,4 @@
-"""Consumer groups: members with a name of their own, patterns for topics, and bad requests."""
+"""Consumer groups: static members, regular expressions, and invalid requests."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from transcripts.transcript import Transcript
 STATIC, PATTERN, BOTH, BAD = "odd-static", "odd-pattern", "odd-both", "odd-bad"
 TOPIC = "odd-topic"
 AWAY = -2
-"""A static member leaves for a while."""
+"""The member epoch of a static member that leaves temporarily."""
 
 
 def run(transcript: Transcript) -> None:
@@ -21,11 +21,11 @@ def run(transcript: Transcript) -> None:
     transcript.create_topic("odd-other", 2)
     wait_for_coordinator(transcript, STATIC, PATTERN, BOTH, BAD)
     static_members(transcript)
-    static_refusals(transcript)
-    patterns(transcript)
-    first_requests(transcript, topic)
-    later_requests(transcript, topic)
-    strangers(transcript)
+    static_errors(transcript)
+    regular_expressions(transcript)
+    invalid_joins(transcript, topic)
+    invalid_heartbeats(transcript, topic)
+    unknown_members(transcript)
 
 
 def static_members(transcript: Transcript) -> None:
@@ -57,7 +57,7 @@ def static_members(transcript: Transcript) -> None:
     describe_consumer(transcript, "anna is alone", STATIC)
 
 
-def static_refusals(transcript: Transcript) -> None:
+def static_errors(transcript: Transcript) -> None:
     carla = ConsumerMember(transcript, "carla", STATIC, [TOPIC], instance="desk-c")
     carla.epoch = 3
     carla.heartbeat("a heartbeat with an unused instance id")
@@ -71,14 +71,14 @@ def static_refusals(transcript: Transcript) -> None:
     carla.leave("a temporary leave without an instance id", AWAY)
 
 
-def patterns(transcript: Transcript) -> None:
+def regular_expressions(transcript: Transcript) -> None:
     anna = ConsumerMember(transcript, "anna", PATTERN, None, regex="odd-.*")
     anna.join("anna joins with a regular expression, resolved later")
     settle(transcript, 6, anna)
     describe_consumer(transcript, "anna has all topics of the regular expression", PATTERN)
     ben = ConsumerMember(transcript, "ben", PATTERN, None, regex="odd-.*")
     ben.join("ben joins with the same regular expression")
-    settle(transcript, 6, anna, ben)  # who gets which depends on the order of the topics' ids
+    settle(transcript, 6, anna, ben)  # the assignment depends on the order of the topic ids
     anna.heartbeat("anna unsubscribes", subscribed_topic_regex="")
     settle(transcript, 6, anna, ben)
     describe_consumer(transcript, "ben has all partitions", PATTERN)
@@ -103,7 +103,7 @@ def patterns(transcript: Transcript) -> None:
     settle(transcript, 2, carla)
 
 
-def first_requests(transcript: Transcript, topic: bytes) -> None:
+def invalid_joins(transcript: Transcript, topic: bytes) -> None:
     anna = ConsumerMember(transcript, "anna", BAD, [TOPIC])
 
     def refused(title: str, version: int = 1, **more: Any) -> None:
@@ -133,7 +133,7 @@ def first_requests(transcript: Transcript, topic: bytes) -> None:
     describe_consumer(transcript, "a group with a rack id", BAD)
 
 
-def later_requests(transcript: Transcript, topic: bytes) -> None:
+def invalid_heartbeats(transcript: Transcript, topic: bytes) -> None:
     anna = ConsumerMember(transcript, "anna", BAD, [TOPIC])
     anna.join("anna joins again")
     anna.confirm_assignment("anna confirms all partitions")
@@ -153,7 +153,7 @@ def later_requests(transcript: Transcript, topic: bytes) -> None:
     anna.leave("anna leaves")
 
 
-def strangers(transcript: Transcript) -> None:
+def unknown_members(transcript: Transcript) -> None:
     ben = ConsumerMember(transcript, "ben", BAD, [TOPIC])
     ben.epoch = 1
     ben.heartbeat("an unknown member")

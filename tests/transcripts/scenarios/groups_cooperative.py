@@ -1,4 +1,4 @@
-"""A cooperative rebalance (KIP-429): two rounds, and nobody stops reading what they keep.
+"""A cooperative rebalance (KIP-429): two rebalances, and kept partitions are not revoked.
 
 The broker's part in it is small: it carries what the members own, and chooses the protocol.
 """
@@ -27,13 +27,13 @@ def run(transcript: Transcript) -> None:
     ben = ClassicMember(
         transcript, "ben", GROUP, subscription(TOPIC, owned={}), protocols=("range", STICKY)
     )
-    alone(anna)
-    first_round(transcript, anna, ben)
-    second_round(transcript, anna, ben)
+    first_member(anna)
+    first_rebalance(transcript, anna, ben)
+    second_rebalance(transcript, anna, ben)
     protocol_changes(transcript, anna, ben)
 
 
-def alone(anna: ClassicMember) -> None:
+def first_member(anna: ClassicMember) -> None:
     anna.obtain_member_id()
     anna.join("anna joins and prefers cooperative-sticky")
     anna.sync(
@@ -41,7 +41,7 @@ def alone(anna: ClassicMember) -> None:
     )
 
 
-def first_round(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> None:
+def first_rebalance(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> None:
     ben.protocols = (STICKY,)
     ben.obtain_member_id()
     ben.send_join("ben joins with cooperative-sticky only")
@@ -60,7 +60,7 @@ def first_round(transcript: Transcript, anna: ClassicMember, ben: ClassicMember)
     describe_classic(transcript, "after the first rebalance", GROUP)
 
 
-def second_round(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> None:
+def second_rebalance(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> None:
     anna.metadata = subscription(TOPIC, owned={TOPIC: [0, 1]}, generation=2)
     anna.send_join("anna has revoked and rejoins at once")
     wait_for_state(transcript, GROUP, "PreparingRebalance", 2)

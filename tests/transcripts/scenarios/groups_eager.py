@@ -1,4 +1,4 @@
-"""An eager rebalance: members come and go, and each time all of them give up what they had."""
+"""Eager rebalances: members join, leave and time out."""
 
 from transcripts.scenarios.group_members import (
     ClassicMember,
@@ -19,16 +19,16 @@ REBALANCE_IN_PROGRESS = 27
 def run(transcript: Transcript) -> None:
     transcript.create_topic(TOPIC, 4)
     wait_for_coordinator(transcript, GROUP)
-    anna = alone(transcript)
-    ben = second_comes(transcript, anna)
-    carla = third_comes(transcript, anna, ben)
-    one_leaves(transcript, anna, ben, carla)
+    anna = first_member(transcript)
+    ben = second_member(transcript, anna)
+    carla = third_member(transcript, anna, ben)
+    follower_leaves(transcript, anna, ben, carla)
     leader_leaves(transcript, anna, carla)
-    one_dies(transcript, carla)
+    session_timeout(transcript, carla)
     all_leave(transcript, carla)
 
 
-def alone(transcript: Transcript) -> ClassicMember:
+def first_member(transcript: Transcript) -> ClassicMember:
     describe_classic(transcript, "an unknown group", GROUP)
     anna = ClassicMember(
         transcript, "anna", GROUP, subscription(TOPIC), protocols=("range", "roundrobin")
@@ -49,7 +49,7 @@ def alone(transcript: Transcript) -> ClassicMember:
     return anna
 
 
-def second_comes(transcript: Transcript, anna: ClassicMember) -> ClassicMember:
+def second_member(transcript: Transcript, anna: ClassicMember) -> ClassicMember:
     ben = ClassicMember(transcript, "ben", GROUP, subscription(TOPIC))
     ben.join("ben gets a member id")
     anna.heartbeat("that does not start a rebalance")
@@ -75,7 +75,7 @@ def second_comes(transcript: Transcript, anna: ClassicMember) -> ClassicMember:
     return ben
 
 
-def third_comes(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> ClassicMember:
+def third_member(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> ClassicMember:
     carla = ClassicMember(transcript, "carla", GROUP, subscription(TOPIC), version=3)
     carla.send_join("carla joins with version 3, without a member id")
     wait_for_state(transcript, GROUP, "PreparingRebalance", 3)
@@ -98,7 +98,7 @@ def third_comes(transcript: Transcript, anna: ClassicMember, ben: ClassicMember)
     return carla
 
 
-def one_leaves(
+def follower_leaves(
     transcript: Transcript, anna: ClassicMember, ben: ClassicMember, carla: ClassicMember
 ) -> None:
     ben.leave("ben leaves", reason="the sun shines")
@@ -127,7 +127,7 @@ def leader_leaves(transcript: Transcript, anna: ClassicMember, carla: ClassicMem
     describe_classic(transcript, "carla is the only member", GROUP)
 
 
-def one_dies(transcript: Transcript, carla: ClassicMember) -> None:
+def session_timeout(transcript: Transcript, carla: ClassicMember) -> None:
     dora = ClassicMember(
         transcript, "dora", GROUP, subscription(TOPIC), session_ms=SHORT_MS, version=2
     )

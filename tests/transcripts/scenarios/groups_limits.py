@@ -1,4 +1,4 @@
-"""Groups and their limits: how many may be in one, and how long it waits for each of them."""
+"""Limits of groups: maximum size, session timeout and rebalance timeout."""
 
 from transcripts.scenarios.group_members import (
     ClassicMember,
@@ -35,14 +35,14 @@ REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID = 27, 25
 def run(transcript: Transcript) -> None:
     topic = transcript.create_topic(TOPIC, 4)
     wait_for_coordinator(transcript, OLD, NEW, LATE, SLOW)
-    anna, ben = first_round(transcript)
-    too_many(transcript, anna, ben)
-    one_is_late(transcript)
-    modern_is_full(transcript)
-    modern_is_slow(transcript, topic)
+    anna, ben = initial_delay(transcript)
+    classic_group_is_full(transcript, anna, ben)
+    classic_rebalance_timeout(transcript)
+    consumer_group_is_full(transcript)
+    consumer_rebalance_timeout(transcript, topic)
 
 
-def first_round(transcript: Transcript) -> tuple[ClassicMember, ClassicMember]:
+def initial_delay(transcript: Transcript) -> tuple[ClassicMember, ClassicMember]:
     anna = ClassicMember(transcript, "anna", OLD, subscription(TOPIC))
     ben = ClassicMember(transcript, "ben", OLD, subscription(TOPIC))
     anna.join("anna gets a member id")
@@ -62,7 +62,7 @@ def first_round(transcript: Transcript) -> tuple[ClassicMember, ClassicMember]:
     return anna, ben
 
 
-def too_many(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> None:
+def classic_group_is_full(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> None:
     carla = ClassicMember(transcript, "carla", OLD, subscription(TOPIC))
     carla.join("carla exceeds the maximum group size")
     carla.version = 3
@@ -82,7 +82,7 @@ def too_many(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) ->
     describe_classic(transcript, "two members again", OLD)
 
 
-def one_is_late(transcript: Transcript) -> None:
+def classic_rebalance_timeout(transcript: Transcript) -> None:
     anna = ClassicMember(
         transcript, "anna, again", LATE, subscription(TOPIC), rebalance_ms=SHORT_MS
     )
@@ -113,7 +113,7 @@ def one_is_late(transcript: Transcript) -> None:
     describe_classic(transcript, "carla is the only member", LATE)
 
 
-def modern_is_full(transcript: Transcript) -> None:
+def consumer_group_is_full(transcript: Transcript) -> None:
     anna = ConsumerMember(transcript, "anna", NEW, [TOPIC])
     ben = ConsumerMember(transcript, "ben", NEW, [TOPIC])
     carla = ConsumerMember(transcript, "carla", NEW, [TOPIC])
@@ -132,7 +132,7 @@ def modern_is_full(transcript: Transcript) -> None:
     anna.leave("anna leaves")
 
 
-def modern_is_slow(transcript: Transcript, topic: bytes) -> None:
+def consumer_rebalance_timeout(transcript: Transcript, topic: bytes) -> None:
     anna = ConsumerMember(transcript, "anna", SLOW, [TOPIC], rebalance_ms=SHORT_MS)
     anna.join("anna joins")
     anna.confirm_assignment("anna confirms all partitions")

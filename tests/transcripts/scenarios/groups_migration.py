@@ -1,4 +1,4 @@
-"""A group changes its protocol while members roll: to the new one, to the old one, or not."""
+"""Conversion of a group between the classic and the consumer protocol during a rolling restart."""
 
 from transcripts.scenarios.group_members import (
     ClassicMember,
@@ -26,22 +26,22 @@ TWICE = (
 def run(transcript: Transcript) -> None:
     topic = transcript.create_topic(TOPIC, 4)
     wait_for_coordinator(transcript, UP, DOWN, STATIC, EMPTY)
-    up(transcript)
-    down(transcript, topic)
-    static(transcript)
-    empty(transcript)
-    refused(transcript)
-    garbage(transcript)
-    early(transcript)
-    other_wishes(transcript)
+    to_consumer(transcript)
+    to_classic(transcript, topic)
+    static_member(transcript)
+    empty_group(transcript)
+    connect_workers(transcript)
+    garbage_payloads(transcript)
+    before_the_first_assignment(transcript)
+    changed_subscription(transcript)
 
 
-def both(transcript: Transcript, group: str) -> None:
+def describe_both(transcript: Transcript, group: str) -> None:
     describe_classic(transcript, "the group with DescribeGroups", group, version=6)
     describe_consumer(transcript, "the group with ConsumerGroupDescribe", group)
 
 
-def up(transcript: Transcript) -> None:
+def to_consumer(transcript: Transcript) -> None:
     anna = ClassicMember(transcript, "anna", UP, subscription(TOPIC, owned={}))
     anna.obtain_member_id()
     anna.join("anna joins with the classic protocol")
@@ -51,7 +51,7 @@ def up(transcript: Transcript) -> None:
     anna.commit("anna commits", TOPIC, {0: 1})
     ben = ConsumerMember(transcript, "ben", UP, [TOPIC])
     ben.join("ben joins with the consumer protocol, which converts the group")
-    both(transcript, UP)
+    describe_both(transcript, UP)
     anna.heartbeat("anna learns of the rebalance")
     anna.commit("anna commits before she rejoins", TOPIC, {0: 2})
     anna.sync("a sync of anna fails")
@@ -60,7 +60,7 @@ def up(transcript: Transcript) -> None:
     settle(transcript, 2, ben)
     ben.commit("ben commits", TOPIC, {2: 3})
     anna.heartbeat("anna's heartbeat")
-    both(transcript, UP)
+    describe_both(transcript, UP)
     old = anna.sync_fields(generation_id=anna.generation - 1)
     anna.client.request("a sync with the previous generation", "SyncGroup", 5, old)
     anna.sync("a sync with another protocol", protocol_name="roundrobin")
@@ -73,12 +73,12 @@ def up(transcript: Transcript) -> None:
     carla.leave("carla leaves")
     anna.leave("anna leaves")
     settle(transcript, 4, ben)
-    both(transcript, UP)
+    describe_both(transcript, UP)
     ben.leave("ben leaves")
-    both(transcript, UP)
+    describe_both(transcript, UP)
 
 
-def down(transcript: Transcript, topic: bytes) -> None:
+def to_classic(transcript: Transcript, topic: bytes) -> None:
     anna = ConsumerMember(transcript, "anna", DOWN, [TOPIC])
     anna.join("anna joins with the consumer protocol")
     anna.confirm_assignment("anna confirms all partitions")
@@ -92,21 +92,21 @@ def down(transcript: Transcript, topic: bytes) -> None:
     ben.join("ben rejoins")
     ben.sync("ben gets his assignment")
     ben.commit("ben commits", TOPIC, {2: 3})
-    both(transcript, DOWN)
+    describe_both(transcript, DOWN)
     anna.leave("anna leaves, which converts the group back")
-    both(transcript, DOWN)
+    describe_both(transcript, DOWN)
     ben.heartbeat("ben learns of the rebalance")
     ben.join("ben rejoins and leads")
     ben.sync(
         "ben assigns all partitions to himself", {ben.id: assignment({TOPIC: [0, 1, 2, 3]}, 1)}
     )
-    both(transcript, DOWN)
+    describe_both(transcript, DOWN)
     transcript.request(
         "the committed offsets remain", "OffsetFetch", 7, {"group_id": DOWN, "topics": None}
     )
 
 
-def static(transcript: Transcript) -> None:
+def static_member(transcript: Transcript) -> None:
     anna = ClassicMember(transcript, "anna", STATIC, subscription(TOPIC), instance="desk-a")
     anna.join("anna joins with the classic protocol and an instance id")
     anna.sync(
@@ -115,7 +115,7 @@ def static(transcript: Transcript) -> None:
     again = ConsumerMember(transcript, "anna, restarted", STATIC, [TOPIC], instance="desk-a")
     again.join("anna restarts with the consumer protocol, which converts the group")
     anna.heartbeat("the previous member is fenced")
-    both(transcript, STATIC)
+    describe_both(transcript, STATIC)
     again.confirm_assignment("anna confirms all partitions")
     again.leave("anna leaves temporarily", -2)
     back = ClassicMember(
@@ -123,11 +123,11 @@ def static(transcript: Transcript) -> None:
     )
     back.join("anna restarts with the classic protocol, which converts the group back")
     back.sync("anna gets her previous assignment")
-    both(transcript, STATIC)
+    describe_both(transcript, STATIC)
     again.heartbeat("the consumer member is unknown")
 
 
-def empty(transcript: Transcript) -> None:
+def empty_group(transcript: Transcript) -> None:
     anna = ClassicMember(transcript, "anna", EMPTY, subscription(TOPIC))
     anna.obtain_member_id()
     anna.join("anna joins with the classic protocol")
@@ -136,21 +136,21 @@ def empty(transcript: Transcript) -> None:
     )
     anna.commit("anna commits", TOPIC, {0: 7})
     anna.leave("anna leaves")
-    both(transcript, EMPTY)
+    describe_both(transcript, EMPTY)
     ben = ConsumerMember(transcript, "ben", EMPTY, [TOPIC])
     ben.join("ben joins with the consumer protocol")
-    both(transcript, EMPTY)
+    describe_both(transcript, EMPTY)
     ben.leave("ben leaves")
     carla = ClassicMember(transcript, "carla", EMPTY, subscription(TOPIC))
     carla.join("carla joins with the classic protocol and gets a member id")
     carla.join("carla joins")
-    both(transcript, EMPTY)
+    describe_both(transcript, EMPTY)
     transcript.request(
         "the committed offsets remain", "OffsetFetch", 7, {"group_id": EMPTY, "topics": None}
     )
 
 
-def refused(transcript: Transcript) -> None:
+def connect_workers(transcript: Transcript) -> None:
     group = "rolling-connect"
     wait_for_coordinator(transcript, group)
     anna = ClassicMember(transcript, "anna", group, b"a worker's wishes")
@@ -158,7 +158,7 @@ def refused(transcript: Transcript) -> None:
     anna.join("the Connect worker joins", protocol_type="connect")
     everything = {anna.id: b"all the work"}
     anna.sync("the Connect worker assigns to itself", everything, protocol_type="connect")
-    both(transcript, group)
+    describe_both(transcript, group)
     ben = ConsumerMember(transcript, "ben", group, [TOPIC])
     ben.join("ben cannot join a group of Connect workers")
     anna.heartbeat("the worker's heartbeat succeeds")
@@ -176,7 +176,7 @@ def refused(transcript: Transcript) -> None:
     dora.join("garbage as metadata", protocols=[{"name": "range", "metadata": b"x"}])
 
 
-def garbage(transcript: Transcript) -> None:
+def garbage_payloads(transcript: Transcript) -> None:
     group = "rolling-garbage"
     wait_for_coordinator(transcript, group)
     anna = ClassicMember(transcript, "anna", group, b"x", version=3)
@@ -192,7 +192,7 @@ def garbage(transcript: Transcript) -> None:
         differs=unread,
     )
     anna.heartbeat("anna's heartbeat succeeds")
-    both(transcript, group)
+    describe_both(transcript, group)
     wait_for_state(transcript, group, "Stable", 1)
     group = "rolling-user-data"
     wait_for_coordinator(transcript, group)
@@ -202,10 +202,10 @@ def garbage(transcript: Transcript) -> None:
     carla.sync("carla assigns with user data to herself", {carla.id: with_data})
     ben = ConsumerMember(transcript, "ben", group, [TOPIC])
     ben.join("ben cannot join: the user data would be lost")
-    both(transcript, group)
+    describe_both(transcript, group)
 
 
-def early(transcript: Transcript) -> None:
+def before_the_first_assignment(transcript: Transcript) -> None:
     group = "rolling-early"
     wait_for_coordinator(transcript, group)
     anna = ClassicMember(transcript, "anna, early", group, subscription(TOPIC), instance="desk-a")
@@ -228,7 +228,7 @@ def early(transcript: Transcript) -> None:
     again.client.request("a heartbeat later", "ConsumerGroupHeartbeat", 1, fields, differs=later)
 
 
-def other_wishes(transcript: Transcript) -> None:
+def changed_subscription(transcript: Transcript) -> None:
     group = "rolling-back"
     wait_for_coordinator(transcript, group)
     anna = ConsumerMember(transcript, "anna, consumer", group, [TOPIC], instance="desk-a")

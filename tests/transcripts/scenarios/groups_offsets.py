@@ -1,4 +1,4 @@
-"""Offsets: committed, fetched and deleted; by members, by outsiders, for several groups at once."""
+"""OffsetCommit, OffsetFetch and OffsetDelete, by members and by clients outside the group."""
 
 from typing import Any
 
@@ -23,20 +23,22 @@ def run(transcript: Transcript) -> None:
     second = transcript.create_topic(SECOND, 1)
     wait_for_coordinator(transcript, GROUP, OTHER, MEMBERS, MODERN, "")
     versions(transcript, first)
-    outsiders(transcript)
+    outside_the_group(transcript)
     bad_commits(transcript, first)
-    ids(transcript, first, second)
+    topic_ids(transcript, first, second)
     several(transcript)
     bad_fetches(transcript, first)
     members(transcript)
-    modern(transcript, first)
+    consumer_group(transcript, first)
     deleting(transcript)
     transcript.request_unrecorded(
         "DeleteGroups", 2, {"groups_names": [""]}
-    )  # another chapter looks at it too
+    )  # other scenarios describe the group ""
 
 
-def fetched(transcript: Transcript, title: str, group: str, version: int = 7, **more: Any) -> None:
+def fetch_all(
+    transcript: Transcript, title: str, group: str, version: int = 7, **more: Any
+) -> None:
     transcript.request(title, "OffsetFetch", version, {"group_id": group, "topics": None, **more})
 
 
@@ -67,7 +69,7 @@ def versions(transcript: Transcript, first: bytes) -> None:
     transcript.request("the committed offset, with a topic id", "OffsetFetch", 10, groups)
 
 
-def outsiders(transcript: Transcript) -> None:
+def outside_the_group(transcript: Transcript) -> None:
     transcript.request(
         "a commit with a leader epoch",
         "OffsetCommit",
@@ -76,7 +78,7 @@ def outsiders(transcript: Transcript) -> None:
     )
     null = commit_fields(GROUP, SECOND, {0: 7}, committed_metadata=None)
     transcript.request("a commit with null metadata", "OffsetCommit", 9, null)
-    fetched(transcript, "all committed offsets", GROUP)
+    fetch_all(transcript, "all committed offsets", GROUP)
     transcript.request("a lower offset", "OffsetCommit", 9, commit_fields(GROUP, TOPIC, {1: 4}))
     transcript.request(
         "an offset beyond the log end", "OffsetCommit", 9, commit_fields(GROUP, TOPIC, {2: 1 << 62})
@@ -86,8 +88,8 @@ def outsiders(transcript: Transcript) -> None:
     )
     kept = commit_fields(GROUP, SECOND, {0: 8}) | {"retention_time_ms": 1_000}
     transcript.request("a commit with a retention time", "OffsetCommit", 4, kept)
-    fetched(transcript, "all committed offsets", GROUP)
-    fetched(transcript, "all stable offsets", GROUP, require_stable=True)
+    fetch_all(transcript, "all committed offsets", GROUP)
+    fetch_all(transcript, "all stable offsets", GROUP, require_stable=True)
     asked = {"group_id": GROUP, "topics": [wanted(TOPIC, 2, 0, 9), wanted("nowhere", 0)]}
     transcript.request("known and unknown partitions", "OffsetFetch", 7, asked)
     asked = {"group_id": GROUP, "topics": [wanted(TOPIC, 0), wanted(TOPIC, 0, 0)]}
@@ -96,7 +98,7 @@ def outsiders(transcript: Transcript) -> None:
 
 
 def bad_commits(transcript: Transcript, first: bytes) -> None:
-    def tried(title: str, version: int = 9, **more: Any) -> None:
+    def commit_invalid(title: str, version: int = 9, **more: Any) -> None:
         fields = {**commit_fields(OTHER, TOPIC, {0: 1}), **more}
         transcript.request(title, "OffsetCommit", version, fields)
 
@@ -104,38 +106,42 @@ def bad_commits(transcript: Transcript, first: bytes) -> None:
         return [{"name": name, "partitions": list(partitions)}]
 
     one = {"partition_index": 0, "committed_offset": 1}
-    tried("a member of an unknown group", member_id="nobody", generation_id_or_member_epoch=1)
-    tried("a generation without a member", generation_id_or_member_epoch=3)
-    tried("a member without a generation", member_id="nobody")
-    tried("an instance id without a member id", group_instance_id="desk-a")
-    tried("an empty group id", group_id="")
-    tried("no topics", topics=[])
-    tried("a topic without partitions", topics=topics(TOPIC))
-    tried("an unknown topic", topics=topics("nowhere", one))
-    tried("an unknown partition", topics=topics(TOPIC, one, {**one, "partition_index": 7}))
-    tried("a negative partition", topics=topics(TOPIC, {**one, "partition_index": -1}))
-    tried("the same partition twice", topics=topics(TOPIC, one, {**one, "committed_offset": 2}))
+    commit_invalid(
+        "a member of an unknown group", member_id="nobody", generation_id_or_member_epoch=1
+    )
+    commit_invalid("a generation without a member", generation_id_or_member_epoch=3)
+    commit_invalid("a member without a generation", member_id="nobody")
+    commit_invalid("an instance id without a member id", group_instance_id="desk-a")
+    commit_invalid("an empty group id", group_id="")
+    commit_invalid("no topics", topics=[])
+    commit_invalid("a topic without partitions", topics=topics(TOPIC))
+    commit_invalid("an unknown topic", topics=topics("nowhere", one))
+    commit_invalid("an unknown partition", topics=topics(TOPIC, one, {**one, "partition_index": 7}))
+    commit_invalid("a negative partition", topics=topics(TOPIC, {**one, "partition_index": -1}))
+    commit_invalid(
+        "the same partition twice", topics=topics(TOPIC, one, {**one, "committed_offset": 2})
+    )
     most = {**one, "committed_metadata": "x" * MOST_METADATA}
     more = {**one, "partition_index": 1, "committed_metadata": "x" * (MOST_METADATA + 1)}
-    tried("metadata of the maximum length, and longer", topics=topics(TOPIC, most, more))
+    commit_invalid("metadata of the maximum length, and longer", topics=topics(TOPIC, most, more))
     wide = {**one, "partition_index": 1, "committed_metadata": "ü" * MOST_METADATA}
-    tried("metadata of two-byte characters", topics=topics(TOPIC, wide))
+    commit_invalid("metadata of two-byte characters", topics=topics(TOPIC, wide))
     unknown = [{"topic_id": UNKNOWN_ID, "partitions": [one]}]
     known = [{"topic_id": first, "partitions": [{**one, "partition_index": 7}]}]
-    tried("an unknown id, and an unknown partition", 10, topics=unknown + known)
-    tried("no topic id", 10, topics=[{"partitions": [one]}])
-    fetched(transcript, "the committed offsets", OTHER)
+    commit_invalid("an unknown id, and an unknown partition", 10, topics=unknown + known)
+    commit_invalid("no topic id", 10, topics=[{"partitions": [one]}])
+    fetch_all(transcript, "the committed offsets", OTHER)
 
 
-def ids(transcript: Transcript, first: bytes, second: bytes) -> None:
-    def asked(title: str, *topics: dict[str, Any]) -> None:
+def topic_ids(transcript: Transcript, first: bytes, second: bytes) -> None:
+    def fetch_by_id(title: str, *topics: dict[str, Any]) -> None:
         groups = {"groups": [{"group_id": GROUP, "topics": list(topics)}]}
         transcript.request(title, "OffsetFetch", 10, groups)
 
     one = {"topic_id": first, "partition_indexes": [0, 1, 7]}
-    asked("two topics by id", one, {"topic_id": second, "partition_indexes": [0]})
-    asked("an unknown topic id", one, {"topic_id": UNKNOWN_ID, "partition_indexes": [0]})
-    asked("no topic id", {"partition_indexes": [0]})
+    fetch_by_id("two topics by id", one, {"topic_id": second, "partition_indexes": [0]})
+    fetch_by_id("an unknown topic id", one, {"topic_id": UNKNOWN_ID, "partition_indexes": [0]})
+    fetch_by_id("no topic id", {"partition_indexes": [0]})
     everything = {"groups": [{"group_id": GROUP, "topics": None}]}
     transcript.request("all committed offsets, with topic ids", "OffsetFetch", 10, everything)
 
@@ -155,7 +161,7 @@ def several(transcript: Transcript) -> None:
 
 
 def bad_fetches(transcript: Transcript, first: bytes) -> None:
-    fetched(transcript, "an empty group id", "")
+    fetch_all(transcript, "an empty group id", "")
     one = {"groups": [{"group_id": "", "topics": None}]}
     transcript.request("an empty group id in a list", "OffsetFetch", 8, one)
     member = {"group_id": GROUP, "topics": None, "member_id": "nobody", "member_epoch": 1}
@@ -192,13 +198,13 @@ def members(transcript: Transcript) -> None:
     anna.commit("an unknown instance id", TOPIC, {0: 99}, group_instance_id="desk-a")
     unread = [{"name": SECOND, "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
     anna.commit("a topic without subscribers", TOPIC, {}, topics=unread)
-    fetched(transcript, "the committed offsets", MEMBERS)
+    fetch_all(transcript, "the committed offsets", MEMBERS)
     anna.leave("anna leaves")
     anna.commit("a commit of anna fails", TOPIC, {0: 99})
     anna.commit("a commit from outside the group succeeds", TOPIC, {0: 6}, **simple)
 
 
-def modern(transcript: Transcript, first: bytes) -> None:
+def consumer_group(transcript: Transcript, first: bytes) -> None:
     ben = ConsumerMember(transcript, "ben", MODERN, [TOPIC])
     ben.join("ben joins with the consumer protocol")
     by_id = commit_fields(MODERN, "", {0: 5}, "ben", ben.epoch)
@@ -209,7 +215,7 @@ def modern(transcript: Transcript, first: bytes) -> None:
         ben.client.request("ben commits with an old version", "OffsetCommit", version, fields)
     fields = commit_fields(MODERN, TOPIC, {0: 7}, "ben", ben.epoch + 1)
     ben.client.request("a wrong epoch in an old version", "OffsetCommit", 8, fields)
-    fetched(transcript, "the committed offsets", MODERN)
+    fetch_all(transcript, "the committed offsets", MODERN)
     ben.leave("ben leaves")
 
 
@@ -226,20 +232,20 @@ def deleting(transcript: Transcript) -> None:
     deleted("an unknown group", "offsets-nobody", TOPIC, 0)
     deleted("an empty group id", "", TOPIC, 0)
     transcript.request("no topics", "OffsetDelete", 0, {"group_id": GROUP, "topics": []})
-    fetched(transcript, "the remaining offsets", GROUP)
+    fetch_all(transcript, "the remaining offsets", GROUP)
     carla = ClassicMember(transcript, "carla", MEMBERS, subscription(SECOND), version=3)
     carla.join("carla joins and subscribes to another topic")
     carla.sync("carla assigns all partitions to herself", {carla.id: assignment({SECOND: [0]})})
     deleted("an offset of a subscribed topic", MEMBERS, SECOND, 0)
     deleted("an offset of a topic without subscribers", MEMBERS, TOPIC, 0)
-    fetched(transcript, "the remaining offsets", MEMBERS)
+    fetch_all(transcript, "the remaining offsets", MEMBERS)
     topic = {"topic_names": [SECOND], "timeout_ms": 10_000}
     transcript.request_unrecorded("DeleteTopics", 5, topic)
-    transcript.wait_until(lambda: len(fetch_quietly(transcript, GROUP)) == 1)
-    fetched(transcript, "the offsets of a deleted topic are gone", GROUP)
+    transcript.wait_until(lambda: len(fetch_unrecorded(transcript, GROUP)) == 1)
+    fetch_all(transcript, "the offsets of a deleted topic are gone", GROUP)
 
 
-def fetch_quietly(transcript: Transcript, group: str) -> list[Any]:
+def fetch_unrecorded(transcript: Transcript, group: str) -> list[Any]:
     topics: list[Any] = transcript.request_unrecorded(
         "OffsetFetch", 7, {"group_id": group, "topics": None}
     ).topics

@@ -1,5 +1,4 @@
-"""Static members (KIP-345): who comes back under the same name disturbs nobody, and two under one
-name cannot be."""
+"""Static members (KIP-345): a restart does not rebalance, and duplicates are fenced."""
 
 from typing import Any
 
@@ -27,19 +26,19 @@ def run(transcript: Transcript) -> None:
     ben = ClassicMember(
         transcript, "ben", GROUP, subscription(TOPIC), instance="desk-b", protocols=both
     )
-    two_come(transcript, anna, ben)
+    two_members_join(transcript, anna, ben)
     ben_2 = ben.restarted(transcript, "ben, 2nd start")
     follower_restarts(transcript, ben, ben_2)
     fenced(ben)
     anna_2 = anna.restarted(transcript, "anna, 3rd start")
     leader_restarts(transcript, anna, anna_2)
-    anna_2, ben_4 = other_wishes(transcript, anna_2, ben_2)
-    two_at_once(transcript, anna_2, ben_4)
-    strangers(transcript, ben_4)
+    anna_2, ben_4 = changed_subscription(transcript, anna_2, ben_2)
+    duplicates(transcript, anna_2, ben_4)
+    mixed_identities(transcript, ben_4)
     leaving(transcript)
 
 
-def two_come(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> None:
+def two_members_join(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> None:
     anna.join("anna joins with an instance id and without a member id")
     anna.sync(
         "anna assigns all partitions to herself", {anna.id: assignment({TOPIC: [0, 1, 2, 3]})}
@@ -97,7 +96,7 @@ def leader_restarts(transcript: Transcript, anna: ClassicMember, again: ClassicM
     old.heartbeat("anna's second member id is fenced")
 
 
-def other_wishes(
+def changed_subscription(
     transcript: Transcript, anna: ClassicMember, ben: ClassicMember
 ) -> tuple[ClassicMember, ClassicMember]:
     ben_3 = ben.restarted(transcript, "ben, 3rd start")
@@ -118,7 +117,7 @@ def other_wishes(
     return anna, ben_4
 
 
-def two_at_once(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> None:
+def duplicates(transcript: Transcript, anna: ClassicMember, ben: ClassicMember) -> None:
     anna.send_join("the leader rejoins, which starts a rebalance")
     wait_for_state(transcript, GROUP, "PreparingRebalance", 2)
     double = anna.restarted(transcript, "anna's double")
@@ -142,7 +141,7 @@ def two_at_once(transcript: Transcript, anna: ClassicMember, ben: ClassicMember)
     describe_classic(transcript, "still two static members", GROUP)
 
 
-def strangers(transcript: Transcript, ben: ClassicMember) -> None:
+def mixed_identities(transcript: Transcript, ben: ClassicMember) -> None:
     carla = ClassicMember(transcript, "carla", GROUP, subscription(TOPIC), protocols=ben.protocols)
     carla.join("carla joins without an instance id and gets a member id")
     carla.join("carla's member id with ben's instance id", group_instance_id=ben.instance)

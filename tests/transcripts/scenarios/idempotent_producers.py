@@ -34,13 +34,13 @@ def run(transcript: Transcript) -> None:
     transcript.request("an empty transactional id", "InitProducerId", 4, {"transactional_id": ""})
     sequences(transcript)
     epochs(transcript)
-    wrapping(transcript)
-    strangers(transcript)
+    wraparound(transcript)
+    unassigned_ids(transcript)
     transactional(transcript)
 
 
 class Producer:
-    """One idempotent producer's requests to one topic."""
+    """An idempotent producer that sends to one topic."""
 
     def __init__(self, transcript: Transcript, topic: str) -> None:
         self._transcript = transcript
@@ -112,7 +112,7 @@ def epochs(transcript: Transcript) -> None:
         producer.send("a fenced epoch, other versions", 1, epoch=0, version=version)
 
 
-def wrapping(transcript: Transcript) -> None:
+def wraparound(transcript: Transcript) -> None:
     transcript.create_topic("sequences-end")
     producer = Producer(transcript, "sequences-end")
     producer.send("a new producer at the last sequence", LAST_SEQUENCE - 1, "a", "b")
@@ -123,7 +123,7 @@ def wrapping(transcript: Transcript) -> None:
     over.send("the next sequence", 2, "d")
 
 
-def strangers(transcript: Transcript) -> None:
+def unassigned_ids(transcript: Transcript) -> None:
     transcript.create_topic("sequences-strangers")
     stranger = Producer(transcript, "sequences-strangers")
     stranger.producer_id = UNKNOWN_PRODUCER
@@ -135,7 +135,7 @@ def strangers(transcript: Transcript) -> None:
 
 
 def transactional(transcript: Transcript) -> None:
-    """Last, because here Sawlog says no for good until it has transactions."""
+    """Last, because Sawlog refuses these requests until it supports transactions."""
     transcript.create_topic("sequences-transactional")
     fields: dict[str, Any] = {"transactional_id": "t", "transaction_timeout_ms": 60_000}
     for version in (0, 2, 4, 5):

@@ -29,7 +29,7 @@ NAMED = Differs(
 )
 
 
-def each(version: int) -> Differs:
+def both_refused(version: int) -> Differs:
     refusal = {"partition_index": 0, "error_code": "INVALID_REQUEST", "timestamp": -1, "offset": -1}
     if version >= 4:
         refusal["leader_epoch"] = -1
@@ -72,12 +72,12 @@ def run(transcript: Transcript) -> None:
         transcript.request(
             f"{name}, empty partition", "ListOffsets", 10, listing("offsets", at(timestamp, 1))
         )
-    places(transcript)
+    partitions(transcript)
     epochs(transcript)
     after_deletion(transcript)
 
 
-def places(transcript: Transcript) -> None:
+def partitions(transcript: Transcript) -> None:
     for version in (1, 5, 10):
         transcript.request(
             "an unknown topic", "ListOffsets", version, listing("offsets-none", at(-1))
@@ -91,7 +91,7 @@ def places(transcript: Transcript) -> None:
     for version in (1, 5, 10):
         twice = listing("offsets", at(-1), at(-2))
         transcript.request(
-            "the same partition twice", "ListOffsets", version, twice, differs=each(version)
+            "the same partition twice", "ListOffsets", version, twice, differs=both_refused(version)
         )
     transcript.request("no topics", "ListOffsets", 5, {"replica_id": -1, "topics": []})
     committed = listing("offsets", at(-1), isolation_level=1)

@@ -1,4 +1,4 @@
-"""Metadata: names, ids, all, none, and topics that the question creates."""
+"""Metadata: by name and by id, all and no topics, and auto-creation."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ PREFIX = "metadata-"
 VERSIONS = range(14)
 
 
-def ours(answer: dict[str, Any]) -> dict[str, Any]:
-    """Other topics of the broker are none of this chapter's."""
+def of_this_scenario(answer: dict[str, Any]) -> dict[str, Any]:
+    """Keep the topics of this scenario."""
     kept = [each for each in answer["topics"] if (each["name"] or "").startswith(PREFIX)]
     return {**answer, "topics": kept}
 
@@ -31,9 +31,13 @@ def run(transcript: Transcript) -> None:
     for version in VERSIONS:
         wanted = {"topics": [{"name": "metadata-one"}, {"name": "metadata-three"}]}
         transcript.request("two topics", "Metadata", version, wanted)
-    transcript.request("all topics, version 0", "Metadata", 0, {"topics": []}, keep=ours)
+    transcript.request(
+        "all topics, version 0", "Metadata", 0, {"topics": []}, keep=of_this_scenario
+    )
     for version in (1, 9, 12, 13):
-        transcript.request("all topics", "Metadata", version, {"topics": None}, keep=ours)
+        transcript.request(
+            "all topics", "Metadata", version, {"topics": None}, keep=of_this_scenario
+        )
         transcript.request("no topics", "Metadata", version, {"topics": []})
     for version in (4, 8, 9, 12):
         transcript.request("an unknown topic", "Metadata", version, named("metadata-none"))
@@ -54,7 +58,7 @@ def run(transcript: Transcript) -> None:
         named("metadata-one", **everything),
     )
     by_id(transcript, one)
-    automatic(transcript)
+    auto_creation(transcript)
 
 
 def by_id(transcript: Transcript, one: bytes) -> None:
@@ -107,7 +111,7 @@ def by_id(transcript: Transcript, one: bytes) -> None:
     )
 
 
-def automatic(transcript: Transcript) -> None:
+def auto_creation(transcript: Transcript) -> None:
     for version in (1, 4, 12):
         name = f"metadata-created-{version}"
         transcript.request(

@@ -1,4 +1,4 @@
-"""Produce: good batches in every version, other places, sizes, times and policies."""
+"""Produce: valid batches in every version, partitions, sizes, timestamps and cleanup policies."""
 
 from typing import Any
 
@@ -58,16 +58,16 @@ def run(transcript: Transcript) -> None:
     ask(transcript, "two records, by id", NEWEST, produce(topic_id, batch("a", "b")))
     for acks in (1, 2, -2, 100):
         ask(transcript, f"acks={acks}", BY_NAME, produce("producing", batch("a"), acks=acks))
-    places(transcript, topic_id)
+    partitions(transcript, topic_id)
     several(transcript)
     codecs(transcript)
     sizes(transcript)
-    times(transcript)
+    timestamps(transcript)
     policies(transcript)
-    unanswered(transcript)
+    acks_0(transcript)
 
 
-def places(transcript: Transcript, topic_id: bytes) -> None:
+def partitions(transcript: Transcript, topic_id: bytes) -> None:
     ask(transcript, "no topics", BY_NAME, {"acks": -1, "topic_data": []})
     nameless = Differs(
         "Sawlog includes a topic without partitions",
@@ -123,7 +123,7 @@ def sizes(transcript: Transcript) -> None:
     )
 
 
-def times(transcript: Transcript) -> None:
+def timestamps(transcript: Transcript) -> None:
     transcript.create_topic("producing-append", message_timestamp_type="LogAppendTime")
     for version in (3, 9):
         request = produce("producing-append", batch("a", "b"))
@@ -162,8 +162,8 @@ def policies(transcript: Transcript) -> None:
     ask(transcript, "acks=all with one of two required in-sync replicas", 9, request, strict)
 
 
-def unanswered(transcript: Transcript) -> None:
-    """acks=0: nothing comes back, so a Metadata request behind it shows how it went."""
+def acks_0(transcript: Transcript) -> None:
+    """acks=0 has no response; the next request shows whether the connection is still open."""
     for title, topic in (("a topic", "producing"), ("an unknown topic", "producing-none")):
         transcript.send_without_response(
             f"acks=0, {title}", "Produce", 9, produce(topic, batch("z"), acks=0)

@@ -1,4 +1,4 @@
-"""Produce: batches that are wrong in one place each."""
+"""Produce: batches with one error each."""
 
 import gzip
 import struct
@@ -18,7 +18,7 @@ OPAQUE = "Sawlog does not decode the records of a batch"
 
 
 def instead(reason: str, values: Mapping[str, Any]) -> Differs:
-    """Other values in the one partition that a step produces to."""
+    """A difference in the only partition of the response."""
     return Differs(reason, {f"{PLACE}.{key}": value for key, value in values.items()})
 
 
@@ -36,7 +36,7 @@ NOT_OURS = refused("Kafka clears the bit; Sawlog does not change batches", "INVA
 
 
 class Trial:
-    """Sends each batch to a topic of its own, so that no step depends on the one before."""
+    """Sends each batch to a new topic, so that steps are independent."""
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
@@ -84,8 +84,8 @@ def run(transcript: Transcript) -> None:
     trial = Trial(transcript)
     broken_batches(trial)
     old_formats(trial)
-    forbidden_batches(trial)
-    inside(trial)
+    invalid_headers(trial)
+    invalid_records(trial)
     for version in (3, 8):
         trial.send_null(version)
 
@@ -121,7 +121,7 @@ def old_formats(trial: Trial) -> None:
         trial.send(f"magic {magic}", raw_batch(magic=magic))
 
 
-def forbidden_batches(trial: Trial) -> None:
+def invalid_headers(trial: Trial) -> None:
     trial.send("a batch without records", raw_batch(b"", count=0, last_offset_delta=-1))
     trial.send("a count of zero", raw_batch(count=0))
     trial.send("a negative count", raw_batch(count=-1))
@@ -142,8 +142,8 @@ def forbidden_batches(trial: Trial) -> None:
     trial.send("a timestamp below -1", batch("a", at=-5))
 
 
-def inside(trial: Trial) -> None:
-    misplaced = b"\x0e\x00\x00\x02\x01\x02x\x00"  # one record, whose offset delta is 1, not 0
+def invalid_records(trial: Trial) -> None:
+    misplaced = b"\x0e\x00\x00\x02\x01\x02x\x00"  # one record with offset delta 1 instead of 0
     trial.send("a wrong offset delta", raw_batch(misplaced))
     trial.send("invalid records", raw_batch(b"\xff" * 10), differs=OPAQUE_RECORDS)
     longer = raw_batch(b"\x0c\x00\x00\x00\x01\x00\x00" + b"\0\0")
