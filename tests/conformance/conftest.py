@@ -1,4 +1,4 @@
-"""The client libraries, connected to the broker under test, and topics made for a test."""
+"""Fixtures: client libraries connected to the broker under test, and topics."""
 
 from collections.abc import Callable, Iterator
 
@@ -39,13 +39,13 @@ def aiokafka(broker) -> AioKafka:
 
 @pytest.fixture(scope="session")
 def create_topic(kafka_python: KafkaPython) -> Iterator[CreateTopic]:
-    """Creates a topic and returns its name; its partitions can be used at once."""
+    """A function that creates a topic, waits for its leaders and returns its name."""
     with kafka_python.admin() as admin:
 
         def create(name: str, partitions: int = 1, **config: str) -> str:
             configs = {key.replace("_", "."): value for key, value in config.items()}
             wanted = {name: {"num_partitions": partitions, "configs": configs}}
-            # Kafka answers before its broker knows and leads the partitions: ask until it does.
+            # Kafka answers before its broker leads the partitions: wait until it does.
             admin.create_topics(wanted, wait_for_metadata=True)
             latest = {TopicPartition(name, i): OffsetSpec.LATEST for i in range(partitions)}
             admin.list_partition_offsets(latest)

@@ -1,4 +1,4 @@
-"""aiokafka's own ways: its admin client speaks old versions of many requests."""
+"""aiokafka: its admin client, which uses old versions of many requests."""
 
 import pytest
 from aiokafka import TopicPartition
@@ -15,7 +15,7 @@ INVALID_PARTITIONS = 37
 
 
 def test_topics_are_created_described_and_deleted(aiokafka: AioKafka, topic) -> None:
-    async def life_of_a_topic() -> None:
+    async def create_and_delete() -> None:
         async with aiokafka.admin() as admin:
             created = await admin.create_topics([NewTopic(topic, 3, 1)])
             assert [(each[0], each[1]) for each in created.topic_errors] == [(topic, 0)]
@@ -31,7 +31,7 @@ def test_topics_are_created_described_and_deleted(aiokafka: AioKafka, topic) -> 
             gone = await admin.delete_topics([topic])
             assert gone.topic_error_codes == [(topic, UNKNOWN_TOPIC_OR_PARTITION)]
 
-    run(life_of_a_topic())
+    run(create_and_delete())
 
 
 def test_partitions_are_added(aiokafka: AioKafka, create_topic, topic) -> None:
@@ -42,9 +42,9 @@ def test_partitions_are_added(aiokafka: AioKafka, create_topic, topic) -> None:
             await admin.create_partitions({topic: NewPartitions(count)})
 
     run(add(3))
-    with pytest.raises(BrokerError) as refusal:
+    with pytest.raises(BrokerError) as error:
         run(add(2))
-    assert refusal.value.code == INVALID_PARTITIONS
+    assert error.value.code == INVALID_PARTITIONS
 
 
 def test_topic_configs_are_altered_as_a_whole(aiokafka: AioKafka, create_topic, topic) -> None:
@@ -60,7 +60,7 @@ def test_topic_configs_are_altered_as_a_whole(aiokafka: AioKafka, create_topic, 
 
     configs = run(alter())
     assert configs["segment.ms"] == "7000"
-    assert configs["retention.ms"] == "604800000"  # what is not named goes back to its default
+    assert configs["retention.ms"] == "604800000"  # AlterConfigs resets the other configs
 
 
 def test_records_are_deleted_up_to_an_offset(aiokafka: AioKafka, create_topic, topic) -> None:

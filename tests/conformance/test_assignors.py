@@ -1,4 +1,4 @@
-"""Our assignors and Apache Kafka's give the same answers, to hundreds of groups in motion."""
+"""Sawlog's server-side assignors return the same assignments as Apache Kafka's."""
 
 import random
 from collections.abc import Mapping
@@ -12,14 +12,16 @@ from sawlog.groups.consumer.server_assignors import ASSIGNORS
 from support.kafka.recordings import check_recording, digest, recorded, run_java
 
 RECORDING = "assignors"
-ORACLE = Path(__file__).with_name("AskAssignors.java")
+PROGRAM = Path(__file__).with_name("RunAssignors.java")
 GROUPS = 150
 CHANGES = 4
 
 Members = dict[str, MemberSpec]
 
 
-class Question:
+class Case:
+    """A group before a rebalance: the input of an assignor."""
+
     def __init__(self, assignor: str, members: Members, counts: dict[TopicId, int]) -> None:
         self.assignor = assignor
         self.members = members
@@ -29,7 +31,7 @@ class Question:
         return ASSIGNORS[self.assignor](self.members, self.counts)
 
     def spelled(self) -> str:
-        return spell_answer(
+        return spell_assignments(
             {member: spell_assignment(parts) for member, parts in self.ours().items()}
         )
 
@@ -54,8 +56,8 @@ def spell_assignment(assignment: Mapping[TopicId, frozenset[int]]) -> str:
     )
 
 
-def questions(seed: int) -> list[Question]:
-    """One group through a few changes, each starting from our own answer to the one before."""
+def cases(seed: int) -> list[Case]:
+    """One group with a few changes, each starting from Sawlog's previous assignment."""
     choose = random.Random(seed)
     counts = {
         TopicId(choose.randbytes(16)): choose.choice((1, 3, 7, 12, 40, 130))
@@ -64,7 +66,7 @@ def questions(seed: int) -> list[Question]:
     alike = choose.random() < 0.5
     assignor = choose.choice(("uniform", "uniform", "range"))
     members: Members = {}
-    asked = []
+    found = []
     for _ in range(CHANGES):
         for _ in range(choose.randint(0, 5)):
             name = choose.choice((f"m{choose.randint(1, 99)}", choose.randbytes(11).hex()))
@@ -77,15 +79,15 @@ def questions(seed: int) -> list[Question]:
             counts = {**counts, topic: counts[topic] + choose.randint(1, 20)}
         if not members:
             continue
-        question = Question(assignor, dict(members), counts)
-        asked.append(question)
-        answer = question.ours()
+        case = Case(assignor, dict(members), counts)
+        found.append(case)
+        assigned = case.ours()
         for member, spec in members.items():
             topics = spec.topics
             if not alike and choose.random() < 0.2:
                 topics = pick_topics(choose, counts, alike)
-            members[member] = spec._replace(topics=topics, current=answer[member])
-    return asked
+            members[member] = spec._replace(topics=topics, current=assigned[member])
+    return found
 
 
 def pick_topics(
@@ -95,29 +97,29 @@ def pick_topics(
     return frozenset(topics if alike else choose.sample(topics, choose.randint(1, len(topics))))
 
 
-def spell_answer(answer: Mapping[str, str]) -> str:
-    """Members and their partitions in one order, however an assignor tells them."""
+def spell_assignments(assignments: Mapping[str, str]) -> str:
+    """Members and their partitions in a defined order."""
     return "|".join(
         f"{member}/{','.join(sorted(topics.split(',')))}"
-        for member, topics in sorted(answer.items())
+        for member, topics in sorted(assignments.items())
     )
 
 
-def all_questions() -> list[Question]:
-    return [question for seed in range(GROUPS) for question in questions(seed)]
+def all_cases() -> list[Case]:
+    return [case for seed in range(GROUPS) for case in cases(seed)]
 
 
-def test_answers_are_those_that_kafka_gave() -> None:
-    asked = all_questions()
-    for question, expected in zip(asked, recorded(RECORDING), strict=True):
-        assert digest(question.line(), question.spelled()) == expected, question.line()
+def test_assignments_are_those_of_kafka() -> None:
+    all_of_them = all_cases()
+    for case, expected in zip(all_of_them, recorded(RECORDING), strict=True):
+        assert digest(case.line(), case.spelled()) == expected, case.line()
 
 
 @pytest.mark.soak
-def test_the_recording_is_what_kafka_says() -> None:
-    lines = [question.line() for question in all_questions()]
-    answers = [
-        spell_answer(dict(one.split("/") for one in theirs.split("|")))
-        for theirs in run_java(ORACLE, lines)
+def test_the_recording_is_what_kafka_returns() -> None:
+    lines = [case.line() for case in all_cases()]
+    outputs = [
+        spell_assignments(dict(one.split("/") for one in output.split("|")))
+        for output in run_java(PROGRAM, lines)
     ]
-    check_recording(RECORDING, [digest(*pair) for pair in zip(lines, answers, strict=True)])
+    check_recording(RECORDING, [digest(*pair) for pair in zip(lines, outputs, strict=True)])

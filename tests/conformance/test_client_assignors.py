@@ -1,6 +1,4 @@
-"""Who reads what, as worked out by our client and by Kafka's Java client: the same, hundreds of
-times over, so that it does not matter which of them leads a group.
-"""
+"""The assignors of Sawlog's client return the same assignments as those of Kafka's Java client."""
 
 import random
 from pathlib import Path
@@ -12,11 +10,13 @@ from sawlog.client.consumer.membership.client_assignors import ASSIGNORS, Subscr
 from support.kafka.recordings import check_recording, digest, recorded, run_java
 
 RECORDING = "client-assignors"
-ORACLE = Path(__file__).with_name("AskClientAssignors.java")
-QUESTIONS = 400
+PROGRAM = Path(__file__).with_name("RunClientAssignors.java")
+CASES = 400
 
 
-class Question(NamedTuple):
+class Case(NamedTuple):
+    """Subscriptions and partition counts: the input of an assignor."""
+
     assignor: str
     members: dict[str, Subscriber]
     sizes: dict[str, int]
@@ -37,7 +37,7 @@ class Question(NamedTuple):
         )
 
 
-def question(seed: int) -> Question:
+def case_of(seed: int) -> Case:
     choose = random.Random(seed)
     sizes = {f"t{n}": choose.choice((1, 2, 3, 7, 12)) for n in range(choose.randint(1, 5))}
     names = [*sizes, "not-there"]
@@ -47,17 +47,17 @@ def question(seed: int) -> Question:
         instance = f"i{choose.randint(0, 99)}-{name}" if choose.random() < 0.3 else None
         topics = frozenset(choose.sample(names, choose.randint(1, len(names))))
         members[name] = Subscriber(topics, instance_id=instance)
-    return Question(choose.choice(("range", "roundrobin")), members, sizes)
+    return Case(choose.choice(("range", "roundrobin")), members, sizes)
 
 
-def test_answers_are_those_that_the_java_client_gave() -> None:
-    for seed, expected in zip(range(QUESTIONS), recorded(RECORDING), strict=True):
-        asked = question(seed)
-        assert digest(asked.line(), asked.ours()) == expected, asked.line()
+def test_assignments_are_those_of_the_java_client() -> None:
+    for seed, expected in zip(range(CASES), recorded(RECORDING), strict=True):
+        case = case_of(seed)
+        assert digest(case.line(), case.ours()) == expected, case.line()
 
 
 @pytest.mark.soak
-def test_the_recording_is_what_the_java_client_says() -> None:
-    lines = [question(seed).line() for seed in range(QUESTIONS)]
-    answers = run_java(ORACLE, lines)
-    check_recording(RECORDING, [digest(*pair) for pair in zip(lines, answers, strict=True)])
+def test_the_recording_is_what_the_java_client_returns() -> None:
+    lines = [case_of(seed).line() for seed in range(CASES)]
+    outputs = run_java(PROGRAM, lines)
+    check_recording(RECORDING, [digest(*pair) for pair in zip(lines, outputs, strict=True)])

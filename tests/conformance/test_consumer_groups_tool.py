@@ -1,8 +1,8 @@
-"""kafka-consumer-groups of Apache Kafka 4.3.0, doing all of its work against Sawlog.
+"""kafka-consumer-groups of Apache Kafka 4.3.0 against Sawlog.
 
-What every command prints against Apache Kafka is recorded; against Sawlog it must print the same,
-but for ids that are made up, ports and the words of refusals. The soak runs all of it against
-Kafka and checks the recording; `SAWLOG_RECORD=1` makes it write the recording instead.
+The output of every command against Apache Kafka is recorded; against Sawlog it must be equal,
+except for generated ids, ports and the text of errors. The soak compares it with a running
+Kafka; `SAWLOG_RECORD=1` makes it write the recording first.
 """
 
 import itertools
@@ -31,7 +31,7 @@ FIRST_TIME_MS = 1_700_000_000_000  # 2023-11-14T22:13:20Z
 UUID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 RECORDING = RECORDINGS / "consumer-groups-tool.json"
 FOREIGN = re.compile(r"'group\d+-\w+'(?:, )?|\bgroup\d+-\w+\b")
-"""A group of another test; this test's own names have been replaced."""
+"""A group of another test; the names of this test have been replaced."""
 
 Runs = dict[str, list[list[str]]]
 _numbers = itertools.count()
@@ -39,7 +39,7 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Printed:
-    """What a run of the tool printed, without what differs from run to run."""
+    """The output of the tool, without parts that differ from run to run."""
 
     code: int
     lines: list[str]
@@ -51,21 +51,21 @@ class Printed:
 
 @dataclass
 class Tool:
-    """The tool at work on one broker; each run is held against what is recorded for it."""
+    """Runs the tool against one broker and compares each run with the recording."""
 
     bootstrap: str
-    expected: list[list[str]] | None  # None: what is printed is to be recorded
+    expected: list[list[str]] | None  # None: the output is to be recorded
     names: dict[str, str] = field(default_factory=dict)
     printed: list[list[str]] = field(default_factory=list)
 
     def new_name(self, prefix: str, what: str) -> str:
-        """A name that no other test has, with the word that stands for it in the recording."""
+        """A unique name, and its placeholder in the recording."""
         name = f"{prefix}{next(_numbers)}{what}"
         self.names[name] = f"<{prefix}{what}>"
         return name
 
     def run(self, *arguments: str, same: Callable[[str], str] = str) -> Printed:
-        """What the tool prints; `same` makes lines equal that may differ."""
+        """Run the tool; `same` normalizes lines that may differ."""
         done = run_tool(TOOL, "--bootstrap-server", self.bootstrap, *arguments)
         text = UUID.sub("<uuid>", done.stdout + done.stderr)
         text = text.replace(self.bootstrap, "<bootstrap>")
@@ -81,7 +81,7 @@ class Tool:
         return Printed(done.returncode, lines)
 
     def _plain(self, lines: list[str]) -> list[str]:
-        """The lines in one order, with words for this test's names and without other tests'."""
+        """The sorted lines with placeholders for names, without the groups of other tests."""
         plain: list[str] = []
         for line in lines:
             for name, word in self.names.items():
@@ -89,17 +89,17 @@ class Tool:
             rest = FOREIGN.sub("", line)
             if rest == line or "<group" in rest:
                 plain.append(rest.rstrip(", "))
-        return sorted(set(plain))  # a header stands before each group
+        return sorted(set(plain))  # each group has a header
 
     def rows(self, *arguments: str) -> list[list[str]]:
-        """The words of each line."""
+        """The columns of each line."""
         return [line.split() for line in self.run(*arguments).lines]
 
     def offsets(self, group: str) -> dict[str, int]:
-        """What the group has committed."""
+        """The committed offsets of the group."""
         with Cluster(self.bootstrap) as cluster:
-            found, refused = GroupAdmin(cluster).committed_offsets([group])
-        assert refused == {}
+            found, errors = GroupAdmin(cluster).committed_offsets([group])
+        assert errors == {}
         return {str(partition): told.offset for partition, told in found[group].items()}
 
 
@@ -119,7 +119,7 @@ def bootstrap(
 
 @pytest.fixture
 def tool(request: pytest.FixtureRequest, bootstrap: str) -> Iterator[Tool]:
-    """The tool; what Kafka makes it print is kept under the name of the test."""
+    """The tool with the recorded runs of this test."""
     parameters = {**getattr(request.node, "callspec").params}  # noqa: B009
     values = [str(value) for key, value in sorted(parameters.items()) if key != "bootstrap"]
     name = " ".join([request.node.originalname, *values])
@@ -147,7 +147,7 @@ def topic(tool: Tool) -> str:
 
 @pytest.fixture
 def idle(tool: Tool, topic: str) -> str:
-    """A group without members that stands at 4 in partition 0 and at 6 in partition 1."""
+    """A group without members; its offsets are 4 in partition 0 and 6 in partition 1."""
     name = tool.new_name("group", "-idle")
     with Cluster(tool.bootstrap) as cluster:
         committed = {partition_of(topic, 0): 4, partition_of(topic, 1): 6}
@@ -243,13 +243,13 @@ def test_describe_a_group_that_is_rebalancing(tool: Tool, topic: str, consumer: 
 
 
 @pytest.mark.parametrize("what", ["--offsets", "--members", "--state"])
-def test_describe_a_group_that_is_not_there(tool: Tool, what: str) -> None:
+def test_describe_an_unknown_group(tool: Tool, what: str) -> None:
     shown = tool.run("--describe", what, "--group", "nope", same=without_words)
     assert "GroupIdNotFoundException" in shown.text
 
 
 def without_words(line: str) -> str:
-    """A refusal without what the broker said besides its code."""
+    """A line without the error message of the broker."""
     return re.sub(r"(errors\.\w+Exception): .*", r"\1", line)
 
 
@@ -288,7 +288,7 @@ def test_reset_offsets_by_a_shift(
     assert tool.offsets(idle) == {f"{topic}-0": expected[0], f"{topic}-1": expected[1]}
 
 
-def test_reset_offsets_changes_nothing_unless_told(tool: Tool, topic: str, idle: str) -> None:
+def test_reset_offsets_changes_nothing_without_execute(tool: Tool, topic: str, idle: str) -> None:
     whole = ("--reset-offsets", "--group", idle, "--all-topics", "--to-latest")
     assert f"{idle} {topic} 1 10" in tool.run(*whole).lines
     assert f"{idle} {topic} 1 10" in tool.run(*whole, "--dry-run").lines
@@ -315,14 +315,14 @@ def test_reset_offsets_by_an_exported_file(
     assert tool.offsets(idle) == {f"{topic}-0": 4, f"{topic}-1": 6}
 
 
-def test_reset_offsets_of_a_group_that_was_not_there(tool: Tool, topic: str) -> None:
+def test_reset_offsets_of_a_new_group(tool: Tool, topic: str) -> None:
     group = tool.new_name("group", "-new")
     tool.run("--reset-offsets", "--group", group, "--topic", topic, "--to-latest", "--execute")
     assert tool.offsets(group) == {f"{topic}-0": 10, f"{topic}-1": 10, f"{topic}-2": 0}
     assert [group, "Empty"] in tool.rows("--list", "--state")
 
 
-def test_reset_offsets_leaves_groups_with_members_alone(
+def test_reset_offsets_skips_groups_with_members(
     tool: Tool, topic: str, idle: str, classic: str, consumer: str
 ) -> None:
     to_latest = ("--all-topics", "--to-latest", "--execute")
@@ -335,7 +335,9 @@ def test_reset_offsets_leaves_groups_with_members_alone(
 
 
 @pytest.mark.parametrize("scope", ["nope", "{}:7"])
-def test_reset_offsets_of_what_is_not_there(tool: Tool, topic: str, idle: str, scope: str) -> None:
+def test_reset_offsets_of_unknown_topics_and_partitions(
+    tool: Tool, topic: str, idle: str, scope: str
+) -> None:
     reset = ("--reset-offsets", "--group", idle, "--topic", scope.format(topic), "--to-latest")
     assert "do" in tool.run(*reset, "--execute", same=without_words).text
     assert tool.offsets(idle) == {f"{topic}-0": 4, f"{topic}-1": 6}

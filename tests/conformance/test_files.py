@@ -1,4 +1,4 @@
-"""Kafka's own files on disk: Kafka's DumpLogSegments reads ours, and we open and serve Kafka's."""
+"""Files on disk: Kafka's DumpLogSegments reads Sawlog's files, and Sawlog serves Kafka's."""
 
 import json
 import re
@@ -28,7 +28,7 @@ COMPLAINTS = re.compile(
 )
 HARMLESS = re.compile(r"passed sanity check|^Non-consecutive offsets in ")
 SMALL = {
-    "segment.bytes": str(1 << 20),  # the least that Kafka takes
+    "segment.bytes": str(1 << 20),  # the minimum in Kafka
     "index.interval.bytes": "500",
     "retention.ms": "-1",
 }
@@ -36,7 +36,7 @@ ROWS = 600
 
 
 def rows_for(codec: str) -> list[Row]:
-    """Enough for several segments, with every part of a record used."""
+    """Rows for several segments that use every field of a record."""
     random = Random(codec)
     return [
         Row(
@@ -50,14 +50,13 @@ def rows_for(codec: str) -> list[Row]:
 
 
 def fill(server: SawlogServer | KafkaServer) -> dict[str, list[Row]]:
-    """A topic for each codec, written by an idempotent producer in many small batches."""
+    """Write a topic for each codec with an idempotent producer, in many small batches."""
     library = Confluent(server.bootstrap)
     written: dict[str, list[Row]] = {}
     for codec in CODECS:
         topic = f"files-{codec}"
         library.create_topic(topic, config=SMALL)
         rows = rows_for(codec)
-        # librdkafka takes a broker without groups for one that does not know lz4.
         placed = KafkaPython(server.bootstrap).produce(topic, rows, codec=codec, idempotent=True)
         assert [each.offset for each in placed] == list(range(ROWS))
         written[topic] = rows
@@ -71,10 +70,10 @@ def segment_files(data: Path, suffix: str) -> list[Path]:
 
 
 def dump(files: list[Path], *options: str) -> str:
-    """What DumpLogSegments prints; the test fails where it complains.
+    """The output of DumpLogSegments; fails the test if it reports a problem.
 
-    It counts offsets from -1 in each file, so that it finds any segment but the first to begin
-    out of order; Kafka's own files are no exception.
+    It expects offset 0 in each file and so reports every segment but the first as non-consecutive,
+    also in Kafka's files; these reports are ignored.
     """
     names = ",".join(str(path) for path in files)
     done = run_tool(DUMP, "--files", names, *options)
@@ -90,13 +89,13 @@ def dump(files: list[Path], *options: str) -> str:
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory that Sawlog wrote and closed."""
+    """A data directory of Sawlog after a clean stop."""
     with running_sawlog(tmp_path_factory.mktemp("ours")) as server:
         fill(server)
     return server.data
 
 
-def test_kafka_reads_our_segments_with_all_records(ours: Path) -> None:
+def test_kafka_reads_all_records_of_our_segments(ours: Path) -> None:
     logs = segment_files(ours, ".log")
     assert len(logs) > 2 * len(CODECS)
     output = dump(logs, "--deep-iteration", "--print-data-log")
@@ -108,7 +107,7 @@ def test_kafka_reads_our_segments_with_all_records(ours: Path) -> None:
     assert "isvalid: false" not in output
 
 
-def test_kafka_finds_our_offset_indexes_sane(ours: Path) -> None:
+def test_our_offset_indexes_pass_kafkas_checks(ours: Path) -> None:
     files = segment_files(ours, ".index")
     output = dump(files, "--index-sanity-check")
     empty = [path for path in files if path.stat().st_size == 0]
@@ -118,7 +117,7 @@ def test_kafka_finds_our_offset_indexes_sane(ours: Path) -> None:
     dump(files, "--verify-index-only")
 
 
-def test_kafka_finds_our_time_indexes_sane(ours: Path) -> None:
+def test_our_time_indexes_pass_kafkas_checks(ours: Path) -> None:
     files = segment_files(ours, ".timeindex")
     output = dump(files, "--index-sanity-check")
     assert output.count("passed sanity check") == len(files)
@@ -131,7 +130,7 @@ def test_kafka_reads_our_producer_snapshots(ours: Path) -> None:
 
 
 def test_kafka_opens_our_partitions(ours: Path, tmp_path: Path) -> None:
-    """Kafka recovers a log directory of ours as it would one of its own, and serves it."""
+    """Kafka recovers and serves segments that Sawlog wrote."""
     with running_kafka(tmp_path / "kafka") as kafka:
         library = Confluent(kafka.bootstrap)
         for codec in CODECS:
@@ -148,7 +147,7 @@ def test_kafka_opens_our_partitions(ours: Path, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A data directory that Apache Kafka wrote and closed."""
+    """A data directory of Apache Kafka after a clean stop."""
     with running_kafka(tmp_path_factory.mktemp("theirs")) as server:
         fill(server)
         server.stop()
@@ -156,7 +155,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def move_segments(source: Path, target: Path) -> None:
-    """Puts the segments of one partition in place of another's; ids and names stay."""
+    """Replace the segments of one partition by those of another; partition.metadata stays."""
     for path in target.iterdir():
         if path.name != "partition.metadata":
             path.unlink()

@@ -1,5 +1,5 @@
-"""Offsets that real clients commit: found again by all of them, after a restart too, and printed by
-Kafka's own formatter."""
+"""Offsets that one client library commits are read by all, also after a restart, and are printed by
+Kafka's formatter."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from support.kafka.recordings import RECORDINGS
 from support.kafka.shared_brokers import START, Server
 
 Committed = tuple[int, str] | None
-"""Offset and metadata; None where nothing is committed."""
+"""Offset and metadata, or None without a commit."""
 
 WORDS = "words"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
@@ -33,11 +33,8 @@ ONE_PARTITION = {"offsets.topic.num.partitions": "1", "offsets.topic.replication
 
 
 def trimmed(metadata: str | None) -> str:
-    """confluent-kafka writes and reads a byte too many, whatever the broker."""
+    """confluent-kafka writes and reads one byte too many, with any broker."""
     return (metadata or "")[: len(WORDS)]
-
-
-# Each library's way to say the same
 
 
 class WithConfluent:
@@ -110,7 +107,7 @@ class WithAioKafka:
                 return offset
 
         offset = run_async(work())
-        return None if offset is None else (offset, WORDS)  # it does not tell them
+        return None if offset is None else (offset, WORDS)  # the library does not return metadata
 
     def next_value(self, group: str, topic: str) -> bytes | None:
         async def work() -> bytes | None:
@@ -128,14 +125,14 @@ LIBRARIES = {"confluent": WithConfluent, "kafka-python": WithKafkaPython, "aioka
 
 @pytest.fixture(scope="module")
 def restartable(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A broker of this module's own: tests stop it."""
+    """A broker for this module only, because tests restart it."""
     with START[target](tmp_path_factory.mktemp("offsets"), ONE_PARTITION) as server:
         coordinator_is_ready(server)
         yield server
 
 
 def coordinator_is_ready(server: Server) -> None:
-    """Not every client asks again while groups are being loaded."""
+    """Wait until groups are loaded; not every client retries COORDINATOR_LOAD_IN_PROGRESS."""
     library = WithConfluent(server.bootstrap)
 
     def answers() -> bool:
@@ -164,11 +161,8 @@ def filled(restartable: Server, topic: str) -> str:
     return topic
 
 
-# Stories
-
-
 @pytest.mark.parametrize("writer", sorted(LIBRARIES))
-def test_what_one_library_commits_all_of_them_find(
+def test_all_libraries_read_the_commits_of_each(
     restartable: Server, filled: str, writer: str
 ) -> None:
     LIBRARIES[writer](restartable.bootstrap).commit(filled, filled, 7, WORDS)
@@ -181,7 +175,7 @@ def test_what_one_library_commits_all_of_them_find(
 
 @pytest.mark.parametrize("name", sorted(LIBRARIES))
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_a_reader_goes_on_where_it_was_after_a_restart(
+def test_a_consumer_continues_at_its_commit_after_a_restart(
     restartable: Server, filled: str, name: str, end: str
 ) -> None:
     library = LIBRARIES[name](restartable.bootstrap)
@@ -194,9 +188,7 @@ def test_a_reader_goes_on_where_it_was_after_a_restart(
     assert library.next_value(filled, filled) == b"4"
 
 
-def test_a_topic_that_is_made_anew_is_read_from_its_beginning(
-    restartable: Server, filled: str
-) -> None:
+def test_a_recreated_topic_is_read_from_its_beginning(restartable: Server, filled: str) -> None:
     library = WithConfluent(restartable.bootstrap)
     library.commit(filled, filled, 7, WORDS)
     confluent = Confluent(restartable.bootstrap)
@@ -243,9 +235,6 @@ def test_confluents_admin_moves_offsets_and_deletes_groups(
     assert WithConfluent(restartable.bootstrap).committed(filled, filled) is None
 
 
-# Kafka's formatter
-
-
 @pytest.mark.parametrize(
     "kind",
     [
@@ -253,8 +242,8 @@ def test_confluents_admin_moves_offsets_and_deletes_groups(
         pytest.param("kafka", marks=pytest.mark.soak),
     ],
 )
-def test_kafkas_formatter_prints_our_records_as_it_prints_kafkas(kind: str, tmp_path: Path) -> None:
-    """What it prints of Kafka's is recorded; `SAWLOG_RECORD=1` writes the recording."""
+def test_kafkas_formatter_prints_our_records_like_those_of_kafka(kind: str, tmp_path: Path) -> None:
+    """Its output for Kafka's records is recorded; `SAWLOG_RECORD=1` writes the recording."""
     with START[kind](tmp_path, ONE_PARTITION) as server:
         printed = print_offsets(server)
     recording = RECORDINGS / "offsets-formatter.json"
@@ -266,7 +255,7 @@ def test_kafkas_formatter_prints_our_records_as_it_prints_kafkas(kind: str, tmp_
 
 
 def print_offsets(server: Server) -> list[Any]:
-    """Two commits of a group, one of another, which is then deleted."""
+    """Commit twice in one group and once in another, which is then deleted."""
     coordinator_is_ready(server)
     Confluent(server.bootstrap).create_topic("t")
     library = WithKafkaPython(server.bootstrap)
@@ -298,7 +287,7 @@ def print_offsets(server: Server) -> list[Any]:
 
 
 def documents(text: str) -> Iterator[Any]:
-    """What the formatter prints: one behind the other, without an end of line."""
+    """Parse the output of the formatter: JSON objects without separators."""
     decoder = json.JSONDecoder()
     position = text.find("{")
     while position >= 0:

@@ -1,4 +1,4 @@
-"""The command-line tools of Apache Kafka 4.3.0, which are the Java client's face to people."""
+"""The command-line tools of Apache Kafka 4.3.0, which use the Java client."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
 
 
 class Tools:
-    """Runs tools against one broker; a tool that fails or complains fails the test."""
+    """Runs tools against one broker; an error or a warning fails the test."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap

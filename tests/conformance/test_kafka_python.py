@@ -1,4 +1,4 @@
-"""kafka-python's own ways: its admin client, and requests that only it lets one send."""
+"""kafka-python: its admin client, with requests that other libraries do not send."""
 
 import uuid
 
@@ -46,7 +46,7 @@ def test_topics_are_described_and_deleted_by_id(admin, create_topic, topic) -> N
         admin.delete_topics([topic_id])
 
 
-def test_partitions_are_described_page_by_page(admin, create_topic, topic) -> None:
+def test_partitions_are_described_in_pages(admin, create_topic, topic) -> None:
     create_topic(topic, 5)
     first = admin.describe_topic_partitions([topic], response_partition_limit=3)
     assert [each["partition_index"] for each in first["topics"][0]["partitions"]] == [0, 1, 2]

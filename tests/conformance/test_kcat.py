@@ -1,4 +1,4 @@
-"""kcat (librdkafka's plain consumer, older than the Python binding's): in and out, and listings."""
+"""kcat, with an older librdkafka than the Python binding: produce, consume and metadata."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ GUARD_S = 60
 
 
 class Kcat:
-    """Runs kcat to its end against one broker."""
+    """Runs kcat against one broker."""
 
     def __init__(self, bootstrap: str) -> None:
         self._command = [require("kcat"), "-b", bootstrap]
@@ -29,7 +29,7 @@ class Kcat:
         )
 
     def consume(self, topic: str, *arguments: str) -> list[dict[str, Any]]:
-        """All records to the end, as kcat's JSON envelopes."""
+        """All records up to the log end, as kcat's JSON envelopes."""
         lines = self.run("-C", "-q", "-e", "-J", "-t", topic, *arguments).splitlines()
         return [json.loads(line) for line in lines]
 
@@ -40,7 +40,7 @@ def kcat(broker) -> Kcat:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_lines_come_back_in_order(kcat: Kcat, create_topic, topic, codec) -> None:
+def test_lines_are_consumed_in_order(kcat: Kcat, create_topic, topic, codec) -> None:
     create_topic(topic)
     lines = [f"line {number} {'x' * (number % 50)}" for number in range(2_000)]
     kcat.run("-P", "-t", topic, "-z", codec, stdin="\n".join(lines).encode())
@@ -49,7 +49,7 @@ def test_lines_come_back_in_order(kcat: Kcat, create_topic, topic, codec) -> Non
     assert [record["offset"] for record in records] == list(range(len(lines)))
 
 
-def test_keys_headers_and_nulls(kcat: Kcat, create_topic, topic) -> None:
+def test_keys_headers_and_nulls_are_kept(kcat: Kcat, create_topic, topic) -> None:
     create_topic(topic)
     kcat.run(
         *["-P", "-K:", "-Z", "-H", "a=1", "-H", "b=2", "-t"],
@@ -62,7 +62,7 @@ def test_keys_headers_and_nulls(kcat: Kcat, create_topic, topic) -> None:
     assert all(record["headers"] == ["a", "1", "b", "2"] for record in records)
 
 
-def test_the_idempotent_producer(kcat: Kcat, create_topic, topic) -> None:
+def test_the_idempotent_producer_keeps_the_order(kcat: Kcat, create_topic, topic) -> None:
     create_topic(topic)
     lines = b"\n".join(b"%d" % number for number in range(5_000))
     kcat.run("-P", "-t", topic, "-X", "enable.idempotence=true", stdin=lines)
@@ -79,7 +79,7 @@ def test_the_idempotent_producer(kcat: Kcat, create_topic, topic) -> None:
         ("end", range(0)),
     ],
 )
-def test_starting_places(
+def test_consuming_starts_at_the_given_offset(
     kcat: Kcat, confluent: ClientLibrary, create_topic, topic, start, expected
 ):
     create_topic(topic)
@@ -89,7 +89,7 @@ def test_starting_places(
     assert [record["offset"] for record in records] == list(expected)
 
 
-def test_the_offset_for_a_time_is_queried(
+def test_the_offset_of_a_timestamp_is_queried(
     kcat: Kcat, confluent: ClientLibrary, create_topic, topic
 ):
     create_topic(topic)
@@ -112,7 +112,7 @@ def test_the_listing_shows_brokers_topics_and_partitions(kcat: Kcat, create_topi
     ]
 
 
-def test_an_unknown_partition_is_named_as_such(kcat: Kcat, create_topic, topic) -> None:
+def test_an_unknown_partition_is_reported(kcat: Kcat, create_topic, topic) -> None:
     create_topic(topic)
     done = kcat.attempt("-C", "-e", "-t", topic, "-p", "7")
     assert done.returncode != 0

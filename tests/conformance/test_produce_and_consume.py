@@ -1,4 +1,4 @@
-"""What goes in comes out, through every client library: one suite, all of them."""
+"""Records are consumed as they were produced, with every client library."""
 
 import os
 
@@ -42,18 +42,18 @@ ROWS = [
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_records_come_back_as_they_were_sent(
+def test_records_are_consumed_as_they_were_produced(
     library: ClientLibrary, broker, create_topic, topic, codec
 ) -> None:
     create_topic(topic)
-    placed = library.produce(topic, ROWS, codec=codec)
-    assert placed == [RecordMetadata(0, offset) for offset in range(len(ROWS))]
+    metadata = library.produce(topic, ROWS, codec=codec)
+    assert metadata == [RecordMetadata(0, offset) for offset in range(len(ROWS))]
     assert library.consume(topic, len(ROWS)) == ROWS
-    assert codec in codecs_stored(broker, topic)  # a small batch may have gone as it was
+    assert codec in codecs_stored(broker, topic)  # a small batch may be stored uncompressed
 
 
 def codecs_stored(broker, topic: str) -> set[str]:
-    """How the batches of a topic are compressed, as they come from the broker."""
+    """The codecs of the batches in a Fetch response."""
     partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)
     request = FetchRequest(max_wait_ms=0, topics=[FetchTopic(topic, partitions=[partition])])
     with Wire(broker.host, broker.port) as wire:
@@ -64,7 +64,9 @@ def codecs_stored(broker, topic: str) -> set[str]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_library_reads_what_every_library_wrote(broker, create_topic, topic, codec) -> None:
+def test_every_library_reads_the_records_of_every_library(
+    broker, create_topic, topic, codec
+) -> None:
     create_topic(topic)
     libraries = [kind(broker.bootstrap) for kind in (Confluent, KafkaPython, AioKafka)]
     for writer in libraries:
@@ -74,7 +76,7 @@ def test_every_library_reads_what_every_library_wrote(broker, create_topic, topi
 
 
 @pytest.mark.parametrize("size", [1, 1_000, 1_000_000, LARGEST_BYTES])
-def test_records_of_any_size(library: ClientLibrary, create_topic, topic, size) -> None:
+def test_records_of_any_size_are_kept(library: ClientLibrary, create_topic, topic, size) -> None:
     create_topic(topic, max_message_bytes=str(LARGEST_BYTES + 1_000))
     rows = [Row(os.urandom(size)), Row(b"after"), Row(os.urandom(size))]
     library.produce(topic, rows)
@@ -111,21 +113,21 @@ def test_idempotent_producers_write_each_record_once(library: ClientLibrary, cre
 
 
 @pytest.mark.parametrize("acks", ["1", "all"])
-def test_offsets_are_reported_with_every_kind_of_acknowledgement(
+def test_offsets_are_returned_with_acks_1_and_all(
     library: ClientLibrary, create_topic, topic, acks
 ) -> None:
     create_topic(topic)
-    placed = library.produce(topic, [Row(b"a"), Row(b"b")], acks=acks)
-    assert placed == [RecordMetadata(0, 0), RecordMetadata(0, 1)]
+    metadata = library.produce(topic, [Row(b"a"), Row(b"b")], acks=acks)
+    assert metadata == [RecordMetadata(0, 0), RecordMetadata(0, 1)]
 
 
-def test_unacknowledged_records_arrive_too(confluent: Confluent, create_topic, topic) -> None:
+def test_records_with_acks_0_are_appended(confluent: Confluent, create_topic, topic) -> None:
     create_topic(topic)
     confluent.produce(topic, [Row(b"a"), Row(b"b")], acks="0")
     assert confluent.consume(topic, 2) == [Row(b"a"), Row(b"b")]
 
 
-def test_a_consumer_that_waits_gets_what_comes(confluent: Confluent, create_topic, topic) -> None:
+def test_a_waiting_consumer_gets_new_records(confluent: Confluent, create_topic, topic) -> None:
     create_topic(topic, 2)
     confluent.produce(topic, [Row(b"old"), Row(b"old", partition=1)])
     with confluent.consumer(**{"fetch.wait.max.ms": 20_000}) as consumer:
@@ -137,7 +139,7 @@ def test_a_consumer_that_waits_gets_what_comes(confluent: Confluent, create_topi
             assert (message.value(), message.partition()) == (b"new", index)
 
 
-def test_offsets_are_found_by_time(library: ClientLibrary, create_topic, topic) -> None:
+def test_offsets_are_found_by_timestamp(library: ClientLibrary, create_topic, topic) -> None:
     create_topic(topic)
     start = 1_700_000_000_000
     rows = [Row(b"%d" % number, timestamp_ms=start + number * 1_000) for number in range(50)]
@@ -153,9 +155,9 @@ def test_a_record_larger_than_the_topic_allows_is_refused(
     library: ClientLibrary, create_topic, topic
 ):
     create_topic(topic, max_message_bytes="1000")
-    with pytest.raises(BrokerError) as refusal:
+    with pytest.raises(BrokerError) as error:
         library.produce(topic, [Row(os.urandom(2_000))])
-    assert refusal.value.code == MESSAGE_TOO_LARGE
+    assert error.value.code == MESSAGE_TOO_LARGE
     library.produce(topic, [Row(b"small")])
     assert library.consume(topic, 1) == [Row(b"small")]
 

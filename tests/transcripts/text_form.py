@@ -7,8 +7,8 @@
     -> orders-0 NONE base_offset=0 log_start_offset=0
        orders-7 UNKNOWN_TOPIC_OR_PARTITION error_message=<words> log_start_offset=<any>
 
-The API and its version determine the fields of a message, so a field that is left out has its default
-value: different responses have different texts.
+The API and its version determine the fields of a message, so a field that is left out has its
+default value: different responses have different texts.
 """
 
 import json

@@ -1,9 +1,9 @@
-// Asks the assignors of Kafka's Java consumer: one question a line on stdin, one answer on stdout.
+// Runs the assignors of Kafka's Java consumer: one input per line on stdin, one output on stdout.
 //
 //   range|TOPIC=COUNT,...|MEMBER/INSTANCE/TOPIC,...|MEMBER/...
 //   MEMBER/TOPIC-INDEX,...|MEMBER/...
 //
-// An empty INSTANCE is none.
+// An empty INSTANCE means none.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -24,7 +24,7 @@ import org.apache.kafka.common.Cluster;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
 
-public class AskClientAssignors {
+public class RunClientAssignors {
     public static void main(String[] arguments) throws Exception {
         BufferedReader questions = new BufferedReader(new InputStreamReader(System.in));
         for (String line = questions.readLine(); line != null; line = questions.readLine()) {

@@ -1,10 +1,10 @@
-// Asks Apache Kafka's assignors: one question a line on stdin, one answer a line on stdout.
+// Runs Apache Kafka's assignors: one input per line on stdin, one output per line on stdout.
 //
 //   uniform|TOPIC=COUNT,...|MEMBER/INSTANCE/TOPIC,.../TOPIC=INDEX+INDEX,...|MEMBER/...
 //   MEMBER/TOPIC=INDEX+INDEX,...|MEMBER/...
 //
-// A TOPIC is the two halves of its Uuid in hexadecimal, with a dot between; an empty INSTANCE is
-// none.
+// A TOPIC is the two halves of its Uuid in hexadecimal, with a dot between; an empty INSTANCE
+// means none.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -29,7 +29,7 @@ import org.apache.kafka.coordinator.group.modern.Assignment;
 import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
 
-public class AskAssignors {
+public class RunAssignors {
     public static void main(String[] arguments) throws Exception {
         BufferedReader questions = new BufferedReader(new InputStreamReader(System.in));
         for (String line = questions.readLine(); line != null; line = questions.readLine()) {
