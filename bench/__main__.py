@@ -1,4 +1,4 @@
-"""`python -m bench`: Sawlog beside Apache Kafka, as tables here and as docs/benchmarks.md."""
+"""`python -m bench`: compare Sawlog with Apache Kafka; prints tables, writes docs/benchmarks.md."""
 
 import argparse
 import json
@@ -30,7 +30,7 @@ from tools.kafka_node import KafkaUnavailable, java_command
 DOCUMENTS = ROOT / "docs"
 QUICK_FACTOR = 0.25
 LEAST_DISK_BYTES = 6_000_000_000
-TOLD = (
+SHOWN = (
     (Metric.RATE, "a second"),
     (Metric.BROKER_CPU, "s broker CPU"),
     (Metric.P99, "ms p99"),
@@ -50,11 +50,13 @@ def arguments(given: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     names = ", ".join(BY_NAME)
     parser.add_argument("--rounds", type=int, default=5, help="alternating rounds (5)")
-    parser.add_argument("--only", metavar="A,B", help=f"only these of: {names}")
-    parser.add_argument("--skip", metavar="A,B", default="", help="all but these")
-    parser.add_argument("--brokers", default="kafka,sawlog", help="one of them, or both")
+    parser.add_argument("--only", metavar="A,B", help=f"run only these workloads: {names}")
+    parser.add_argument("--skip", metavar="A,B", default="", help="run all workloads but these")
+    parser.add_argument(
+        "--brokers", default="kafka,sawlog", help="the measured brokers (kafka,sawlog)"
+    )
     parser.add_argument("--quick", action="store_true", help="a quarter of the records, one round")
-    parser.add_argument("--no-warmup", action="store_true", help="for a look at Sawlog alone")
+    parser.add_argument("--no-warmup", action="store_true", help="skip the warm-up")
     parser.add_argument(
         "--patience",
         type=float,
@@ -63,26 +65,26 @@ def arguments(given: list[str]) -> argparse.Namespace:
         help="wait up to S seconds for an idle machine, and repeat a run that others disturbed",
     )
     parser.add_argument("--directory", type=Path, default=ROOT / ".cache" / "bench")
-    parser.add_argument("--json", type=Path, help="keep the values here, too")
+    parser.add_argument("--json", type=Path, help="also write the values to this file")
     parser.add_argument(
-        "--render", type=Path, help="measure nothing: write the document from these"
+        "--render", type=Path, help="write the document from this file, without measuring"
     )
     return parser.parse_args(given)
 
 
 def make_plan(options: argparse.Namespace) -> Plan:
-    """The plan that the options ask for; SystemExit names an unknown word."""
+    """The plan of the options; SystemExit with the name of an unknown workload."""
     skipped = set(filter(None, options.skip.split(",")))
     if options.quick and not options.only:
         skipped |= {"recovery", "latency-java-1", "latency-java-all"}
     wanted = options.only.split(",") if options.only else list(BY_NAME)
     for name in (*wanted, *skipped):
         if name not in BY_NAME:
-            raise SystemExit(f"no such work: {name}; there are {', '.join(BY_NAME)}")
+            raise SystemExit(f"unknown workload {name!r}; expected one of {', '.join(BY_NAME)}")
     try:
         names = tuple(Name(name) for name in options.brokers.split(","))
     except ValueError:
-        raise SystemExit(f"no such broker: {options.brokers}; there are kafka, sawlog") from None
+        raise SystemExit(f"unknown broker in {options.brokers!r}; expected kafka, sawlog") from None
     return Plan(
         workloads=tuple(BY_NAME[name] for name in wanted if name not in skipped),
         names=names,
@@ -95,7 +97,7 @@ def make_plan(options: argparse.Namespace) -> Plan:
 
 
 def check(plan: Plan) -> None:
-    """SystemExit with one clear line where the machine lacks something."""
+    """SystemExit with one line if a requirement is missing on this machine."""
     try:
         java_command("")
     except KafkaUnavailable as missing:
@@ -107,12 +109,13 @@ def check(plan: Plan) -> None:
     if free < needed:
         hint = " (or --skip recovery)" if wants_recovery else ""
         raise SystemExit(
-            f"{free / GIGABYTE:.0f} GB of disk are free, {needed / GIGABYTE:.0f} are needed{hint}"
+            f"the benchmark needs {needed / GIGABYTE:.0f} GB of disk,"
+            f" {free / GIGABYTE:.0f} GB are free{hint}"
         )
 
 
 def machine() -> dict[str, str]:
-    """What a reader needs to judge the numbers, and nothing that names this machine."""
+    """Hardware and software versions, without anything that identifies this machine."""
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIGABYTE
     kernel = ".".join(platform.release().split(".")[:2])
     return {
@@ -131,20 +134,20 @@ def measure(plan: Plan, results: Results, console: Console) -> None:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console) as progress:
-        task = progress.add_task("begin", total=plan.steps())
+        task = progress.add_task("start", total=plan.steps())
 
         def listener(step: str, measured: Measured | None) -> None:
             progress.update(task, description=step)
             if measured is not None:
                 progress.advance(task)
-                console.print(f"{step}: {told(measured)}", highlight=False, soft_wrap=True)
+                console.print(f"{step}: {line_of(measured)}", highlight=False, soft_wrap=True)
 
         compare(plan, results, listener)
 
 
-def told(measured: Measured) -> str:
-    """One run in one line."""
-    parts = [f"{number(measured[metric])} {unit}" for metric, unit in TOLD if metric in measured]
+def line_of(measured: Measured) -> str:
+    """The result of one run as one line."""
+    parts = [f"{number(measured[metric])} {unit}" for metric, unit in SHOWN if metric in measured]
     return ", ".join(parts)
 
 
@@ -158,7 +161,7 @@ def show(results: Results, console: Console) -> None:
             table.add_row(*cells, f"[{style}]{reached}[/]" if style else reached)
         console.print(table)
     if (others := results.others_cores()) is not None:
-        console.print(f"Neither broker nor client: {others:.2f} cores in the median of all runs.")
+        console.print(f"Other processes used {others:.2f} cores (median of all runs).")
 
 
 def write(results: Results) -> None:
@@ -177,7 +180,7 @@ def main(given: list[str]) -> int:
     if options.render:
         write(Results.from_json(json.loads(options.render.read_text())))
         return 0
-    # So that the brokers are stopped, whoever stops the benchmark.
+    # SIGTERM, too, must stop the brokers.
     signal.signal(signal.SIGTERM, _stop)
     plan = make_plan(options)
     check(plan)

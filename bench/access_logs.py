@@ -1,8 +1,7 @@
-"""Writes web access logs to a topic at full speed for a bounded time, some broken on purpose.
+"""Write web access logs to a topic at full speed for a limited time; some of them are invalid.
 
-`python -m bench.access_logs BOOTSTRAP TOPIC SECONDS RECORDS` prints what became of them as JSON. A
-minute of the logs goes by in a fraction of a second, so that an aggregate per minute has something
-to count.
+`python -m bench.access_logs BOOTSTRAP TOPIC SECONDS RECORDS` prints the counts as JSON. A minute of
+log time passes in a fraction of a second, so that an aggregate per minute has several rows.
 """
 
 import json
@@ -23,7 +22,7 @@ _STEP = 5_000
 
 
 def lines(seed: int) -> Iterator[tuple[bytes, int]]:
-    """Values and their times, without end. The texts repeat, the times do not."""
+    """An endless iterator of values and timestamps; values repeat, timestamps do not."""
     choose = random.Random(seed)
     texts = [
         json.dumps(
@@ -47,10 +46,10 @@ def lines(seed: int) -> Iterator[tuple[bytes, int]]:
 
 
 def write(bootstrap: str, topic: str, seconds: float, records: int) -> dict[str, float]:
-    """Until the time is up or so many are written; counts what was acknowledged."""
+    """Produce for the given time or number of records; count the acknowledged ones."""
     failed: list[KafkaError] = []
 
-    def told(error: KafkaError | None, _message: Message) -> None:
+    def delivered(error: KafkaError | None, _message: Message) -> None:
         if error is not None:
             failed.append(error)
 
@@ -61,7 +60,7 @@ def write(bootstrap: str, topic: str, seconds: float, records: int) -> dict[str,
             "batch.size": 262_144,
             "queue.buffering.max.messages": 500_000,
             "delivery.report.only.error": True,
-            "on_delivery": told,
+            "on_delivery": delivered,
             "enable.idempotence": True,
             "log_level": 2,
         }

@@ -1,7 +1,7 @@
-"""The two brokers under measurement, started on loopback and watched until they answer.
+"""The two measured brokers, started on loopback.
 
-"Start to first answer" begins before the process is made and ends with the answer to an
-ApiVersions request, for both in the same way.
+"Start to first answer" begins before the process is created and ends with the response to an
+ApiVersions request, in the same way for both.
 """
 
 import os
@@ -19,13 +19,12 @@ from tools.kafka_node import HOST, KafkaNode, free_port
 START_TIMEOUT_S = 120.0
 CONNECT_AGAIN_S = 0.002
 API_VERSIONS, VERSION, CORRELATION = 18, 0, 7
-# A group of the benchmark is complete when its members are there: nobody is waited for, and a new
-# target is made for every one that joins.
+# Groups rebalance without delay, and every joining member gets a new target assignment.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
 }
-# Kafka keeps a deleted topic's files for a minute; the next run should not find them in its way.
+# Kafka keeps the files of a deleted topic for a minute, which would disturb the next run.
 KAFKA_SETTINGS = {
     "log.segment.delete.delay.ms": "1000",
     "log.initial.task.delay.ms": "1000",
@@ -57,7 +56,7 @@ def start(
     settings: dict[str, str] | None = None,
     python: tuple[str, ...] = (sys.executable,),
 ) -> Broker:
-    """Starts a broker on the data under `directory` and returns at its first answer."""
+    """Start a broker on the data under `directory` and return after its first response."""
     directory.mkdir(parents=True, exist_ok=True)
     settings = {**SETTINGS, **(settings or {})}
     if name is Name.KAFKA:
@@ -86,17 +85,17 @@ def _launch(name: Name, command: list[str], data: Path, directory: Path, port: i
 
 
 def wait_for_answer(server: Server, port: int, timeout_s: float = START_TIMEOUT_S) -> None:
-    """Returns when the broker has answered one ApiVersions request."""
+    """Return when the broker has answered one ApiVersions request."""
     deadline = time.monotonic() + timeout_s
     while not _answers(server, port, deadline):
         server.check_running()
         if time.monotonic() > deadline:
-            raise ChildFailed(f"no answer within {timeout_s:.0f} s:\n{server.tail()}")
+            raise ChildFailed(f"no response within {timeout_s:.0f} s:\n{server.tail()}")
         time.sleep(CONNECT_AGAIN_S)
 
 
 def _answers(server: Server, port: int, deadline: float) -> bool:
-    """One attempt: a broker may listen long before it reads, so the answer is waited for."""
+    """One attempt; a broker may listen long before it answers, so wait for the response."""
     client_id = b"bench"
     request = struct.pack(">hhih", API_VERSIONS, VERSION, CORRELATION, len(client_id)) + client_id
     try:

@@ -1,6 +1,6 @@
-"""The ratios as one SVG picture that reads in light and in dark. No IO.
+"""The ratios as an SVG chart for light and dark backgrounds. No IO.
 
-Every bar is Sawlog's median over Apache Kafka's; the dashed line is Kafka itself, the short
+Every bar is the ratio of Sawlog's median to Apache Kafka's; the dashed line is Kafka, the short
 line across a bar is the target.
 """
 
@@ -79,7 +79,7 @@ class Group:
 
 
 def groups(results: Results) -> list[Group]:
-    """What is worth a picture: throughput, CPU, and the small numbers."""
+    """The bars of the chart: throughput, CPU, latency and start."""
     loads = _names(results, Kind.PRODUCE, Kind.CONSUME, Kind.CONSUME_JAVA, Kind.COMMIT)
     paced = _names(results, Kind.PACE_LIBRDKAFKA)
     rebalances = _names(results, Kind.REBALANCE)
@@ -127,7 +127,7 @@ def _bars(results: Results, wanted: Iterable[tuple[str, Metric, str]]) -> tuple[
 
 
 def draw(shown: list[Group]) -> str:
-    """The whole file."""
+    """The SVG document."""
     longest = max((bar.ratio for group in shown for bar in group.bars), default=1.0)
     scale = (BAR_RIGHT - BAR_LEFT) / min(MOST_SCALE, max(LEAST_SCALE, longest * 1.05))
     body = [_text(20, 30, "Sawlog beside Apache Kafka 4.3.0", kind="title"), _text(20, 49, NOTE)]

@@ -1,4 +1,4 @@
-"""The members of one classic group, all in one thread: they join, sync, join again and leave."""
+"""The members of one classic group, driven by one thread: join, sync, rejoin and leave."""
 
 import time
 
@@ -22,18 +22,18 @@ from sawlog.protocol.messages.sync_group_response import SyncGroupResponse
 SESSION_MS = 45_000
 REBALANCE_MS = 60_000
 PROTOCOL_TYPE, PROTOCOL = "consumer", "range"
-_FORMAT = (0).to_bytes(2, "big")  # the version of what members tell each other
+_FORMAT = (0).to_bytes(2, "big")  # the version of subscription and assignment
 
 
-def shares(members: int, partitions: int) -> list[range]:
-    """Neighbouring partitions for each, as the range assignor gives them."""
+def ranges(members: int, partitions: int) -> list[range]:
+    """Consecutive partitions for each member, like the range assignor."""
     least, more = divmod(partitions, members)
     starts = [number * least + min(number, more) for number in range(members + 1)]
     return [range(starts[number], starts[number + 1]) for number in range(members)]
 
 
 class ClassicGroup:
-    """Members are numbers; `gather` makes them one generation, in which one of them leads."""
+    """Members are numbered; `gather` brings them into one generation with a leader."""
 
     def __init__(self, wires: Wires, group_id: str, topic: str, partitions: int) -> None:
         self.id = group_id
@@ -42,27 +42,25 @@ class ClassicGroup:
         self._subscription = _FORMAT + encode(ConsumerProtocolSubscription([topic]), 0)
         self._assignments = [
             _FORMAT + encode(ConsumerProtocolAssignment([TopicPartition(topic, list(share))]), 0)
-            for share in shares(self._count, partitions)
+            for share in ranges(self._count, partitions)
         ]
         self._ids: list[str] = []
         self._joins: list[bytes] = []
         self._leader = 0
         self._generation = 0
 
-    # Coming together
-
     def gather(self) -> None:
-        """Brings all members into one stable generation."""
+        """Bring all members into one stable generation."""
         self._ids = [self._member_id(number) for number in range(self._count)]
         self._joins = [frame(self._join(member_id)) for member_id in self._ids]
-        self._join_until_all_are_there()
+        self._join_until_complete()
         syncs = self._syncs(self._generation)
         for wire, sync in zip(self._wires.all, syncs, strict=True):
             wire.send(sync)
         self._check_syncs(self._one_answer_each())
 
     def _member_id(self, number: int) -> str:
-        """A new member is told its id and has to come again with it (KIP-394)."""
+        """A new member gets its id and has to join again with it (KIP-394)."""
         answer = self._wires.all[number].ask(self._join(""), JoinGroupResponse)
         if answer.error_code != ErrorCode.MEMBER_ID_REQUIRED:
             raise BadAnswer(f"a member without an id was let in: {answer.error_code}")
@@ -78,9 +76,9 @@ class ClassicGroup:
             protocols=[JoinGroupRequestProtocol(PROTOCOL, self._subscription)],
         )
 
-    def _join_until_all_are_there(self) -> None:
-        """Without a delay the first member makes a generation alone: who finds itself in one that
-        is not full joins again."""
+    def _join_until_complete(self) -> None:
+        """Without a delay the first generation has one member: members of an incomplete generation
+        join again."""
         wires = self._wires.all
         generations = [0] * self._count
         full = -1
@@ -105,10 +103,8 @@ class ClassicGroup:
                         under_way += 1
         self._generation = full
 
-    # Once more
-
     def rebalance(self) -> float:
-        """All join again; seconds from the last JoinGroup sent to the last SyncGroup answered."""
+        """All members rejoin; seconds from the last JoinGroup to the last SyncGroup response."""
         expected = self._generation + 1
         syncs = self._syncs(expected)
         wires, joins = self._wires.all, self._joins
@@ -138,7 +134,7 @@ class ClassicGroup:
         return elapsed_s
 
     def _wait_for_rebalance(self, number: int) -> None:
-        """The leader has asked: the others hear of it when they next show that they live."""
+        """The leader has rejoined; the others learn of it by their next heartbeat."""
         request = HeartbeatRequest(self.id, self._generation, self._ids[number])
         while True:
             answer = self._wires.all[number].ask(request, HeartbeatResponse)
@@ -152,14 +148,14 @@ class ClassicGroup:
         leader = self._ids[self._leader]
         if (answer.generation_id, answer.leader) != (generation, leader):
             raise BadAnswer(f"generation {answer.generation_id} led by {answer.leader}")
-        told = self._count if number == self._leader else 0
-        if len(answer.members) != told:
-            raise BadAnswer(f"{len(answer.members)} members were told in place of {told}")
-
-    # Who gets what
+        expected = self._count if number == self._leader else 0
+        if len(answer.members) != expected:
+            raise BadAnswer(
+                f"{len(answer.members)} members in the JoinGroup response, expected {expected}"
+            )
 
     def _syncs(self, generation: int) -> list[bytes]:
-        """What each sends when it has joined this generation; the leader assigns."""
+        """The SyncGroup request of each member; the leader's has the assignments."""
         everything = [
             SyncGroupRequestAssignment(member_id, assignment)
             for member_id, assignment in zip(self._ids, self._assignments, strict=True)

@@ -1,8 +1,8 @@
 """Offset commits without members: `python -m bench.commits BOOTSTRAP TOPIC CONNECTIONS COMMITS`.
 
-Prints one line of JSON. Every connection commits for a group of its own, one partition a request
-and one request under way, with frames of which only the offset changes. `fill` and `wait_for_all`
-put many offsets into a broker and find out when it has them again.
+Prints one line of JSON. Every connection commits for a group of its own, one partition per request
+and one request in flight, with frames that differ in the offset only. `fill` commits many offsets,
+`wait_for_all` returns when a restarted broker has loaded them.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from sawlog.protocol.messages.offset_fetch_request import (
 )
 from sawlog.protocol.messages.offset_fetch_response import OffsetFetchResponse
 
-_MARK = 0x0102030405060708  # an offset that is looked for and replaced
+_MARK = 0x0102030405060708  # a marker that is replaced by the offset
 _OFFSET = struct.Struct(">q")
 FILL_CONNECTIONS = 10
 GROUPS_A_REQUEST = 100
@@ -57,7 +57,7 @@ def check_commit(received: bytes) -> None:
 
 
 def checker() -> Callable[[int, bytes], None]:
-    """Looks into an answer only where it differs from those that were found to be good."""
+    """Decode a response only if it differs from those that were checked before."""
     good: set[bytes] = set()
 
     def checked(_number: int, received: bytes) -> None:
@@ -69,7 +69,7 @@ def checker() -> Callable[[int, bytes], None]:
 
 
 def rate(bootstrap: str, topic: str, connections: int, commits_in_all: int) -> dict[str, float]:
-    """Seconds from the first commit sent to the last one answered."""
+    """Seconds from the first commit to the last response."""
     wires = Wires(bootstrap, connections)
     groups = [f"{topic}-commits-{number}" for number in range(connections)]
     each = max(1, commits_in_all // connections)
@@ -87,12 +87,12 @@ def rate(bootstrap: str, topic: str, connections: int, commits_in_all: int) -> d
 
 
 def _committed(wire: Wire, groups: list[str]) -> dict[str, list[int]]:
-    """All offsets of these groups."""
+    """All committed offsets of these groups."""
     found: dict[str, list[int]] = {}
     remaining = iter(groups)
     while some := list(islice(remaining, GROUPS_A_REQUEST)):
-        asked = [OffsetFetchRequestGroup(group, topics=None) for group in some]
-        for group in wire.ask(OffsetFetchRequest(groups=asked), OffsetFetchResponse).groups:
+        wanted = [OffsetFetchRequestGroup(group, topics=None) for group in some]
+        for group in wire.ask(OffsetFetchRequest(groups=wanted), OffsetFetchResponse).groups:
             check(group)
             found[group.group_id] = [
                 partition.committed_offset
@@ -102,15 +102,12 @@ def _committed(wire: Wire, groups: list[str]) -> dict[str, list[int]]:
     return found
 
 
-# Many offsets, and a restart
-
-
 def group_names(count: int) -> list[str]:
     return [f"offsets-{number}" for number in range(count)]
 
 
 def fill(bootstrap: str, topic: str, groups: int, partitions: int) -> None:
-    """Commits for every group and partition; the offset is the partition's number."""
+    """Commit for every group and partition; the offset is the partition number."""
     wires = Wires(bootstrap, FILL_CONNECTIONS)
     names = group_names(groups)
     wait_for_groups(wires.all[0], names)
@@ -124,21 +121,20 @@ def fill(bootstrap: str, topic: str, groups: int, partitions: int) -> None:
 
 
 def wait_for_all(bootstrap: str, topic: str, groups: int) -> None:
-    """Returns when OffsetFetch is answered for every group. Until one is loaded only that is asked
-    for, so that asking costs the broker nothing."""
+    """Return when OffsetFetch succeeds for every group; it polls one group at a time."""
     wire = Wire(bootstrap)
     topics = [OffsetFetchRequestTopics(topic, partition_indexes=[0])]
     waiting = group_names(groups)
     while waiting:
         while not_answered(wire, [OffsetFetchRequestGroup(waiting[0], topics=topics)]):
             time.sleep(ASK_AGAIN_S)
-        asked = [OffsetFetchRequestGroup(name, topics=topics) for name in waiting]
-        waiting = not_answered(wire, asked)
+        wanted = [OffsetFetchRequestGroup(name, topics=topics) for name in waiting]
+        waiting = not_answered(wire, wanted)
     wire.close()
 
 
 def check_all(bootstrap: str, groups: int, partitions: int) -> None:
-    """BadAnswer where an offset that `fill` committed is missing or another one."""
+    """Raise BadAnswer if an offset of `fill` is missing or different."""
     wire = Wire(bootstrap)
     for group, offsets in _committed(wire, group_names(groups)).items():
         if sorted(offsets) != list(range(partitions)):

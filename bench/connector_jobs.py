@@ -1,8 +1,8 @@
-"""The same jobs with Spark's own Kafka connector: a script for an environment of its own.
+"""The jobs of `bench.spark_jobs` with Spark's Kafka connector: a script for its own environment.
 
-It imports nothing of Sawlog, takes the arguments of `bench.spark_jobs` with the connector's jars
-and the schema in front, and prints the same line of JSON. Files are Parquet, with the columns of a
-landed table; JSON is read by `from_json`, which leaves broken rows null.
+It imports nothing of Sawlog, takes the same arguments after the connector's jars and the schema,
+and prints the same line of JSON. Files are Parquet, with the columns of a landed table; JSON is
+parsed by `from_json`, which returns null for invalid rows.
 """
 
 import json
@@ -43,7 +43,7 @@ def read(spark: SparkSession, bootstrap: str, topic: str) -> DataFrame:
 
 
 def run(work: str, frame: DataFrame, schema: str, path: Path) -> int:
-    """How many rows there were."""
+    """Run the job and return the number of rows."""
     if work == "aggregate":
         (row,) = frame.selectExpr(*AGGREGATE).collect()
         return int(row[0])

@@ -1,8 +1,8 @@
-"""The members of one group of the consumer protocol (KIP-848), all in one thread.
+"""The members of one consumer group (KIP-848), driven by one thread.
 
-They behave as real ones do: what a heartbeat is answered is what a member owns from then on, and
-the next one says so. A real one that has nothing to say waits for some seconds; these wait only
-when they have all that the last epoch gives them.
+As in real clients, a member owns the assignment of its last heartbeat response, and confirms it in
+the next heartbeat. Real clients wait between heartbeats; these wait only when they have the whole
+assignment of the last epoch.
 """
 
 import struct
@@ -21,17 +21,17 @@ from sawlog.protocol.messages.consumer_group_heartbeat_response import (
 REBALANCE_MS = 60_000
 MOST_S = 60.0
 JOINING, LEAVING = 0, -1
-_MARK = 0x01020304  # an epoch that is looked for and replaced
+_MARK = 0x01020304  # a marker that is replaced by the epoch
 _EPOCH = struct.Struct(">i")
 
 
 def member_id(group_id: str, number: int) -> str:
-    """As long as one of a real client."""
+    """A member id as long as that of a real client."""
     return urlsafe_b64encode(f"{group_id}/{number}".encode().rjust(16)[-16:]).decode().rstrip("=")
 
 
 class Member:
-    """What one member knows: its epoch and its partitions, told and not yet told."""
+    """The epoch and partitions of one member, confirmed or not."""
 
     __slots__ = ("_after", "_before", "_group_id", "_has_news", "_id", "epoch", "owned")
 
@@ -64,7 +64,7 @@ class Member:
         return self._quiet(LEAVING)
 
     def heartbeat(self) -> bytes:
-        """Tells what the member owns where the last answer changed that."""
+        """The next heartbeat, with the owned partitions if the last response changed them."""
         if not self._has_news:
             return self._quiet(self.epoch)
         self._has_news = False
@@ -82,20 +82,22 @@ class Member:
     def _quiet(self, epoch: int) -> bytes:
         return b"".join((self._before, _EPOCH.pack(epoch), self._after))
 
-    def heard(self, answer: ConsumerGroupHeartbeatResponse) -> bool:
-        """Whether it was told an assignment."""
+    def on_response(self, answer: ConsumerGroupHeartbeatResponse) -> bool:
+        """Take a response; True if it has an assignment."""
         check(answer)
         self.epoch = answer.member_epoch
         if answer.assignment is None:
             return False
-        told = {one.topic_id: tuple(one.partitions) for one in answer.assignment.topic_partitions}
-        self._has_news = told != self.owned
-        self.owned = told
+        assigned = {
+            one.topic_id: tuple(one.partitions) for one in answer.assignment.topic_partitions
+        }
+        self._has_news = assigned != self.owned
+        self.owned = assigned
         return True
 
 
 class ConsumerGroup:
-    """A group that nobody has used before."""
+    """A new group."""
 
     def __init__(self, wires: Wires, group_id: str, topic: str, partitions: int) -> None:
         self.id = group_id
@@ -105,12 +107,12 @@ class ConsumerGroup:
         self.members = [Member(group_id, number) for number in range(len(wires.all))]
 
     def rebalance(self) -> float:
-        """All join; seconds from the last of them sent to the last assignment received."""
+        """All members join; the seconds from the last join to the last assignment."""
         wires, members = self._wires.all, self.members
         joins = [member.join(self._topic) for member in members]
         for wire, join in zip(wires[:-1], joins[:-1], strict=True):
             wire.send(join)
-        began = last_told = time.perf_counter()
+        began = last_assigned = time.perf_counter()
         wires[-1].send(joins[-1])
         joined: set[int] = set()
         done: set[int] = set()
@@ -119,9 +121,9 @@ class ConsumerGroup:
             for number, received in self._wires.answers():
                 member = members[number]
                 joined.add(number)
-                if member.heard(read(received, ConsumerGroupHeartbeatResponse)):
-                    last_told = time.perf_counter()
-                if member.epoch > last_epoch:  # whoever had all may have to give some of it up
+                if member.on_response(read(received, ConsumerGroupHeartbeatResponse)):
+                    last_assigned = time.perf_counter()
+                if member.epoch > last_epoch:  # members with a full assignment may have to revoke
                     last_epoch = member.epoch
                     for quiet in done:
                         wires[quiet].send(members[quiet].heartbeat())
@@ -130,10 +132,10 @@ class ConsumerGroup:
                     done.add(number)
                 else:
                     wires[number].send(member.heartbeat())
-            if last_told - began > MOST_S or time.perf_counter() - last_told > MOST_S:
+            if last_assigned - began > MOST_S or time.perf_counter() - last_assigned > MOST_S:
                 raise BadAnswer(f"{len(done)} of {len(members)} members got what they should have")
         check_assignment(members, self._partitions)
-        return last_told - began
+        return last_assigned - began
 
     def _has_all(self, member: Member, last_epoch: int) -> bool:
         least, more = divmod(self._partitions, len(self.members))
@@ -149,7 +151,7 @@ def _check_answer(_number: int, received: bytes) -> None:
 
 
 def check_assignment(members: list[Member], partitions: int) -> None:
-    """BadAnswer unless every partition belongs to exactly one member."""
+    """Raise BadAnswer unless every partition belongs to exactly one member."""
     held = [
         (topic_id, partition)
         for member in members

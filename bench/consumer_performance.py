@@ -1,4 +1,4 @@
-"""Kafka's own ConsumerPerformance, a member of a group, and what its last line says."""
+"""Kafka's ConsumerPerformance, which joins a group, and the parser of its output."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ RECORDS, RATE, JOINING_MS, COLUMNS = 4, 5, 6, 10
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One run in the tool's own numbers; the rate is that of all its time, joining included."""
+    """One run as reported by the tool; the rate includes the time to join."""
 
     records: int
     records_per_s: float
@@ -21,7 +21,7 @@ class Summary:
 
 
 def parse_summary(output: str, expected_records: int) -> Summary:
-    """The line below the head; ChildFailed where records are missing."""
+    """Parse the line after the header; raise ChildFailed if records are missing."""
     lines = [line.split(", ") for line in output.splitlines()]
     found = [cells for cells in lines if len(cells) == COLUMNS and cells[RECORDS].isdecimal()]
     if not found:
@@ -33,7 +33,7 @@ def parse_summary(output: str, expected_records: int) -> Summary:
 
 
 def consume(bootstrap: str, topic: str, *, records: int) -> tuple[Summary, Finished]:
-    """Reads a topic from its beginning, as the only member of a group of its own."""
+    """Read a topic from its beginning, as the only member of a new group."""
     command = java_command(
         CLASS, "--bootstrap-server", bootstrap, "--topic", topic, options=OPTIONS
     )

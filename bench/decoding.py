@@ -1,8 +1,8 @@
-"""Arrow clients as programs of their own: `python -m bench.decoding fill|poll|range|decode ...`.
+"""Arrow clients as separate programs: `python -m bench.decoding fill|poll|range|decode ...`.
 
-Each prints one line of JSON. `poll` and `range` read a topic from its beginning, as
-`bench.librdkafka consume` does; `decode` takes the same batches apart in memory and compiles its
-loop anew. Time begins when everything is imported and compiled; what that took is told beside it.
+Each prints one line of JSON. `poll` and `range` read a topic from its beginning, like
+`bench.librdkafka consume`; `decode` decodes the same batches in memory and compiles its loop again.
+The measured time excludes imports and compilation, which are reported separately.
 """
 
 import argparse
@@ -39,9 +39,9 @@ SILENCE_MS = 30_000.0
 
 
 def batches(records: int, now_ms: int) -> Iterator[bytearray]:
-    """Batches of so many records in all: keys, values of 20 to 180 bytes, a header on each tenth.
+    """Batches with so many records: keys, values of 20 to 180 bytes, a header on each tenth.
 
-    They are the same in every run, but for their time: old ones would not be kept.
+    Only their timestamps differ between runs: retention would delete old records.
     """
     source = random.Random(2011)
     made: list[bytearray] = []
@@ -58,7 +58,7 @@ def batches(records: int, now_ms: int) -> Iterator[bytearray]:
 
 
 def fill(bootstrap: str, topic: str, partitions: int, records: int) -> dict[str, float]:
-    """The batches as they are, dealt to the partitions in turn."""
+    """Produce the batches, round robin over the partitions."""
     with Cluster(bootstrap) as cluster:
         known = cluster.topic(topic)
         connection = cluster.connection(cluster.leader(place(topic, 0)))
@@ -78,7 +78,7 @@ def place(topic: str, index: int) -> TopicPartition:
 
 
 def prepare() -> float:
-    """Imports and compiles all that Arrow needs; the seconds for compiling."""
+    """Import and compile everything for Arrow; return the seconds of compilation."""
     from sawlog.client.arrow import record_columns, record_kernels
 
     record_columns.RecordColumns()
@@ -97,11 +97,11 @@ def poll(bootstrap: str, topic: str, partitions: int, records: int) -> dict[str,
             if not batch.num_rows:
                 raise SystemExit(f"nothing came for 30 s after {seen} of {records} records")
             seen += batch.num_rows
-        return told(seen, time.monotonic() - began, compile_s)
+        return result(seen, time.monotonic() - began, compile_s)
 
 
 def ranges(bootstrap: str, topic: str, partitions: int, records: int) -> dict[str, float]:
-    """One partition after the other, as a task of a Spark job reads it."""
+    """Read one partition after the other, like the tasks of a Spark job."""
     compile_s = prepare()
     from sawlog.client.arrow.offset_range import read_range
 
@@ -112,7 +112,7 @@ def ranges(bootstrap: str, topic: str, partitions: int, records: int) -> dict[st
             end = len(range(index, records // BATCH_RECORDS, partitions)) * BATCH_RECORDS
             for chunk in read_range(cluster, place(topic, index), 0, end):
                 seen += chunk.batch.num_rows
-        return told(seen, time.monotonic() - began, compile_s)
+        return result(seen, time.monotonic() - began, compile_s)
 
 
 def decode(records: int) -> dict[str, float]:
@@ -126,7 +126,7 @@ def decode(records: int) -> dict[str, float]:
         stamp(memoryview(batch), number * BATCH_RECORDS, 0)
         answer += batch
     taken = RecordColumns(max_bytes=ANSWER_BYTES)
-    began = time.process_time()  # what one core does: there is nobody to wait for
+    began = time.process_time()  # on one core, without waiting for a broker
     seen = 0
     while seen < records:
         fetched = FetchedRecords(
@@ -136,10 +136,10 @@ def decode(records: int) -> dict[str, float]:
         while not is_empty:
             is_empty = taken.take(fetched)
             seen += taken.finish().num_rows
-    return told(seen, time.process_time() - began, compile_s)
+    return result(seen, time.process_time() - began, compile_s)
 
 
-def told(records: int, elapsed_s: float, compile_s: float) -> dict[str, float]:
+def result(records: int, elapsed_s: float, compile_s: float) -> dict[str, float]:
     return {"records": records, "elapsed_s": elapsed_s, "compile_s": compile_s}
 
 

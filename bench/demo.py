@@ -1,8 +1,8 @@
-"""`make demo`: access logs into a topic, the topic into a Delta table, and an account at the end.
+"""`make demo`: access logs into a topic, the topic into Delta tables, and a check of the counts.
 
-A broker, a generator at full speed, and the pipeline beside it: one table of rows with dead
-letters, one of counts per minute. Then everything is counted: what was acknowledged, what the topic
-has, what the tables have, what is there twice and what is missing.
+It runs a broker, a generator at full speed, and a pipeline with two tables: the rows, with dead
+letters, and counts per minute. At the end it counts acknowledged records, offsets in the topic and
+rows in the tables, and looks for duplicates and missing rows.
 """
 
 import json
@@ -33,10 +33,10 @@ from sawlog.pipeline.delta.table import Table
 DIRECTORY = Path(".cache") / "demo"
 TOPIC, PARTITIONS = "access-log", 6
 SECONDS, RECORDS = 20, 2_000_000
-LONGEST_S = 300.0  # from the last record written to the last row
-STILL_S = 90.0  # without a row more, once there were some; before that Spark is starting
+LONGEST_S = 300.0  # from the last record to the last row
+STILL_S = 90.0  # without a new row after the first one; before that, Spark is starting
 LOOK_S = 0.5
-TELL_S = 5.0  # where no bar can be drawn
+SHOW_S = 5.0  # without a terminal
 PIPELINE = """\
 brokers: {bootstrap}
 lake: ./lake
@@ -60,15 +60,15 @@ tables:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """Every number is counted on its own, from where it is."""
+class Counts:
+    """Counts of records and rows, each taken from its own source."""
 
     produced: int
     broken: int
     stored: int
     landed: int
     dead: int
-    doubles: int
+    duplicates: int
     lost: int
     aggregated: int
     minutes: int
@@ -81,12 +81,12 @@ class Account:
             self.produced == self.stored == self.landed + self.dead
             and self.dead == self.broken
             and self.aggregated == self.landed
-            and self.lost == self.doubles == 0
+            and self.lost == self.duplicates == 0
         )
 
 
 def places(table: Table) -> dict[int, np.ndarray]:
-    """The offsets in a table, by partition, as they are: not made distinct."""
+    """The offsets in a table by partition, with duplicates."""
     found: dict[int, list[np.ndarray]] = {}
     for file in table.files():
         rows = pq.read_table(
@@ -102,11 +102,11 @@ def places(table: Table) -> dict[int, np.ndarray]:
 def ends(bootstrap: str) -> dict[int, int]:
     with Cluster(bootstrap) as cluster:
         wanted = {partition_of(TOPIC, index): LATEST for index in range(PARTITIONS)}
-        return {tp.partition: told.offset for tp, told in list_offsets(cluster, wanted).items()}
+        return {tp.partition: found.offset for tp, found in list_offsets(cluster, wanted).items()}
 
 
 def counted(table: Table, column: str) -> tuple[int, int]:
-    """The rows of a table, and the sum of a column."""
+    """The number of rows of a table and the sum of a column."""
     rows = total = 0
     for file in table.files():
         read = pq.read_table(
@@ -117,33 +117,33 @@ def counted(table: Table, column: str) -> tuple[int, int]:
     return rows, total
 
 
-def account(bootstrap: str, lake: Path, told: dict[str, float], seconds: float) -> Account:
+def count(bootstrap: str, lake: Path, counts: dict[str, float], seconds: float) -> Counts:
     access, dead = Table.open(lake / "access"), Table.open(lake / "access__dead")
     good, bad = places(access), places(dead)
     stored = ends(bootstrap)
-    doubles = lost = 0
+    duplicates = lost = 0
     for partition, end in stored.items():
         nothing = np.array([], np.int64)
         both = np.concatenate([good.get(partition, nothing), bad.get(partition, nothing)])
         distinct = np.unique(both)
-        doubles += len(both) - len(distinct)
+        duplicates += len(both) - len(distinct)
         lost += end - int(np.count_nonzero(distinct < end))
     landed = sum(map(len, good.values()))
     minutes, aggregated = counted(Table.open(lake / "minutes"), "requests")
-    return Account(
-        int(told["produced"]), int(told["broken"]), sum(stored.values()), landed,
-        sum(map(len, bad.values())), doubles, lost, aggregated, minutes,
+    return Counts(
+        int(counts["produced"]), int(counts["broken"]), sum(stored.values()), landed,
+        sum(map(len, bad.values())), duplicates, lost, aggregated, minutes,
         landed / seconds, len(access.files()),
     )  # fmt: skip
 
 
 class Seen(NamedTuple):
-    """How far the tables are."""
+    """The progress of the tables."""
 
-    written: int  # offsets of the topic
-    landed: int  # those of them that are in access, or beside it as dead letters
+    written: int  # offsets in the topic
+    landed: int  # of these, rows in `access` and dead letters
     rows: int  # of access
-    aggregated: int  # the rows that minutes has counted
+    aggregated: int  # rows counted in `minutes`
 
     @property
     def is_all(self) -> bool:
@@ -159,11 +159,11 @@ class Seen(NamedTuple):
 
 
 class NotLanded(Exception):
-    """Nobody believes any more that the rest will come."""
+    """The tables did not get all rows in time."""
 
 
-class Patience:
-    """Ends where no row has come for long, and somewhen in any case."""
+class Deadline:
+    """A timeout without new rows, and a total timeout."""
 
     def __init__(self, now_s: float) -> None:
         self._began_s = self._moved_s = now_s
@@ -188,9 +188,9 @@ def look(bootstrap: str, lake: Path) -> Seen:
 
 
 def wait_for_rows(bootstrap: str, lake: Path, pipeline: Server, console: Console) -> None:
-    """Until the tables have what the topic has; NotLanded says what they have not."""
-    began_s = told_s = time.monotonic()
-    patience = Patience(began_s)
+    """Wait until the tables have all offsets of the topic; raise NotLanded with what is missing."""
+    began_s = shown_s = time.monotonic()
+    deadline = Deadline(began_s)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(
         *columns,
@@ -203,26 +203,26 @@ def wait_for_rows(bootstrap: str, lake: Path, pipeline: Server, console: Console
         while not (seen := look(bootstrap, lake)).is_all:
             pipeline.check_running()
             now_s = time.monotonic()
-            if patience.is_over(seen, now_s):
+            if deadline.is_over(seen, now_s):
                 raise NotLanded(f"after {now_s - began_s:.0f} s: {seen}")
             if seen.landed:
                 done, whole = seen.landed + seen.aggregated, seen.written + seen.rows
                 progress.update(bar, description="landing, counting", completed=done, total=whole)
-            if not console.is_terminal and now_s - told_s >= TELL_S:
+            if not console.is_terminal and now_s - shown_s >= SHOW_S:
                 console.print(f"{seen} ...", highlight=False, soft_wrap=True)
-                told_s = now_s
+                shown_s = now_s
             time.sleep(LOOK_S)
 
 
 def landing_seconds(lake: Path) -> float:
-    """From the making of the table to its last commit."""
+    """The seconds from the creation of the table to its last commit."""
     table = Table.open(lake / "access")
     first = table.log.entry(0) or []
     began = next(action["commitInfo"]["timestamp"] for action in first if "commitInfo" in action)
     return float(max(0.001, ((table.state.committed_ms or began) - began) / 1_000))
 
 
-def run(directory: Path, console: Console) -> Account:
+def run(directory: Path, console: Console) -> Counts:
     broker = brokers.start(Name.SAWLOG, directory / "broker")
     try:
         console.print(f"A broker runs on {broker.bootstrap}; its topic is {TOPIC!r}.")
@@ -233,14 +233,14 @@ def run(directory: Path, console: Console) -> Account:
         pipeline = Server(command, directory / "pipeline.log")
         try:
             console.print(f"Spark is starting; access logs are written for {SECONDS} s meanwhile.")
-            told = generated(broker.bootstrap)
-            rate = told["produced"] / told["seconds"]
-            console.print(f"{told['produced']:,} records are written, {rate:,.0f} a second.")
+            counts = generated(broker.bootstrap)
+            rate = counts["produced"] / counts["seconds"]
+            console.print(f"{counts['produced']:,} records are written, {rate:,.0f} a second.")
             wait_for_rows(broker.bootstrap, directory / "lake", pipeline, console)
         finally:
             pipeline.stop()
         seconds = landing_seconds(directory / "lake")
-        return account(broker.bootstrap, directory / "lake", told, seconds)
+        return count(broker.bootstrap, directory / "lake", counts, seconds)
     finally:
         broker.server.stop()
 
@@ -249,25 +249,29 @@ def generated(bootstrap: str) -> dict[str, float]:
     command = [sys.executable, "-m", "bench.access_logs", bootstrap, TOPIC, str(SECONDS)]
     done = subprocess.run([*command, str(RECORDS)], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise ChildFailed(f"the generator ended with {done.returncode}:\n{done.stderr}")
-    told: dict[str, float] = json.loads(done.stdout)
-    return told
+        raise ChildFailed(f"the generator ended with code {done.returncode}:\n{done.stderr}")
+    counts: dict[str, float] = json.loads(done.stdout)
+    return counts
 
 
-def show(found: Account, directory: Path, seconds: float, console: Console) -> None:
-    drawn = Drawn(title="The account", show_header=False)
+def show(found: Counts, directory: Path, seconds: float, console: Console) -> None:
+    drawn = Drawn(title="Counts", show_header=False)
     drawn.add_column()
     drawn.add_column(justify="right")
     drawn.add_column()
     for name, number, remark in (
-        ("produced", f"{found.produced:,}", "acknowledged, acks=all"),
-        ("stored", f"{found.stored:,}", "offsets of the topic"),
-        ("landed", f"{found.landed:,}", f"rows of the table access, in {found.files} files"),
-        ("dead letters", f"{found.dead:,}", f"{found.broken:,} were broken on purpose"),
-        ("doubles", f"{found.doubles:,}", "rows of an offset that is there already"),
-        ("lost", f"{found.lost:,}", "offsets that no table has"),
-        ("aggregated", f"{found.aggregated:,}", f"in {found.minutes} rows of the table minutes"),
-        ("rows/s", f"{found.rows_per_s:,.0f}", "landed, from the first look to the last commit"),
+        ("produced", f"{found.produced:,}", "acknowledged with acks=all"),
+        ("stored", f"{found.stored:,}", "offsets in the topic"),
+        ("landed", f"{found.landed:,}", f"rows in the table access, {found.files} files"),
+        ("dead letters", f"{found.dead:,}", f"{found.broken:,} invalid records were produced"),
+        ("duplicates", f"{found.duplicates:,}", "rows with an offset that another row has"),
+        ("lost", f"{found.lost:,}", "offsets that are in no table"),
+        (
+            "aggregated",
+            f"{found.aggregated:,}",
+            f"requests in {found.minutes} rows of the table minutes",
+        ),
+        ("rows/s", f"{found.rows_per_s:,.0f}", "from the creation of the table to its last commit"),
     ):
         drawn.add_row(name, number, remark)
     console.print(drawn)
@@ -288,13 +292,14 @@ def main() -> int:
     except NotLanded as failure:
         log = DIRECTORY / "pipeline.log"
         console.print(
-            f"[red]not all landed[/] {failure}; {log} says what the pipeline did.", highlight=False
+            f"[red]not all rows landed[/] {failure}; see the log of the pipeline, {log}.",
+            highlight=False,
         )
         return 1
     show(found, DIRECTORY, time.monotonic() - began, console)
     if not found.is_right:
-        told = (directory / "pipeline.log").read_text(errors="replace")
-        console.print(f"[red]The account does not come out.[/]\n{told}", highlight=False)
+        output = (directory / "pipeline.log").read_text(errors="replace")
+        console.print(f"[red]The counts do not match.[/]\n{output}", highlight=False)
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: the verdicts, the tables, the machine, and how to repeat it. No IO."""
+"""The text of docs/benchmarks.md: verdicts, tables, machine and instructions. No IO."""
 
 from bench.results import Results, Verdict
 from bench.tables import START_TITLES, Section, bound, number, ratio, sections, word
@@ -78,7 +78,7 @@ def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
 
 
 def _missed(results: Results) -> str:
-    """Names what was not reached, so that nobody has to look for it."""
+    """A list of the targets that were missed."""
     missed = [_verdict_row(verdict) for verdict in results.verdicts() if verdict.reached is False]
     if not missed:
         return "Every target was reached in this run.\n"

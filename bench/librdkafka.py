@@ -1,8 +1,8 @@
-"""librdkafka clients as programs of their own: `python -m bench.librdkafka consume|pace ...`.
+"""librdkafka clients as separate programs: `python -m bench.librdkafka consume|pace ...`.
 
-Each prints one line of JSON. They run outside the benchmark's process so that their CPU is
-counted apart and the interpreter's lock is theirs alone. `consume` reads a topic from its
-beginning with `assign`; `pace` sends at a fixed rate and tells latencies to the microsecond.
+Each prints one line of JSON. They run in processes of their own, so that their CPU is measured
+separately and they have their own interpreter lock. `consume` reads a topic from its beginning with
+`assign`; `pace` sends at a fixed rate and reports latencies in microseconds.
 """
 
 import argparse
@@ -14,14 +14,14 @@ from collections.abc import Iterator
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-# By default librdkafka stops fetching for a whole second when it has 100,000 records in hand.
+# By default librdkafka pauses fetching for a second when 100,000 records are queued.
 READ_AHEAD = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 5}
 FETCH_MESSAGES = 10_000
 SILENCE_S = 30.0
 
 
 def consume(bootstrap: str, topic: str, partitions: int, records: int) -> dict[str, float]:
-    """Seconds from `assign` to the last of `records`, and the bytes of their values."""
+    """The seconds from `assign` to the last record, and the bytes of the values."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -52,7 +52,7 @@ def consume(bootstrap: str, topic: str, partitions: int, records: int) -> dict[s
 def _without_errors(messages: list[Message]) -> list[Message]:
     for message in messages:
         error = message.error()
-        # A missing group coordinator is of no concern: nobody joins a group here.
+        # Without a group, a missing coordinator is no error.
         if error is not None and error.fatal():
             raise KafkaException(error)
     return [message for message in messages if message.error() is None]
@@ -61,7 +61,7 @@ def _without_errors(messages: list[Message]) -> list[Message]:
 def pace(
     bootstrap: str, topic: str, rate: int, warmup_s: float, measured_s: float, acks: str
 ) -> dict[str, float]:
-    """Percentiles of send-to-acknowledgement, after a warm-up whose records do not count."""
+    """Percentiles of the time from send to acknowledgement, without the warm-up."""
     latencies_s: list[float] = []
     failures: list[KafkaError] = []
 
@@ -84,7 +84,7 @@ def pace(
     )
     done = threading.Event()
 
-    # Reports are taken by a thread that sleeps in librdkafka until one is there.
+    # A thread that blocks in librdkafka takes the delivery reports.
     def poll() -> None:
         while not done.is_set():
             producer.poll(0.1)

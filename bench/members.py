@@ -1,8 +1,8 @@
-"""Groups of many members, rebalanced: `python -m bench.members classic|consumer ...`.
+"""Rebalances of groups with many members: `python -m bench.members classic|consumer ...`.
 
-Prints one line of JSON. One thread drives all members, each over a connection of its own, and
-acts as soon as it is answered. What is timed goes from the last JoinGroup (classic) or the last
-joining heartbeat (consumer protocol) sent to the last assignment received.
+Prints one line of JSON. One thread drives all members, each with a connection of its own, and
+does not wait between requests. The measured time starts with the last JoinGroup (classic) or the
+last joining heartbeat (consumer protocol) and ends with the last assignment.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from bench.raw import Wires, wait_for_groups
 def classic(
     bootstrap: str, topic: str, members: int, partitions: int, rebalances: int
 ) -> list[float]:
-    """Seconds of each: the same members join again and again."""
+    """The seconds of each rebalance; the same members rejoin."""
     wires = Wires(bootstrap, members)
     group = ClassicGroup(wires, f"{topic}-members", topic, partitions)
     wait_for_groups(wires.all[0], [group.id])
@@ -34,7 +34,7 @@ def classic(
 def consumer(
     bootstrap: str, topic: str, members: int, partitions: int, rebalances: int
 ) -> list[float]:
-    """Seconds of each: a group of new members every time."""
+    """The seconds of each rebalance; each has a new group."""
     wires = Wires(bootstrap, members)
     groups = [
         ConsumerGroup(wires, f"{topic}-members-{number}", topic, partitions)

@@ -1,8 +1,8 @@
-"""Topics into Spark: Sawlog's source and landing beside Spark's own connector on Apache Kafka.
+"""Spark jobs on topics: Sawlog's source and landing compared with Spark's connector on Kafka.
 
-Both brokers hold the same topics; each job is a process of its own that warms up on a small topic
-first. The connector needs an environment of its own (`tools.spark_connector`); where that cannot be
-made, Sawlog is measured alone.
+Both brokers have the same topics; each job is a separate process that warms up on a small topic.
+The connector needs its own environment (`tools.spark_connector`); without it only Sawlog is
+measured.
 """
 
 import json
@@ -39,7 +39,7 @@ def measure(
     listener: Listener,
     keep: Keep,
 ) -> None:
-    """Each work once a round on each side, the order changing from round to round."""
+    """Run each workload once per round on each broker, in alternating order."""
     sides = _sides(names, listener)
     with filled(works, sides, directory, listener) as running:
         for number in range(rounds_of(rounds)):
@@ -71,7 +71,7 @@ def _sides(names: Sequence[Name], listener: Listener) -> list[Name]:
 def filled(
     works: Sequence[Workload], names: Sequence[Name], directory: Path, listener: Listener
 ) -> Iterator[list[Broker]]:
-    """The brokers with all topics in them."""
+    """Start the brokers and fill all topics."""
     with ExitStack() as stack:
         running: list[Broker] = []
         for name in names:
@@ -94,17 +94,17 @@ def _fill(broker: Broker, topic: str, values: str, partitions: int, records: int
 
 
 def run(work: Workload, broker: Broker, directory: Path) -> Measured:
-    """One job, whose files are gone when this returns."""
+    """Run one job and delete its files."""
     directory.mkdir(parents=True, exist_ok=True)
     try:
         client = run_to_end(_command(work, broker, directory), CLIENT_TIMEOUT_S, cwd=ROOT)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    told = json.loads(client.output.splitlines()[-1])
-    measured = {Metric.RATE: told["records"] / told["elapsed_s"]}
-    if "largest_mb" in told:
-        measured[Metric.WORKER_PEAK] = told["largest_mb"]
-        measured[Metric.WORKERS_TOGETHER] = told["together_mb"]
+    result = json.loads(client.output.splitlines()[-1])
+    measured = {Metric.RATE: result["records"] / result["elapsed_s"]}
+    if "largest_mb" in result:
+        measured[Metric.WORKER_PEAK] = result["largest_mb"]
+        measured[Metric.WORKERS_TOGETHER] = result["together_mb"]
     return measured
 
 
@@ -117,5 +117,5 @@ def _command(work: Workload, broker: Broker, directory: Path) -> list[str]:
         return [sys.executable, "-m", "bench.spark_jobs", *job]
     jars = ",".join(map(os.fspath, spark_connector.jars()))
     script = ROOT / "bench" / "connector_jobs.py"
-    # -P: modules beside the script must not take the place of Python's own (profile).
+    # -P: modules next to the script (profile) must not shadow the standard library.
     return [os.fspath(spark_connector.python()), "-P", os.fspath(script), jars, SCHEMA, *job]

@@ -1,7 +1,7 @@
-"""Child processes and what they cost: CPU, memory and bytes read, as the kernel counts them.
+"""Child processes and their CPU, memory and bytes read, from the kernel's counters.
 
-A child runs in a session of its own, writes into a file and is ended by its process id alone, so
-that neither a full pipe nor a stray signal disturbs a measurement.
+A child runs in its own session, writes to a file and is stopped by its process id, so that neither
+a full pipe nor a signal disturbs a measurement.
 """
 
 import contextlib
@@ -22,19 +22,19 @@ TAIL_LINES = 25
 
 
 class ChildFailed(Exception):
-    """A child ended with an error, too early or too late; the text holds its last lines."""
+    """A child failed or did not end in time; the text has its last lines of output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A child that ran to its end."""
+    """A child that has ended."""
 
     output: str
     cpu_s: float
 
 
 def environment() -> dict[str, str]:
-    """Lets Python keep its bytecode, as an installed package has it, but not among the sources."""
+    """Let Python cache bytecode, like an installed package, outside of the source tree."""
     kept = dict(os.environ)
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
     kept["PYTHONPYCACHEPREFIX"] = os.fspath(BYTECODE)
@@ -67,7 +67,7 @@ class Server:
         return "\n".join(lines[-TAIL_LINES:])
 
     def stop(self) -> float:
-        """SIGTERM, then SIGKILL where that does not help; the seconds it took."""
+        """Send SIGTERM, and SIGKILL after a timeout; return the seconds."""
         began = time.monotonic()
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
@@ -87,8 +87,8 @@ class Server:
         self._process.wait()
 
     def cpu_s(self) -> float:
-        """CPU seconds of all its threads since it began, to 10 ms."""
-        # The command's name is in parentheses and may hold blanks: count from behind it.
+        """CPU seconds of all threads since the start, with a resolution of 10 ms."""
+        # The command name is in parentheses and may contain spaces: parse after it.
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
@@ -96,16 +96,16 @@ class Server:
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE_BYTES
 
     def read_bytes(self) -> int:
-        """Bytes that its read calls returned, from the page cache or from the disk."""
+        """Bytes returned by read calls, from the page cache or from disk."""
         for line in Path(f"/proc/{self.pid}/io").read_text().splitlines():
             name, _, value = line.partition(":")
             if name == "rchar":
                 return int(value)
-        raise ChildFailed("the kernel does not count what a process reads")
+        raise ChildFailed("the kernel does not report the bytes read by a process")
 
 
 def run_to_end(command: Sequence[str], timeout_s: float, cwd: Path | None = None) -> Finished:
-    """Runs a client; ChildFailed where it fails or does not end in time."""
+    """Run a client; raise ChildFailed if it fails or does not end in time."""
     with tempfile.TemporaryFile() as sink:
         process = subprocess.Popen(
             command,
@@ -131,7 +131,7 @@ def run_to_end(command: Sequence[str], timeout_s: float, cwd: Path | None = None
 
 
 def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> float:
-    """Waits with wait4, because only that tells the CPU of this very child."""
+    """Wait with wait4, which returns the CPU time of this child only."""
     deadline = time.monotonic() + timeout_s
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
@@ -144,14 +144,14 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> float:
 
 
 def machine_busy_s() -> float:
-    """CPU seconds that all processes together have used, and those stolen by the hypervisor."""
+    """CPU seconds used by all processes, and stolen by the hypervisor."""
     first = Path("/proc/stat").read_text().partition("\n")[0]
     user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, first.split()[1:9])
     return (user + nice + system + irq + softirq + steal) / TICKS_PER_S
 
 
 def wait_for_calm(patience_s: float, cores: float = 0.3, watched_s: float = 1.0) -> None:
-    """Returns when the machine did next to nothing for a second, or when patience is at its end."""
+    """Return when the machine was idle for a second, or after `patience_s`."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() + watched_s < deadline:
         busy_s = machine_busy_s()

@@ -1,4 +1,4 @@
-"""Kafka's own ProducerPerformance, run against either broker, and what its last lines say."""
+"""Kafka's ProducerPerformance, and the parser of its output."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from bench.process import ChildFailed, Finished, run_to_end
 from tools.kafka_node import DEFAULT_JVM, java_command
 
 CLASS = "org.apache.kafka.tools.ProducerPerformance"
-# The heap that its start script gives to it.
+# The heap in its start script.
 OPTIONS = ("-Xmx512m", *DEFAULT_JVM)
 TIMEOUT_S = 600.0
 SUMMARY = re.compile(
@@ -19,7 +19,7 @@ SUMMARY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One run in the tool's own numbers; its latencies are whole milliseconds."""
+    """One run as reported by the tool; latencies are whole milliseconds."""
 
     records: int
     records_per_s: float
@@ -28,7 +28,7 @@ class Summary:
 
 
 def parse_summary(output: str) -> Summary:
-    """The last summary: that of the steady state, where a warm-up was asked for."""
+    """Parse the last summary, which is that of the steady state after a warm-up."""
     found = [match for line in output.splitlines() if (match := SUMMARY.search(line))]
     if not found:
         raise ChildFailed(f"ProducerPerformance printed no summary:\n{output[-2000:]}")
@@ -51,7 +51,7 @@ def produce(
     records_per_s: int = -1,
     warmup_records: int = 0,
 ) -> tuple[Summary, Finished]:
-    """Sends `records` after `warmup_records`; as fast as it goes where no rate is given."""
+    """Send `records` after `warmup_records`; without a rate, at full speed."""
     command = java_command(
         CLASS, "--bootstrap-server", bootstrap, "--topic", topic, options=OPTIONS
     )
@@ -67,5 +67,5 @@ def produce(
 
 
 def _failures(output: str) -> str:
-    """The tool prints the stack of a failed send and goes on: such a run measures nothing."""
+    """Failed sends: the tool prints a stack trace and continues, so the run is invalid."""
     return "\n".join(line for line in output.splitlines() if "Exception" in line)[:2000]

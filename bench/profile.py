@@ -1,7 +1,7 @@
-"""Where Sawlog's time goes: `python -m bench.profile produce-6 [--tool pyinstrument|perf]`.
+"""Profile the broker: `python -m bench.profile produce-6 [--tool pyinstrument|perf]`.
 
-Runs one workload against Sawlog alone and prints a profile of the broker during it. pyinstrument
-shows Python's functions; perf shows the native ones and the kernel's, by their own time.
+Runs one workload against Sawlog and prints a profile of the broker. pyinstrument shows Python
+functions; perf shows native and kernel functions by self time.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import brokers, runs
-from bench.__main__ import told
+from bench.__main__ import line_of
 from bench.brokers import Broker, Name
 from bench.workloads import BY_NAME
 
@@ -23,7 +23,7 @@ TIMEOUT_S = 60.0
 
 @contextlib.contextmanager
 def perf(broker: Broker, recording: Path) -> Iterator[None]:
-    """Samples the running broker's stacks for the length of a block."""
+    """Sample the stacks of the running broker during a block."""
     command = ["perf", "record", "--quiet", "-F", "499", "-p", str(broker.server.pid)]
     sampler = subprocess.Popen([*command, "-o", str(recording)], start_new_session=True)
     try:
@@ -66,7 +66,7 @@ def main(given: list[str]) -> int:
         report = perf_report(recording) if is_perf else recording.read_text()
     lines = [line for line in report.splitlines() if line and not line.startswith("#")]
     print("\n".join(lines[:MOST_LINES] if is_perf else lines))
-    print(told(measured))
+    print(line_of(measured))
     return 0
 
 

@@ -1,7 +1,7 @@
-"""Kafka's protocol with nothing around it: frames made beforehand, one socket for each connection.
+"""A raw protocol client: prepared frames, one socket per connection.
 
-For drivers that must cost less than the broker they measure. A connection has one request under
-way at a time, so that correlation ids need not tell answers apart; all carry the same.
+For load generators that must use less CPU than the broker. A connection has one request in flight,
+so all requests can have the same correlation id.
 """
 
 import select
@@ -34,9 +34,9 @@ NOT_YET = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-"""What a broker says about a group while it makes the groups' topic, or loads it."""
+"""Errors while the broker creates or loads `__consumer_offsets`."""
 
-# One version of each, which both brokers know.
+# Versions that both brokers support.
 VERSIONS = {
     ApiKey.OFFSET_COMMIT: 9,
     ApiKey.OFFSET_FETCH: 9,
@@ -53,11 +53,11 @@ Answer = TypeVar("Answer", bound=Message)
 
 
 class BadAnswer(Exception):
-    """The broker answered with an error, or with something that cannot be."""
+    """The broker returned an error or an invalid response."""
 
 
 def frame(request: Message) -> bytes:
-    """A request as it goes over the wire."""
+    """Encode a request with its length and header."""
     api = ApiKey(request.SCHEMA.api_key)
     version = VERSIONS[api]
     header = headers.write_request_header(
@@ -69,7 +69,7 @@ def frame(request: Message) -> bytes:
 
 
 def read(answer: bytes, response_class: type[Answer]) -> Answer:
-    """An answer without its length; BadAnswer where it is not one to such a request."""
+    """Decode a response without its length; raise BadAnswer if it is invalid."""
     api = ApiKey(response_class.SCHEMA.api_key)
     version = VERSIONS[api]
     view = memoryview(answer)
@@ -82,13 +82,13 @@ def read(answer: bytes, response_class: type[Answer]) -> Answer:
 
 
 def check(answer: Any) -> None:
-    """BadAnswer where the answer as a whole is an error."""
+    """Raise BadAnswer if the response has a top-level error."""
     if answer.error_code:
         raise BadAnswer(f"{type(answer).__name__}: {ErrorCode(answer.error_code).name}")
 
 
 def take(received: bytearray) -> bytes | None:
-    """Takes an answer, without its length, from the front of what was received, if it is whole."""
+    """Take a complete response, without its length, from the front of the buffer."""
     if len(received) < _LENGTH.size:
         return None
     end = _LENGTH.size + _LENGTH.unpack_from(received)[0]
@@ -113,7 +113,7 @@ class Wire:
         return self._socket.fileno()
 
     def receive(self) -> bytes | None:
-        """Reads once: the answer, where it is there as a whole."""
+        """Read once; return the response if it is complete."""
         data = self._socket.recv(RECEIVE_BYTES)
         if not data:
             raise BadAnswer("the broker closed a connection")
@@ -121,7 +121,7 @@ class Wire:
         return take(self._received)
 
     def ask(self, request: Message, response_class: type[Answer]) -> Answer:
-        """Sends a request and waits for its answer."""
+        """Send a request and wait for its response."""
         self.send(frame(request))
         while (answer := self.receive()) is None:
             pass
@@ -132,7 +132,7 @@ class Wire:
 
 
 class Wires:
-    """Many connections, waited for together."""
+    """Many connections with one selector."""
 
     def __init__(self, bootstrap: str, count: int) -> None:
         self.all = [Wire(bootstrap) for _ in range(count)]
@@ -142,7 +142,7 @@ class Wires:
             self._poll.register(descriptor, select.EPOLLIN)
 
     def answers(self) -> Iterator[tuple[int, bytes]]:
-        """Waits until something comes; the numbers of connections, and what was answered there."""
+        """Wait for responses; return them with the numbers of their connections."""
         events = self._poll.poll(SILENCE_S)
         if not events:
             raise BadAnswer(f"nothing came for {SILENCE_S:.0f} s")
@@ -156,7 +156,7 @@ class Wires:
     def pump(
         self, frames: Sequence[Iterator[bytes]], checked: Callable[[int, bytes], None]
     ) -> None:
-        """Sends the frames of each connection, each when the one before is answered."""
+        """Send the frames of each connection, one at a time."""
         under_way = 0
         for wire, own in zip(self.all, frames, strict=True):
             first = next(own, None)
@@ -179,7 +179,7 @@ class Wires:
 
 
 def wait_for_groups(wire: Wire, groups: Sequence[str]) -> None:
-    """Returns when the broker coordinates all of these groups, and has loaded what it knows."""
+    """Return when the broker is the coordinator of these groups and has loaded them."""
     deadline = time.monotonic() + SILENCE_S
     waiting = list(groups)
     while True:
@@ -193,9 +193,9 @@ def wait_for_groups(wire: Wire, groups: Sequence[str]) -> None:
         time.sleep(ASK_AGAIN_S)
 
 
-def not_answered(wire: Wire, asked: list[OffsetFetchRequestGroup]) -> list[str]:
-    """Asks for offsets; those groups whose coordinator does not answer yet."""
-    answer = wire.ask(OffsetFetchRequest(groups=asked), OffsetFetchResponse)
+def not_answered(wire: Wire, wanted: list[OffsetFetchRequestGroup]) -> list[str]:
+    """Fetch offsets; return the groups whose coordinator is not ready."""
+    answer = wire.ask(OffsetFetchRequest(groups=wanted), OffsetFetchResponse)
     for group in answer.groups:
         if group.error_code not in (0, *NOT_YET):
             check(group)

@@ -1,7 +1,7 @@
-"""Clients in Python beside each other: one topic on Sawlog, read by each in turn.
+"""Python clients compared: each reads the same topic of Sawlog.
 
-The target is for the decoding alone, which is what `bench.results` knows as Sawlog's value; the
-others are rows of the same table.
+The target is for decoding only, which `bench.results` has as Sawlog's value; the other clients are
+further rows of the table.
 """
 
 import json
@@ -40,7 +40,7 @@ READERS = {
 
 @contextmanager
 def filled(workload: Workload, directory: Path) -> Iterator[Broker]:
-    """A broker with the topic in it."""
+    """A broker with the filled topic."""
     broker = brokers.start(Name.SAWLOG, directory)
     try:
         topics.create(broker.bootstrap, TOPIC, workload.partitions)
@@ -56,18 +56,18 @@ def read(workload: Workload, broker: Broker, name: str) -> Measured:
     from_memory = name == Name.SAWLOG
     place = [str(workload.records)] if from_memory else _place(workload, broker)
     client = _client(reader.module, [reader.command, *place])
-    told = json.loads(client.output.splitlines()[-1])
+    result = json.loads(client.output.splitlines()[-1])
     measured = {
-        Metric.RATE: told["records"] / told["elapsed_s"],
+        Metric.RATE: result["records"] / result["elapsed_s"],
         Metric.CLIENT_CPU: client.cpu_s,
     }
-    if "compile_s" in told:
-        measured[Metric.COMPILE] = told["compile_s"]
+    if "compile_s" in result:
+        measured[Metric.COMPILE] = result["compile_s"]
     return measured
 
 
 def ratio(results: Results, workload: Workload, name: str) -> float | None:
-    """The median of the rounds' ratios to `consume()`, neighbours in time as they are."""
+    """The median of the ratios to `consume()`, round by round."""
     ours, theirs = (results.all(workload.name, client, Metric.RATE) for client in (name, COMPARED))
     if not ours or len(ours) != len(theirs):
         return None
@@ -81,7 +81,7 @@ def measure(
     listener: Callable[[str, Measured | None], None],
     keep: Callable[[str, Measured], None],
 ) -> None:
-    """Each of them once a round, the order changing from round to round."""
+    """Run each client once per round, in alternating order."""
     names = list(READERS)
     with filled(workload, directory) as broker:
         for round_number in range(rounds):

@@ -1,8 +1,7 @@
-"""How fast a broker comes back: with thousands of partitions, with much log after kill -9, and
-with many committed offsets.
+"""Restart times: thousands of partitions, log recovery after SIGKILL, and many committed offsets.
 
-The first two need no Kafka beside them: the targets are seconds. The partitions hold a record each,
-so that nothing is gained by opening an empty one; the recovery tells what it read, too.
+The first two are measured without Kafka: their targets are seconds. Each partition has a record, so
+that opening empty logs cannot be skipped; recovery also reports the bytes read.
 """
 
 import subprocess
@@ -22,7 +21,7 @@ from tools.kafka_node import java_command
 
 TOPICS, PARTITIONS = 5, 1_000
 LOG_BYTES = 10_000_000_000
-# Beside the log itself, what the producer still has under way when the broker is killed.
+# The log, and the records in flight when the broker is killed.
 NEEDED_BYTES = 12_000_000_000
 FILL_TIMEOUT_S = 900.0
 COMMITTED_GROUPS, COMMITTED_PARTITIONS = 1_000, 100
@@ -30,7 +29,7 @@ TIMEOUT_S = 60.0
 
 
 def open_partitions(directory: Path, name: Name) -> Measured:
-    """Start to first answer, and to the end offset of the last partition, after a clean stop."""
+    """Time to the first response and to the last end offset, after a clean stop."""
     broker = brokers.start(name, directory)
     try:
         for number in range(TOPICS):
@@ -72,7 +71,7 @@ def _end_offset(broker: Broker, topic: str, partition: int) -> int:
 
 
 def recover_log(directory: Path, name: Name) -> Measured:
-    """kill -9 in the middle of the writing, then start to first answer and the bytes read."""
+    """SIGKILL during writes, then the time to the first response and the bytes read."""
     broker = brokers.start(name, directory)
     try:
         topics.create(broker.bootstrap, "large", 6)
@@ -90,7 +89,7 @@ def recover_log(directory: Path, name: Name) -> Measured:
 
 
 def _fill(broker: Broker) -> None:
-    """Returns while a producer is still sending; the broker is to be killed at once."""
+    """Return while the producer is still sending; the caller kills the broker at once."""
     command = java_command(CLASS, "--bootstrap-server", broker.bootstrap, options=OPTIONS)
     command += ["--topic", "large", "--num-records", "1000000000", "--record-size", "1000"]
     command += ["--throughput", "-1", "--command-property", "acks=1", "batch.size=65536"]
@@ -119,7 +118,7 @@ def _log_bytes(data: Path) -> int:
 
 
 def load_offsets(directory: Path, name: Name) -> Measured:
-    """From the start of the process to the answer about the last of all groups."""
+    """The time from the start of the process to the OffsetFetch response of the last group."""
     broker = brokers.start(name, directory)
     try:
         topics.create(broker.bootstrap, "committed", COMMITTED_PARTITIONS)

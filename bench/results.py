@@ -1,4 +1,4 @@
-"""Measured values, their medians and ratios, and whether a target was reached. No IO."""
+"""Measured values, their medians and ratios, and verdicts on targets. No IO."""
 
 import statistics
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ Values = dict[str, dict[str, dict[str, list[float]]]]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One target beside what was measured; `measured` is a ratio unless the target is absolute."""
+    """A target and the measured value, which is a ratio unless the target is absolute."""
 
     workload: Workload
     target: Target
@@ -43,8 +43,8 @@ class Results:
     def ratio(self, workload: str, metric: Metric) -> float | None:
         """The median of the rounds' ratios, Sawlog's value over Kafka's.
 
-        The two runs of a round are neighbours in time: a machine that grows slower meanwhile does
-        so for both. None where a value is missing or one of Kafka's is zero.
+        The two runs of a round follow each other, so a slower machine affects both. None if a value
+        is missing or one of Kafka's is zero.
         """
         ours = self.all(workload, Name.SAWLOG, metric)
         theirs = self.all(workload, Name.KAFKA, metric)
@@ -53,13 +53,13 @@ class Results:
         return statistics.median(mine / other for mine, other in zip(ours, theirs, strict=True))
 
     def spread(self, workload: str, broker: str, metric: Metric) -> float | None:
-        """How far the rounds lie apart, as a share of their median."""
+        """The range of the rounds as a share of their median."""
         values = self.all(workload, broker, metric)
         middle = self.median(workload, broker, metric)
         return (max(values) - min(values)) / middle if middle else None
 
     def others_cores(self) -> float | None:
-        """The median over all runs of the cores that neither broker nor client used."""
+        """The median over all runs of the cores used by other processes."""
         values = [
             value
             for workload, per_broker in self.values.items()
@@ -87,8 +87,8 @@ class Results:
         if measured is not None:
             reached = measured >= target.bound if target.at_least else measured <= target.bound
         elif ours is not None:
-            # Kafka's value in whole milliseconds may be zero: there only the medians can be held
-            # against each other.
+            # Kafka's value in whole milliseconds may be zero: then only the medians can be
+            # compared.
             theirs = self.median(name, Name.KAFKA, target.metric)
             reached = None if theirs is None else ours <= target.bound * theirs
         return Verdict(workload, target, measured, reached)

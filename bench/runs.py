@@ -1,7 +1,7 @@
-"""Carries out one workload on one broker and tells what it cost.
+"""Run one workload against one broker and measure it.
 
-The broker's CPU is the difference of the kernel's counters around the client's life, so it holds
-everything that the client made the broker do; the client's CPU is the whole child's.
+The CPU of the broker is the difference of the kernel's counters before the start and after the end
+of the client; the CPU of the client is that of the whole child process.
 """
 
 import json
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GIGABYTE = 1e9
 MEGABYTE = 1e6
 CLIENT_TIMEOUT_S = 600.0
-# A Java client needs some seconds at this low rate until its code is compiled.
+# At this low rate a Java client takes some seconds until its code is compiled.
 JAVA_WARMUP_RECORDS = 8_000
 LIBRDKAFKA_WARMUP_S = 2.0
 
@@ -32,7 +32,7 @@ Measured = dict[Metric, float]
 
 @dataclass(slots=True)
 class Meter:
-    """CPU of the broker, of the client and of everybody else during a block."""
+    """CPU of the broker, of the client and of other processes during a block."""
 
     broker: Broker
     client: Finished | None = None
@@ -55,7 +55,7 @@ def metered(broker: Broker) -> Iterator[Meter]:
 
 
 def run(workload: Workload, broker: Broker, topic: str) -> Measured:
-    """One run on a fresh topic, which is gone again when this returns."""
+    """Run the workload on a new topic, which is deleted afterwards."""
     with topics.fresh(broker, topic, workload.partitions):
         return LOADS[workload.kind](workload, broker, topic)
 
@@ -83,8 +83,8 @@ def _consume(workload: Workload, broker: Broker, topic: str) -> Measured:
         arguments = ["consume", broker.bootstrap, topic]
         arguments += [str(workload.partitions), str(workload.records)]
         meter.client = _client("librdkafka", arguments)
-        told = _told(meter.client)
-    return _with_rates(meter.measured, workload, told["records"] / told["elapsed_s"])
+        result = _result(meter.client)
+    return _with_rates(meter.measured, workload, result["records"] / result["elapsed_s"])
 
 
 def _consume_java(workload: Workload, broker: Broker, topic: str) -> Measured:
@@ -124,8 +124,8 @@ def _pace_librdkafka(workload: Workload, broker: Broker, topic: str) -> Measured
         arguments = ["pace", broker.bootstrap, topic, str(PACE_PER_S), str(LIBRDKAFKA_WARMUP_S)]
         arguments += [str(workload.records / PACE_PER_S), workload.properties["acks"]]
         meter.client = _client("librdkafka", arguments)
-        told = _told(meter.client)
-    return {**meter.measured, Metric.P50: told["p50_ms"], Metric.P99: told["p99_ms"]}
+        result = _result(meter.client)
+    return {**meter.measured, Metric.P50: result["p50_ms"], Metric.P99: result["p99_ms"]}
 
 
 def _rebalance(workload: Workload, broker: Broker, topic: str) -> Measured:
@@ -133,24 +133,24 @@ def _rebalance(workload: Workload, broker: Broker, topic: str) -> Measured:
         numbers = (workload.members, workload.partitions, workload.rebalances)
         arguments = [workload.protocol, broker.bootstrap, topic, *map(str, numbers)]
         meter.client = _client("members", arguments)
-    return {**meter.measured, Metric.REBALANCE: _told(meter.client)["median_ms"]}
+    return {**meter.measured, Metric.REBALANCE: _result(meter.client)["median_ms"]}
 
 
 def _commit(workload: Workload, broker: Broker, topic: str) -> Measured:
     with metered(broker) as meter:
         numbers = (COMMIT_CONNECTIONS, workload.records)
         meter.client = _client("commits", [broker.bootstrap, topic, *map(str, numbers)])
-    told = _told(meter.client)
-    return {**meter.measured, Metric.RATE: told["commits"] / told["elapsed_s"]}
+    result = _result(meter.client)
+    return {**meter.measured, Metric.RATE: result["commits"] / result["elapsed_s"]}
 
 
 def _client(module: str, arguments: list[str]) -> Finished:
-    """One of our own clients, run to its end."""
+    """Run one of the clients of this package."""
     command = [sys.executable, "-m", f"bench.{module}", *arguments]
     return run_to_end(command, CLIENT_TIMEOUT_S, cwd=ROOT)
 
 
-def _told(client: Finished) -> dict[str, float]:
+def _result(client: Finished) -> dict[str, float]:
     found: dict[str, float] = json.loads(client.output.splitlines()[-1])
     return found
 
@@ -164,4 +164,4 @@ LOADS: dict[Kind, Callable[[Workload, Broker, str], Measured]] = {
     Kind.REBALANCE: _rebalance,
     Kind.COMMIT: _commit,
 }
-"""What a running broker can be loaded with."""
+"""Workloads that run against a running broker."""

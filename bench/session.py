@@ -1,7 +1,7 @@
-"""The whole comparison: starts, warm-up, alternating rounds. It tells its progress to a listener.
+"""The whole comparison: starts, warm-up and alternating rounds, with a progress listener.
 
-Both brokers stay up during the rounds, so that Kafka stays warm, but only one is loaded at a
-time, and who goes first changes from round to round.
+Both brokers run during all rounds, so that Kafka stays warm, but only one has load at a time, and
+the order alternates.
 """
 
 import shutil
@@ -18,9 +18,9 @@ from bench.results import Results
 from bench.workloads import BY_NAME, Kind, Metric, Workload
 
 IDLE_S = 3.0
-MOST_TRIES = 3
+MAX_TRIES = 3
 DISTURBED_CORES = 0.3
-# Several million records in all: a cold JVM is no opponent.
+# Several million records: a cold JVM would be slow.
 WARMUP_SHARE = {
     "produce-6": 0.6,
     "produce-1": 0.4,
@@ -35,7 +35,7 @@ WARMUP_SHARE = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do: `factor` scales the number of records, for a quick look."""
+    """The plan of a comparison; `factor` scales the number of records."""
 
     workloads: tuple[Workload, ...]
     names: tuple[Name, ...]
@@ -62,7 +62,7 @@ class Plan:
         return [workload.scaled(self.factor) for workload in self.of(Kind.PIPELINE)]
 
     def restarted(self, workload: Workload) -> list[Name]:
-        """Those whose restart is measured."""
+        """The brokers whose restart is measured."""
         return [name for name in self.names if workload.beside_kafka or name is Name.SAWLOG]
 
     def steps(self) -> int:
@@ -75,7 +75,7 @@ class Plan:
         return per_broker * len(self.names) + restarts + reads + jobs
 
 
-# Called when a step begins (no values) and when it has ended (with them).
+# Called at the start of a step (without values) and at its end (with values).
 Listener = Callable[[str, runs.Measured | None], None]
 
 
@@ -84,7 +84,7 @@ def alternating(names: Sequence[Name], round_number: int) -> Sequence[Name]:
 
 
 def compare(plan: Plan, results: Results, listener: Listener) -> None:
-    """Fills `results`; whatever was measured before a failure stays in it."""
+    """Run the plan and fill `results`; values before a failure are kept."""
     shutil.rmtree(plan.directory, ignore_errors=True)
     plan.directory.mkdir(parents=True)
     try:
@@ -106,7 +106,7 @@ def compare(plan: Plan, results: Results, listener: Listener) -> None:
 
 
 def _measure_starts(plan: Plan, results: Results, listener: Listener) -> None:
-    """The first start of each is thrown away: it fills the page cache and Python's bytecode."""
+    """The first start of each broker is discarded: it fills page cache and bytecode cache."""
     for round_number in range(-1, plan.rounds):
         for name in alternating(plan.names, round_number):
             listener(f"start {name}", None)
@@ -158,7 +158,7 @@ def _measure_rounds(
             for name in alternating(plan.names, round_number):
                 step = f"round {round_number + 1}, {name}: {workload.name}"
                 listener(step, None)
-                measured = _calmest(
+                measured = _least_disturbed(
                     plan, workload, by_name[name], f"{workload.name}.{round_number}"
                 )
                 _keep(results, workload.name, name, measured)
@@ -169,10 +169,10 @@ def _measure_rounds(
             results.add("start", name, Metric.RESIDENT_AFTER, resident_mb)
 
 
-def _calmest(plan: Plan, workload: Workload, broker: Broker, topic: str) -> runs.Measured:
-    """With patience, a run that others disturbed is done again; they choose, not its result."""
+def _least_disturbed(plan: Plan, workload: Workload, broker: Broker, topic: str) -> runs.Measured:
+    """With patience, repeat a run that was disturbed by others; keep the least disturbed one."""
     tries: list[runs.Measured] = []
-    for number in range(MOST_TRIES if plan.patience_s else 1):
+    for number in range(MAX_TRIES if plan.patience_s else 1):
         wait_for_calm(plan.patience_s)
         tries.append(runs.run(workload, broker, f"{topic}.{number}"))
         if tries[-1][Metric.OTHERS] < DISTURBED_CORES:

@@ -1,8 +1,8 @@
-"""Sawlog's Spark jobs as programs of their own: `python -m bench.spark_jobs WORK ...`.
+"""Sawlog's Spark jobs as separate programs: `python -m bench.spark_jobs WORK ...`.
 
-Each runs once over a small topic, so that both sides are measured warm, then over the real one,
-and prints a line of JSON: records, seconds, and the peak memory of Spark's Python workers. What it
-read or landed is counted; a wrong number ends it.
+Each runs over a small topic as a warm-up, then over the real one, and prints a line of JSON:
+records, seconds, and the peak memory of Spark's Python workers. It fails if the number of rows is
+wrong.
 """
 
 import argparse
@@ -46,10 +46,10 @@ AGGREGATE = ("count(value)", "sum(length(value))", "max(offset)")
 
 
 class WorkerMemory:
-    """The peak resident memory of all Python processes below this one, for the length of a block.
+    """The peak resident memory of all Python processes below this one, during a block.
 
-    The kernel keeps each process's own peak, so that looking now and then is enough for it; the
-    sum is that of the moments looked at.
+    The kernel keeps the peak of each process, so sampling is exact for a single process; the sum is
+    the maximum over the samples.
     """
 
     def __init__(self) -> None:
@@ -77,14 +77,14 @@ class WorkerMemory:
 
 
 def python_below(root: int) -> list[int]:
-    """The descendants of a process that are Python."""
+    """The descendants of a process that run Python."""
     parents: dict[int, int] = {}
     names: dict[int, str] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 head, _, rest = (entry / "stat").read_text().rpartition(")")
-            except OSError:  # gone meanwhile
+            except OSError:  # the process has ended
                 continue
             names[int(entry.name)] = head.partition("(")[2]
             parents[int(entry.name)] = int(rest.split()[1])
@@ -99,7 +99,7 @@ def python_below(root: int) -> list[int]:
 
 
 def memory_mb(pid: int) -> tuple[float, float]:
-    """Peak and present size; zeros where the process is gone."""
+    """Peak and current resident memory; zeros if the process has ended."""
     sizes = {"VmHWM": 0.0, "VmRSS": 0.0}
     try:
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
@@ -112,13 +112,13 @@ def memory_mb(pid: int) -> tuple[float, float]:
 
 
 class Silent:
-    """Listens to a pipeline and keeps what went wrong."""
+    """A pipeline listener that keeps error messages."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.messages: list[str] = []
 
     def said(self, table: str, text: str) -> None:
-        self.heard.append(f"{table}: {text}")
+        self.messages.append(f"{table}: {text}")
 
     def landed(self, table: str, batch: Landed, done: int) -> None:
         pass
@@ -139,7 +139,7 @@ def land(spark: SparkSession, pipeline: Pipeline, records: int, broken: int) -> 
     outcomes = run_pipeline(spark, pipeline, events, threading.Event(), once=True)
     failures = [str(outcome.failure) for outcome in outcomes if outcome.failure is not None]
     if failures:
-        raise SystemExit("\n".join([*failures, *events.heard]))
+        raise SystemExit("\n".join([*failures, *events.messages]))
     (table,) = pipeline.landed
     check("landed", rows_in(table.path), records - broken)
     check("put aside", rows_in(table.path + DEAD_SUFFIX), broken)

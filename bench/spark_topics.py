@@ -1,7 +1,7 @@
-"""Topics for Spark to read, the same on either broker: `python -m bench.spark_topics ...`.
+"""Fill topics for Spark, equally on both brokers: `python -m bench.spark_topics ...`.
 
-Values are of 100 bytes: opaque ones, or JSON objects of six fields, one in a hundred of them cut
-off in the middle. A million of each are different, then they begin again.
+Values have 100 bytes: opaque bytes, or JSON objects with six fields, of which one in a hundred is
+truncated. A million values are distinct, then they repeat.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def opaque(source: random.Random, _number: int) -> bytes:
 
 
 def access(source: random.Random, number: int) -> bytes:
-    """A line of an access log; a broken one ends in the middle."""
+    """A JSON line of an access log; an invalid one is truncated."""
     fields = {
         "id": 10_000_000 + number,
         "user": f"user-{source.randrange(10_000):04}",
@@ -53,9 +53,7 @@ VALUES: dict[str, Callable[[random.Random, int], bytes]] = {"opaque": opaque, "j
 
 
 def batches(kind: str, count: int, now_ms: int) -> Iterator[bytearray]:
-    """So many batches, the same in every run but for their time: records of long ago would be
-    gone with the broker's first look at what it need not keep any more.
-    """
+    """Batches that differ between runs in their timestamps only: retention deletes old records."""
     source, make = random.Random(2011), VALUES[kind]
     made: list[bytearray] = []
     for number in range(count):
@@ -69,12 +67,12 @@ def batches(kind: str, count: int, now_ms: int) -> Iterator[bytearray]:
 
 
 def broken_of(records: int) -> int:
-    """How many of so many JSON records are broken: every batch begins with one."""
+    """The number of invalid records among `count`: every batch starts with one."""
     return records // BROKEN_EVERY
 
 
 def fill(bootstrap: str, topic: str, kind: str, partitions: int, records: int) -> int:
-    """Whole batches, dealt to the partitions in turn; how many records they are."""
+    """Produce whole batches, round robin over the partitions; return the number of records."""
     count = max(1, records // BATCH_RECORDS)
     with Cluster(bootstrap) as cluster:
         known = cluster.topic(topic)

@@ -1,4 +1,4 @@
-"""The results as plain tables of text, for the terminal and for the document alike. No IO."""
+"""The results as tables of text, for the terminal and the document. No IO."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ COMPARED = ("Apache Kafka", "Sawlog", "ratio", "target", "reached")
 
 
 def sections(results: Results) -> list[Section]:
-    """Only those that hold anything."""
+    """All tables that are not empty."""
     loads = results.of(Kind.PRODUCE, Kind.CONSUME, Kind.CONSUME_JAVA)
     paced = results.of(Kind.PACE_JAVA, Kind.PACE_LIBRDKAFKA)
     pipelines = results.of(Kind.PIPELINE)
@@ -59,7 +59,7 @@ def sections(results: Results) -> list[Section]:
 
 
 def _section(results: Results, title: str, works: list[Workload], metric: Metric) -> Section:
-    """The columns of the target only where one of the works has it."""
+    """A table; it has target columns only if a workload has a target."""
     columns: tuple[str, ...] = ("work", *COMPARED)
     if not any(target.metric is metric for work in works for target in work.targets):
         columns = columns[:4]
@@ -109,7 +109,7 @@ READER_COLUMNS = (
 
 
 def _readers(results: Results, work: Workload) -> Section:
-    """Clients in Python beside each other."""
+    """The comparison of Python clients."""
     (target,) = work.targets
     verdict = results.verdict(work.name, target)
     rows = []
@@ -129,7 +129,7 @@ def _readers(results: Results, work: Workload) -> Section:
 
 
 def _memory(results: Results, works: list[Workload]) -> Section:
-    """Sawlog's alone: the connector's work is done inside of the JVM."""
+    """Memory of Sawlog's Python workers; the connector works inside the JVM."""
     rows = tuple(
         (
             work.title,
@@ -183,7 +183,7 @@ def _with_spread(results: Results, work: Workload, name: str, metric: Metric) ->
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, thousands as k: what a noisy measurement can tell."""
+    """A number with three significant digits and k for thousands."""
     if value is None:
         return NONE
     if value >= MANY:

@@ -1,4 +1,4 @@
-"""Topics of one run: made before it, deleted after it, and really gone before the next."""
+"""The topic of one run: created before it, and deleted with its files after it."""
 
 import os
 import time
@@ -20,7 +20,7 @@ def admin(bootstrap: str) -> AdminClient:
 
 
 def create(bootstrap: str, topic: str, partitions: int) -> None:
-    """Returns when every partition has a leader."""
+    """Create a topic and return when every partition has a leader."""
     client = admin(bootstrap)
     for answer in client.create_topics([NewTopic(topic, partitions, 1)]).values():
         answer.result(TIMEOUT_S)
@@ -34,8 +34,8 @@ def create(bootstrap: str, topic: str, partitions: int) -> None:
 
 
 def delete(broker: Broker, topic: str) -> None:
-    """Returns when the files are gone and nothing waits to be written back to the disk."""
-    client = admin(broker.bootstrap)  # held: its answers die with it
+    """Delete a topic and return when its files are gone and the page cache is written back."""
+    client = admin(broker.bootstrap)  # keep a reference: futures end with the client
     for answer in client.delete_topics([topic]).values():
         answer.result(TIMEOUT_S)
     deadline = time.monotonic() + TIMEOUT_S

@@ -1,6 +1,6 @@
-"""What is measured, and what must be reached. The ratios are Sawlog's value over Apache Kafka's.
+"""Workloads and targets. Ratios are Sawlog's value over Apache Kafka's.
 
-A workload is data; `bench.runs` knows how each kind is carried out.
+A workload is data; `bench.runs` runs each kind.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A bound on a ratio, or on Sawlog's own value where Kafka is not asked."""
+    """A bound on a ratio, or on Sawlog's value if Kafka is not measured."""
 
     metric: Metric
     bound: float

@@ -136,22 +136,31 @@ def altered(topic: str, *changes: dict[str, Any], kind: int = TOPIC) -> dict[str
     return {"resource_type": kind, "resource_name": topic, "configs": list(changes)}
 
 
-def incremental(transcript: Transcript) -> None:
-    transcript.create_topic("configs-i", retention_ms="1000")
+class IncrementalAlterer:
+    """Sends IncrementalAlterConfigs requests."""
 
-    def ask(
+    def __init__(self, transcript: Transcript) -> None:
+        self._transcript = transcript
+
+    def alter(
+        self,
         title: str,
         *resources: dict[str, Any],
         version: int = 1,
         differs: Differs | None = None,
         **more: Any,
     ) -> None:
-        fields = {"resources": list(resources), **more}
-        transcript.request(title, "IncrementalAlterConfigs", version, fields, differs=differs)
+        api, fields = "IncrementalAlterConfigs", {"resources": list(resources), **more}
+        self._transcript.request(title, api, version, fields, differs=differs)
 
-    def one(title: str, *changes: dict[str, Any], **more: Any) -> None:
-        ask(title, altered("configs-i", *changes), **more)
+    def alter_topic(self, title: str, *changes: dict[str, Any], **more: Any) -> None:
+        self.alter(title, altered("configs-i", *changes), **more)
 
+
+def incremental(transcript: Transcript) -> None:
+    transcript.create_topic("configs-i", retention_ms="1000")
+    alterer = IncrementalAlterer(transcript)
+    one = alterer.alter_topic
     for version in (0, 1):
         one("set", change("retention.ms", SET, f"{version + 2}000"), version=version)
         wait_for(transcript, "configs-i", "retention.ms", f"{version + 2}000")
@@ -167,6 +176,12 @@ def incremental(transcript: Transcript) -> None:
     one("delete", change("retention.ms", DELETE, None))
     wait_for(transcript, "configs-i", "retention.ms", "604800000")
     values_of(transcript, "configs after delete", "configs-i")
+    incremental_errors(alterer)
+    values_of(transcript, "all configs that are set", "configs-i")
+
+
+def incremental_errors(alterer: IncrementalAlterer) -> None:
+    one = alterer.alter_topic
     one("delete a config that is not set", change("flush.ms", DELETE, None))
     one("delete an unknown config", change("no.such.key", DELETE, None))
     one("set an unknown config", change("no.such.key", SET, "1"))
@@ -188,14 +203,13 @@ def incremental(transcript: Transcript) -> None:
     one("validate only", change("flush.ms", SET, "7"), validate_only=True)
     one("validate only, invalid", change("flush.ms", SET, "x"), validate_only=True)
     good = change("flush.ms", SET, "9")
-    ask("an unknown topic", altered("configs-none", good))
-    ask("an invalid topic name", altered("not a name!", good))
-    ask("an empty name", altered("", good))
-    ask("a resource twice", altered("configs-i", good), altered("configs-i", good))
-    ask("no resources")
+    alterer.alter("an unknown topic", altered("configs-none", good))
+    alterer.alter("an invalid topic name", altered("not a name!", good))
+    alterer.alter("an empty name", altered("", good))
+    alterer.alter("a resource twice", altered("configs-i", good), altered("configs-i", good))
+    alterer.alter("no resources")
     for kind in (UNKNOWN, 1, 99):
-        ask(f"resource type {kind}", altered("configs-i", good, kind=kind))
-    values_of(transcript, "all configs that are set", "configs-i")
+        alterer.alter(f"resource type {kind}", altered("configs-i", good, kind=kind))
 
 
 def alter(transcript: Transcript) -> None:

@@ -1,4 +1,4 @@
-"""What the clients print, as the benchmark reads it."""
+"""Parsers of the output of clients, and child processes."""
 
 import pytest
 
@@ -21,11 +21,11 @@ STEADY = (
 )
 
 
-def test_the_total_is_read_and_progress_is_not() -> None:
+def test_the_summary_is_parsed_and_progress_lines_are_ignored() -> None:
     assert parse_summary(PROGRESS + TOTAL) == Summary(12000, 1985.440106, 2.0, 188.0)
 
 
-def test_the_steady_state_counts_where_there_was_a_warmup() -> None:
+def test_the_steady_state_summary_is_parsed_after_a_warmup() -> None:
     assert parse_summary(PROGRESS + TOTAL + STEADY) == Summary(4000, 1951.219512, 1.0, 6.0)
 
 
@@ -44,7 +44,7 @@ CONSUMED = (
 )
 
 
-def test_a_consumer_is_told_by_its_records_its_rate_and_its_time_to_join() -> None:
+def test_the_summary_of_a_consumer_has_records_rate_and_join_time() -> None:
     summary = consumer_performance.parse_summary(CONSUMED_HEAD + CONSUMED, 4_000_000)
     assert summary == consumer_performance.Summary(4_000_000, 1_000_000.0, 312.0)
 
@@ -70,7 +70,7 @@ def test_the_percentile_of_one_value_is_that_value() -> None:
     assert percentile([7.0], 0.99) == 7.0
 
 
-def test_a_client_that_fails_is_told_with_its_last_lines() -> None:
+def test_a_failed_client_is_reported_with_its_last_lines() -> None:
     with pytest.raises(ChildFailed, match=r"code 3:\nlast words"):
         run_to_end(["sh", "-c", "echo last words; exit 3"], timeout_s=60)
 
@@ -80,5 +80,5 @@ def test_a_client_that_does_not_end_is_killed() -> None:
         run_to_end(["sleep", "600"], timeout_s=0)
 
 
-def test_a_client_that_ends_well_is_told_with_its_output() -> None:
+def test_a_successful_client_returns_its_output() -> None:
     assert run_to_end(["echo", "done"], timeout_s=60).output == "done\n"

@@ -1,4 +1,4 @@
-"""What the benchmark of Spark jobs is made of: its topics, its plan, its tables."""
+"""The benchmark of Spark jobs: topics, plan and tables."""
 
 import json
 import os
@@ -29,7 +29,7 @@ from sawlog.protocol.records import iterate
 from support.pipeline.formats import parse
 
 
-def test_json_values_are_of_a_hundred_bytes_and_one_in_a_hundred_is_broken() -> None:
+def test_json_values_have_100_bytes_and_one_in_a_hundred_is_invalid() -> None:
     source = random.Random(1)
     values = [access(source, number) for number in range(3 * BROKEN_EVERY)]
     outcome = parse("json", *values, known=from_ddl(SCHEMA))
@@ -41,7 +41,7 @@ def test_json_values_are_of_a_hundred_bytes_and_one_in_a_hundred_is_broken() -> 
     assert len(opaque(source, 0)) == VALUE_BYTES
 
 
-def test_a_batch_holds_what_it_should_and_begins_with_a_broken_value() -> None:
+def test_a_batch_starts_with_an_invalid_value() -> None:
     (batch,) = batches("json", 1, 5_000)
     records = list(iterate(batch, max_decompressed_bytes=1 << 20))
     assert [record.timestamp for record in records] == [*range(5_000, 5_000 + BATCH_RECORDS)]
@@ -51,7 +51,7 @@ def test_a_batch_holds_what_it_should_and_begins_with_a_broken_value() -> None:
     assert short == list(range(0, BATCH_RECORDS, BROKEN_EVERY))
 
 
-def test_python_processes_below_are_found_with_their_memory() -> None:
+def test_python_descendants_are_found_with_their_memory() -> None:
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as child:
         try:
@@ -63,7 +63,7 @@ def test_python_processes_below_are_found_with_their_memory() -> None:
     assert memory_mb(child.pid) == (0.0, 0.0)
 
 
-def test_every_job_has_a_pipeline_file_that_can_be_read(tmp_path: Path) -> None:
+def test_every_job_has_a_valid_pipeline_file(tmp_path: Path) -> None:
     works = [work.name for work in BY_NAME.values() if work.kind is Kind.PIPELINE]
     assert works == list(JOBS) == list(VALUES)
     for work, kind in (("land-raw", "raw"), ("land-json", "json")):
@@ -73,13 +73,13 @@ def test_every_job_has_a_pipeline_file_that_can_be_read(tmp_path: Path) -> None:
         assert table.path.startswith(str(tmp_path))
 
 
-def test_jobs_are_planned_on_both_sides_and_three_rounds_at_most() -> None:
+def test_jobs_run_on_both_brokers_in_at_most_three_rounds() -> None:
     plan = make_plan(arguments(["--only", "land-raw,land-json", "--no-warmup", "--rounds", "5"]))
     assert [work.name for work in plan.pipelines] == ["land-raw", "land-json"]
     assert plan.steps() == 3 * 2 * 2
 
 
-def test_rates_are_compared_and_memory_is_sawlog_s_alone() -> None:
+def test_rates_are_compared_and_memory_is_of_sawlog_only() -> None:
     results = Results()
     results.add("land-raw", Name.KAFKA, Metric.RATE, 200_000)
     results.add("land-raw", Name.SAWLOG, Metric.RATE, 700_000)

@@ -1,4 +1,4 @@
-"""What the command line of the benchmark asks for."""
+"""The plan of the benchmark's command line."""
 
 import pytest
 
@@ -17,12 +17,12 @@ def test_everything_is_measured_by_default() -> None:
     assert plan().names == (Name.KAFKA, Name.SAWLOG)
 
 
-def test_only_and_skip_choose_the_work() -> None:
+def test_only_and_skip_choose_the_workloads() -> None:
     chosen = plan("--only", "produce-6,consume,single", "--skip", "single").workloads
     assert [workload.name for workload in chosen] == ["produce-6", "consume"]
 
 
-def test_quick_takes_fewer_records_once_and_leaves_out_the_long_recovery() -> None:
+def test_quick_has_fewer_records_one_round_and_no_recovery() -> None:
     quick = plan("--quick")
     assert quick.rounds == 1
     assert quick.loads[0].records < BY_NAME["produce-6"].records
@@ -31,14 +31,14 @@ def test_quick_takes_fewer_records_once_and_leaves_out_the_long_recovery() -> No
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [(("--only", "nonsense"), "no such work: nonsense"), (("--brokers", "redis"), "redis")],
+    [(("--only", "nonsense"), "unknown workload 'nonsense'"), (("--brokers", "redis"), "redis")],
 )
-def test_an_unknown_word_is_named(given: tuple[str, ...], message: str) -> None:
+def test_unknown_names_are_reported(given: tuple[str, ...], message: str) -> None:
     with pytest.raises(SystemExit, match=message):
         plan(*given)
 
 
-def test_who_goes_first_changes_from_round_to_round() -> None:
+def test_the_order_of_brokers_alternates() -> None:
     names = (Name.KAFKA, Name.SAWLOG)
     assert [alternating(names, number)[0] for number in range(3)] == ["kafka", "sawlog", "kafka"]
 

@@ -1,4 +1,4 @@
-"""Clients in Python beside each other: what they read, and the table of it."""
+"""The comparison of Python clients, and its table."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ def measured(rate: float) -> Results:
     return results
 
 
-def test_all_read_the_same_records() -> None:
+def test_all_clients_read_the_same_records() -> None:
     found = [bytes(batch) for batch in batches(3 * BATCH_RECORDS, NOW_MS)]
     assert found == [bytes(batch) for batch in batches(3 * BATCH_RECORDS, NOW_MS)]
     records = [r for batch in found for r in iterate(batch, max_decompressed_bytes=1)]
@@ -36,14 +36,14 @@ def test_all_read_the_same_records() -> None:
     assert sum(bool(record.headers) for record in records) == len(records) // 10
 
 
-def test_decoding_tells_its_speed_and_the_time_to_compile() -> None:
+def test_decoding_reports_its_speed_and_compile_time() -> None:
     command = [sys.executable, "-m", "bench.decoding", "decode", "1000"]
-    told = json.loads(run_to_end(command, 300, cwd=ROOT).output)
-    assert told["records"] >= 1_000
-    assert min(told["elapsed_s"], told["compile_s"]) > 0
+    result = json.loads(run_to_end(command, 300, cwd=ROOT).output)
+    assert result["records"] >= 1_000
+    assert min(result["elapsed_s"], result["compile_s"]) > 0
 
 
-def test_the_table_holds_every_client_to_the_same_other() -> None:
+def test_every_client_is_compared_with_the_same_one() -> None:
     (section,) = tables.sections(measured(3_000_000))
     rows = {row[0]: row[1:] for row in section.rows}
     assert rows["Sawlog's client, `poll_arrow()`"] == ("4,000 k ±50%", "4.00", "–", "–", "", "")
@@ -51,7 +51,7 @@ def test_the_table_holds_every_client_to_the_same_other() -> None:
     assert len(section.rows) == len(readers.READERS)
 
 
-def test_the_document_says_where_decoding_is_too_slow() -> None:
+def test_the_document_lists_a_missed_decoding_target() -> None:
     text = document.render(measured(2_000_000))
     assert f"- {WORK.title}, throughput: 2,000 k/s, where >= 2,500 k/s was asked." in text
 

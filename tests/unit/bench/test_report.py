@@ -1,4 +1,4 @@
-"""The tables, the document and the chart that the benchmark makes of its results."""
+"""The tables, the document and the chart of the benchmark."""
 
 import xml.etree.ElementTree as ET
 
@@ -49,24 +49,24 @@ def test_several_rounds_show_their_spread() -> None:
     assert tables.sections(results)[0].rows[0][1] == "900 k ±11%"
 
 
-def test_every_row_of_a_table_is_as_wide_as_its_head() -> None:
+def test_every_row_has_as_many_cells_as_the_header() -> None:
     for section in tables.sections(measured()):
         assert {len(row) for row in section.rows} == {len(section.columns)}
 
 
-def test_the_document_names_what_was_not_reached() -> None:
+def test_the_document_lists_missed_targets() -> None:
     text = document.render(measured())
     assert "- produce 100 B, 6 partitions, 64 KB batches, acks=1, throughput: 0.90, where" in text
     assert "- produce 100 B, 6 partitions, 64 KB batches, acks=1, broker CPU" not in text
 
 
-def test_the_document_tells_the_machine_and_the_restart() -> None:
+def test_the_document_has_the_machine_and_the_restarts() -> None:
     text = document.render(measured())
     assert "- Python: 3.11.7" in text
     assert "(64.0 MB were read) | – | 1.25 s | <= 5 s | yes |" in text
 
 
-def test_a_restart_without_a_target_is_told_beside_kafkas() -> None:
+def test_a_restart_without_a_target_is_compared_with_kafka() -> None:
     results = measured()
     results.add("offsets", Name.KAFKA, Metric.LOAD_OFFSETS, 4.0)
     results.add("offsets", Name.SAWLOG, Metric.LOAD_OFFSETS, 0.5)
@@ -74,7 +74,7 @@ def test_a_restart_without_a_target_is_told_beside_kafkas() -> None:
     assert restarts.rows[-1][1:] == ("4.00 s", "0.50 s", "", "")
 
 
-def test_what_is_charged_to_nobody_has_a_table_of_its_own() -> None:
+def test_cpu_of_other_processes_has_a_table() -> None:
     results = measured()
     results.add("produce-6", Name.SAWLOG, Metric.OTHERS_CPU, 0.7)
     others = next(s for s in tables.sections(results) if s.title.startswith("CPU of neither"))
@@ -86,7 +86,7 @@ def test_every_load_has_a_label_in_the_chart() -> None:
     assert drawn <= chart.LABELS.keys()
 
 
-def test_rebalances_and_commits_are_told_with_their_targets() -> None:
+def test_rebalances_and_commits_have_targets() -> None:
     results = measured()
     for broker, ms, rate in ((Name.KAFKA, 80.0, 9_000.0), (Name.SAWLOG, 60.0, 8_100.0)):
         results.add("rebalance-classic-200", broker, Metric.REBALANCE, ms)
@@ -107,7 +107,7 @@ def test_the_chart_is_xml_with_a_bar_for_every_ratio() -> None:
     assert [one.get("class") for one in bars] == ["missed", "reached", "missed", "neutral"]
 
 
-def test_a_bar_never_leaves_the_chart() -> None:
+def test_a_bar_stays_inside_the_chart() -> None:
     drawn = chart.draw([chart.Group("far", (chart.Bar("off", 50.0, None, None),))])
     widths = [float(one.get("width", "0")) for one in ET.fromstring(drawn).iter(f"{SVG}rect")]
     assert max(widths) <= chart.WIDTH

@@ -18,21 +18,21 @@ def results(kafka: list[float], sawlog: list[float], metric: Metric = Metric.RAT
     return made
 
 
-def test_a_ratio_is_the_median_of_those_of_the_rounds() -> None:
+def test_a_ratio_is_the_median_of_the_ratios_of_the_rounds() -> None:
     assert results([100, 900, 200], [300, 1, 500]).ratio("produce-6", Metric.RATE) == 2.5
 
 
-def test_no_ratio_where_one_broker_was_not_measured() -> None:
+def test_there_is_no_ratio_without_both_brokers() -> None:
     assert results([100], []).ratio("produce-6", Metric.RATE) is None
 
 
-def test_no_ratio_to_zero_but_a_verdict() -> None:
+def test_kafkas_zero_gives_a_verdict_but_no_ratio() -> None:
     made = results([0], [0], Metric.P99)
     verdict = made.verdict("produce-6", Target(Metric.P99, 1.0))
     assert (verdict.measured, verdict.reached) == (None, True)
 
 
-def test_more_than_zero_is_above_a_kafka_of_zero() -> None:
+def test_a_positive_value_misses_a_bound_against_kafkas_zero() -> None:
     verdict = results([0], [1], Metric.P99).verdict("produce-6", Target(Metric.P99, 1.0))
     assert verdict.reached is False
 
@@ -46,12 +46,12 @@ def test_a_target_is_reached_at_its_bound(at_least: bool, sawlog: float, reached
     assert results([100], [sawlog]).verdict("produce-6", target).reached is reached
 
 
-def test_an_absolute_target_does_not_ask_kafka() -> None:
+def test_an_absolute_target_ignores_kafka() -> None:
     verdict = results([], [1.5]).verdict("produce-6", Target(Metric.RATE, 2.0, absolute=True))
     assert (verdict.measured, verdict.reached) == (1.5, True)
 
 
-def test_nothing_is_reached_by_what_was_not_measured() -> None:
+def test_a_workload_that_was_not_measured_reaches_no_target() -> None:
     verdict = results([100], []).verdict("produce-6", Target(Metric.RATE, 1.0, at_least=True))
     assert verdict.reached is None
 
@@ -60,7 +60,7 @@ def test_spread_is_the_range_as_a_share_of_the_median() -> None:
     assert results([90, 100, 120], []).spread("produce-6", Name.KAFKA, Metric.RATE) == 0.3
 
 
-def test_results_survive_json() -> None:
+def test_results_round_trip_through_json() -> None:
     made = results([100, 120], [130, 140])
     again = Results.from_json(json.loads(json.dumps(made.as_json())))
     assert again.ratio("produce-6", Metric.RATE) == made.ratio("produce-6", Metric.RATE)
@@ -76,7 +76,7 @@ def test_verdicts_come_in_the_order_of_the_workloads() -> None:
     assert names == ["produce-6", "produce-6", "single", "single", "recovery"]
 
 
-def test_others_is_the_median_over_all_runs() -> None:
+def test_cores_of_other_processes_are_a_median_over_all_runs() -> None:
     made = results([0.1, 0.2], [0.9], Metric.OTHERS)
     made.add("consume", Name.SAWLOG, Metric.OTHERS, 0.3)
     assert made.others_cores() == pytest.approx(0.25)
