@@ -36,9 +36,6 @@ class Name(StrEnum):
     SAWLOG = "sawlog"
 
 
-TITLES = {Name.KAFKA: "Apache Kafka", Name.SAWLOG: "Sawlog"}
-
-
 @dataclass(frozen=True, slots=True)
 class Broker:
     """A running broker."""

@@ -4,8 +4,6 @@ from typing import Any
 
 from transcripts.transcript import Transcript
 
-CLUSTER_SIZE = 1
-
 
 def topic(name: str, partitions: int = 1, replicas: int = 1, **more: Any) -> dict[str, Any]:
     return {"name": name, "num_partitions": partitions, "replication_factor": replicas, **more}
