@@ -100,7 +100,7 @@ class Tool:
         with Cluster(self.bootstrap) as cluster:
             found, errors = GroupAdmin(cluster).committed_offsets([group])
         assert errors == {}
-        return {str(partition): told.offset for partition, told in found[group].items()}
+        return {str(partition): committed.offset for partition, committed in found[group].items()}
 
 
 @pytest.fixture(

@@ -18,7 +18,7 @@ from sawlog.protocol.messages.consumer_group_heartbeat_response import (
     ConsumerGroupHeartbeatResponse,
 )
 from sawlog.protocol.messages.consumer_group_heartbeat_response import (
-    TopicPartitions as Told,
+    TopicPartitions as Assigned,
 )
 
 TOPIC_ID = bytes(range(16))
@@ -31,7 +31,7 @@ def said(frame: bytes) -> ConsumerGroupHeartbeatRequest:
 
 
 def assigned(epoch: int, *partitions: int) -> ConsumerGroupHeartbeatResponse:
-    topics = [Told(TOPIC_ID, list(partitions))] if partitions else []
+    topics = [Assigned(TOPIC_ID, list(partitions))] if partitions else []
     return ConsumerGroupHeartbeatResponse(member_epoch=epoch, assignment=Assignment(topics))
 
 
