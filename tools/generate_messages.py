@@ -128,7 +128,7 @@ class Module:
             self.add_class(element, fields, schema=[])
         name = snake_case(field["name"])
         if keyword.iskeyword(name) or name in SHADOWED:
-            raise ValueError(f"{self.definition['name']}: a field cannot be called {name!r}")
+            raise ValueError(f"{self.definition['name']}: the field name {name!r} is reserved")
         kind = field["type"].replace(element, "struct") if is_struct else field["type"]
         versions = field["versions"] if "versions" in field else field["taggedVersions"]
         arguments = [quoted(kind), quoted(versions), self.default(field)]
