@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sawlog.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from sawlog.protocol.record_batch import BatchHeader, batches_in
 from support.client.load import PRODUCE_VERSION, produce_request
-from support.clients.confluent import Confluent
+from support.client_libraries.confluent_library import Confluent
 from support.protocol.wire import Wire
 from support.server.broker_process import SawlogServer
 
