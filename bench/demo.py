@@ -27,7 +27,7 @@ from bench.process import ChildFailed, Server
 from sawlog.client.admin.list_offsets import LATEST, list_offsets
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
-from sawlog.pipeline.delta.data_files import on_disk
+from sawlog.pipeline.delta.data_files import decode_path
 from sawlog.pipeline.delta.table import Table
 
 DIRECTORY = Path(".cache") / "demo"
@@ -90,7 +90,7 @@ def places(table: Table) -> dict[int, np.ndarray]:
     found: dict[int, list[np.ndarray]] = {}
     for file in table.files():
         rows = pq.read_table(
-            table.storage.full(on_disk(file.path)), columns=["partition", "offset"],
+            table.storage.full(decode_path(file.path)), columns=["partition", "offset"],
             partitioning=None,
         )  # fmt: skip
         for partition in pc.unique(rows["partition"]).to_pylist():
@@ -110,7 +110,7 @@ def counted(table: Table, column: str) -> tuple[int, int]:
     rows = total = 0
     for file in table.files():
         read = pq.read_table(
-            table.storage.full(on_disk(file.path)), columns=[column], partitioning=None
+            table.storage.full(decode_path(file.path)), columns=[column], partitioning=None
         )
         rows += read.num_rows
         total += pc.sum(read[column]).as_py() or 0
@@ -219,7 +219,7 @@ def landing_seconds(lake: Path) -> float:
     table = Table.open(lake / "access")
     first = table.log.entry(0) or []
     began = next(action["commitInfo"]["timestamp"] for action in first if "commitInfo" in action)
-    return float(max(0.001, ((table.state.committed_ms or began) - began) / 1_000))
+    return float(max(0.001, ((table.snapshot.committed_ms or began) - began) / 1_000))
 
 
 def run(directory: Path, console: Console) -> Counts:

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from bench.spark_topics import SCHEMA, broken_of
 from sawlog.pipeline.landing.configuration.pipeline_config import DEAD_SUFFIX, Pipeline
 from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
-from sawlog.pipeline.landing.driver.batch_commit import Landed
+from sawlog.pipeline.landing.driver.events import LandedBatch
 from sawlog.pipeline.landing.driver.pipeline_runner import run_pipeline
 from sawlog.pipeline.landing.driver.spark_session import session
 
@@ -120,7 +120,7 @@ class Silent:
     def said(self, table: str, text: str) -> None:
         self.messages.append(f"{table}: {text}")
 
-    def landed(self, table: str, batch: Landed, done: int) -> None:
+    def landed(self, table: str, batch: LandedBatch, done: int) -> None:
         pass
 
     def measured(self, table: str, done: int, ends: int) -> None:

@@ -34,11 +34,11 @@ verbose_option = click.option(
 )
 
 
-class SparkIsGone(click.ClickException):
+class SparkExited(click.ClickException):
     """Its JVM ended before we did."""
 
 
-class WrongFile(click.ClickException):
+class InvalidPipelineFile(click.ClickException):
     """The call names a file that is not as it must be: nothing was done."""
 
     exit_code = USAGE
@@ -54,12 +54,12 @@ def load(file: str) -> "Pipeline":
     try:
         return read_pipeline(file)
     except OSError as error:
-        raise WrongFile(f"{file}: {error.strerror or error}") from None
+        raise InvalidPipelineFile(f"{file}: {error.strerror or error}") from None
     except BadPipelineFile as error:
         problems = str(error).splitlines()
         if len(problems) > 1:
             problems.insert(0, f"{len(problems)} things are wrong with the file")
-        raise WrongFile("\n".join(problems)) from None
+        raise InvalidPipelineFile("\n".join(problems)) from None
 
 
 def missing(error: ImportError) -> click.ClickException:
@@ -68,7 +68,7 @@ def missing(error: ImportError) -> click.ClickException:
 
 def require_lake(pipeline: "Pipeline") -> None:
     """As is a place that cannot be written to: Spark would only start to say so."""
-    from sawlog.pipeline.landing.driver.table_locations import unwritable
+    from sawlog.pipeline.landing.driver.preflight import unwritable
 
     problem = unwritable(pipeline.lake)
     if problem is not None:
@@ -89,14 +89,20 @@ def require_spark() -> None:
 
 
 @contextmanager
-def started(pipeline: "Pipeline", master: str | None, *, verbose: bool) -> "Iterator[SparkSession]":
+def spark_started(
+    pipeline: "Pipeline", master: str | None, *, verbose: bool
+) -> "Iterator[SparkSession]":
     """A Spark session; it takes some seconds, and whoever waits is told for what."""
-    from sawlog.pipeline.landing.driver.spark_session import SparkDidNotStart, SparkEnded, session
+    from sawlog.pipeline.landing.driver.spark_session import (
+        SparkDidNotStart,
+        SparkJvmExited,
+        session,
+    )
 
     note("starting Spark ...")
     try:
         with ExitStack() as ends:
-            with held_back():
+            with deferred_signals():
                 spark = ends.enter_context(session(pipeline, master, verbose=verbose))
             yield spark
     except SparkDidNotStart as error:
@@ -104,12 +110,12 @@ def started(pipeline: "Pipeline", master: str | None, *, verbose: bool) -> "Iter
             "Spark did not start. It needs Java 17 (JAVA_HOME, or java in the PATH), and a master"
             f" and settings that it knows; it said:\n{error}"
         ) from None
-    except SparkEnded as error:
-        raise SparkIsGone(str(error)) from None
+    except SparkJvmExited as error:
+        raise SparkExited(str(error)) from None
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def deferred_signals() -> Iterator[None]:
     """Ctrl-C and SIGTERM take effect at the end of the block: a JVM whose start PySpark breaks off
     is left behind, and never ends. A second Ctrl-C does not wait any longer. Where the block fails
     after a signal, its JVM got the same one and was faster: that is the stop, and no failure.
@@ -148,27 +154,27 @@ def land(wanted: "Pipeline", master: str | None, *, once: bool, verbose: bool) -
     require_spark()
     from py4j.protocol import Py4JError
 
-    from sawlog.cli.pipeline_progress import watching
+    from sawlog.cli.pipeline_progress import progress_output
     from sawlog.pipeline.landing.driver.pipeline_runner import run_pipeline
 
     stop = threading.Event()
     outcomes: list[Outcome] = []
     try:
         with (
-            started(wanted, master, verbose=verbose) as spark,
-            watching(wanted) as events,
-            stopping(stop, events),
+            spark_started(wanted, master, verbose=verbose) as spark,
+            progress_output(wanted) as events,
+            stop_on_signal(stop, events),
         ):
             outcomes = run_pipeline(spark, wanted, events, stop, once=once)
-    except (SparkIsGone, Py4JError):
+    except (SparkExited, Py4JError):
         if not stop.is_set():  # else its JVM heard the same signal, and was faster
             raise
-    exit_by(outcomes)
+    exit_with_outcome(outcomes)
     return stop.is_set()
 
 
 @contextmanager
-def stopping(stop: threading.Event, events: "Events") -> Iterator[None]:
+def stop_on_signal(stop: threading.Event, events: "Events") -> Iterator[None]:
     """Ctrl-C and SIGTERM set `stop`. A second Ctrl-C does not wait any longer."""
     before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
 
@@ -189,17 +195,17 @@ def stopping(stop: threading.Event, events: "Events") -> Iterator[None]:
                 signal.signal(sign, handler)
 
 
-def exit_by(outcomes: "list[Outcome]") -> None:
+def exit_with_outcome(outcomes: "list[Outcome]") -> None:
     """The exit code that the outcomes mean."""
-    from sawlog.pipeline.landing.failures import Kind
+    from sawlog.pipeline.landing.failures import FailureKind
 
     failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
     if failures:
-        unreachable = all(failure.kind is Kind.UNREACHABLE for failure in failures)
+        unreachable = all(failure.kind is FailureKind.UNREACHABLE for failure in failures)
         click.get_current_context().exit(NO_BROKER if unreachable else FAILED)
 
 
-class Troubles:
+class TableErrors:
     """What is wrong with one table is told in a line, and is no reason to leave out the others."""
 
     def __init__(self, *more: type[Exception]) -> None:

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
-    from sawlog.pipeline.landing.driver.batch_commit import Landed
-    from sawlog.pipeline.landing.driver.events import Events
+    from sawlog.pipeline.landing.driver.events import Events, LandedBatch
 
 
-class Lines:
+class ProgressLines:
     """For a file, a pipe, a journal."""
 
     def __init__(self) -> None:
@@ -31,7 +30,7 @@ class Lines:
     def said(self, table: str, text: str) -> None:
         self._line(f"{table}: {text}")
 
-    def landed(self, table: str, batch: "Landed", done: int) -> None:
+    def landed(self, table: str, batch: "LandedBatch", done: int) -> None:
         ends = self._ends.get(table)
         self._line(describe(table, batch, None if ends is None else max(0, ends - done)))
 
@@ -43,7 +42,7 @@ class Lines:
             note(text)
 
 
-class Bars(Lines):
+class ProgressBars(ProgressLines):
     """Bars below, lines above them."""
 
     def __init__(self, progress: "Progress", tables: list[str]) -> None:
@@ -53,7 +52,7 @@ class Bars(Lines):
             name: progress.add_task(name, total=None, rate="", lag="") for name in tables
         }
 
-    def landed(self, table: str, batch: "Landed", done: int) -> None:
+    def landed(self, table: str, batch: "LandedBatch", done: int) -> None:
         super().landed(table, batch, done)
         rate = f"{(batch.rows + batch.bad_rows) / max(batch.seconds, 1e-3):,.0f} rows/s"
         self._progress.update(self._tasks[table], rate=rate)
@@ -67,7 +66,7 @@ class Bars(Lines):
         self._progress.console.print(text, highlight=False, markup=False)
 
 
-def describe(table: str, batch: "Landed", lag: int | None) -> str:
+def describe(table: str, batch: "LandedBatch", lag: int | None) -> str:
     """One line for one batch."""
     rows = batch.rows + batch.bad_rows
     parts = [
@@ -86,10 +85,10 @@ def describe(table: str, batch: "Landed", lag: int | None) -> str:
 
 
 @contextmanager
-def watching(pipeline: "Pipeline") -> "Iterator[Events]":
+def progress_output(pipeline: "Pipeline") -> "Iterator[Events]":
     """Bars where somebody can see them."""
     if not sys.stderr.isatty():
-        yield Lines()
+        yield ProgressLines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -102,4 +101,4 @@ def watching(pipeline: "Pipeline") -> "Iterator[Events]":
         TextColumn("{task.fields[rate]}"),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield Bars(progress, [table.name for table in pipeline.tables])
+        yield ProgressBars(progress, [table.name for table in pipeline.tables])

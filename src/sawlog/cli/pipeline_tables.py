@@ -13,14 +13,14 @@ from sawlog.cli.exit_codes import FAILED, NO_BROKER
 from sawlog.cli.option_types import TEXT, json_option
 from sawlog.cli.output import counted, note, print_json, print_line, print_table
 from sawlog.cli.pipeline_context import (
-    Troubles,
+    TableErrors,
     file_argument,
     land,
     load,
     master_option,
     missing,
     require_spark,
-    started,
+    spark_started,
     verbose_option,
 )
 from sawlog.cli.start_options import TIMES, NotATime, at_time
@@ -28,7 +28,7 @@ from sawlog.client.consumer.consumer import AtOffset
 from sawlog.client.net.cluster import Cluster
 
 if TYPE_CHECKING:
-    from sawlog.pipeline.delta.compaction import Compacted
+    from sawlog.pipeline.delta.compaction import CompactionResult
     from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
     from sawlog.pipeline.landing.driver.pipeline_status import TableStatus
     from sawlog.pipeline.landing.driver.replay import From
@@ -55,9 +55,8 @@ def check(file: str) -> None:
     Exit code 1 where a table cannot be landed, 3 where that is for want of a broker.
     """
     wanted = load(file)
-    from sawlog.pipeline.landing.driver.preflight import check_tables
-    from sawlog.pipeline.landing.driver.table_locations import unwritable
-    from sawlog.pipeline.landing.failures import Kind
+    from sawlog.pipeline.landing.driver.preflight import check_tables, unwritable
+    from sawlog.pipeline.landing.failures import FailureKind
 
     problem = unwritable(wanted.lake)
     if problem is not None:
@@ -68,7 +67,7 @@ def check(file: str) -> None:
         print_line(f"{name}: {text}")
     kinds = {entry.problem for entry in found.values() if entry.problem is not None}
     if problem is not None or kinds:
-        is_unreachable = problem is None and kinds == {Kind.UNREACHABLE}
+        is_unreachable = problem is None and kinds == {FailureKind.UNREACHABLE}
         click.get_current_context().exit(NO_BROKER if is_unreachable else FAILED)
 
 
@@ -100,7 +99,7 @@ def status(file: str, as_json: bool) -> None:
 
 
 def _row(entry: "TableStatus") -> tuple[Any, ...]:
-    size = None if entry.size is None else entry.size / 1e6
+    size = None if entry.size_bytes is None else entry.size_bytes / 1e6
     return (
         entry.table, entry.topic, entry.state.value, _grouped(entry.offset), _grouped(entry.lag),
         _grouped(entry.rows), _grouped(entry.rows_per_s), _ago(entry.committed_ms),
@@ -141,7 +140,7 @@ def _as_json(entry: "TableStatus") -> dict[str, Any]:
         "last_commit": None if at is None else datetime.fromtimestamp(at / 1e3, UTC).isoformat(),
         "files": entry.files,
         "small_files": entry.small_files,
-        "bytes": entry.size,
+        "bytes": entry.size_bytes,
         "dead_letters": entry.dead_letters,
         "partitions": [
             {"partition": tp.partition, "offset": at, "end": (entry.ends or {}).get(tp)}
@@ -162,7 +161,7 @@ def compact(what: str, target: str, master: str | None, verbose: bool) -> None:
     """
     try:
         from sawlog.pipeline.delta.compaction import compact as merge
-        from sawlog.pipeline.delta.compaction import plan
+        from sawlog.pipeline.delta.compaction import plan_groups
         from sawlog.pipeline.delta.table import Table
         from sawlog.pipeline.landing.configuration.yaml_nodes import parse_size
     except ImportError as error:
@@ -176,28 +175,28 @@ def compact(what: str, target: str, master: str | None, verbose: bool) -> None:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    troubles = Troubles(PySparkException, Py4JError)
+    troubles = TableErrors(PySparkException, Py4JError)
     waiting = []  # Spark is not started for what needs none
     for name, path in paths:
         with troubles.of(name):
             if not Table.exists(path):
                 print_line(f"{name}: is not there yet")
-            elif not plan(Table.open(path).files(), target_bytes):
+            elif not plan_groups(Table.open(path).files(), target_bytes):
                 print_line(f"{name}: there is nothing to merge")
             else:
                 waiting.append((name, path))
     if waiting:
-        with started(wanted, master, verbose=verbose) as spark:
+        with spark_started(wanted, master, verbose=verbose) as spark:
             for name, path in waiting:
                 with troubles.of(name):
                     print_line(f"{name}: {_merged(merge(spark, path, target_bytes))}")
     troubles.exit_if_any()
 
 
-def _merged(done: "Compacted") -> str:
+def _merged(done: "CompactionResult") -> str:
     text = f"{counted(done.files_before, 'file')} became {done.files_after}"
-    lost = f", {counted(done.overtaken, 'group')} left: others changed them meanwhile"
-    return f"{text}{lost if done.overtaken else ''}"
+    lost = f", {counted(done.conflicts, 'group')} left: others changed them meanwhile"
+    return f"{text}{lost if done.conflicts else ''}"
 
 
 def _places(what: str) -> "tuple[Pipeline, list[tuple[str, str]]]":
@@ -279,13 +278,13 @@ def replay(
     require_spark()
     from sawlog.pipeline.delta.errors import TableError
     from sawlog.pipeline.delta.table import Table
-    from sawlog.pipeline.landing.driver.dead_letter_counts import describe, lost_letters
+    from sawlog.pipeline.landing.driver.dead_letter_counts import describe, lost_dead_letters
     from sawlog.pipeline.landing.driver.replay import (
-        BadStart,
-        create_replayed,
-        replayed_into,
+        InvalidReplayStart,
+        create_replay_table,
+        replay_target,
         resolve,
-        set_back,
+        restore_to,
     )
     from sawlog.pipeline.landing.failures import LandingFailure, classify
 
@@ -293,8 +292,8 @@ def replay(
         with _cluster(wanted) as cluster:
             starts = resolve(cluster, config.topic, start)
             if into is None:
-                lost = lost_letters(config, Table.open(config.path))
-                back = set_back(cluster, config, starts)
+                lost = lost_dead_letters(config, Table.open(config.path))
+                back = restore_to(cluster, config, starts)
                 if lost:
                     note(f"{config.name}: lost with a deleted {config.name}__dead:"
                          f" {describe(lost)}; a new one begins, and of them only those land again"
@@ -302,11 +301,11 @@ def replay(
                 text = ", ".join(f"{tp.partition}:{at}" for tp, at in back.items())
                 print_line(f"{config.name}: set back to {text or 'where it is'}")
             else:
-                config = replayed_into(config, into)
-                if not create_replayed(cluster, config, starts):
+                config = replay_target(config, into)
+                if not create_replay_table(cluster, config, starts):
                     note(f"{into}: is there already, and goes on where it is; --from counts only"
                          " for a new table")  # fmt: skip
-    except BadStart as error:
+    except InvalidReplayStart as error:
         raise click.UsageError(f"--from: {error}") from None
     except (LandingFailure, TableError) as error:
         raise click.ClickException(classify(error).message) from None

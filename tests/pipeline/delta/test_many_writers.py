@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from sawlog.pipeline.delta.data_files import on_disk
+from sawlog.pipeline.delta.data_files import decode_path
 from sawlog.pipeline.delta.file_scan import scan_file
-from sawlog.pipeline.delta.landed_offsets import Move
-from sawlog.pipeline.delta.table import Already, Committed, Table
-from sawlog.pipeline.delta.table_status import status
-from sawlog.pipeline.delta.table_storage import ASIDE, LOG
-from sawlog.pipeline.delta.tail import Follower
-from sawlog.pipeline.delta.vacuum import sweep
+from sawlog.pipeline.delta.landed_offsets import OffsetSpan
+from sawlog.pipeline.delta.table import AlreadyCommitted, Committed, Table
+from sawlog.pipeline.delta.table_storage import LOG, TEMPORARY_PREFIX
+from sawlog.pipeline.delta.tail import TableTail
+from sawlog.pipeline.delta.vacuum import vacuum
 from support.pipeline.table_workers import PARTITIONS
 from support.pipeline.tables import PIPELINE, at, contents, expected, land, new_table, rows, written
 from support.tiers import rounds
@@ -58,7 +57,7 @@ def check(table: Table, end: int) -> None:
     ends = dict.fromkeys(range(PARTITIONS), end)
     assert contents(table) == expected(ends)
     assert table.offsets(PIPELINE) == {at(number): end for number in ends}
-    assert status(table, PIPELINE).rows == PARTITIONS * end
+    assert table.detail().rows == PARTITIONS * end
     theirs = DeltaTable(table.path)
     assert theirs.version() == table.version
     assert {Path(path).name for path in theirs.file_uris()} == {
@@ -68,8 +67,8 @@ def check(table: Table, end: int) -> None:
 
 def follow(table: Table, workers: list[subprocess.Popen[str]]) -> list[tuple[int, int]]:
     """Partition and offset of every row that is added until the workers have ended."""
-    follower = Follower(table.path)
-    at_position, seen = follower.everything(), []
+    follower = TableTail(table.path)
+    at_position, seen = follower.snapshot_start(), []
     for _ in range(DEADLINE_S * 10):
         have_ended = all(worker.poll() is not None for worker in workers)
         end = follower.advance(at_position, max_files=5)
@@ -136,9 +135,9 @@ def test_writers_that_are_killed_over_and_over(
     table = Table.open(path)
     check(table, end)
     assert end > 10, "they were killed before they did anything"
-    sweep(table, unknown_ms=0, removed_ms=0)
+    vacuum(table, orphan_ms=0, tombstone_ms=0)
     assert set(path.rglob("*.parquet")) - set((path / LOG).iterdir()) == {
-        path / on_disk(file.path) for file in table.files()
+        path / decode_path(file.path) for file in table.files()
     }
     check(Table.open(path), end)
 
@@ -156,13 +155,17 @@ def test_a_writer_that_dies_in_its_commit_has_committed_all_or_nothing(
     assert worker.returncode == -signal.SIGKILL
     after = Table.open(tmp_path / "t")
     assert contents(after) == expected({0: 20 if is_committed else 10})
-    leftovers = [name for name in os.listdir(tmp_path / "t" / LOG) if name.startswith(ASIDE)]
+    leftovers = [
+        name for name in os.listdir(tmp_path / "t" / LOG) if name.startswith(TEMPORARY_PREFIX)
+    ]
     assert len(leftovers) == (0 if point == "files" else 1)
     again = written(after, rows(0, range(10, 20)))
-    done = after.commit(PIPELINE, again, {at(0): Move(10, 20)})
-    assert done == (Already(2) if is_committed else Committed(2))
-    sweep(after, unknown_ms=-1_000)
-    assert [name for name in os.listdir(tmp_path / "t" / LOG) if name.startswith(ASIDE)] == []
+    done = after.commit(PIPELINE, again, {at(0): OffsetSpan(10, 20)})
+    assert done == (AlreadyCommitted(2) if is_committed else Committed(2))
+    vacuum(after, orphan_ms=-1_000)
+    assert [
+        name for name in os.listdir(tmp_path / "t" / LOG) if name.startswith(TEMPORARY_PREFIX)
+    ] == []
     assert len(list((tmp_path / "t").glob("*.parquet"))) == 2
     assert contents(Table.open(tmp_path / "t")) == expected({0: 20})
     assert DeltaTable(table.path).version() == 2

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from sawlog.pipeline.delta.data_files import on_disk
+from sawlog.pipeline.delta.data_files import decode_path
 from sawlog.pipeline.delta.table import Table
 from support.pipeline.delta_spark import require_delta_spark
 from support.pipeline.lake import KINDS, everything, expected
@@ -76,7 +76,7 @@ def test_polars_reads_every_row(lake: Table) -> None:
 
 
 def test_duckdb_reads_the_listed_files(lake: Table) -> None:
-    paths = [lake.storage.full(on_disk(file.path)) for file in lake.files()]
+    paths = [lake.storage.full(decode_path(file.path)) for file in lake.files()]
     query = "SELECT * FROM read_parquet($1, hive_partitioning = true, union_by_name = true)"
     with duckdb.connect() as connection:
         rows = connection.sql(query, params=[paths]).to_arrow_table().to_pylist()
@@ -85,7 +85,7 @@ def test_duckdb_reads_the_listed_files(lake: Table) -> None:
 
 
 def test_the_files_alone_hold_every_row(lake: Table) -> None:
-    paths = [lake.storage.full(on_disk(file.path)) for file in lake.files()]
+    paths = [lake.storage.full(decode_path(file.path)) for file in lake.files()]
     found = [pq.read_table(path, partitioning=None) for path in paths]
     assert sum(table.num_rows for table in found) == 30
     assert {name for table in found for name in table.schema.names} == {

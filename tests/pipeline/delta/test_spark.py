@@ -9,7 +9,7 @@ import pytest
 
 from sawlog.pipeline.delta import read
 from sawlog.pipeline.delta.compaction import compact
-from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.table import Table
 from support.pipeline.lake import everything, expected
 from support.pipeline.tables import PIPELINE, at, contents, land, new_table, rows, written
@@ -50,7 +50,7 @@ def test_a_partition_whose_name_had_to_be_cut_keeps_its_value(
     schema = pa.schema([pa.field("key", pa.string()), pa.field("n", pa.int64())])
     table = new_table(tmp_path / "t", ["key"], schema=schema)
     batch = pa.RecordBatch.from_pydict({"key": [long, "short", None], "n": [1, 2, 3]})
-    table.commit(PIPELINE, written(table, batch), {at(0): Move(0, 3)})
+    table.commit(PIPELINE, written(table, batch), {at(0): OffsetSpan(0, 3)})
     found = {row["n"]: row["key"] for row in read(spark, table.path).collect()}
     assert found == {1: long, 2: "short", 3: None}
 
@@ -60,7 +60,7 @@ def test_spark_merges_small_files(spark: "SparkSession", tmp_path: Path) -> None
     for start in range(0, 30, 5):
         land(table, 0, start, start + 5, days=3)
     done = compact(spark, table.path)
-    assert (done.files_before, done.files_after, done.overtaken) == (18, 3, 0)
+    assert (done.files_before, done.files_after, done.conflicts) == (18, 3, 0)
     assert contents(Table.open(table.path)) == expected_rows({0: 30})
 
 
@@ -93,7 +93,7 @@ def test_a_stream_sees_every_row_once_over_restarts(spark: "SparkSession", tmp_p
     land(table, 0, 20, 25)
     compact(None, table.path)
     wide = rows(0, range(25, 30)).append_column("later", pa.array(["x"] * 5))
-    table.commit(PIPELINE, written(table, wide), {at(0): Move(25, 30)}, schema=wide.schema)
+    table.commit(PIPELINE, written(table, wide), {at(0): OffsetSpan(25, 30)}, schema=wide.schema)
     run(follow(), tmp_path / "checkpoint", note)
     assert sorted(number for batch in batches.values() for number in batch) == list(range(30))
 

@@ -13,10 +13,10 @@ from sawlog.cli import pipeline_tables
 from sawlog.cli.commands import run
 from sawlog.client.net.cluster import Cluster
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.landing.driver.batch_commit import Committer
-from sawlog.pipeline.landing.driver.dead_letter_counts import Letters, known_letters
+from sawlog.pipeline.landing.driver.batch_commit import LandingCommitter
+from sawlog.pipeline.landing.driver.dead_letter_counts import DeadLetterCount, recorded_counts
 from sawlog.pipeline.landing.driver.table_setup import prepare
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.landing.task.landing_task import current_columns, land, make_job
 from sawlog.pipeline.source.batch_limits import OffsetRange
 from support.pipeline.landing import OnlyHere, create_topic, land_here, pipeline_of, send, values_in
@@ -50,8 +50,8 @@ class World:
     def dead(self) -> list[tuple[int, int]]:
         return [place for place, _ in values_in(self.config.dead_path)]
 
-    def letters(self) -> dict[int, Letters]:
-        known = known_letters(self.config.group, self.table.state.transactions)
+    def letters(self) -> dict[int, DeadLetterCount]:
+        known = recorded_counts(self.config.group, self.table.snapshot.transactions)
         return {tp.partition: letters for tp, letters in known.items()}
 
 
@@ -63,16 +63,16 @@ def world(broker: SawlogServer, topic: str, tmp_path: Path) -> World:
 def lost(world: World) -> str:
     with pytest.raises(LandingFailure) as caught:
         land_here(world.pipeline)
-    assert caught.value.kind is Kind.LOST
+    assert caught.value.kind is FailureKind.DATA_LOSS
     return caught.value.message
 
 
 def test_a_table_counts_its_dead_letters_batch_by_batch(world: World) -> None:
     assert world.dead() == [(0, 1), (1, 2), (1, 3)]
-    assert world.letters() == {0: Letters(1, 1), 1: Letters(2, 2)}
+    assert world.letters() == {0: DeadLetterCount(1, 1), 1: DeadLetterCount(2, 2)}
     send(world.bootstrap, world.topic, [BAD, GOOD, GOOD])
     land_here(world.pipeline)
-    assert world.letters() == {0: Letters(2, 1), 1: Letters(2, 2)}
+    assert world.letters() == {0: DeadLetterCount(2, 1), 1: DeadLetterCount(2, 2)}
 
 
 def test_a_landing_stops_and_says_how_many_are_lost_and_what_can_be_done(world: World) -> None:
@@ -153,13 +153,13 @@ def test_a_replay_is_the_decision_to_go_on(
 
 
 def test_after_a_replay_a_table_knows_of_the_dead_letters_that_are_left(world: World) -> None:
-    from sawlog.pipeline.landing.driver.replay import resolve, set_back
+    from sawlog.pipeline.landing.driver.replay import resolve, restore_to
 
     with Cluster(world.bootstrap) as cluster:
-        set_back(cluster, world.config, resolve(cluster, world.topic, {0: 1, 1: 3}))
-    assert world.letters() == {1: Letters(1, 2)}
+        restore_to(cluster, world.config, resolve(cluster, world.topic, {0: 1, 1: 3}))
+    assert world.letters() == {1: DeadLetterCount(1, 2)}
     land_here(world.pipeline)
-    assert world.letters() == {0: Letters(1, 1), 1: Letters(2, 2)}
+    assert world.letters() == {0: DeadLetterCount(1, 1), 1: DeadLetterCount(2, 2)}
 
 
 def test_a_batch_under_way_does_not_land_beside_deleted_dead_letters(world: World) -> None:
@@ -171,12 +171,12 @@ def test_a_batch_under_way_does_not_land_beside_deleted_dead_letters(world: Worl
     world.delete_dead()
     ranges = [OffsetRange(tp, at, at + 1) for tp, at in ready.starts.items()]
     reports = [land(job, current_columns(job), ranges)]
-    committer = Committer(job, ready, landed=lambda _: None, publish=lambda _: None)
+    committer = LandingCommitter(job, ready, landed=lambda _: None, publish=lambda _: None)
     version = world.table.version
     spark: Any = OnlyHere()
     with pytest.raises(LandingFailure, match="the dead letters were deleted") as caught:
         committer.commit(spark, reports, 0.0)
-    assert caught.value.kind is Kind.OVERTAKEN
+    assert caught.value.kind is FailureKind.CONFLICT
     assert world.table.version == version
     assert not Table.exists(config.dead_path)
     assert "with it 3 dead letters" in lost(world)

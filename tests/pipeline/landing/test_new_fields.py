@@ -45,7 +45,7 @@ def test_more_new_fields_than_there_is_room_for_do_not_stop_a_landing(
     monkeypatch.setattr(json_columns, "Room", lambda: Room(3))
     monkeypatch.setattr(json_format, "_MOST_SLOTS", 5)
     monkeypatch.setattr(json_format, "_FEWEST_ROWS", 5)
-    monkeypatch.setattr(task_split, "WORTH_A_TASK", 1)
+    monkeypatch.setattr(task_split, "MIN_TASK_ROWS", 1)
     create_topic(broker.bootstrap, topic, partitions)
     names = [f"n{number}" for number in range(30)]
     send(broker.bootstrap, topic, ({name: value} for name in names for value in (1, 1.5)))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 import pytest
 
-from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline, QueryTable
-from sawlog.pipeline.landing.driver.query_supervisor import Supervised
+from sawlog.pipeline.landing.driver.query_supervisor import QuerySupervisor
 from sawlog.pipeline.landing.driver.spark_session import register
-from sawlog.pipeline.landing.driver.sql_query import QueryStep
+from sawlog.pipeline.landing.driver.sql_query import SqlQuery
 from support.pipeline.drivers import wait_until
 from support.pipeline.landing import Heard, rows_of
 from support.pipeline.tables import at, written
@@ -40,8 +40,8 @@ class Source:
         rows = [{"offset": self._next + n, **row} for n, row in enumerate(fields)]
         batch = pa.RecordBatch.from_pylist(rows)
         table = Table.open(self.config.path)
-        move = Move(self._next, self._next + len(rows))
-        table.commit("g", written(table, batch), {at(0): move}, schema=batch.schema)
+        span = OffsetSpan(self._next, self._next + len(rows))
+        table.commit("g", written(table, batch), {at(0): span}, schema=batch.schema)
         self._next += len(rows)
 
 
@@ -60,8 +60,8 @@ class World:
         tables = (*(source.config for source in self.sources), self.query)
         self.heard = Heard()
         pipeline = Pipeline("p.yaml", "127.0.0.1:1", str(directory), tables)
-        self.step = QueryStep(spark, pipeline, self.query, self.heard)
-        self._watched = Supervised(self.step, self.heard, threading.Event(), once=False)
+        self.step = SqlQuery(spark, pipeline, self.query, self.heard)
+        self._watched = QuerySupervisor(self.step, self.heard, threading.Event(), once=False)
         self._now_s = 0.0
 
     def __enter__(self) -> Self:
@@ -73,7 +73,7 @@ class World:
     def run_until(self, is_so: Callable[[], bool]) -> None:
         def look() -> bool:
             self._now_s += 10  # all waits are over
-            self._watched.look(self._now_s)
+            self._watched.poll(self._now_s)
             assert self._watched.outcome is None, self.heard.lines
             return is_so()
 
@@ -86,7 +86,7 @@ class World:
 
     def query_ids(self) -> list[str]:
         """Those that have filled the table: another for each time that the query began anew."""
-        return list(Table.open(self.query.path).state.transactions)
+        return list(Table.open(self.query.path).snapshot.transactions)
 
 
 def test_a_copy_of_a_table_that_comes_later_has_each_field_from_its_first_row_on(
@@ -115,10 +115,10 @@ def test_a_batch_that_was_planned_before_its_table_got_a_column_is_committed_onc
         (source,) = world.sources
         source.create()
         source.land({"page": "/"})
-        life = world.step.begin(once=False)
+        life = world.step.start(once=False)
         checkpoint = Path(world.query.checkpoint)
         wait_until((checkpoint / "commits" / "0").exists)
-        life._commits.refuse_more()
+        life._commits.stop_accepting()
         source.land({"page": "/a"})
         wait_until(lambda: not life.query.isActive)
         life.stop()

@@ -14,7 +14,6 @@ import pytest
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.producer.producer import Producer
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.delta.table_status import status
 from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
 from support.pipeline.drivers import driving, kill_all, version_of, wait_until
 from support.pipeline.landing import create_topic, pipeline_file, records_of, send, values_in
@@ -144,5 +143,5 @@ def test_memory_of_tasks_does_not_depend_on_the_backlog(
         assert driver.wait() == 0, driver.output
     opened = Table.open(table.path)
     assert opened.version == 2, "the columns, then one batch"
-    assert status(opened, table.group).rows == BACKLOG
+    assert opened.detail().rows == BACKLOG
     assert 0 < highest < WORKER_MB * 1024 * 1024, f"{highest / 1e6:.0f} MB"

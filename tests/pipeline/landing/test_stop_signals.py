@@ -27,7 +27,7 @@ tables:
 SAID = ("starting Spark ...", "sawlog: stopping", "t: no broker can be reached")
 
 
-class Run:
+class QueryHandle:
     """`sawlog pipeline run` in a process group of its own, as a terminal or systemd starts it."""
 
     def __init__(self, directory: Path) -> None:
@@ -70,11 +70,11 @@ class Run:
         return (self.directory / "lake" / "_checkpoints" / "q").exists()
 
 
-MOMENTS: dict[str, Callable[[Run], bool]] = {
-    "jvm": Run.has_a_jvm,
-    "gateway": Run.has_a_gateway,
+MOMENTS: dict[str, Callable[[QueryHandle], bool]] = {
+    "jvm": QueryHandle.has_a_jvm,
+    "gateway": QueryHandle.has_a_gateway,
     "looking for brokers": lambda run: "waiting for the brokers" in run.said,
-    "query": Run.has_a_query,
+    "query": QueryHandle.has_a_query,
 }
 
 
@@ -98,7 +98,7 @@ def test_a_run_that_is_stopped_while_it_starts_says_only_that(
     tmp_path: Path, sign: signal.Signals, moment: str
 ) -> None:
     require_java()
-    run = Run(tmp_path)
+    run = QueryHandle(tmp_path)
     try:
         wait_until(lambda: MOMENTS[moment](run) or run.process.poll() is not None)
         assert run.process.poll() is None, run.said

@@ -11,7 +11,7 @@ from sawlog.cli.commands import run
 from sawlog.client.admin.admin import Admin
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
-from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.landing.failures import LandingFailure
 from support.pipeline.landing import create_topic, land_here, pipeline_of, send
@@ -74,7 +74,7 @@ def delete_records(world: World) -> None:
 
 def land_what_is_not_there(world: World) -> None:
     """As if the broker had lost the end of its log."""
-    world.table.commit("sawlog-t", [], {partition_of(world.topic, 0): Move(3, 10)})
+    world.table.commit("sawlog-t", [], {partition_of(world.topic, 0): OffsetSpan(3, 10)})
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
-from sawlog.pipeline.landing.driver.replay import BadStart, From, resolve, set_back
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.driver.replay import From, InvalidReplayStart, resolve, restore_to
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from support.pipeline.landing import (
     create_topic,
     land_here,
@@ -154,7 +154,7 @@ def test_a_batch_is_bounded_by_rows_and_by_bytes(
 def set_back_to(pipeline: Pipeline, start: dict[int, int]) -> LandedTable:
     (table,) = pipeline.landed
     with Cluster(pipeline.brokers) as cluster:
-        set_back(cluster, table, resolve(cluster, table.topic, start))
+        restore_to(cluster, table, resolve(cluster, table.topic, start))
     return table
 
 
@@ -194,7 +194,7 @@ def test_a_replay_that_died_half_way_stops_landings_until_it_is_run_again(
     land_here(pipeline)
     from sawlog.pipeline.landing.driver import replay
 
-    whole = replay.rewind
+    whole = replay.restore_offsets
 
     def dies_at_the_table(table: Table, *rest: object, **more: object) -> object:
         if table.path.endswith("__dead"):
@@ -202,7 +202,7 @@ def test_a_replay_that_died_half_way_stops_landings_until_it_is_run_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(replay, "rewind", dies_at_the_table)
+        patched.setattr(replay, "restore_offsets", dies_at_the_table)
         with pytest.raises(KeyboardInterrupt):
             set_back_to(pipeline, {0: 5})
     with pytest.raises(LandingFailure, match="a replay of 't' is under way, or died"):
@@ -266,7 +266,7 @@ def test_a_table_that_the_file_does_not_fit_is_refused(
     changed = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, {change}}}\n")
     with pytest.raises(LandingFailure) as caught:
         land_here(changed)
-    assert caught.value.kind is Kind.REFUSED
+    assert caught.value.kind is FailureKind.INVALID
     if told:
         assert told in caught.value.message
 
@@ -339,7 +339,10 @@ def test_a_replay_from_beyond_the_end_is_refused_and_changes_nothing(
     pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}}}\n")
     land_here(pipeline)
     before = Table.open(pipeline.landed[0].path).version
-    with Cluster(broker.bootstrap) as cluster, pytest.raises(BadStart, match=re.escape(told)):
+    with (
+        Cluster(broker.bootstrap) as cluster,
+        pytest.raises(InvalidReplayStart, match=re.escape(told)),
+    ):
         resolve(cluster, topic, start)
     if isinstance(start, dict):
         text = ",".join(f"{index}:{offset}" for index, offset in start.items())

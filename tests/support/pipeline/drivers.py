@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from sawlog.pipeline.delta.data_files import PREFIX, on_disk
+from sawlog.pipeline.delta.data_files import PREFIX, decode_path
 from sawlog.pipeline.delta.table import Table
 from support.process import ServerProcess
 
@@ -75,8 +75,8 @@ def uncommitted(path: str) -> set[str]:
     if not Table.exists(path):
         return set()
     there = {str(found.relative_to(path)) for found in Path(path).rglob(f"{PREFIX}*.parquet")}
-    state = Table.open(path).state
-    return there - {on_disk(name) for name in (*state.files, *state.removed)}
+    snapshot = Table.open(path).snapshot
+    return there - {decode_path(name) for name in (*snapshot.files, *snapshot.tombstones)}
 
 
 def version_of(path: str) -> int:

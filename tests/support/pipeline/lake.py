@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sawlog.pipeline.delta.compaction import compact
 from sawlog.pipeline.delta.delta_types import TIMESTAMP
-from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.table import Table
 from support.pipeline.tables import PIPELINE, at, written
 
@@ -72,8 +72,8 @@ def everything(path: Path) -> Table:
     table = Table.create(path, schema, ["date(timestamp) as landed", "country"], {}, PIPELINE)
     for start in (0, 10, 20):
         rows = batch(range(start, start + 10), later=start == 20)
-        moves = {at(0): Move(start, start + 10)}
-        table.commit(PIPELINE, written(table, rows), moves, schema=rows.schema)
+        spans = {at(0): OffsetSpan(start, start + 10)}
+        table.commit(PIPELINE, written(table, rows), spans, schema=rows.schema)
         if start == 10:
             compact(None, path)
             table.checkpoint()

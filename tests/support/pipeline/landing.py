@@ -18,13 +18,14 @@ from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
 from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
-from sawlog.pipeline.landing.driver.batch_commit import Committer, Landed
+from sawlog.pipeline.landing.driver.batch_commit import LandingCommitter
+from sawlog.pipeline.landing.driver.events import LandedBatch
 from sawlog.pipeline.landing.driver.pipeline_runner import run_pipeline
 from sawlog.pipeline.landing.driver.query_supervisor import Outcome
 from sawlog.pipeline.landing.driver.spark_session import register
 from sawlog.pipeline.landing.driver.table_setup import prepare
-from sawlog.pipeline.landing.planning.batch_planner import Planner
-from sawlog.pipeline.landing.planning.task_split import deal
+from sawlog.pipeline.landing.planning.batch_planner import BatchPlanner
+from sawlog.pipeline.landing.planning.task_split import split_into_tasks
 from sawlog.pipeline.landing.task.landing_task import current_columns, make_job, read_job
 from sawlog.pipeline.landing.task.landing_task import land as land_ranges
 from sawlog.pipeline.landing.task.task_report import read_report
@@ -41,12 +42,12 @@ class Heard:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.batches: list[tuple[str, Landed]] = []
+        self.batches: list[tuple[str, LandedBatch]] = []
 
     def said(self, table: str, text: str) -> None:
         self.lines.append(f"{table}: {text}")
 
-    def landed(self, table: str, batch: Landed, done: int) -> None:
+    def landed(self, table: str, batch: LandedBatch, done: int) -> None:
         self.batches.append((table, batch))
 
     def measured(self, table: str, done: int, ends: int) -> None:
@@ -126,15 +127,15 @@ def records_of(bootstrap: str, topic: str) -> list[tuple[Place, bytes | None]]:
     return sorted(found, key=lambda entry: entry[0])
 
 
-def land_here(pipeline: Pipeline, *, tasks: int = 2) -> list[Landed]:
+def land_here(pipeline: Pipeline, *, tasks: int = 2) -> list[LandedBatch]:
     """All of it in this process, batch after batch, as Spark would have it done in many."""
-    landed: list[Landed] = []
+    landed: list[LandedBatch] = []
     for config in pipeline.landed:
         with Cluster(pipeline.brokers) as cluster:
             ready = prepare(cluster, config)
             job = read_job(make_job(pipeline, config, ready.topic_id).to_json())
-            committer = Committer(job, ready, landed=landed.append, publish=lambda _: None)
-            planner = Planner(
+            committer = LandingCommitter(job, ready, landed=landed.append, publish=lambda _: None)
+            planner = BatchPlanner(
                 cluster, config.topic, ready.topic_id, config.commit, read_committed=True
             )
             at, ends = ready.starts, planner.ends()
@@ -143,7 +144,7 @@ def land_here(pipeline: Pipeline, *, tasks: int = 2) -> list[Landed]:
                 columns = current_columns(job)
                 reports = [
                     read_report(land_ranges(job, columns, share).to_json())
-                    for share in deal(ranges, tasks)
+                    for share in split_into_tasks(ranges, tasks)
                 ]
                 committer.commit(OnlyHere(), reports, 0.0)  # type: ignore[arg-type]
                 at = end

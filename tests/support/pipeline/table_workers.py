@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from sawlog.pipeline.delta.compaction import compact
-from sawlog.pipeline.delta.errors import Overtaken
-from sawlog.pipeline.delta.landed_offsets import Move
-from sawlog.pipeline.delta.table import Already, Table
+from sawlog.pipeline.delta.errors import OffsetConflict
+from sawlog.pipeline.delta.landed_offsets import OffsetSpan
+from sawlog.pipeline.delta.table import AlreadyCommitted, Table
 from sawlog.pipeline.delta.table_storage import Storage
 from support.pipeline.tables import PIPELINE, at, rows, written
 
@@ -39,18 +39,18 @@ def land_all(path: str, seed: int, end: int) -> dict[str, int]:
         if is_done(table, end):
             return met
         stored = table.offsets(PIPELINE)
-        moves = {}
+        spans = {}
         for number in choice.sample(range(PARTITIONS), choice.randint(1, PARTITIONS)):
             start = stored.get(at(number), 0)
-            moves[at(number)] = Move(start, min(end, start + choice.randint(1, 12)))
-        batches = [rows(p.partition, range(*move), days=2) for p, move in moves.items()]
+            spans[at(number)] = OffsetSpan(start, min(end, start + choice.randint(1, 12)))
+        batches = [rows(p.partition, range(*span), days=2) for p, span in spans.items()]
         files = written(table, *batches)
         try:
-            done = table.commit(PIPELINE, files, moves)
-        except Overtaken:
+            done = table.commit(PIPELINE, files, spans)
+        except OffsetConflict:
             met["overtaken"] += 1
         else:
-            met["already" if isinstance(done, Already) else "committed"] += 1
+            met["already" if isinstance(done, AlreadyCommitted) else "committed"] += 1
     raise AssertionError(f"not done after {ROUNDS} rounds: {table.offsets(PIPELINE)}")
 
 
@@ -63,7 +63,7 @@ def compact_all(path: str, seed: int, end: int) -> dict[str, int]:
         last = is_done(table, end)
         done = compact(None, path, choice.choice([8_000, 20_000, 1_000_000]))
         met["merged"] += done.files_before
-        met["overtaken"] += done.overtaken
+        met["overtaken"] += done.conflicts
         if last:
             return met
         if not done.files_before:
@@ -100,7 +100,7 @@ def die(path: str, point: str) -> None:
         os.link = _before(os.link)  # type: ignore[assignment]
     elif point == "named":
         os.link = _after(os.link)  # type: ignore[assignment]
-    table.commit(PIPELINE, files, {at(0): Move(10, 20)})
+    table.commit(PIPELINE, files, {at(0): OffsetSpan(10, 20)})
 
 
 def main(what: str, path: str, *more: str) -> None:

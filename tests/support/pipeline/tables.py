@@ -7,11 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
-from sawlog.pipeline.delta.data_files import DataFile, on_disk
+from sawlog.pipeline.delta.data_files import DataFile, decode_path
 from sawlog.pipeline.delta.delta_types import TIMESTAMP
-from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.parquet_writer import FileWriter
-from sawlog.pipeline.delta.table import Already, Committed, Table
+from sawlog.pipeline.delta.table import AlreadyCommitted, Committed, Table
 
 PIPELINE = "lake-access"
 TOPIC = "access"
@@ -67,10 +67,10 @@ def written(table: Table, *batches: pa.RecordBatch) -> list[DataFile]:
 
 def land(
     table: Table, partition: int, start: int, end: int, *, days: int = 1
-) -> Committed | Already:
+) -> Committed | AlreadyCommitted:
     """All records with these offsets, in one commit."""
     files = written(table, rows(partition, range(start, end), days=days))
-    return table.commit(PIPELINE, files, {at(partition): Move(start, end)})
+    return table.commit(PIPELINE, files, {at(partition): OffsetSpan(start, end)})
 
 
 def contents(table: Table) -> list[tuple[int, int, bytes]]:
@@ -78,7 +78,7 @@ def contents(table: Table) -> list[tuple[int, int, bytes]]:
     found: list[tuple[int, int, bytes]] = []
     for file in table.files():
         parquet = pq.read_table(
-            table.storage.full(on_disk(file.path)),
+            table.storage.full(decode_path(file.path)),
             columns=["partition", "offset", "value"],
             partitioning=None,
         )

@@ -11,16 +11,16 @@ from click import BadParameter
 
 from sawlog.cli import pipeline_progress
 from sawlog.cli.commands import run
-from sawlog.cli.pipeline_context import held_back, stopping
-from sawlog.cli.pipeline_progress import Lines, describe
+from sawlog.cli.pipeline_context import deferred_signals, stop_on_signal
+from sawlog.cli.pipeline_progress import ProgressLines, describe
 from sawlog.cli.pipeline_tables import ReplayFrom, _row
 from sawlog.client.consumer.consumer import AtOffset, AtTime
-from sawlog.pipeline.landing.driver.batch_commit import Landed
+from sawlog.pipeline.landing.driver.events import LandedBatch
 from sawlog.pipeline.landing.driver.pipeline_status import TableStatus
 from support.pipeline.tables import land, new_table
 
 HEAD = "brokers: 127.0.0.1:1\nlake: ./lake\ntables:\n"
-BATCH = Landed(7, 1_000, 5, 2_000_000, 2, 500_000, 0.5, {})
+BATCH = LandedBatch(7, 1_000, 5, 2_000_000, 2, 500_000, 0.5, {})
 
 
 def test_a_file_that_is_wrong_is_a_wrong_call(
@@ -225,7 +225,7 @@ def test_a_batch_is_one_line() -> None:
 
 
 def test_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Lines()
+    lines = ProgressLines()
     lines.measured("t", 10, 20)
     lines.landed("t", BATCH, 12)
     lines.said("t", "waiting")
@@ -246,8 +246,8 @@ def test_a_signal_is_answered_above_the_bars_even_while_something_is_said(
             signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(pipeline_progress, "note", note)
-    stop, lines = threading.Event(), Lines()
-    with stopping(stop, lines):
+    stop, lines = threading.Event(), ProgressLines()
+    with stop_on_signal(stop, lines):
         lines.said("t", "waiting")
         assert stop.is_set()
         lines.said("t", "waiting")
@@ -271,17 +271,17 @@ def interruptible() -> Iterator[None]:
 def test_a_signal_while_spark_starts_waits_for_it_and_a_second_does_not(
     capfd: pytest.CaptureFixture[str], signals: int, is_started: bool
 ) -> None:
-    started = []
+    spark_started = []
 
     def start() -> None:
-        with held_back():
+        with deferred_signals():
             for _ in range(signals):
                 signal.raise_signal(signal.SIGINT)
-            started.append(True)
+            spark_started.append(True)
 
     with pytest.raises(KeyboardInterrupt):
         start()
-    assert bool(started) is is_started
+    assert bool(spark_started) is is_started
     assert capfd.readouterr().err == "sawlog: stopping, as soon as Spark has started\n"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -291,11 +291,11 @@ def test_a_spark_that_ends_after_a_signal_did_not_fail_to_start() -> None:
     """Its JVM gets a signal to the whole process group, too."""
 
     def start() -> None:
-        with held_back():
+        with deferred_signals():
             signal.raise_signal(signal.SIGINT)
             raise ConnectionRefusedError
 
     with pytest.raises(KeyboardInterrupt):
         start()
-    with pytest.raises(ConnectionRefusedError), held_back():
+    with pytest.raises(ConnectionRefusedError), deferred_signals():
         raise ConnectionRefusedError

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from sawlog.pipeline.delta.data_files import DataFile, discard, removed
-from sawlog.pipeline.delta.errors import NotLive, TableError
+from sawlog.pipeline.delta.data_files import DataFile, delete_uncommitted, remove_action
+from sawlog.pipeline.delta.errors import FileConflict, TableError
 from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.parquet_writer import TARGET_BYTES, FileWriter
 from sawlog.pipeline.delta.partitioning import PartitionBy
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sawlog.pipeline.delta.delta_log import Action, LiveFile, State
+    from sawlog.pipeline.delta.delta_log import Action, ActiveFile, Snapshot
     from sawlog.pipeline.delta.table_storage import Storage
 
 _FULL = 0.75  # a file of this share of the target is left alone
 _WAVE = 64  # groups that are merged before the first of them is committed
 
 
-class Group(NamedTuple):
+class FileGroup(NamedTuple):
     """Files of one partition that become one, or a few of the size to aim at."""
 
-    files: tuple[LiveFile, ...]
+    files: tuple[ActiveFile, ...]
 
 
-class Compacted(NamedTuple):
+class CompactionResult(NamedTuple):
     files_before: int
     files_after: int
     bytes_before: int
     bytes_after: int
-    overtaken: int  # groups of which somebody else took a file meanwhile
+    conflicts: int  # groups of which somebody else took a file meanwhile
 
 
-def plan(files: Iterable[LiveFile], target_bytes: int = TARGET_BYTES) -> list[Group]:
+def plan_groups(files: Iterable[ActiveFile], target_bytes: int = TARGET_BYTES) -> list[FileGroup]:
     """What to merge: files that are small, within their partition, neighbours in time first."""
-    partitions: dict[tuple[tuple[str, str | None], ...], list[LiveFile]] = {}
+    partitions: dict[tuple[tuple[str, str | None], ...], list[ActiveFile]] = {}
     for file in sorted(files, key=lambda file: (file.modified_ms, file.path)):
         if file.size < target_bytes * _FULL:
             key = tuple(sorted(file.partition_values.items()))
@@ -57,23 +57,23 @@ def plan(files: Iterable[LiveFile], target_bytes: int = TARGET_BYTES) -> list[Gr
     return [group for small in partitions.values() for group in _packed(small, target_bytes)]
 
 
-def _packed(files: list[LiveFile], target_bytes: int) -> Iterator[Group]:
-    waiting: list[LiveFile] = []
+def _packed(files: list[ActiveFile], target_bytes: int) -> Iterator[FileGroup]:
+    waiting: list[ActiveFile] = []
     size = 0
     for file in files:
         if waiting and size + file.size > target_bytes:
             if len(waiting) > 1:
-                yield Group(tuple(waiting))
+                yield FileGroup(tuple(waiting))
             waiting, size = [], 0
         waiting.append(file)
         size += file.size
     if len(waiting) > 1:
-        yield Group(tuple(waiting))
+        yield FileGroup(tuple(waiting))
 
 
-def merge(
+def merge_files(
     storage: Storage,
-    group: Group,
+    group: FileGroup,
     schema: pa.Schema,
     partition_columns: Sequence[str],
     target_bytes: int = TARGET_BYTES,
@@ -92,9 +92,9 @@ def merge(
 
 
 def commit_compaction(
-    table: Table, group: Sequence[LiveFile], merged: Sequence[DataFile]
+    table: Table, group: Sequence[ActiveFile], merged: Sequence[DataFile]
 ) -> Committed:
-    """Replaces the files of a group by those that hold the same rows. Raises NotLive."""
+    """Replaces the files of a group by those that hold the same rows. Raises FileConflict."""
     counts = [file.rows for file in group]
     rows = sum(file.rows for file in merged)
     if None not in counts and sum(count or 0 for count in counts) != rows:
@@ -103,18 +103,18 @@ def commit_compaction(
             f" {rows}: nothing is replaced"
         )
 
-    def replace(state: State) -> list[Action]:
+    def replace(snapshot: Snapshot) -> list[Action]:
         for file in group:
-            live = state.files.get(file.path)
+            live = snapshot.files.get(file.path)
             if live is None or live.size != file.size:
-                raise NotLive(f"{file.path} is no longer part of {table.path}")
+                raise FileConflict(f"{file.path} is no longer part of {table.path}")
         now = max(file.modified_ms for file in group)  # so that neighbours stay neighbours
         return [
-            *(removed(file, _now_ms(), data_change=False) for file in group),
-            *add_actions(state, merged, None, now, data_change=False),
+            *(remove_action(file, _now_ms(), data_change=False) for file in group),
+            *add_actions(snapshot, merged, None, now, data_change=False),
         ]
 
-    done = table.change("OPTIMIZE", replace)
+    done = table.transact("OPTIMIZE", replace)
     assert isinstance(done, Committed)  # `replace` always has something to do
     return done
 
@@ -123,41 +123,41 @@ def compact(
     spark: SparkSession | None,
     path: str | os.PathLike[str],
     target_bytes: int = TARGET_BYTES,
-) -> Compacted:
+) -> CompactionResult:
     """Merges what is small, each group as a task of Spark, or all here where there is no session.
     Groups are committed one by one as they are ready.
     """
     table = Table.open(path)
-    groups = plan(table.files(), target_bytes)
-    files_before = files_after = bytes_before = bytes_after = overtaken = 0
+    groups = plan_groups(table.files(), target_bytes)
+    files_before = files_after = bytes_before = bytes_after = conflicts = 0
     for index, merged in _run(spark, table, groups, target_bytes):
         group = groups[index]
         try:
             commit_compaction(table, group.files, merged)
-        except NotLive:
-            discard(table.storage, merged)
-            overtaken += 1
+        except FileConflict:
+            delete_uncommitted(table.storage, merged)
+            conflicts += 1
             continue
         files_before += len(group.files)
         files_after += len(merged)
         bytes_before += sum(file.size for file in group.files)
         bytes_after += sum(file.size for file in merged)
-    return Compacted(files_before, files_after, bytes_before, bytes_after, overtaken)
+    return CompactionResult(files_before, files_after, bytes_before, bytes_after, conflicts)
 
 
 def _run(
-    spark: SparkSession | None, table: Table, groups: list[Group], target_bytes: int
+    spark: SparkSession | None, table: Table, groups: list[FileGroup], target_bytes: int
 ) -> Iterator[tuple[int, list[DataFile]]]:
     storage, schema, columns = table.storage, table.file_schema, table.partition_columns
     if spark is None or not groups:
         for index, group in enumerate(groups):
-            yield index, merge(storage, group, schema, columns, target_bytes)
+            yield index, merge_files(storage, group, schema, columns, target_bytes)
         return
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column("id").to_pylist():
-                merged = merge(storage, groups[index], schema, columns, target_bytes)
+                merged = merge_files(storage, groups[index], schema, columns, target_bytes)
                 text = json.dumps([file.to_json() for file in merged])
                 yield pa.RecordBatch.from_pydict({"id": [index], "files": [text]})
 

@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
-from sawlog.pipeline.delta.delta_log import Action, LiveFile, Log
+from sawlog.pipeline.delta.delta_log import Action, ActiveFile, DeltaLog
 from sawlog.pipeline.delta.delta_types import from_json, to_json
 from sawlog.pipeline.delta.table_storage import Storage
 
@@ -36,17 +36,17 @@ class DataFile(NamedTuple):
         return cls(**fields)
 
 
-def quoted(path: str) -> str:
+def encode_path(path: str) -> str:
     """A path of the file system as the log spells it."""
     return quote(path, safe=_SAFE)
 
 
-def on_disk(path: str) -> str:
+def decode_path(path: str) -> str:
     """A path of the log as the file system spells it."""
     return unquote(path)
 
 
-def added(file: DataFile, now_ms: int, *, data_change: bool = True) -> Action:
+def add_action(file: DataFile, now_ms: int, *, data_change: bool = True) -> Action:
     return {
         "add": {
             "path": file.path,
@@ -59,7 +59,7 @@ def added(file: DataFile, now_ms: int, *, data_change: bool = True) -> Action:
     }
 
 
-def removed(file: LiveFile, now_ms: int, *, data_change: bool = True) -> Action:
+def remove_action(file: ActiveFile, now_ms: int, *, data_change: bool = True) -> Action:
     return {
         "remove": {
             "path": file.path,
@@ -72,14 +72,14 @@ def removed(file: LiveFile, now_ms: int, *, data_change: bool = True) -> Action:
     }
 
 
-def discard(storage: Storage, files: Iterable[DataFile]) -> None:
+def delete_uncommitted(storage: Storage, files: Iterable[DataFile]) -> None:
     """Deletes files that will not become part of the table. One that its log knows stays: a commit
     that seemed to fail may have been carried out.
     """
     unwanted = list(files)
     if not unwanted:
         return
-    state = Log(storage).state()
+    snapshot = DeltaLog(storage).snapshot()
     for file in unwanted:
-        if file.path not in state.files and file.path not in state.removed:
-            storage.delete(on_disk(file.path))
+        if file.path not in snapshot.files and file.path not in snapshot.tombstones:
+            storage.delete(decode_path(file.path))

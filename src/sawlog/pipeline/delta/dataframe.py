@@ -10,9 +10,9 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from sawlog.pipeline.delta.data_files import on_disk
+from sawlog.pipeline.delta.data_files import decode_path
 from sawlog.pipeline.delta.delta_types import to_json
-from sawlog.pipeline.delta.partitioning import is_spelled_out
+from sawlog.pipeline.delta.partitioning import path_has_values
 from sawlog.pipeline.delta.table import Table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from sawlog.pipeline.delta.delta_log import LiveFile
+    from sawlog.pipeline.delta.delta_log import ActiveFile
 
 _GLOB = re.compile(r"([\\*?\[\]{}])")
 
@@ -34,10 +34,10 @@ def read(
     table = Table.open(path, version)
     schema = spark_schema(table.schema)
     names = table.partition_columns
-    plain: list[LiveFile] = []
-    apart: dict[tuple[str | None, ...], list[LiveFile]] = {}
+    plain: list[ActiveFile] = []
+    apart: dict[tuple[str | None, ...], list[ActiveFile]] = {}
     for file in table.files():
-        if is_spelled_out(names, file.partition_values, on_disk(file.path)):
+        if path_has_values(names, file.partition_values, decode_path(file.path)):
             plain.append(file)
         else:
             values = tuple(file.partition_values.get(name) for name in names)
@@ -57,7 +57,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def _read_plain(
-    spark: SparkSession, table: Table, files: list[LiveFile], schema: StructType
+    spark: SparkSession, table: Table, files: list[ActiveFile], schema: StructType
 ) -> DataFrame:
     if not files:
         return spark.createDataFrame([], schema)
@@ -68,7 +68,7 @@ def _read_plain(
 def _read_apart(
     spark: SparkSession,
     table: Table,
-    files: list[LiveFile],
+    files: list[ActiveFile],
     schema: StructType,
     constants: dict[str, str | None],
 ) -> DataFrame:
@@ -82,9 +82,9 @@ def _read_apart(
     return frame.select(*map(_quoted_name, schema.names))
 
 
-def _paths(table: Table, files: list[LiveFile]) -> list[str]:
+def _paths(table: Table, files: list[ActiveFile]) -> list[str]:
     """Spark takes paths for patterns; ours are not."""
-    return [_GLOB.sub(r"\\\1", table.storage.full(on_disk(file.path))) for file in files]
+    return [_GLOB.sub(r"\\\1", table.storage.full(decode_path(file.path))) for file in files]
 
 
 def _quoted_name(name: str) -> str:

@@ -13,19 +13,21 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sawlog.pipeline.delta.errors import DamagedLog, NotATable, NotUnderstood
+from sawlog.pipeline.delta.errors import CorruptLog, TableNotFound, UnsupportedProtocol
 from sawlog.pipeline.delta.table_storage import LOG, Storage
 
 READER_VERSION = 1
 WRITER_VERSION = 2
-REMOVED_MS = 7 * 24 * 60 * 60 * 1000  # a file that the table lost is remembered, and kept, so long
+TOMBSTONE_RETENTION_MS = (
+    7 * 24 * 60 * 60 * 1000
+)  # a file that the table lost is remembered, and kept, so long
 _ENTRY = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 
 Action = dict[str, Any]
 
 
-class LiveFile(NamedTuple):
+class ActiveFile(NamedTuple):
     """A file that is part of the table, as the log tells of it."""
 
     path: str  # relative, quoted as in a URL
@@ -41,7 +43,7 @@ class LiveFile(NamedTuple):
         return None if count is None else int(count)
 
 
-class State:
+class Snapshot:
     """What a table is at one version; `apply` moves it to the next."""
 
     def __init__(self) -> None:
@@ -49,8 +51,8 @@ class State:
         self.protocol: Action = {}
         self.metadata: Action = {}
         self.transactions: dict[str, int] = {}
-        self.files: dict[str, LiveFile] = {}
-        self.removed: dict[str, int] = {}  # since when, in ms
+        self.files: dict[str, ActiveFile] = {}
+        self.tombstones: dict[str, int] = {}  # since when, in ms
         self.committed_ms: int | None = None
 
     def apply(self, version: int, actions: Iterable[Action]) -> None:
@@ -60,16 +62,18 @@ class State:
         self.version = version
         _check_protocol(self.protocol)
 
-    def forget_removed(self, before_ms: int) -> None:
+    def expire_tombstones(self, before_ms: int) -> None:
         """Files that the table lost before then: a checkpoint of its log forgets them, too."""
-        self.removed = {path: since for path, since in self.removed.items() if since >= before_ms}
+        self.tombstones = {
+            path: since for path, since in self.tombstones.items() if since >= before_ms
+        }
 
     def _apply_one(self, kind: str, body: Action) -> None:
         match kind:
             case "add":
                 path = body["path"]
-                self.removed.pop(path, None)
-                self.files[path] = LiveFile(
+                self.tombstones.pop(path, None)
+                self.files[path] = ActiveFile(
                     path,
                     body["size"],
                     body.get("partitionValues") or {},
@@ -78,7 +82,7 @@ class State:
                 )
             case "remove":
                 self.files.pop(body["path"], None)
-                self.removed[body["path"]] = body.get("deletionTimestamp") or 0
+                self.tombstones[body["path"]] = body.get("deletionTimestamp") or 0
             case "txn":
                 self.transactions[body["appId"]] = body["version"]
             case "metaData":
@@ -89,7 +93,7 @@ class State:
                 self.committed_ms = body.get("timestamp")
 
 
-class Log:
+class DeltaLog:
     """The entries of one table."""
 
     def __init__(self, storage: Storage) -> None:
@@ -109,52 +113,53 @@ class Log:
         try:
             return [json.loads(line) for line in data.splitlines() if line.strip()]
         except ValueError as error:
-            raise DamagedLog(
+            raise CorruptLog(
                 f"{self._storage.full(_entry_path(version))} is not a log entry: {error}"
             ) from error
 
-    def follow(self, state: State) -> None:
-        """Moves a state to the newest version. One that lies so far back that its own entry has
-        been cleaned away is read anew, because the next entry would be missing too. NotATable where
-        the table was deleted, or made anew since.
+    def update(self, snapshot: Snapshot) -> None:
+        """Advance a snapshot to the newest version.
+
+        A snapshot whose own log entry was already cleaned up is loaded again, because the entry
+        after it is missing too. Raises TableNotFound if the table was deleted or created again.
         """
-        while (actions := self.entry(state.version + 1)) is not None:
-            state.apply(state.version + 1, actions)
-        if self._storage.stat(_entry_path(state.version)) is None:
-            newest = self.state()
-            if newest.metadata.get("id") != state.metadata.get("id"):
-                raise NotATable(f"the table in {self._storage.root} was deleted and made anew")
-            if newest.version > state.version:
-                state.__dict__.update(newest.__dict__)
+        while (actions := self.entry(snapshot.version + 1)) is not None:
+            snapshot.apply(snapshot.version + 1, actions)
+        if self._storage.stat(_entry_path(snapshot.version)) is None:
+            newest = self.snapshot()
+            if newest.metadata.get("id") != snapshot.metadata.get("id"):
+                raise TableNotFound(f"the table in {self._storage.root} was deleted and made anew")
+            if newest.version > snapshot.version:
+                snapshot.__dict__.update(newest.__dict__)
 
     def versions(self) -> list[int]:
         """The versions that have an entry, in order."""
         names = self._storage.names(LOG)
         return sorted(int(match[1]) for name in names if (match := _ENTRY.fullmatch(name)))
 
-    def state(self, version: int | None = None) -> State:
-        """The table at a version, or as it is now. NotATable where there is no such thing."""
+    def snapshot(self, version: int | None = None) -> Snapshot:
+        """The table at a version, or as it is now. TableNotFound where there is no such thing."""
         names = self._storage.names(LOG)
         entries = {int(match[1]) for name in names if (match := _ENTRY.fullmatch(name))}
         checkpoints = _whole_checkpoints(names)
         newest = max([*entries, *checkpoints], default=None)
         if newest is None:
-            raise NotATable(f"there is no table in {self._storage.root}")
+            raise TableNotFound(f"there is no table in {self._storage.root}")
         wanted = newest if version is None else version
         if not 0 <= wanted <= newest:
-            raise NotATable(f"{self._storage.root} has versions up to {newest}, not {wanted}")
-        state = self._start(checkpoints, entries, wanted)
-        while state.version < wanted:
-            actions = self.entry(state.version + 1)
+            raise TableNotFound(f"{self._storage.root} has versions up to {newest}, not {wanted}")
+        snapshot = self._start(checkpoints, entries, wanted)
+        while snapshot.version < wanted:
+            actions = self.entry(snapshot.version + 1)
             if actions is None:
-                raise NotATable(
+                raise TableNotFound(
                     f"version {wanted} of {self._storage.root} cannot be had: entry"
-                    f" {state.version + 1} of its log was cleaned away or lost"
+                    f" {snapshot.version + 1} of its log was cleaned away or lost"
                 )
-            state.apply(state.version + 1, actions)
-        return state
+            snapshot.apply(snapshot.version + 1, actions)
+        return snapshot
 
-    def _start(self, checkpoints: dict[int, list[str]], entries: set[int], wanted: int) -> State:
+    def _start(self, checkpoints: dict[int, list[str]], entries: set[int], wanted: int) -> Snapshot:
         """The newest checkpoint that can be read and has every entry after it."""
         for version in sorted((found for found in checkpoints if found <= wanted), reverse=True):
             if not all(after in entries for after in range(version + 1, wanted + 1)):
@@ -163,20 +168,20 @@ class Log:
                 return self._from_checkpoint(version, checkpoints[version])
             except (pa.ArrowInvalid, OSError):
                 continue  # torn by a power cut: the entries before it tell the same
-        return State()
+        return Snapshot()
 
-    def _from_checkpoint(self, version: int, names: list[str]) -> State:
-        state = State()
+    def _from_checkpoint(self, version: int, names: list[str]) -> Snapshot:
+        snapshot = Snapshot()
         for name in names:
             with self._storage.open_input(f"{LOG}/{name}") as file:
                 parquet = pq.ParquetFile(file)
                 wanted = [kind for kind in _KINDS if kind in parquet.schema_arrow.names]
                 for batch in parquet.iter_batches(columns=wanted):
-                    state.apply(version, _actions_in(batch))
+                    snapshot.apply(version, _actions_in(batch))
         actions = self.entry(version)
         if actions is not None:
-            state.apply(version, (action for action in actions if "commitInfo" in action))
-        return state
+            snapshot.apply(version, (action for action in actions if "commitInfo" in action))
+        return snapshot
 
 
 _KINDS = ("protocol", "metaData", "txn", "add", "remove")
@@ -246,7 +251,7 @@ def _check_protocol(protocol: Action) -> None:
             *(protocol.get("readerFeatures") or ()),
             *(protocol.get("writerFeatures") or ()),
         ]
-        raise NotUnderstood(
+        raise UnsupportedProtocol(
             f"the table asks for reader version {reader} and writer version {writer} of Delta"
             f" (features: {', '.join(sorted(set(features))) or 'none named'}); served here are"
             f" {READER_VERSION} and {WRITER_VERSION}"

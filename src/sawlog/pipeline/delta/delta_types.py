@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from sawlog.pipeline.delta.errors import NotStorable
-from sawlog.pipeline.formats.spark_types import word
+from sawlog.pipeline.delta.errors import InvalidColumn
+from sawlog.pipeline.formats.spark_types import type_name
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -32,7 +32,7 @@ _TYPES: dict[str, pa.DataType] = {
     **{name: kind for kind, name in _NAMES.items()},
     "timestamp_ntz": pa.timestamp("us"),
 }
-_STORED_AS: dict[pa.DataType, pa.DataType] = {
+_STORED_TYPES: dict[pa.DataType, pa.DataType] = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
     pa.uint32(): pa.int64(),
@@ -47,26 +47,26 @@ _STORED_AS: dict[pa.DataType, pa.DataType] = {
 _MAX_DIGITS = 38
 
 
-def storable(schema: pa.Schema) -> pa.Schema:
+def stored_schema(schema: pa.Schema) -> pa.Schema:
     """The schema as it is stored: timestamps in microseconds of UTC, unsigned numbers as signed
-    ones that hold them, and so on. NotStorable names the column that has no such form.
+    ones that hold them, and so on. InvalidColumn names the column that has no such form.
     """
     names: dict[str, str] = {}
     fields = []
     for field in schema:
         if (other := names.get(field.name.lower())) is not None:
-            raise NotStorable(
+            raise InvalidColumn(
                 f"columns {other!r} and {field.name!r} differ by case only, or not at all; Delta"
                 " does not tell them apart: rename one"
             )
         names[field.name.lower()] = field.name
-        fields.append(pa.field(field.name, stored_as(field.type, field.name)))
+        fields.append(pa.field(field.name, stored_type(field.type, field.name)))
     return pa.schema(fields)
 
 
-def stored_as(kind: pa.DataType, where: str) -> pa.DataType:
+def stored_type(kind: pa.DataType, where: str) -> pa.DataType:
     """The type in which values of a type are stored; `where` names the column in an error."""
-    kind = _STORED_AS.get(kind, kind)
+    kind = _STORED_TYPES.get(kind, kind)
     if kind in _NAMES:
         return kind
     if pa.types.is_timestamp(kind):
@@ -76,22 +76,23 @@ def stored_as(kind: pa.DataType, where: str) -> pa.DataType:
     if pa.types.is_fixed_size_binary(kind):
         return pa.binary()
     if pa.types.is_dictionary(kind):
-        return stored_as(kind.value_type, where)
-    return rebuilt(kind, lambda inner, name: stored_as(inner, f"{where}.{name}"), where)
+        return stored_type(kind.value_type, where)
+    return map_nested(kind, lambda inner, name: stored_type(inner, f"{where}.{name}"), where)
 
 
-def rebuilt(
+def map_nested(
     kind: pa.DataType, change: Callable[[pa.DataType, str], pa.DataType], where: str
 ) -> pa.DataType:
-    """A nested type with its parts changed; NotStorable where it has none."""
+    """A nested type with its parts changed; InvalidColumn where it has none."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(part.name, change(part.type, part.name)) for part in kind])
     if is_list(kind):
         return pa.list_(pa.field("element", change(kind.value_type, "element")))
     if pa.types.is_map(kind):
         return pa.map_(change(kind.key_type, "key"), change(kind.item_type, "value"))
-    raise NotStorable(
-        f"column {where!r} is of type {word(kind)}, which Delta does not have: give it another type"
+    raise InvalidColumn(
+        f"column {where!r} is of type {type_name(kind)}, which Delta does not have: give it another"
+        " type"
     )
 
 
@@ -107,7 +108,7 @@ def to_json(schema: pa.Schema) -> str:
 
 
 def from_json(text: str) -> pa.Schema:
-    """NotStorable names a column whose type is not known here."""
+    """InvalidColumn names a column whose type is not known here."""
     return pa.schema(_fields_in(json.loads(text), ""))
 
 
@@ -137,8 +138,8 @@ def _type_out(kind: pa.DataType) -> Any:
             "valueType": _type_out(kind.item_type),
             "valueContainsNull": True,
         }
-    raise NotStorable(
-        f"{word(kind)} is not stored as it is: pass the schema through `storable` first"
+    raise InvalidColumn(
+        f"{type_name(kind)} is not stored as it is: pass the schema through `stored_schema` first"
     )
 
 
@@ -166,4 +167,4 @@ def _type_in(spelled: Any, where: str) -> pa.DataType:
         precision, _, scale = spelled[len("decimal(") : -1].partition(",")
         return pa.decimal128(int(precision), int(scale or 0))
     name = spelled["type"] if isinstance(spelled, dict) else spelled
-    raise NotStorable(f"column {where!r} is of type {name}, which no table here can have")
+    raise InvalidColumn(f"column {where!r} is of type {name}, which no table here can have")

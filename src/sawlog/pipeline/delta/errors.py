@@ -7,7 +7,7 @@ class TableError(Exception):
     """Something about a table that its caller must know or mend."""
 
 
-class NotATable(TableError):
+class TableNotFound(TableError):
     """There is no table at that path, or not in that version."""
 
 
@@ -15,35 +15,35 @@ class TableExists(TableError):
     """Somebody else created the table first."""
 
 
-class NotUnderstood(TableError):
+class UnsupportedProtocol(TableError):
     """The table was written with features of Delta that are not served here."""
 
 
-class DamagedLog(TableError):
+class CorruptLog(TableError):
     """The log of the table cannot be read: an entry is missing or is not what Delta writes."""
 
 
-class UnsuitableStorage(TableError):
+class UnsupportedStorage(TableError):
     """The place cannot create a file only where none is, so commits would not be safe there."""
 
 
-class CannotWiden(TableError):
+class SchemaMismatch(TableError):
     """Columns that were found do not fit to those that the table has."""
 
 
-class NotStorable(TableError):
+class InvalidColumn(TableError):
     """A column has a type that Delta does not have."""
 
 
-class NotLive(TableError):
+class FileConflict(TableError):
     """Files that were to be replaced are no longer part of the table: somebody else was first."""
 
 
-class TooContended(TableError):
+class TooManyConflicts(TableError):
     """Other writers were first so many times in a row that this one gave up."""
 
 
-class Overtaken(TableError):
+class OffsetConflict(TableError):
     """The table is neither at the start of the batch nor at its end: somebody else moved it."""
 
     def __init__(self, partition: TopicPartition, stored: int, start: int, end: int) -> None:

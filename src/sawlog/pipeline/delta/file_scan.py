@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator, Mapping
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sawlog.pipeline.delta.data_files import on_disk
-from sawlog.pipeline.delta.schema_evolution import conformed
+from sawlog.pipeline.delta.data_files import decode_path
+from sawlog.pipeline.delta.schema_evolution import conform
 from sawlog.pipeline.delta.table_storage import Storage
 
 BATCH_ROWS = 64 * 1024
@@ -24,7 +24,7 @@ def scan_file(
     for the partition's columns what the log says.
     """
     names = [name for name in schema.names if name not in partition_values]
-    with storage.open_input(on_disk(path)) as source:
+    with storage.open_input(decode_path(path)) as source:
         parquet = pq.ParquetFile(source, pre_buffer=False)
         wanted = _present(parquet.schema_arrow, names)
         for batch in parquet.iter_batches(batch_rows, columns=wanted):
@@ -43,7 +43,7 @@ def _completed(
         if schema.get_field_index(name) >= 0:
             kind = schema.field(name).type
             batch = batch.append_column(name, constant(value, kind, batch.num_rows))
-    return conformed(batch, schema)
+    return conform(batch, schema)
 
 
 def constant(value: str | None, kind: pa.DataType, rows: int) -> pa.Array:

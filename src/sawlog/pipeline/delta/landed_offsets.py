@@ -14,22 +14,22 @@ from enum import Enum
 from typing import NamedTuple
 
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
-from sawlog.pipeline.delta.errors import Overtaken
+from sawlog.pipeline.delta.errors import OffsetConflict
 
 NOTE = "("
 """The name of a note begins so; the name of a topic cannot."""
 
 
-class Move(NamedTuple):
+class OffsetSpan(NamedTuple):
     """What a batch holds of one partition: all records with `start` <= offset < `end`."""
 
     start: int
     end: int
 
 
-class Verdict(Enum):
-    FITS = "the batch begins where the table ends"
-    DONE = "the table has all of it"
+class OffsetCheck(Enum):
+    NEXT = "the batch begins where the table ends"
+    COMMITTED = "the table has all of it"
 
 
 def application_id(pipeline: str, partition: TopicPartition) -> str:
@@ -59,24 +59,28 @@ def _versions_of(pipeline: str, versions: Mapping[str, int]) -> dict[TopicPartit
     return dict(sorted(found.items()))
 
 
-def judge(stored: Mapping[TopicPartition, int], moves: Mapping[TopicPartition, Move]) -> Verdict:
-    """Raises Overtaken, for the first partition that is neither at its start nor done. A partition
-    that the table does not know begins at 0.
+def check_offsets(
+    stored: Mapping[TopicPartition, int], spans: Mapping[TopicPartition, OffsetSpan]
+) -> OffsetCheck:
+    """Compare a batch with the next offsets that the table stores; unknown partitions are at 0.
+
+    Raises OffsetConflict for the first partition that is neither at the start of its span nor at or
+    beyond the end.
     """
-    verdicts: dict[Verdict, TopicPartition] = {}
-    for partition, (start, end) in sorted(moves.items()):
+    verdicts: dict[OffsetCheck, TopicPartition] = {}
+    for partition, (start, end) in sorted(spans.items()):
         if not 0 <= start <= end:
             raise ValueError(f"{partition} cannot move from {start} to {end}")
         if start == end:
             continue
         at = stored.get(partition, 0)
         if at == start:
-            verdicts.setdefault(Verdict.FITS, partition)
+            verdicts.setdefault(OffsetCheck.NEXT, partition)
         elif at >= end:
-            verdicts.setdefault(Verdict.DONE, partition)
+            verdicts.setdefault(OffsetCheck.COMMITTED, partition)
         else:
-            raise Overtaken(partition, at, start, end)
+            raise OffsetConflict(partition, at, start, end)
     if len(verdicts) == 2:
-        partition = verdicts[Verdict.DONE]
-        raise Overtaken(partition, stored[partition], *moves[partition])
-    return next(iter(verdicts), Verdict.DONE)
+        partition = verdicts[OffsetCheck.COMMITTED]
+        raise OffsetConflict(partition, stored[partition], *spans[partition])
+    return next(iter(verdicts), OffsetCheck.COMMITTED)

@@ -13,11 +13,16 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sawlog.pipeline.delta.data_files import PREFIX, DataFile, quoted
-from sawlog.pipeline.delta.delta_types import storable
-from sawlog.pipeline.delta.errors import CannotWiden
-from sawlog.pipeline.delta.partitioning import PartitionBy, Values, directory_of, split
-from sawlog.pipeline.delta.schema_evolution import conformed, widened
+from sawlog.pipeline.delta.data_files import PREFIX, DataFile, encode_path
+from sawlog.pipeline.delta.delta_types import stored_schema
+from sawlog.pipeline.delta.errors import SchemaMismatch
+from sawlog.pipeline.delta.partitioning import (
+    PartitionBy,
+    Values,
+    partition_directory,
+    split_by_partition,
+)
+from sawlog.pipeline.delta.schema_evolution import conform, evolved_schema
 from sawlog.pipeline.delta.statistics import bounded_columns, to_delta
 from sawlog.pipeline.delta.table_storage import Storage
 
@@ -74,7 +79,7 @@ class _OpenFile:
             raise
         metadata = self._found[0]
         stats = to_delta(metadata, self.schema)
-        path = quoted(self.path)
+        path = encode_path(self.path)
         return DataFile(path, size, metadata.num_rows, partition_values, stats, self.schema)
 
     def abandon(self) -> None:
@@ -127,8 +132,8 @@ class FileWriter:
         """
         if not batch.num_rows:
             return
-        batch = conformed(batch, storable(batch.schema))
-        for values, rows in split(batch, self._partition_by):
+        batch = conform(batch, stored_schema(batch.schema))
+        for values, rows in split_by_partition(batch, self._partition_by):
             self.write_into(values, rows)
 
     def write_into(self, values: Values, batch: pa.RecordBatch) -> None:
@@ -142,7 +147,7 @@ class FileWriter:
             self._make_room()
             file = self._new_file(values, schema)
         self._open[values] = file
-        self._waiting_bytes += file.add(conformed(batch, schema))
+        self._waiting_bytes += file.add(conform(batch, schema))
         if file.waiting_bytes >= self._row_group_bytes:
             self._waiting_bytes -= file.flush()
             if file.written_bytes >= self._target_bytes:
@@ -155,7 +160,7 @@ class FileWriter:
         """All files, whole and on disk."""
         for values in list(self._open):
             self._finish(values, self._open.pop(values))
-        self._storage.settle(self._paths)
+        self._storage.sync(self._paths)
         files, self._finished, self._paths = self._finished, [], []
         return files
 
@@ -177,15 +182,15 @@ class FileWriter:
         if schema.equals(self._schema):
             return self._schema
         try:
-            self._schema = widened(self._schema, schema)
-        except CannotWiden:
+            self._schema = evolved_schema(self._schema, schema)
+        except SchemaMismatch:
             mine = {name.lower() for name in schema.names}
             older = [field for field in self._schema if field.name.lower() not in mine]
             self._schema = pa.schema([*older, *schema])
         return self._schema
 
     def _new_file(self, values: Values, schema: pa.Schema) -> _OpenFile:
-        directory = directory_of(self._names, values)
+        directory = partition_directory(self._names, values)
         name = f"{PREFIX}{uuid4().hex}.parquet"
         path = f"{directory}/{name}" if directory else name
         self._paths.append(path)

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sawlog.core.config_warnings import near_names
-from sawlog.pipeline.delta.errors import NotStorable
-from sawlog.pipeline.formats.spark_types import word
+from sawlog.pipeline.delta.errors import InvalidColumn
+from sawlog.pipeline.formats.spark_types import type_name
 
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 _FORMATS = {"date": "%Y-%m-%d", "hour": "%Y-%m-%d-%H", "month": "%Y-%m"}
@@ -62,26 +62,26 @@ def parse(expression: str) -> PartitionBy:
     return PartitionBy(alias or f"{of}_{unit}", of, unit)
 
 
-def with_partitions(schema: pa.Schema, partition_by: Sequence[PartitionBy]) -> pa.Schema:
+def add_partition_columns(schema: pa.Schema, partition_by: Sequence[PartitionBy]) -> pa.Schema:
     """The schema of the table: what the rows have, and the columns that partitions add."""
     for entry in partition_by:
         position = schema.get_field_index(entry.column)
         if position < 0:
             near = near_names(entry.column, schema.names)
-            raise NotStorable(f"there is no column {entry.column!r} to partition by{near}")
+            raise InvalidColumn(f"there is no column {entry.column!r} to partition by{near}")
         kind = schema.field(position).type
         if entry.unit is None:
             if pa.types.is_nested(kind) or pa.types.is_binary(kind):
-                raise NotStorable(
-                    f"{entry.column!r} is of type {word(kind)}: no partitions by that"
+                raise InvalidColumn(
+                    f"{entry.column!r} is of type {type_name(kind)}: no partitions by that"
                 )
             continue
         if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-            raise NotStorable(
-                f"{entry.column!r} is of type {word(kind)}: {entry.unit}() needs a time"
+            raise InvalidColumn(
+                f"{entry.column!r} is of type {type_name(kind)}: {entry.unit}() needs a time"
             )
         if schema.get_field_index(entry.name) >= 0:
-            raise NotStorable(
+            raise InvalidColumn(
                 f"{entry.unit}({entry.column}) would make a column {entry.name!r}, which the rows"
                 f" have already: name it, {entry.unit}({entry.column}) as another_name"
             )
@@ -91,7 +91,7 @@ def with_partitions(schema: pa.Schema, partition_by: Sequence[PartitionBy]) -> p
     return schema
 
 
-def split(
+def split_by_partition(
     batch: pa.RecordBatch, partition_by: Sequence[PartitionBy]
 ) -> Iterator[tuple[Values, pa.RecordBatch]]:
     """The rows of each partition, in their order, with the values that the log tells of it; the
@@ -162,7 +162,7 @@ def _time_label(column: pa.Array, style: str) -> pa.Array:
     return texts.take(encoded.indices)
 
 
-def directory_of(names: Sequence[str], values: Values) -> str:
+def partition_directory(names: Sequence[str], values: Values) -> str:
     """As Hive and Spark name it; a value too long for a name is cut, and the log has it whole."""
     return "/".join(
         f"{_escaped(name)}={NULL_DIRECTORY if value is None else _escaped(value)}"
@@ -170,9 +170,9 @@ def directory_of(names: Sequence[str], values: Values) -> str:
     )
 
 
-def is_spelled_out(names: Sequence[str], values: Mapping[str, str | None], path: str) -> bool:
+def path_has_values(names: Sequence[str], values: Mapping[str, str | None], path: str) -> bool:
     """Whether a file's directory tells its partition as the log does."""
-    wanted = directory_of(names, tuple(values[name] for name in names))
+    wanted = partition_directory(names, tuple(values[name] for name in names))
     exact = all(_cut(text := _quoted(value)) == text for value in values.values() if value)
     return exact and path.rpartition("/")[0] == wanted
 

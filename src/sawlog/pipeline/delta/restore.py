@@ -11,33 +11,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.delta.delta_log import LiveFile, State
-from sawlog.pipeline.delta.errors import NotLive, TableError
+from sawlog.pipeline.delta.delta_log import ActiveFile, Snapshot
+from sawlog.pipeline.delta.errors import FileConflict, TableError
 from sawlog.pipeline.delta.landed_offsets import application_id, offsets_of
 from sawlog.pipeline.delta.rewrite import Rewrite, rewrite
-from sawlog.pipeline.delta.table import Already, Committed, Table
+from sawlog.pipeline.delta.table import AlreadyCommitted, Committed, Table
 
 
-def rewind(
+def restore_offsets(
     table: Table,
     pipeline: str,
     starts: Mapping[TopicPartition, int],
     marks: Mapping[str, int] | None = None,
     expected: Mapping[str, int] | None = None,
     resets: Mapping[str, int] | None = None,
-) -> Committed | Already:
+) -> Committed | AlreadyCommitted:
     """TableError where the table is not yet as far as one of the offsets: rows would be lost. The
     versions of other applications in `marks` and `resets` are set in the same version; it is done
-    where the former were reached, whatever became of the latter. NotLive where they are not as
+    where the former were reached, whatever became of the latter. FileConflict where they are not as
     `expected` before.
     """
     others = dict(marks or {})
 
-    def is_done(state: State) -> bool:
+    def is_done(snapshot: Snapshot) -> bool:
         for name, version in (expected or {}).items():
-            if state.transactions.get(name, 0) != version:
-                raise NotLive(f"{table.path}: {name} is no longer at {version}")
-        stored = offsets_of(pipeline, state.transactions)
+            if snapshot.transactions.get(name, 0) != version:
+                raise FileConflict(f"{table.path}: {name} is no longer at {version}")
+        stored = offsets_of(pipeline, snapshot.transactions)
         for partition, start in sorted(starts.items()):
             if stored.get(partition, 0) < start:
                 raise TableError(
@@ -46,7 +46,7 @@ def rewind(
                 )
         is_there = all(stored.get(partition, 0) == start for partition, start in starts.items())
         return is_there and all(
-            state.transactions.get(name, 0) >= version for name, version in others.items()
+            snapshot.transactions.get(name, 0) >= version for name, version in others.items()
         )
 
     return rewrite(
@@ -77,7 +77,7 @@ def _is_beyond(batch: pa.RecordBatch, starts: Mapping[TopicPartition, int]) -> p
     return pc.fill_null(beyond, False)
 
 
-def _may_hold(file: LiveFile, starts: Mapping[TopicPartition, int]) -> bool:
+def _may_hold(file: ActiveFile, starts: Mapping[TopicPartition, int]) -> bool:
     if file.stats is None:
         return True
     stats = json.loads(file.stats)

@@ -11,19 +11,19 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from sawlog.pipeline.delta.data_files import DataFile, discard, removed
-from sawlog.pipeline.delta.delta_log import Action, LiveFile, State
-from sawlog.pipeline.delta.errors import NotLive, TooContended
+from sawlog.pipeline.delta.data_files import DataFile, delete_uncommitted, remove_action
+from sawlog.pipeline.delta.delta_log import Action, ActiveFile, Snapshot
+from sawlog.pipeline.delta.errors import FileConflict, TooManyConflicts
 from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.parquet_writer import FileWriter
-from sawlog.pipeline.delta.schema_evolution import widened
+from sawlog.pipeline.delta.schema_evolution import evolved_schema
 from sawlog.pipeline.delta.table import (
-    Already,
+    AlreadyCommitted,
     Committed,
     Table,
     add_actions,
-    transaction,
-    widen_actions,
+    schema_actions,
+    transaction_action,
 )
 
 ATTEMPTS = 100
@@ -33,38 +33,38 @@ class Rewrite(NamedTuple):
     """What to do to a state of the table."""
 
     operation: str
-    touches: Callable[[LiveFile], bool]  # whether a file may hold rows to take out
+    touches: Callable[[ActiveFile], bool]  # whether a file may hold rows to take out
     looks_at: Sequence[str]  # the columns by which a row is judged
     keep: Callable[[pa.RecordBatch], pa.RecordBatch]  # the rows that stay
     insert: pa.Table | None  # rows that are new
     transactions: Mapping[str, int]
-    is_done: Callable[[State], bool]
+    is_done: Callable[[Snapshot], bool]
 
 
-def rewrite(table: Table, change: Rewrite) -> Committed | Already:
+def rewrite(table: Table, change: Rewrite) -> Committed | AlreadyCommitted:
     """Carries it out on the newest state, and commits on that very state."""
     for _ in range(ATTEMPTS):
         table.refresh()
-        if change.is_done(table.state):
-            return Already(table.version)
+        if change.is_done(table.snapshot):
+            return AlreadyCommitted(table.version)
         touched = [file for file in table.files() if change.touches(file)]
         replaced, files = _write(table, touched, change)
         try:
             return _commit(table, replaced, files, change)
-        except NotLive:
-            discard(table.storage, files)
-    raise TooContended(
+        except FileConflict:
+            delete_uncommitted(table.storage, files)
+    raise TooManyConflicts(
         f"{table.path}: {ATTEMPTS} times in a row another writer changed the rows that were to be"
         " rewritten; stop it first"
     )
 
 
 def _write(
-    table: Table, touched: Sequence[LiveFile], change: Rewrite
-) -> tuple[list[LiveFile], list[DataFile]]:
+    table: Table, touched: Sequence[ActiveFile], change: Rewrite
+) -> tuple[list[ActiveFile], list[DataFile]]:
     """The files that lose rows, and those that hold what is left of them and what is new."""
-    schema, names = widened(table.schema, _brought(table, change)), table.partition_columns
-    replaced: list[LiveFile] = []
+    schema, names = evolved_schema(table.schema, _brought(table, change)), table.partition_columns
+    replaced: list[ActiveFile] = []
     with FileWriter(table.storage, table.partition_by) as writer:
         for file in touched:
             if not _loses_rows(table, file, schema, change):
@@ -81,7 +81,7 @@ def _write(
         return replaced, writer.close()
 
 
-def _loses_rows(table: Table, file: LiveFile, schema: pa.Schema, change: Rewrite) -> bool:
+def _loses_rows(table: Table, file: ActiveFile, schema: pa.Schema, change: Rewrite) -> bool:
     looked_at = pa.schema([schema.field(name) for name in change.looks_at])
     return any(
         change.keep(batch).num_rows < batch.num_rows
@@ -90,27 +90,30 @@ def _loses_rows(table: Table, file: LiveFile, schema: pa.Schema, change: Rewrite
 
 
 def _commit(
-    table: Table, replaced: Sequence[LiveFile], files: Sequence[DataFile], change: Rewrite
-) -> Committed | Already:
+    table: Table, replaced: Sequence[ActiveFile], files: Sequence[DataFile], change: Rewrite
+) -> Committed | AlreadyCommitted:
     based_on = table.version
     wide = _brought(table, change)
 
-    def plan(state: State) -> list[Action] | None:
-        if state.version != based_on:
-            if change.is_done(state):
+    def plan(snapshot: Snapshot) -> list[Action] | None:
+        if snapshot.version != based_on:
+            if change.is_done(snapshot):
                 return None
-            raise NotLive(f"{table.path} moved on from version {based_on}")
+            raise FileConflict(f"{table.path} moved on from version {based_on}")
         now = time.time_ns() // 1_000_000
         return [
-            *widen_actions(state, wide),
-            *(transaction(name, version, now) for name, version in change.transactions.items()),
-            *(removed(file, now) for file in replaced),
-            *add_actions(state, files, wide, now),
+            *schema_actions(snapshot, wide),
+            *(
+                transaction_action(name, version, now)
+                for name, version in change.transactions.items()
+            ),
+            *(remove_action(file, now) for file in replaced),
+            *add_actions(snapshot, files, wide, now),
         ]
 
-    done = table.change(change.operation, plan)
-    if isinstance(done, Already):
-        discard(table.storage, files)
+    done = table.transact(change.operation, plan)
+    if isinstance(done, AlreadyCommitted):
+        delete_uncommitted(table.storage, files)
     return done
 
 

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sawlog.pipeline.delta.delta_types import is_list
-from sawlog.pipeline.delta.errors import CannotWiden
-from sawlog.pipeline.formats.spark_types import word
+from sawlog.pipeline.delta.errors import SchemaMismatch
+from sawlog.pipeline.formats.spark_types import type_name
 
 
-def widened(now: pa.Schema, found: pa.Schema) -> pa.Schema:
-    """The table's schema with what was found added to it. CannotWiden names the first column of
+def evolved_schema(now: pa.Schema, found: pa.Schema) -> pa.Schema:
+    """The table's schema with what was found added to it. SchemaMismatch names the first column of
     another type, or of a name that differs from a known one by case only.
     """
     return pa.schema(_union(list(now), list(found), ""))
@@ -30,7 +30,7 @@ def _union(now: list[pa.Field], found: list[pa.Field], where: str) -> list[pa.Fi
             continue
         other = spelled.setdefault(field.name.lower(), field.name)
         if other != field.name:
-            raise CannotWiden(
+            raise SchemaMismatch(
                 f"column {path!r} differs from {other!r} by case only, and Delta does not tell"
                 " them apart"
             )
@@ -49,41 +49,42 @@ def _joined(now: pa.DataType, found: pa.DataType, path: str) -> pa.DataType:
         return pa.list_(pa.field("element", inner))
     if pa.types.is_map(now) and pa.types.is_map(found) and now.key_type == found.key_type:
         return pa.map_(now.key_type, _joined(now.item_type, found.item_type, f"{path}.value"))
-    raise CannotWiden(
-        f"column {path!r} is of type {word(now)} in the table and {word(found)} in the data"
+    raise SchemaMismatch(
+        f"column {path!r} is of type {type_name(now)} in the table and {type_name(found)} in the"
+        " data"
     )
 
 
-def lacking(known: pa.Schema, found: pa.Schema) -> list[str]:
+def missing_columns(known: pa.Schema, found: pa.Schema) -> list[str]:
     """The paths of columns and fields of `found` that `known` lacks or has of another type."""
-    return _lacking(list(known), list(found), "")
+    return _missing(list(known), list(found), "")
 
 
-def _lacking(known: list[pa.Field], found: list[pa.Field], where: str) -> list[str]:
+def _missing(known: list[pa.Field], found: list[pa.Field], where: str) -> list[str]:
     types = {field.name: field.type for field in known}
     paths: list[str] = []
     for field in found:
         path = f"{where}{field.name}"
         if field.name in types:
-            paths += _lacking_inside(types[field.name], field.type, path)
+            paths += _missing_inside(types[field.name], field.type, path)
         else:
             paths.append(path)
     return paths
 
 
-def _lacking_inside(known: pa.DataType, found: pa.DataType, path: str) -> list[str]:
+def _missing_inside(known: pa.DataType, found: pa.DataType, path: str) -> list[str]:
     if known == found:
         return []
     if pa.types.is_struct(known) and pa.types.is_struct(found):
-        return _lacking(list(known), list(found), f"{path}.")
+        return _missing(list(known), list(found), f"{path}.")
     if is_list(known) and is_list(found):
-        return _lacking_inside(known.value_type, found.value_type, f"{path}.element")
+        return _missing_inside(known.value_type, found.value_type, f"{path}.element")
     if pa.types.is_map(known) and pa.types.is_map(found) and known.key_type == found.key_type:
-        return _lacking_inside(known.item_type, found.item_type, f"{path}.value")
+        return _missing_inside(known.item_type, found.item_type, f"{path}.value")
     return [path]
 
 
-def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch with exactly these columns: what it lacks is null, what is too much is left out,
     and what is stored otherwise (see `columns.storable`) is cast.
     """

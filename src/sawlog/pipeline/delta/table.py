@@ -17,25 +17,32 @@ import pyarrow as pa
 from sawlog import __version__
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.delta.data_files import DataFile, added, on_disk
+from sawlog.pipeline.delta.data_files import DataFile, add_action, decode_path
 from sawlog.pipeline.delta.delta_log import (
     READER_VERSION,
-    REMOVED_MS,
+    TOMBSTONE_RETENTION_MS,
     WRITER_VERSION,
     Action,
-    LiveFile,
-    Log,
-    State,
+    ActiveFile,
+    DeltaLog,
+    Snapshot,
 )
-from sawlog.pipeline.delta.delta_types import from_json, storable, to_json
-from sawlog.pipeline.delta.errors import CannotWiden, TableError, TableExists, TooContended
-from sawlog.pipeline.delta.landed_offsets import Move, Verdict, application_id, judge, offsets_of
-from sawlog.pipeline.delta.partitioning import PartitionBy, parse, with_partitions
-from sawlog.pipeline.delta.schema_evolution import widened
+from sawlog.pipeline.delta.delta_types import from_json, stored_schema, to_json
+from sawlog.pipeline.delta.errors import SchemaMismatch, TableError, TableExists, TooManyConflicts
+from sawlog.pipeline.delta.landed_offsets import (
+    OffsetCheck,
+    OffsetSpan,
+    application_id,
+    check_offsets,
+    offsets_of,
+)
+from sawlog.pipeline.delta.partitioning import PartitionBy, add_partition_columns, parse
+from sawlog.pipeline.delta.schema_evolution import evolved_schema
 from sawlog.pipeline.delta.table_storage import LOG, Storage
 
-ADDING = "WRITE"  # Delta's name for a version whose files bring new rows
+WRITE = "WRITE"  # Delta's name for a version whose files bring new rows
 CHECKPOINT_EVERY = 50
+SMALL_FILE_BYTES = 32 * 1024 * 1024
 ATTEMPTS = 1000  # each one that fails means that somebody else succeeded
 PARTITION_BY = "sawlog.partitionBy"
 EXPIRY = "delta.setTransactionRetentionDuration"
@@ -43,7 +50,7 @@ PROPERTIES = {"delta.logRetentionDuration": "interval 7 days"}
 
 logger = EventLogger(__name__)
 
-Plan = Callable[[State], Sequence[Action] | None]
+Plan = Callable[[Snapshot], Sequence[Action] | None]
 """The actions that change a state, or None where there is nothing to do; may raise."""
 
 
@@ -51,25 +58,34 @@ class Committed(NamedTuple):
     version: int
 
 
-class Already(NamedTuple):
+class AlreadyCommitted(NamedTuple):
     """Nothing was to be done: at this version the table had it all."""
 
     version: int
 
 
+class TableDetail(NamedTuple):
+    """The size of a table at one version, as in Delta's DESCRIBE DETAIL."""
+
+    rows: int  # files without a row count in their statistics add none
+    files: int
+    size_bytes: int
+    small_files: int
+
+
 class Table:
     """A handle: it knows one version, and moves to newer ones by `refresh` and by each change."""
 
-    def __init__(self, storage: Storage, state: State) -> None:
+    def __init__(self, storage: Storage, snapshot: Snapshot) -> None:
         self.storage = storage
-        self.log = Log(storage)
-        self._state = state
+        self.log = DeltaLog(storage)
+        self._snapshot = snapshot
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], version: int | None = None) -> "Table":
-        """The table as it is now, or was. NotATable where there is none."""
+        """The table as it is now, or was. TableNotFound where there is none."""
         storage = Storage(path)
-        return cls(storage, Log(storage).state(version))
+        return cls(storage, DeltaLog(storage).snapshot(version))
 
     @classmethod
     def exists(cls, path: str | os.PathLike[str]) -> bool:
@@ -99,7 +115,7 @@ class Table:
         metadata = {
             "id": str(uuid4()),
             "format": {"provider": "parquet", "options": {}},
-            "schemaString": to_json(with_partitions(storable(schema), by)),
+            "schemaString": to_json(add_partition_columns(stored_schema(schema), by)),
             "partitionColumns": [entry.name for entry in by],
             "configuration": configuration,
             "createdTime": now,
@@ -109,11 +125,11 @@ class Table:
             _commit_info("CREATE TABLE", {}, now),
             {"protocol": protocol},
             {"metaData": metadata},
-            *_transactions(pipeline, starts or {}, now),
+            *_offset_actions(pipeline, starts or {}, now),
         ]
-        if cls.exists(path) or not Log(storage).append(0, actions):
+        if cls.exists(path) or not DeltaLog(storage).append(0, actions):
             raise TableExists(f"there is a table in {storage.root} already")
-        storage.settle([f"{LOG}/{0:020}.json"])  # the directories above the log, too
+        storage.sync([f"{LOG}/{0:020}.json"])  # the directories above the log, too
         return cls.open(path)
 
     @property
@@ -123,30 +139,30 @@ class Table:
     @property
     def id(self) -> str:
         """Given when the table was created: one that was deleted and made anew has another."""
-        return str(self._state.metadata["id"])
+        return str(self._snapshot.metadata["id"])
 
     @property
     def version(self) -> int:
-        return self._state.version
+        return self._snapshot.version
 
     @property
-    def state(self) -> State:
+    def snapshot(self) -> Snapshot:
         """To look at: only `change` changes it."""
-        return self._state
+        return self._snapshot
 
     @property
     def schema(self) -> pa.Schema:
         """All columns, those of the partitions too."""
-        return schema_of(self._state)
+        return schema_of(self._snapshot)
 
     @property
     def partition_columns(self) -> list[str]:
-        return list(self._state.metadata["partitionColumns"])
+        return list(self._snapshot.metadata["partitionColumns"])
 
     @property
     def partition_by(self) -> list[PartitionBy]:
         """How rows find their partition. Another writer's table has plain columns."""
-        stored = self._state.metadata.get("configuration", {}).get(PARTITION_BY)
+        stored = self._snapshot.metadata.get("configuration", {}).get(PARTITION_BY)
         entries = json.loads(stored) if stored else self.partition_columns
         return [parse(entry) if stored else PartitionBy(entry, entry, None) for entry in entries]
 
@@ -156,77 +172,92 @@ class Table:
         partitions = set(self.partition_columns)
         return pa.schema([field for field in self.schema if field.name not in partitions])
 
-    def files(self) -> list[LiveFile]:
+    def files(self) -> list[ActiveFile]:
         """In the order in which they were added, as far as the log still tells it."""
-        return sorted(self._state.files.values(), key=lambda file: (file.modified_ms, file.path))
+        return sorted(self._snapshot.files.values(), key=lambda file: (file.modified_ms, file.path))
 
     def offsets(self, pipeline: str) -> dict[TopicPartition, int]:
         """The next offset of each partition that the table knows, as of this handle's version."""
-        return offsets_of(pipeline, self._state.transactions)
+        return offsets_of(pipeline, self._snapshot.transactions)
+
+    def detail(self, *, small_bytes: int = SMALL_FILE_BYTES) -> TableDetail:
+        """Count the rows, files and bytes of this handle's version."""
+        files = self._snapshot.files.values()
+        return TableDetail(
+            rows=sum(file.rows or 0 for file in files),
+            files=len(files),
+            size_bytes=sum(file.size for file in files),
+            small_files=sum(file.size < small_bytes for file in files),
+        )
 
     def refresh(self) -> None:
-        self.log.follow(self._state)
+        self.log.update(self._snapshot)
 
     def commit(
         self,
         pipeline: str,
         files: Sequence[DataFile],
-        moves: Mapping[TopicPartition, Move],
+        spans: Mapping[TopicPartition, OffsetSpan],
         *,
         schema: pa.Schema | None = None,
         info: Mapping[str, str] | None = None,
         marks: Callable[[Mapping[str, int]], Mapping[str, int]] | None = None,
-    ) -> Committed | Already:
+    ) -> Committed | AlreadyCommitted:
         """Adds the files and moves the partitions, in one version, or finds that it was done.
         New columns of `schema` widen the table in the same version, and `marks` makes versions of
-        other applications from those that the table has. Raises Overtaken.
+        other applications from those that the table has. Raises OffsetConflict.
         """
-        if files and all(move.start == move.end for move in moves.values()):
+        if files and all(span.start == span.end for span in spans.values()):
             raise ValueError("files were given but no offset moves: they could be landed twice")
-        self._check_on_disk(files)
+        self._check_decode_path(files)
 
-        def plan(state: State) -> list[Action] | None:
-            _check_offsets_stay(state.metadata.get("configuration") or {})
-            if judge(offsets_of(pipeline, state.transactions), moves) is Verdict.DONE:
+        def plan(snapshot: Snapshot) -> list[Action] | None:
+            _check_offsets_stay(snapshot.metadata.get("configuration") or {})
+            if (
+                check_offsets(offsets_of(pipeline, snapshot.transactions), spans)
+                is OffsetCheck.COMMITTED
+            ):
                 return None
             now = _now_ms()
             ends = {
-                partition: move.end for partition, move in moves.items() if move.start != move.end
+                partition: span.end for partition, span in spans.items() if span.start != span.end
             }
             return [
-                *widen_actions(state, schema),
-                *_transactions(pipeline, ends, now),
+                *schema_actions(snapshot, schema),
+                *_offset_actions(pipeline, ends, now),
                 *(
-                    transaction(name, version, now)
-                    for name, version in (marks(state.transactions) if marks else {}).items()
+                    transaction_action(name, version, now)
+                    for name, version in (marks(snapshot.transactions) if marks else {}).items()
                 ),
-                *add_actions(state, files, schema, now),
+                *add_actions(snapshot, files, schema, now),
             ]
 
-        return self.change(ADDING, plan, info)
+        return self.transact(WRITE, plan, info)
 
-    def widen(self, schema: pa.Schema) -> Committed | Already:
-        """Adds the columns that are new. Raises CannotWiden."""
-        return self.change("ADD COLUMN", lambda state: widen_actions(state, schema) or None)
+    def evolve_schema(self, schema: pa.Schema) -> Committed | AlreadyCommitted:
+        """Adds the columns that are new. Raises SchemaMismatch."""
+        return self.transact(
+            "ADD COLUMN", lambda snapshot: schema_actions(snapshot, schema) or None
+        )
 
-    def change(
+    def transact(
         self, operation: str, plan: Plan, info: Mapping[str, str] | None = None
-    ) -> Committed | Already:
+    ) -> Committed | AlreadyCommitted:
         """Appends what is planned on the newest state as the version right after it."""
         for _ in range(ATTEMPTS):
             self.refresh()
-            actions = plan(self._state)
+            actions = plan(self._snapshot)
             if actions is None:
-                return Already(self.version)
+                return AlreadyCommitted(self.version)
             version = self.version + 1
             entry = [_commit_info(operation, info or {}, _now_ms()), *actions]
             if self.log.append(version, entry):
-                self._state.apply(version, entry)
+                self._snapshot.apply(version, entry)
                 if version % CHECKPOINT_EVERY == 0:
-                    self._state.forget_removed(_now_ms() - REMOVED_MS)
+                    self._snapshot.expire_tombstones(_now_ms() - TOMBSTONE_RETENTION_MS)
                     self._try_checkpoint()
                 return Committed(version)
-        raise TooContended(
+        raise TooManyConflicts(
             f"{self.path}: {ATTEMPTS} times in a row another writer committed first; run fewer"
         )
 
@@ -237,7 +268,7 @@ class Table:
         table = DeltaTable(self.path)
         table.create_checkpoint()
         version = table.version()
-        self.storage.settle([f"{LOG}/{version:020}.checkpoint.parquet", f"{LOG}/_last_checkpoint"])
+        self.storage.sync([f"{LOG}/{version:020}.checkpoint.parquet", f"{LOG}/_last_checkpoint"])
         table.cleanup_metadata()
 
     def _try_checkpoint(self) -> None:
@@ -246,12 +277,12 @@ class Table:
         except Exception as error:  # the commit stands, whatever becomes of this
             logger.warning("no checkpoint of a table's log", table=self.path, error=str(error))
 
-    def _check_on_disk(self, files: Iterable[DataFile]) -> None:
+    def _check_decode_path(self, files: Iterable[DataFile]) -> None:
         for file in files:
-            found = self.storage.stat(on_disk(file.path))
+            found = self.storage.stat(decode_path(file.path))
             if found is None or found.size != file.size:
                 raise TableError(
-                    f"{self.storage.full(on_disk(file.path))} should have {file.size} bytes and"
+                    f"{self.storage.full(decode_path(file.path))} should have {file.size} bytes and"
                     f" {'is not there' if found is None else f'has {found.size}'}: write it again"
                 )
 
@@ -264,59 +295,59 @@ def _check_offsets_stay(properties: Mapping[str, str]) -> None:
         )
 
 
-def schema_of(state: State) -> pa.Schema:
-    return from_json(state.metadata["schemaString"])
+def schema_of(snapshot: Snapshot) -> pa.Schema:
+    return from_json(snapshot.metadata["schemaString"])
 
 
-def widen_actions(state: State, schema: pa.Schema | None) -> list[Action]:
+def schema_actions(snapshot: Snapshot, schema: pa.Schema | None) -> list[Action]:
     """The new metadata, or nothing where the table has all the columns."""
     if schema is None:
         return []
-    now = schema_of(state)
-    wide = widened(now, storable(schema))
+    now = schema_of(snapshot)
+    wide = evolved_schema(now, stored_schema(schema))
     if wide.equals(now):
         return []
-    return [{"metaData": {**state.metadata, "schemaString": to_json(wide)}}]
+    return [{"metaData": {**snapshot.metadata, "schemaString": to_json(wide)}}]
 
 
 def add_actions(
-    state: State,
+    snapshot: Snapshot,
     files: Iterable[DataFile],
     schema: pa.Schema | None,
     now_ms: int,
     *,
     data_change: bool = True,
 ) -> list[Action]:
-    """CannotWiden where a file has columns that the table, widened by `schema`, has not."""
-    wide = schema_of(state)
+    """SchemaMismatch where a file has columns that the table, widened by `schema`, has not."""
+    wide = schema_of(snapshot)
     if schema is not None:
-        wide = widened(wide, storable(schema))
-    partitions = set(state.metadata["partitionColumns"])
+        wide = evolved_schema(wide, stored_schema(schema))
+    partitions = set(snapshot.metadata["partitionColumns"])
     fits: list[pa.Schema] = []
     for file in files:
         if not any(file.schema.equals(known) for known in fits):
-            if not widened(wide, file.schema).equals(wide):
+            if not evolved_schema(wide, file.schema).equals(wide):
                 missing = sorted(set(file.schema.names) - set(wide.names))
-                raise CannotWiden(f"{file.path} has columns that the table has not: {missing}")
+                raise SchemaMismatch(f"{file.path} has columns that the table has not: {missing}")
             fits.append(file.schema)
         if set(file.partition_values) != partitions or partitions & set(file.schema.names):
             raise TableError(
                 f"{file.path} is for partitions by {sorted(file.partition_values)}, the table has"
                 f" {sorted(partitions)}: their columns are in the log and not in the file"
             )
-    return [added(file, now_ms, data_change=data_change) for file in files]
+    return [add_action(file, now_ms, data_change=data_change) for file in files]
 
 
-def _transactions(
+def _offset_actions(
     pipeline: str, versions: Mapping[TopicPartition, int], now_ms: int
 ) -> list[Action]:
     return [
-        transaction(application_id(pipeline, partition), version, now_ms)
+        transaction_action(application_id(pipeline, partition), version, now_ms)
         for partition, version in sorted(versions.items())
     ]
 
 
-def transaction(application: str, version: int, now_ms: int) -> Action:
+def transaction_action(application: str, version: int, now_ms: int) -> Action:
     return {"txn": {"appId": application, "version": version, "lastUpdated": now_ms}}
 
 

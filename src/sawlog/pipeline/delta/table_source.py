@@ -33,7 +33,7 @@ from sawlog.pipeline.delta.errors import TableError
 from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_storage import Storage
-from sawlog.pipeline.delta.tail import AddedFile, Follower, Position
+from sawlog.pipeline.delta.tail import AddedFile, Position, TableTail
 
 TASK_BYTES = 32 * 1024 * 1024
 _OPTIONS = (
@@ -168,7 +168,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: TableOptions, schema: pa.Schema) -> None:
         self._options = options
         self._schema = schema
-        self._follower = Follower(options.path, columns=schema, skip_changes=options.skip_changes)
+        self._tail = TableTail(options.path, columns=schema, skip_changes=options.skip_changes)
         self._initial: Position | None = None
         self._target: Position | None = None
 
@@ -176,22 +176,22 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Spark asks more than once, and gets the same answer."""
         if self._initial is None:
             if self._options.starts_at_latest:
-                self._initial = self._follower.newest()
+                self._initial = self._tail.end_position()
             elif self._options.starting_version is not None:
                 self._initial = Position(self._options.starting_version, 0)
             else:
-                self._initial = self._follower.everything()
+                self._initial = self._tail.snapshot_start()
         return {**self._written(self._initial), "initial": True}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = self._follower.newest()
+        self._target = self._tail.end_position()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
         begun = self._read_position(start)
-        end = self._follower.advance(
+        end = self._tail.advance(
             begun,
             max_files=self._options.max_files,
             max_bytes=self._options.max_bytes,
@@ -204,7 +204,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         last = self._read_position(end)
-        files = self._follower.between(Position.from_json(end.get("began", start)), last)
+        files = self._tail.between(Position.from_json(end.get("began", start)), last)
         return _tasks(Storage(self._options.path).root, files, self._schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -212,12 +212,12 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(partition)
 
     def _written(self, position: Position) -> dict[str, Any]:
-        return {**position.to_json(), "table": self._follower.table_id}
+        return {**position.to_json(), "table": self._tail.table_id}
 
     def _read_position(self, written: Mapping[str, Any]) -> Position:
         """TableError where it is one in another table, which means nothing in this."""
         position = Position.from_json(written)
-        if written.get("table") != self._follower.table_id:
+        if written.get("table") != self._tail.table_id:
             raise TableError(
                 f"version {position.version} of {self._options.path}, where the stream is, is one"
                 " of another table, and this was made anew in its place; begin anew with another"

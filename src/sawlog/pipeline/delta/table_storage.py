@@ -1,7 +1,7 @@
 """The directory in which a table lies: the few things that a table asks of a file system.
 
 `put_if_absent` is what exactly-once stands on: of two that create the same name exactly one
-succeeds, and when it returns, the file is whole and on disk. Data files become durable by `settle`,
+succeeds, and when it returns, the file is whole and on disk. Data files become durable by `sync`,
 which a writer calls before anybody may refer to them.
 """
 
@@ -14,10 +14,10 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from sawlog.pipeline.delta.errors import UnsuitableStorage
+from sawlog.pipeline.delta.errors import UnsupportedStorage
 
 LOG = "_delta_log"
-ASIDE = ".sawlog-"  # begins the name of a log entry that is being written
+TEMPORARY_PREFIX = ".sawlog-"  # begins the name of a log entry that is being written
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV})
 
 
@@ -35,7 +35,7 @@ class Storage:
         if "://" in text:
             scheme, _, rest = text.partition("://")
             if scheme != "file":
-                raise UnsuitableStorage(
+                raise UnsupportedStorage(
                     f"{text}: tables lie in a directory, of this machine or mounted on all of"
                     " them; object stores are not served"
                 )
@@ -92,7 +92,7 @@ class Storage:
             return False
         return True
 
-    def settle(self, paths: Iterable[str]) -> None:
+    def sync(self, paths: Iterable[str]) -> None:
         """When it returns, these files and the directories that lead to them are on disk."""
         directories = {""}
         for path in paths:
@@ -110,7 +110,7 @@ class Storage:
         full = self.full(path)
         directory = os.path.dirname(full)
         os.makedirs(directory, exist_ok=True)
-        with _written_aside(directory, data) as aside:
+        with _temporary_file(directory, data) as aside:
             try:
                 os.link(aside, full)
             except FileExistsError:
@@ -120,7 +120,7 @@ class Storage:
             except OSError as error:
                 if error.errno not in _NO_LINKS:
                     raise
-                raise UnsuitableStorage(
+                raise UnsupportedStorage(
                     f"{self.root} lies on a file system without hard links, so two writers of a"
                     " table could both believe that they were first; use another one"
                 ) from error
@@ -129,8 +129,8 @@ class Storage:
 
 
 @contextmanager
-def _written_aside(directory: str, data: bytes) -> Iterator[str]:
-    aside = os.path.join(directory, f"{ASIDE}{uuid4().hex}")
+def _temporary_file(directory: str, data: bytes) -> Iterator[str]:
+    aside = os.path.join(directory, f"{TEMPORARY_PREFIX}{uuid4().hex}")
     try:
         with open(aside, "xb") as file:
             file.write(data)

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from sawlog.pipeline.delta.delta_log import Action, Log
+from sawlog.pipeline.delta.delta_log import Action, DeltaLog
 from sawlog.pipeline.delta.delta_types import from_json
 from sawlog.pipeline.delta.errors import TableError
-from sawlog.pipeline.delta.schema_evolution import lacking
+from sawlog.pipeline.delta.schema_evolution import missing_columns
 from sawlog.pipeline.delta.table import schema_of
 from sawlog.pipeline.delta.table_storage import Storage
 
@@ -46,7 +46,7 @@ class AddedFile(NamedTuple):
     partition_values: Mapping[str, str | None]
 
 
-class TakenOut(TableError):
+class RowsRemoved(TableError):
     """A version of a followed table took rows or columns out."""
 
 
@@ -54,7 +54,7 @@ class SchemaChanged(TableError):
     """A version of a followed table has columns that its reader does not know."""
 
 
-class Follower:
+class TableTail:
     """`columns` are those that its reader knows; without them new columns are not noticed.
 
     A position never passes a version with columns that the reader lacks: a batch that would begin
@@ -66,7 +66,7 @@ class Follower:
         self, path: str, *, columns: pa.Schema | None = None, skip_changes: bool = False
     ) -> None:
         self._storage = Storage(path)
-        self._log = Log(self._storage)
+        self._log = DeltaLog(self._storage)
         self._columns = columns
         self._skip_changes = skip_changes
         self._whole: tuple[int, list[AddedFile]] | None = None
@@ -76,16 +76,16 @@ class Follower:
     def table_id(self) -> str:
         """By it a table is told from one that was made anew in its place."""
         if self._table_id is None:
-            self._table_id = str(self._log.state().metadata["id"])
+            self._table_id = str(self._log.snapshot().metadata["id"])
         return self._table_id
 
-    def everything(self) -> Position:
+    def snapshot_start(self) -> Position:
         """Where one begins who wants the whole table."""
-        return Position(self._log.state().version, 0, whole=True)
+        return Position(self._log.snapshot().version, 0, whole=True)
 
-    def newest(self) -> Position:
+    def end_position(self) -> Position:
         """Where one begins who wants only what comes."""
-        return Position(self._log.state().version + 1, 0)
+        return Position(self._log.snapshot().version + 1, 0)
 
     def advance(
         self,
@@ -147,11 +147,11 @@ class Follower:
     def _files_of_table(self, version: int) -> list[AddedFile]:
         """In an order that a restart finds again."""
         if self._whole is None or self._whole[0] != version:
-            state = self._log.state(version)
-            self._check_columns(version, schema_of(state))
+            snapshot = self._log.snapshot(version)
+            self._check_columns(version, schema_of(snapshot))
             files = [
                 AddedFile(file.path, file.size, file.partition_values)
-                for _, file in sorted(state.files.items())
+                for _, file in sorted(snapshot.files.items())
             ]
             self._whole = (version, files)
         return self._whole[1]
@@ -164,7 +164,7 @@ class Follower:
             return None
         takes_out = any(_takes_out(action) for action in actions)
         if takes_out and not self._skip_changes:
-            raise TakenOut(
+            raise RowsRemoved(
                 f"version {version} of {self._storage.root} took rows out, and a stream can only"
                 " add: begin anew with another checkpoint, or pass over such versions with the"
                 " option 'skipChangeCommits'"
@@ -181,20 +181,20 @@ class Follower:
         ]
 
     def _check_columns(self, version: int, found: pa.Schema) -> None:
-        """SchemaChanged where the reader lacks some of the columns that a version has; TakenOut
+        """SchemaChanged where the reader lacks some of the columns that a version has; RowsRemoved
         where the table lacks them by now, too, so that to begin again would not help.
         """
-        if self._columns is None or not (unknown := lacking(self._columns, found)):
+        if self._columns is None or not (unknown := missing_columns(self._columns, found)):
             return
         names = ", ".join(map(repr, unknown))
-        if lacking(self._columns, schema_of(self._log.state())):
+        if missing_columns(self._columns, schema_of(self._log.snapshot())):
             raise SchemaChanged(
                 f"version {version} of {self._storage.root} has columns that the stream began"
                 f" without: {names}; begin it again from the same checkpoint, without a schema of"
                 " its own where it has one"
             )
         if not self._skip_changes:
-            raise TakenOut(
+            raise RowsRemoved(
                 f"version {version} of {self._storage.root} has columns that were taken out since:"
                 f" {names}; begin anew with another checkpoint"
             )
@@ -203,7 +203,7 @@ class Follower:
         """An entry that is not there may be one that is not there any more."""
         if version > 0 and self._log.entry(version - 1) is not None:
             return
-        newest = self._log.state().version
+        newest = self._log.snapshot().version
         if newest >= version:
             raise TableError(
                 f"version {version} of {self._storage.root} was cleaned away before the stream"

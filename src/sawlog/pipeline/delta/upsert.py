@@ -11,32 +11,32 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sawlog.pipeline.delta.delta_log import LiveFile, State
-from sawlog.pipeline.delta.delta_types import storable
+from sawlog.pipeline.delta.delta_log import ActiveFile, Snapshot
+from sawlog.pipeline.delta.delta_types import stored_schema
 from sawlog.pipeline.delta.rewrite import Rewrite, rewrite
-from sawlog.pipeline.delta.schema_evolution import conformed
+from sawlog.pipeline.delta.schema_evolution import conform
 from sawlog.pipeline.delta.statistics import Path, bounds
-from sawlog.pipeline.delta.table import Already, Committed, Table
+from sawlog.pipeline.delta.table import AlreadyCommitted, Committed, Table
 
 
-def merge_by_key(
+def upsert(
     table: Table, batch: pa.Table, keys: Sequence[str], query_id: str, batch_id: int
-) -> Committed | Already:
+) -> Committed | AlreadyCommitted:
     """Puts the rows of a batch in the place of those with the same keys, null being a key too.
     Of several rows with one key in the batch the last stays.
     """
     unknown = [key for key in keys if key not in batch.column_names]
     if unknown or not keys:
         raise ValueError(f"rows are merged by columns that they have, not by {unknown or 'none'}")
-    rows = last_of_each(batch, keys)
+    rows = last_per_key(batch, keys)
     marks = _marks(rows, keys)
     ranges = _ranges(rows, keys)
 
     def keep(found: pa.RecordBatch) -> pa.RecordBatch:
         return found.filter(pc.invert(_is_among(_marks(found, keys), marks)))
 
-    def is_done(state: State) -> bool:
-        return state.transactions.get(query_id, -1) >= batch_id
+    def is_done(snapshot: Snapshot) -> bool:
+        return snapshot.transactions.get(query_id, -1) >= batch_id
 
     return rewrite(
         table,
@@ -53,12 +53,12 @@ def merge_by_key(
 
 
 def _stored(batch: pa.Table) -> pa.Table:
-    schema = storable(batch.schema)
-    batches = [conformed(part, schema) for part in batch.combine_chunks().to_batches()]
+    schema = stored_schema(batch.schema)
+    batches = [conform(part, schema) for part in batch.combine_chunks().to_batches()]
     return pa.Table.from_batches(batches, schema)
 
 
-def last_of_each(batch: pa.Table, keys: Sequence[str]) -> pa.Table:
+def last_per_key(batch: pa.Table, keys: Sequence[str]) -> pa.Table:
     """The last row of each key of a batch, as a table stores it."""
     rows = _stored(batch)
     marks = _marks(rows, keys)
@@ -136,7 +136,7 @@ def _parts(rows: pa.Table, keys: Sequence[str]) -> Iterator[tuple[Path, pa.Chunk
             yield path, column
 
 
-def _may_hold(file: LiveFile, ranges: Mapping[Path, tuple[Any, Any]]) -> bool:
+def _may_hold(file: ActiveFile, ranges: Mapping[Path, tuple[Any, Any]]) -> bool:
     """False where the statistics of a file say that none of its keys is in the batch."""
     if file.stats is None:
         return True

@@ -21,7 +21,7 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 from sawlog.pipeline.formats.avro_schemas import from_avro, parsed
 from sawlog.pipeline.formats.parsed import BadRow, Format, FormatError, Parsed, check_options
 from sawlog.pipeline.formats.schema_inference import merge
-from sawlog.pipeline.formats.spark_types import field_column, plain_schema, word
+from sawlog.pipeline.formats.spark_types import field_column, plain_schema, type_name
 
 _MARK = b"\xc3\x01"
 _HEADER = 10
@@ -135,7 +135,9 @@ class AvroParser:
             column = [record.get(field) for record in records]
             array, misfits = _array(column, part.type)
             for at in misfits:
-                reason = f"field {part.name}: expected {word(part.type)}, found {column[at]!r:.60}"
+                reason = (
+                    f"field {part.name}: expected {type_name(part.type)}, found {column[at]!r:.60}"
+                )
                 wrong.setdefault(at, reason)
             arrays.append(array)
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._known)

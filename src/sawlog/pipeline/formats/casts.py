@@ -17,7 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sawlog.pipeline.formats.compiled import Flags
-from sawlog.pipeline.formats.spark_types import END_S, FIRST_S, MOST_DIGITS, TIMESTAMP, plain, word
+from sawlog.pipeline.formats.spark_types import (
+    END_S,
+    FIRST_S,
+    MOST_DIGITS,
+    TIMESTAMP,
+    plain,
+    type_name,
+)
 
 Cast = Callable[[pa.Array], pa.Array]
 _ZONE = r"(?i)[0-9](z|[+-][0-9]{2}(:?[0-9]{2})?)$"
@@ -60,7 +67,7 @@ def beyond_range(type_: pa.DataType, text: str) -> str:
     or the type has no range that the reader may not know.
     """
     if pa.types.is_floating(type_) and re.search(_DECIMAL, text):
-        return f", which is beyond the range of {word(type_)}"
+        return f", which is beyond the range of {type_name(type_)}"
     return ""
 
 

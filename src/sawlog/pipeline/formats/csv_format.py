@@ -17,7 +17,7 @@ from sawlog.pipeline.formats.casts import beyond_range, cast_texts
 from sawlog.pipeline.formats.compiled import Bytes
 from sawlog.pipeline.formats.json_slots import Slots, empty_slots, places_of, validity
 from sawlog.pipeline.formats.parsed import BadRow, Format, FormatError, Parsed, check_options
-from sawlog.pipeline.formats.spark_types import is_list, plain_schema, word
+from sawlog.pipeline.formats.spark_types import is_list, plain_schema, type_name
 from sawlog.pipeline.formats.value_buffers import values_of
 
 _REASONS = {
@@ -40,7 +40,7 @@ class CsvParser:
         self._schema = plain_schema(known)
         for part in self._schema:
             if is_list(part.type) or pa.types.is_nested(part.type):
-                raise FormatError(f"column {part.name}: csv has no {word(part.type)}")
+                raise FormatError(f"column {part.name}: csv has no {type_name(part.type)}")
         self._delimiter = _byte(format_, "delimiter", ",")
         self._quote = _byte(format_, "quote", '"')
         if self._delimiter in (0, 10, 13, self._quote):
@@ -74,7 +74,9 @@ class CsvParser:
                 found = texts[at].as_py()
                 beyond = beyond_range(part.type, found.strip())
                 found = f"{found[:_EXCERPT]}…" if len(found) > _EXCERPT else found
-                reason = f'field {part.name}: expected {word(part.type)}, found "{found}"{beyond}'
+                reason = (
+                    f'field {part.name}: expected {type_name(part.type)}, found "{found}"{beyond}'
+                )
                 bad.setdefault(int(rows[at]), reason)
             fits &= ~wrong
             arrays.append(array)

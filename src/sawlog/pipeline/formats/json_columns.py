@@ -34,7 +34,7 @@ from sawlog.pipeline.formats.spark_types import (
     column_name,
     field_column,
     is_list,
-    word,
+    type_name,
 )
 
 MOST_INFERRED_LEVELS = 20
@@ -367,7 +367,7 @@ class Builder:
                 found = f"{_FOUND[int(slots.kinds[at])]}{self._excerpt(slots, at)}"
                 if slots.kinds[at] in _NUMBERS:
                     found += beyond_range(type_, self._text(slots, at).decode())
-                self._misfit(slots, at, f"field {path}: expected {word(type_)}, found {found}")
+                self._misfit(slots, at, f"field {path}: expected {type_name(type_)}, found {found}")
 
     def _refuse(self, slots: Slots, refused: Flags, path: str) -> None:
         for at in places_of(refused):

@@ -23,7 +23,7 @@ SIMPLE: dict[str, pa.DataType] = {
     "date": pa.date32(),
     "timestamp": TIMESTAMP,
 }
-_WORDS = {type_: word for word, type_ in SIMPLE.items()}
+_WORDS = {type_: type_name for type_name, type_ in SIMPLE.items()}
 _NEAREST = {
     pa.null(): "void",
     pa.uint8(): "smallint",
@@ -81,14 +81,14 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(part.name, plain(part.type)) for part in schema])
 
 
-def word(type_: pa.DataType) -> str:
+def type_name(type_: pa.DataType) -> str:
     """The type as Spark's SQL writes it: every message names types so. Types that no table has are
     named by the nearest that SQL has.
     """
     if isinstance(type_, pa.BaseExtensionType):
-        return word(type_.storage_type)
+        return type_name(type_.storage_type)
     if pa.types.is_run_end_encoded(type_):
-        return word(type_.value_type)
+        return type_name(type_.value_type)
     type_ = plain(type_)
     if type_ in _WORDS:
         return _WORDS[type_]
@@ -97,14 +97,14 @@ def word(type_: pa.DataType) -> str:
     if pa.types.is_decimal(type_):
         return f"decimal({type_.precision},{type_.scale})"
     if pa.types.is_map(type_):
-        return f"map<{word(type_.key_type)},{word(type_.item_type)}>"
+        return f"map<{type_name(type_.key_type)},{type_name(type_.item_type)}>"
     if is_list(type_):
-        return f"array<{word(type_.value_type)}>"
+        return f"array<{type_name(type_.value_type)}>"
     if pa.types.is_struct(type_):
-        parts = (f"{quoted(part.name)}:{word(part.type)}" for part in type_)
+        parts = (f"{quoted(part.name)}:{type_name(part.type)}" for part in type_)
         return f"struct<{','.join(parts)}>"
     if pa.types.is_union(type_):
-        return f"union<{','.join(word(part.type) for part in type_)}>"
+        return f"union<{','.join(type_name(part.type) for part in type_)}>"
     if pa.types.is_time(type_):
         return "time"
     return "interval day to second" if pa.types.is_duration(type_) else str(type_)
@@ -112,7 +112,7 @@ def word(type_: pa.DataType) -> str:
 
 def ddl(schema: pa.Schema) -> str:
     """The schema as text that `from_ddl` reads."""
-    return ", ".join(f"{quoted(part.name)} {word(part.type)}" for part in schema)
+    return ", ".join(f"{quoted(part.name)} {type_name(part.type)}" for part in schema)
 
 
 def quoted(name: str) -> str:

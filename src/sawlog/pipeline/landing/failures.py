@@ -13,48 +13,53 @@ from enum import Enum
 from sawlog.client.errors import UNANSWERED, ClientError
 from sawlog.client.net.cluster import NoSuchTopic
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.pipeline.delta.errors import Overtaken, TableError, TooContended
-from sawlog.pipeline.delta.tail import SchemaChanged, TakenOut
+from sawlog.pipeline.delta.errors import OffsetConflict, TableError, TooManyConflicts
+from sawlog.pipeline.delta.tail import RowsRemoved, SchemaChanged
 
-_LINE = re.compile(
+_ERROR_LINE = re.compile(
     r"^\s*(?:[\w.]+(?:Error|Exception|Failure|Interrupt)\w*|sawlog(?:\.\w+)+): (.+)$", re.MULTILINE
 )
-_TOLD = re.compile(r"<sawlog:([a-z-]+)>(.*?)</sawlog>", re.DOTALL)
-_FRAME = re.compile(r"^\[STREAM_FAILED\].*?terminated with exception: |SQLSTATE: \w+\s*$")
-_CHANGED = re.compile(
+_TAGGED = re.compile(r"<sawlog:([a-z-]+)>(.*?)</sawlog>", re.DOTALL)
+_STREAM_FAILED = re.compile(r"^\[STREAM_FAILED\].*?terminated with exception: |SQLSTATE: \w+\s*$")
+_SCHEMA_CHANGED = re.compile(
     r"\bSchemaChanged: (.+?)(?:; begin it again from the same checkpoint.*)?$", re.M
 )
-_OTHER_STATE = re.compile(
+_STATE_INCOMPATIBLE = re.compile(
     r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE"
     r"|STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
 )
-_LONGEST = 500
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_SOURCE_REWRITTEN = ("RowsRemoved:", "TableError: version", "is gone: it was replaced")
+_MAX_MESSAGE_CHARS = 500
+_DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-class Kind(Enum):
+class FailureKind(Enum):
     """What became of a run, and so what to do about it."""
 
-    OVERTAKEN = "overtaken"  # another driver moved the table: start over from where it is
+    CONFLICT = "overtaken"  # another driver moved the table: start over from where it is
     UNREACHABLE = "unreachable"  # no broker answers: wait for one
-    NO_TOPIC = "no-topic"  # the topic, or the table that a query reads, is not there yet: wait
-    SET_BACK = "set-back"  # a table that a query reads lost rows or its history: begin it anew
-    EVOLVED = "evolved"  # a table that a query reads has new columns: begin it again with them
-    OTHER_STATE = "other-state"  # a query's state has an incompatible schema: begin it anew
+    NOT_FOUND = "no-topic"  # the topic, or the table that a query reads, is not there yet: wait
+    SOURCE_REWRITTEN = (
+        "set-back"  # a table that a query reads lost rows or its history: begin it anew
+    )
+    SCHEMA_CHANGED = (
+        "evolved"  # a table that a query reads has new columns: begin it again with them
+    )
+    STATE_INCOMPATIBLE = "other-state"  # a query's state has an incompatible schema: begin it anew
     DISK_FULL = "disk-full"  # wait for room
-    LOST = "lost"  # records that were to land are gone: for somebody to decide
-    TOPIC_GONE = "topic-gone"  # deleted, or another one by the same name
-    REFUSED = "refused"  # the table, the file or the environment is not as it must be
+    DATA_LOSS = "lost"  # records that were to land are gone: for somebody to decide
+    TOPIC_DELETED = "topic-gone"  # deleted, or another one by the same name
+    INVALID = "refused"  # the table, the file or the environment is not as it must be
     OTHER = "other"
 
 
-FATAL = frozenset({Kind.LOST, Kind.TOPIC_GONE, Kind.REFUSED})
+FATAL = frozenset({FailureKind.DATA_LOSS, FailureKind.TOPIC_DELETED, FailureKind.INVALID})
 
 
 class LandingFailure(Exception):
     """A failure of a known kind, in words for whoever reads the terminal."""
 
-    def __init__(self, kind: Kind, message: str) -> None:
+    def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(kind, message)
         self.kind = kind
         self.message = message
@@ -67,56 +72,35 @@ def classify(error: BaseException) -> LandingFailure:
     """An exception of this process, as what it means for a table."""
     if isinstance(error, LandingFailure):
         return error
-    if isinstance(error, Overtaken | TooContended):
-        return LandingFailure(Kind.OVERTAKEN, str(error))
-    if isinstance(error, TakenOut):
-        return LandingFailure(Kind.SET_BACK, str(error))
+    if isinstance(error, OffsetConflict | TooManyConflicts):
+        return LandingFailure(FailureKind.CONFLICT, str(error))
+    if isinstance(error, RowsRemoved):
+        return LandingFailure(FailureKind.SOURCE_REWRITTEN, str(error))
     if isinstance(error, SchemaChanged):
-        return LandingFailure(Kind.EVOLVED, str(error))
+        return LandingFailure(FailureKind.SCHEMA_CHANGED, str(error))
     if isinstance(error, TableError):
-        return LandingFailure(Kind.REFUSED, str(error))
-    if isinstance(error, OSError) and error.errno in _FULL:
+        return LandingFailure(FailureKind.INVALID, str(error))
+    if isinstance(error, OSError) and error.errno in _DISK_FULL_ERRNOS:
         where = f" ({error.filename})" if error.filename else ""
-        return LandingFailure(Kind.DISK_FULL, f"no room is left on the disk{where}")
+        return LandingFailure(FailureKind.DISK_FULL, f"no room is left on the disk{where}")
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return LandingFailure(Kind.OTHER, f"{error.filename}: {error.strerror}")
+        return LandingFailure(FailureKind.OTHER, f"{error.filename}: {error.strerror}")
     if isinstance(error, KafkaError | ClientError):
-        if (lost := _lost(error)) is not None:
-            return lost
         return LandingFailure(_kind_of_refusal(error), _words(error))
-    return unwrap(str(error))
+    return parse_failure(str(error))
 
 
-def _lost(error: KafkaError | ClientError) -> LandingFailure | None:
-    """What a task found to be gone, in the words of the rule that planning goes by."""
-    from sawlog.client.arrow.offset_range import OffsetsLost
-    from sawlog.pipeline.landing.planning.topic_check import check_log
-
-    if not isinstance(error, OffsetsLost):
-        return None
-    partition, available = error.partition, error.available
-    try:
-        check_log(
-            {partition: error.wanted.start},
-            {partition: available.start},
-            {partition: max(available.stop, error.wanted.start)},
-        )
-    except LandingFailure as failure:
-        return failure
-    return LandingFailure(Kind.LOST, _words(error))
-
-
-def _kind_of_refusal(error: KafkaError | ClientError) -> Kind:
+def _kind_of_refusal(error: KafkaError | ClientError) -> FailureKind:
     if isinstance(error, NoSuchTopic):
-        return Kind.TOPIC_GONE
+        return FailureKind.TOPIC_DELETED
     if isinstance(error, UNANSWERED):
-        return Kind.UNREACHABLE
+        return FailureKind.UNREACHABLE
     if isinstance(error, KafkaError):
         if error.code in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.INCONSISTENT_TOPIC_ID):
-            return Kind.TOPIC_GONE
+            return FailureKind.TOPIC_DELETED
         if error.is_retriable:
-            return Kind.UNREACHABLE
-    return Kind.OTHER
+            return FailureKind.UNREACHABLE
+    return FailureKind.OTHER
 
 
 def _words(error: KafkaError | ClientError) -> str:
@@ -125,34 +109,40 @@ def _words(error: KafkaError | ClientError) -> str:
     return str(error)
 
 
-def unwrap(text: str) -> LandingFailure:
+def parse_failure(text: str) -> LandingFailure:
     """The failure inside what Spark made of it."""
-    told = _TOLD.search(text)
+    told = _TAGGED.search(text)
     if told is not None:
-        return LandingFailure(Kind(told[1]), told[2])
-    if "TakenOut:" in text or "TableError: version" in text or "is gone: it was replaced" in text:
-        return LandingFailure(Kind.SET_BACK, "a table that it reads was set back or cleaned up")
-    if (changed := _CHANGED.search(text)) is not None:
-        return LandingFailure(Kind.EVOLVED, changed[1][:_LONGEST])
-    if _OTHER_STATE.search(text) is not None:
+        return LandingFailure(FailureKind(told[1]), told[2])
+    if any(words in text for words in _SOURCE_REWRITTEN):
         return LandingFailure(
-            Kind.OTHER_STATE, "the state that the query keeps has other columns than it needs now"
+            FailureKind.SOURCE_REWRITTEN, "a table that it reads was set back or cleaned up"
+        )
+    if (changed := _SCHEMA_CHANGED.search(text)) is not None:
+        return LandingFailure(FailureKind.SCHEMA_CHANGED, changed[1][:_MAX_MESSAGE_CHARS])
+    if _STATE_INCOMPATIBLE.search(text) is not None:
+        return LandingFailure(
+            FailureKind.STATE_INCOMPATIBLE,
+            "the state that the query keeps has other columns than it needs now",
         )
     if "No space left on device" in text:
-        return LandingFailure(Kind.DISK_FULL, "no room is left on the disk")
+        return LandingFailure(FailureKind.DISK_FULL, "no room is left on the disk")
     if "failed to connect back" in text or "CANNOT_OPEN_SOCKET" in text:
         return LandingFailure(
-            Kind.OTHER, "a Python worker of Spark's did not start within Spark's limit of 10 s"
+            FailureKind.OTHER,
+            "a Python worker of Spark's did not start within Spark's limit of 10 s",
         )
-    lines = _LINE.findall(text)
+    lines = _ERROR_LINE.findall(text)
     if lines:
-        return LandingFailure(Kind.OTHER, lines[-1].strip()[:_LONGEST])
+        return LandingFailure(FailureKind.OTHER, lines[-1].strip()[:_MAX_MESSAGE_CHARS])
     first = (text.strip().splitlines() or ["?"])[0]
-    return LandingFailure(Kind.OTHER, _FRAME.sub("", first).strip()[:_LONGEST])
+    return LandingFailure(
+        FailureKind.OTHER, _STREAM_FAILED.sub("", first).strip()[:_MAX_MESSAGE_CHARS]
+    )
 
 
 @contextmanager
-def wrapped() -> Iterator[None]:
+def tagged_failures() -> Iterator[None]:
     """Around what runs where only text comes back: known failures leave it in their wrapping, and
     unknown ones as they are, for the sake of their traceback.
     """
@@ -162,6 +152,6 @@ def wrapped() -> Iterator[None]:
         raise
     except Exception as error:
         failure = classify(error)
-        if failure.kind is Kind.OTHER:
+        if failure.kind is FailureKind.OTHER:
             raise
         raise failure from error

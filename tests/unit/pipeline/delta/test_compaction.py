@@ -7,13 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sawlog.pipeline.delta.compaction import Group, commit_compaction, compact, merge, plan
-from sawlog.pipeline.delta.data_files import on_disk
-from sawlog.pipeline.delta.delta_log import LiveFile
-from sawlog.pipeline.delta.errors import NotLive, TableError
-from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.compaction import (
+    FileGroup,
+    commit_compaction,
+    compact,
+    merge_files,
+    plan_groups,
+)
+from sawlog.pipeline.delta.data_files import decode_path
+from sawlog.pipeline.delta.delta_log import ActiveFile
+from sawlog.pipeline.delta.errors import FileConflict, TableError
+from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.table import Committed, Table
-from sawlog.pipeline.delta.table_status import status
 from support.pipeline.tables import PIPELINE, at, contents, expected, land, new_table, rows, written
 
 sizes = st.lists(st.tuples(st.integers(1, 300), st.sampled_from(["x", "y", None])), max_size=40)
@@ -24,10 +29,10 @@ def test_a_plan_takes_each_small_file_once_and_keeps_to_partitions_and_sizes(
     given_files: list[tuple[int, str | None]],
 ) -> None:
     files = [
-        LiveFile(f"{number}", size, {"p": value}, number, None)
+        ActiveFile(f"{number}", size, {"p": value}, number, None)
         for number, (size, value) in enumerate(given_files)
     ]
-    groups = plan(files, 200)
+    groups = plan_groups(files, 200)
     taken = [file.path for group in groups for file in group.files]
     assert len(set(taken)) == len(taken)
     for group in groups:
@@ -52,12 +57,12 @@ def many(path: Path) -> Table:
 def test_the_rows_are_the_same_and_the_files_are_few(tmp_path: Path) -> None:
     table = many(tmp_path / "t")
     done = compact(None, tmp_path / "t")
-    assert (done.files_before, done.files_after, done.overtaken) == (20, 2, 0)
+    assert (done.files_before, done.files_after, done.conflicts) == (20, 2, 0)
     table.refresh()
     assert len(table.files()) == 2
     assert contents(table) == expected({0: 50})
     assert contents(Table.open(tmp_path / "t", version=10)) == expected({0: 50})
-    assert status(table, PIPELINE).rows == 50
+    assert table.detail().rows == 50
     assert table.offsets(PIPELINE) == {at(0): 50}
 
 
@@ -85,7 +90,7 @@ def test_files_from_before_a_new_column_merge_with_those_after(tmp_path: Path) -
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 3)
     wide = rows(0, range(3, 6)).append_column("user", pa.array(["a", "b", "c"]))
-    table.commit(PIPELINE, written(table, wide), {at(0): Move(3, 6)}, schema=wide.schema)
+    table.commit(PIPELINE, written(table, wide), {at(0): OffsetSpan(3, 6)}, schema=wide.schema)
     assert compact(None, tmp_path / "t").files_after == 1
     table.refresh()
     assert contents(table) == expected({0: 6})
@@ -94,13 +99,14 @@ def test_files_from_before_a_new_column_merge_with_those_after(tmp_path: Path) -
 def test_two_that_merge_the_same_files_do_not_double_them(tmp_path: Path) -> None:
     mine = many(tmp_path / "t")
     other = Table.open(tmp_path / "t")
-    groups = plan(mine.files())
+    groups = plan_groups(mine.files())
     merged = [
-        merge(mine.storage, group, mine.file_schema, mine.partition_columns) for group in groups
+        merge_files(mine.storage, group, mine.file_schema, mine.partition_columns)
+        for group in groups
     ]
-    again = merge(mine.storage, groups[0], mine.file_schema, mine.partition_columns)
+    again = merge_files(mine.storage, groups[0], mine.file_schema, mine.partition_columns)
     assert isinstance(commit_compaction(other, groups[0].files, merged[0]), Committed)
-    with pytest.raises(NotLive, match="no longer part of"):
+    with pytest.raises(FileConflict, match="no longer part of"):
         commit_compaction(mine, groups[0].files, again)
     commit_compaction(mine, groups[1].files, merged[1])
     assert contents(Table.open(tmp_path / "t")) == expected({0: 50})
@@ -108,8 +114,8 @@ def test_two_that_merge_the_same_files_do_not_double_them(tmp_path: Path) -> Non
 
 def test_a_landing_in_between_does_not_disturb_a_merge(tmp_path: Path) -> None:
     mine = many(tmp_path / "t")
-    (first, *_) = plan(mine.files())
-    merged = merge(mine.storage, first, mine.file_schema, mine.partition_columns)
+    (first, *_) = plan_groups(mine.files())
+    merged = merge_files(mine.storage, first, mine.file_schema, mine.partition_columns)
     land(Table.open(tmp_path / "t"), 0, 50, 60)
     commit_compaction(mine, first.files, merged)
     assert contents(Table.open(tmp_path / "t")) == expected({0: 60})
@@ -117,9 +123,9 @@ def test_a_landing_in_between_does_not_disturb_a_merge(tmp_path: Path) -> None:
 
 def test_a_merge_that_lost_a_row_is_not_committed(tmp_path: Path) -> None:
     table = many(tmp_path / "t")
-    (first, *_) = plan(table.files())
-    fewer = Group(first.files[1:])
-    merged = merge(table.storage, fewer, table.file_schema, table.partition_columns)
+    (first, *_) = plan_groups(table.files())
+    fewer = FileGroup(first.files[1:])
+    merged = merge_files(table.storage, fewer, table.file_schema, table.partition_columns)
     with pytest.raises(TableError, match="nothing is replaced"):
         commit_compaction(table, first.files, merged)
     assert contents(Table.open(tmp_path / "t")) == expected({0: 50})
@@ -141,9 +147,9 @@ def test_a_run_that_is_overtaken_leaves_no_file_behind(
         return found
 
     monkeypatch.setattr(compaction, "_run", late)
-    assert compact(None, tmp_path / "t").overtaken == 2
+    assert compact(None, tmp_path / "t").conflicts == 2
     table.refresh()
-    known = {on_disk(path) for path in [*table.state.files, *table.state.removed]}
+    known = {decode_path(path) for path in [*table.snapshot.files, *table.snapshot.tombstones]}
     found = {str(path.relative_to(table.path)) for path in Path(table.path).rglob("*.parquet")}
     assert found == known
     assert contents(table) == expected({0: 50})

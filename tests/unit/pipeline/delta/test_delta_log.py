@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 
 from sawlog.pipeline.delta import table as tables
 from sawlog.pipeline.delta.compaction import compact
-from sawlog.pipeline.delta.delta_log import REMOVED_MS, Action, Log, State
-from sawlog.pipeline.delta.errors import DamagedLog, NotATable
+from sawlog.pipeline.delta.delta_log import TOMBSTONE_RETENTION_MS, Action, DeltaLog, Snapshot
+from sawlog.pipeline.delta.errors import CorruptLog, TableNotFound
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_storage import LOG
 from support.pipeline.tables import PIPELINE, at, contents, expected, land, new_table
@@ -20,8 +20,8 @@ from support.pipeline.tables import PIPELINE, at, contents, expected, land, new_
 LONG_AGO_S = 1_000_000
 
 
-def same(one: State, two: State) -> None:
-    for name in ("version", "protocol", "metadata", "transactions", "files", "removed"):
+def same(one: Snapshot, two: Snapshot) -> None:
+    for name in ("version", "protocol", "metadata", "transactions", "files", "tombstones"):
         assert getattr(one, name) == getattr(two, name), name
 
 
@@ -32,7 +32,7 @@ def logged(path: Path) -> list[Path]:
 def busy_table(path: Path, properties: dict[str, str] | None = None) -> Table:
     """Ten versions: a new column, commits of two partitions, a merge of small files."""
     table = new_table(path, ["date(timestamp)"], {at(0): 0, at(7): 3}, properties=properties)
-    table.widen(pa.schema([pa.field("later", pa.struct([pa.field("x", pa.int64())]))]))
+    table.evolve_schema(pa.schema([pa.field("later", pa.struct([pa.field("x", pa.int64())]))]))
     for number in range(4):
         land(table, 0, number * 5, number * 5 + 5, days=2)
         land(table, 1, number * 5, number * 5 + 5, days=2)
@@ -45,7 +45,7 @@ def test_the_state_is_what_deltalake_makes_of_the_same_log(tmp_path: Path) -> No
     table = busy_table(tmp_path / "t")
     theirs = DeltaTable(str(tmp_path / "t"))
     assert theirs.version() == table.version
-    for application, version in table.state.transactions.items():
+    for application, version in table.snapshot.transactions.items():
         assert theirs.transaction_version(application) == version
     paths = {f"{table.path}/{file.path}" for file in table.files()}
     assert set(theirs.file_uris()) == paths
@@ -58,12 +58,12 @@ def test_the_state_is_what_deltalake_makes_of_the_same_log(tmp_path: Path) -> No
 
 def test_a_checkpoint_tells_the_same_as_the_entries(tmp_path: Path) -> None:
     table = busy_table(tmp_path / "t")
-    before = Log(table.storage).state()
+    before = DeltaLog(table.storage).snapshot()
     table.checkpoint()
     for path in logged(tmp_path / "t"):
         if path.suffix == ".json":
             path.unlink()
-    after = Log(table.storage).state()
+    after = DeltaLog(table.storage).snapshot()
     same(before, after)
 
 
@@ -76,7 +76,7 @@ def test_a_table_goes_on_from_a_checkpoint_alone(tmp_path: Path) -> None:
             path.unlink()
     table = Table.open(tmp_path / "t")
     land(table, 0, 20, 25)
-    table.widen(pa.schema([pa.field("new", pa.string())]))
+    table.evolve_schema(pa.schema([pa.field("new", pa.string())]))
     theirs = DeltaTable(str(tmp_path / "t"))
     assert theirs.version() == table.version
     assert [field.name for field in theirs.schema().fields] == table.schema.names
@@ -89,7 +89,7 @@ def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
     (checkpoint,) = [path for path in logged(tmp_path / "t") if ".checkpoint." in path.name]
     for size in (0, 5, checkpoint.stat().st_size // 2):
         os.truncate(checkpoint, size)
-        same(Table.open(tmp_path / "t").state, table.state)
+        same(Table.open(tmp_path / "t").snapshot, table.snapshot)
 
 
 def test_checkpoints_come_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ def test_checkpoints_come_by_themselves(tmp_path: Path, monkeypatch: pytest.Monk
     table = busy_table(tmp_path / "t")
     names = [path.name for path in logged(tmp_path / "t") if ".checkpoint." in path.name]
     assert [int(name.partition(".")[0]) for name in names] == [4, 8]
-    same(Table.open(tmp_path / "t").state, table.state)
+    same(Table.open(tmp_path / "t").snapshot, table.snapshot)
 
 
 def test_offsets_survive_the_cleaning_of_the_log(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_offsets_survive_the_cleaning_of_the_log(tmp_path: Path) -> None:
     table = busy_table(path, {"delta.logRetentionDuration": "interval 1 hours"})
     for entry in logged(path):
         os.utime(entry, (LONG_AGO_S, LONG_AGO_S))
-    before = Log(table.storage).state()
+    before = DeltaLog(table.storage).snapshot()
     for start in range(20, 26):  # a checkpoint, a later one, and entries after both
         land(table, 1, start, start + 1)
         table.checkpoint()
@@ -115,8 +115,8 @@ def test_offsets_survive_the_cleaning_of_the_log(tmp_path: Path) -> None:
     assert 0 not in kept, "nothing was cleaned away: the test tests nothing"
     after = Table.open(path)
     assert after.offsets(PIPELINE) == {at(0): 20, at(1): 27, at(7): 3}
-    assert after.state.transactions.items() >= {"lake-access/access/7": 3}.items()
-    assert before.metadata == after.state.metadata
+    assert after.snapshot.transactions.items() >= {"lake-access/access/7": 3}.items()
+    assert before.metadata == after.snapshot.metadata
     assert contents(after) == expected({0: 20, 1: 27})
     assert DeltaTable(str(path)).transaction_version("lake-access/access/7") == 3
 
@@ -140,7 +140,7 @@ def test_a_version_whose_entries_are_gone_is_refused_and_a_later_one_is_not(tmp_
     table = busy_table(path)
     table.checkpoint()
     (path / LOG / f"{2:020}.json").unlink()
-    with pytest.raises(NotATable, match="entry 2 of its log was cleaned away"):
+    with pytest.raises(TableNotFound, match="entry 2 of its log was cleaned away"):
         Table.open(path, version=5)
     assert Table.open(path, version=1).version == 1
     assert Table.open(path).version == table.version
@@ -149,8 +149,8 @@ def test_a_version_whose_entries_are_gone_is_refused_and_a_later_one_is_not(tmp_
 def test_an_entry_that_is_no_json_is_named(tmp_path: Path) -> None:
     table = busy_table(tmp_path / "t")
     (tmp_path / "t" / LOG / f"{3:020}.json").write_bytes(b'{"add": {"pa')
-    with pytest.raises(DamagedLog, match=r"0003\.json is not a log entry"):
-        Log(table.storage).state()
+    with pytest.raises(CorruptLog, match=r"0003\.json is not a log entry"):
+        DeltaLog(table.storage).snapshot()
 
 
 def test_checkpoints_in_parts_are_read_where_all_parts_are_there(tmp_path: Path) -> None:
@@ -167,9 +167,9 @@ def test_checkpoints_in_parts_are_read_where_all_parts_are_there(tmp_path: Path)
     for path in logged(tmp_path / "t"):
         if path.suffix == ".json":
             path.unlink()
-    same(Table.open(tmp_path / "t").state, table.state)
+    same(Table.open(tmp_path / "t").snapshot, table.snapshot)
     (directory / f"{table.version:020}.checkpoint.{2:010}.{2:010}.parquet").unlink()
-    with pytest.raises(NotATable):
+    with pytest.raises(TableNotFound):
         Table.open(tmp_path / "t")
 
 
@@ -178,7 +178,7 @@ def test_a_handle_does_not_go_on_with_a_table_that_was_made_anew(tmp_path: Path)
     table = busy_table(tmp_path / "t")
     shutil.rmtree(tmp_path / "t")
     new_table(tmp_path / "t", ["date(timestamp)"])
-    with pytest.raises(NotATable, match="was deleted and made anew"):
+    with pytest.raises(TableNotFound, match="was deleted and made anew"):
         land(table, 0, 20, 25)
     assert Table.open(tmp_path / "t").version == 0
 
@@ -188,14 +188,14 @@ def test_files_that_went_long_ago_are_forgotten_by_a_handle_that_lives_long(
 ) -> None:
     table = new_table(tmp_path / "t")
     now_ms = time.time_ns() // 1_000_000
-    ages_ms = {"old": REMOVED_MS + 60_000, "young": REMOVED_MS - 60_000}
+    ages_ms = {"old": TOMBSTONE_RETENTION_MS + 60_000, "young": TOMBSTONE_RETENTION_MS - 60_000}
     gone: list[Action] = [
         {"remove": {"path": name, "deletionTimestamp": now_ms - age_ms, "dataChange": True}}
         for name, age_ms in ages_ms.items()
     ]
-    table.change("DELETE", lambda _: gone)
-    assert set(table.state.removed) == {"old", "young"}
+    table.transact("DELETE", lambda _: gone)
+    assert set(table.snapshot.tombstones) == {"old", "young"}
     monkeypatch.setattr(tables, "CHECKPOINT_EVERY", 1)
     land(table, 0, 0, 5)
-    assert set(table.state.removed) == {"young"}
-    assert set(Table.open(tmp_path / "t").state.removed) == {"young"}
+    assert set(table.snapshot.tombstones) == {"young"}
+    assert set(Table.open(tmp_path / "t").snapshot.tombstones) == {"young"}

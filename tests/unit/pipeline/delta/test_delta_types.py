@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 from deltalake import Schema
 
-from sawlog.pipeline.delta.delta_types import TIMESTAMP, from_json, storable, to_json
-from sawlog.pipeline.delta.errors import NotStorable
+from sawlog.pipeline.delta.delta_types import TIMESTAMP, from_json, stored_schema, to_json
+from sawlog.pipeline.delta.errors import InvalidColumn
 
 EVERYTHING = pa.schema(
     [
@@ -30,12 +30,12 @@ EVERYTHING = pa.schema(
 
 def test_every_stored_type_comes_back() -> None:
     assert from_json(to_json(EVERYTHING)).equals(EVERYTHING)
-    assert storable(EVERYTHING).equals(EVERYTHING)
+    assert stored_schema(EVERYTHING).equals(EVERYTHING)
 
 
 def test_deltalake_reads_the_schema_as_it_was_meant() -> None:
     theirs = pa.schema(Schema.from_json(to_json(EVERYTHING)).to_arrow())
-    assert [(field.name, field.type) for field in storable(theirs)] == [
+    assert [(field.name, field.type) for field in stored_schema(theirs)] == [
         (field.name, field.type) for field in EVERYTHING
     ]
 
@@ -60,7 +60,7 @@ def test_deltalake_reads_the_schema_as_it_was_meant() -> None:
 def test_what_delta_has_not_is_stored_as_what_holds_it(
     given: pa.DataType, stored: pa.DataType
 ) -> None:
-    assert storable(pa.schema([pa.field("a", given)])).field("a").type == stored
+    assert stored_schema(pa.schema([pa.field("a", given)])).field("a").type == stored
 
 
 @pytest.mark.parametrize(
@@ -76,18 +76,20 @@ def test_a_type_without_a_form_is_refused_with_the_column_named(
     kind: pa.DataType, name: str
 ) -> None:
     nested = pa.struct([pa.field("inner", kind)])
-    with pytest.raises(NotStorable, match=rf"'outer\.inner' is of type {name}, which Delta"):
-        storable(pa.schema([pa.field("outer", nested)]))
+    with pytest.raises(InvalidColumn, match=rf"'outer\.inner' is of type {name}, which Delta"):
+        stored_schema(pa.schema([pa.field("outer", nested)]))
 
 
 def test_names_that_differ_by_case_only_are_refused() -> None:
     schema = pa.schema([pa.field("Name", pa.string()), pa.field("name", pa.string())])
-    with pytest.raises(NotStorable, match="'Name' and 'name' differ by case only"):
-        storable(schema)
+    with pytest.raises(InvalidColumn, match="'Name' and 'name' differ by case only"):
+        stored_schema(schema)
 
 
 def test_a_type_that_is_not_known_is_refused() -> None:
     nested = pa.schema([pa.field("outer", pa.list_(pa.struct([pa.field("inner", pa.int16())])))])
     text = to_json(nested).replace('"short"', '"variant"')
-    with pytest.raises(NotStorable, match=r"'outer\.element\.inner' is of type variant, which no"):
+    with pytest.raises(
+        InvalidColumn, match=r"'outer\.element\.inner' is of type variant, which no"
+    ):
         from_json(text)

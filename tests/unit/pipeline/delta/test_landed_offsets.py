@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.delta.errors import Overtaken
+from sawlog.pipeline.delta.errors import OffsetConflict
 from sawlog.pipeline.delta.landed_offsets import (
-    Move,
-    Verdict,
+    OffsetCheck,
+    OffsetSpan,
     application_id,
-    judge,
+    check_offsets,
     notes_of,
     offsets_of,
 )
@@ -19,70 +19,81 @@ from support.pipeline.tables import at
 
 def test_a_batch_that_begins_where_the_table_ends_fits() -> None:
     stored = {at(0): 500, at(1): 80}
-    assert judge(stored, {at(0): Move(500, 700), at(1): Move(80, 95)}) is Verdict.FITS
+    assert (
+        check_offsets(stored, {at(0): OffsetSpan(500, 700), at(1): OffsetSpan(80, 95)})
+        is OffsetCheck.NEXT
+    )
 
 
 def test_a_batch_that_the_table_has_is_done() -> None:
     stored = {at(0): 700, at(1): 200}
-    assert judge(stored, {at(0): Move(500, 700), at(1): Move(80, 95)}) is Verdict.DONE
+    assert (
+        check_offsets(stored, {at(0): OffsetSpan(500, 700), at(1): OffsetSpan(80, 95)})
+        is OffsetCheck.COMMITTED
+    )
 
 
 def test_a_partition_that_the_table_does_not_know_begins_at_zero() -> None:
-    assert judge({}, {at(0): Move(0, 10)}) is Verdict.FITS
-    with pytest.raises(Overtaken):
-        judge({}, {at(0): Move(5, 10)})
+    assert check_offsets({}, {at(0): OffsetSpan(0, 10)}) is OffsetCheck.NEXT
+    with pytest.raises(OffsetConflict):
+        check_offsets({}, {at(0): OffsetSpan(5, 10)})
 
 
 def test_a_partition_that_does_not_move_is_not_looked_at() -> None:
-    assert judge({at(0): 5}, {at(0): Move(5, 9), at(1): Move(77, 77)}) is Verdict.FITS
-    assert judge({}, {at(1): Move(77, 77)}) is Verdict.DONE
-    assert judge({}, {}) is Verdict.DONE
+    assert (
+        check_offsets({at(0): 5}, {at(0): OffsetSpan(5, 9), at(1): OffsetSpan(77, 77)})
+        is OffsetCheck.NEXT
+    )
+    assert check_offsets({}, {at(1): OffsetSpan(77, 77)}) is OffsetCheck.COMMITTED
+    assert check_offsets({}, {}) is OffsetCheck.COMMITTED
 
 
 @pytest.mark.parametrize("stored", [0, 99, 101, 199])
 def test_a_batch_that_would_lose_or_double_rows_is_overtaken(stored: int) -> None:
-    with pytest.raises(Overtaken) as caught:
-        judge({at(0): stored}, {at(0): Move(100, 200)})
+    with pytest.raises(OffsetConflict) as caught:
+        check_offsets({at(0): stored}, {at(0): OffsetSpan(100, 200)})
     found = caught.value
     assert (found.partition, found.stored, found.start, found.end) == (at(0), stored, 100, 200)
     assert f"access-0 up to offset {stored}" in str(found)
 
 
 def test_a_batch_of_which_another_writer_landed_one_partition_is_overtaken() -> None:
-    with pytest.raises(Overtaken) as caught:
-        judge({at(0): 0, at(1): 10}, {at(0): Move(0, 10), at(1): Move(0, 10)})
+    with pytest.raises(OffsetConflict) as caught:
+        check_offsets({at(0): 0, at(1): 10}, {at(0): OffsetSpan(0, 10), at(1): OffsetSpan(0, 10)})
     assert caught.value.partition == at(1)
 
 
 def test_a_batch_that_moves_backwards_is_a_mistake_of_its_maker() -> None:
     with pytest.raises(ValueError, match="access-0 cannot move from 5 to 4"):
-        judge({}, {at(0): Move(5, 4)})
+        check_offsets({}, {at(0): OffsetSpan(5, 4)})
 
 
 offsets = st.integers(0, 6)
-moves = st.tuples(offsets, offsets).map(lambda pair: Move(min(pair), max(pair)))
+spans = st.tuples(offsets, offsets).map(lambda pair: OffsetSpan(min(pair), max(pair)))
 
 
-@given(st.dictionaries(st.integers(0, 3), offsets), st.dictionaries(st.integers(0, 3), moves))
-def test_what_fits_adds_each_offset_once(stored: dict[int, int], batch: dict[int, Move]) -> None:
+@given(st.dictionaries(st.integers(0, 3), offsets), st.dictionaries(st.integers(0, 3), spans))
+def test_what_fits_adds_each_offset_once(
+    stored: dict[int, int], batch: dict[int, OffsetSpan]
+) -> None:
     """The verdict against its meaning: sets of offsets that the table has and the batch brings."""
     have = {(p, offset) for p, end in stored.items() for offset in range(end)}
-    brings = {(p, offset) for p, move in batch.items() for offset in range(*move)}
+    brings = {(p, offset) for p, span in batch.items() for offset in range(*span)}
     try:
-        verdict = judge(
-            {at(p): end for p, end in stored.items()}, {at(p): move for p, move in batch.items()}
+        verdict = check_offsets(
+            {at(p): end for p, end in stored.items()}, {at(p): span for p, span in batch.items()}
         )
-    except Overtaken:
+    except OffsetConflict:
         assert brings
         return
-    if verdict is Verdict.DONE:
+    if verdict is OffsetCheck.COMMITTED:
         assert brings <= have
         return
     assert not brings & have
     after = have | brings
-    for partition, move in batch.items():
-        if move.start != move.end:
-            assert {offset for p, offset in after if p == partition} == set(range(move.end))
+    for partition, span in batch.items():
+        if span.start != span.end:
+            assert {offset for p, offset in after if p == partition} == set(range(span.end))
 
 
 def test_application_ids_are_read_back_and_others_passed_over() -> None:

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sawlog.pipeline.delta.data_files import DataFile, on_disk
+from sawlog.pipeline.delta.data_files import DataFile, decode_path
 from sawlog.pipeline.delta.delta_types import TIMESTAMP
-from sawlog.pipeline.delta.errors import NotStorable
+from sawlog.pipeline.delta.errors import InvalidColumn
 from sawlog.pipeline.delta.parquet_writer import FileWriter
 from sawlog.pipeline.delta.partitioning import parse
 from sawlog.pipeline.delta.table_storage import Storage
@@ -26,7 +26,7 @@ def write(path: Path, *batches: pa.RecordBatch, by: tuple[str, ...] = ()) -> lis
 
 
 def read(path: Path, file: DataFile) -> pa.Table:
-    return pq.read_table(path / on_disk(file.path), partitioning=None)
+    return pq.read_table(path / decode_path(file.path), partitioning=None)
 
 
 def on_disk_now(path: Path) -> set[str]:
@@ -153,7 +153,7 @@ def test_types_that_delta_has_not_are_stored_as_others(tmp_path: Path) -> None:
 
 
 def test_a_type_that_cannot_be_stored_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(NotStorable):
+    with pytest.raises(InvalidColumn):
         write(tmp_path, rows(0, range(3)), pa.RecordBatch.from_pydict({"x": pa.array([None])}))
     assert on_disk_now(tmp_path) == set()
 
@@ -222,7 +222,7 @@ def test_memory_is_bounded_over_all_partitions(tmp_path: Path) -> None:
         files = writer.close()
     assert sum(file.rows for file in files) == 480
     assert most < 2_000_000, most
-    groups = [pq.ParquetFile(tmp_path / on_disk(file.path)).num_row_groups for file in files]
+    groups = [pq.ParquetFile(tmp_path / decode_path(file.path)).num_row_groups for file in files]
     assert max(groups) > 1
 
 
@@ -239,5 +239,5 @@ def test_files_and_their_directories_are_synced_before_they_are_handed_out(
     monkeypatch.setattr(os, "fsync", note)
     root = tmp_path / "new"
     (file,) = write(root, rows(0, range(3)), by=("date(timestamp)",))
-    full = root / on_disk(file.path)
+    full = root / decode_path(file.path)
     assert synced == [str(full), str(full.parent), f"{root}/".rstrip("/"), str(tmp_path)]

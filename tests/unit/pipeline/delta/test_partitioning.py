@@ -6,14 +6,14 @@ import pyarrow as pa
 import pytest
 
 from sawlog.pipeline.delta.delta_types import TIMESTAMP
-from sawlog.pipeline.delta.errors import NotStorable
+from sawlog.pipeline.delta.errors import InvalidColumn
 from sawlog.pipeline.delta.partitioning import (
     PartitionBy,
-    directory_of,
-    is_spelled_out,
+    add_partition_columns,
     parse,
-    split,
-    with_partitions,
+    partition_directory,
+    path_has_values,
+    split_by_partition,
 )
 
 
@@ -55,15 +55,15 @@ def test_columns_that_cannot_be_partitions_are_refused() -> None:
         ("date(b)", "needs a time"),
         ("date(t)", "name it, date"),
     ]:
-        with pytest.raises(NotStorable, match=said):
-            with_partitions(schema, [parse(text)])
-    assert with_partitions(schema, [parse("hour(t)")]).field("t_hour").type == pa.string()
-    assert with_partitions(schema, [parse("date(t) as d")]).field("d").type == pa.date32()
+        with pytest.raises(InvalidColumn, match=said):
+            add_partition_columns(schema, [parse(text)])
+    assert add_partition_columns(schema, [parse("hour(t)")]).field("t_hour").type == pa.string()
+    assert add_partition_columns(schema, [parse("date(t) as d")]).field("d").type == pa.date32()
 
 
 def parts(batch: pa.RecordBatch, *expressions: str) -> dict[tuple[str | None, ...], list[object]]:
     found = {}
-    for values, rows in split(batch, [parse(text) for text in expressions]):
+    for values, rows in split_by_partition(batch, [parse(text) for text in expressions]):
         assert values not in found, "a partition comes once"
         found[values] = rows.column("n").to_pylist()
     return found
@@ -99,7 +99,7 @@ def test_partitions_by_several_columns_are_all_combinations_that_occur() -> None
     assert parts(batch, "a", "b") == {
         ("x", "1"): [0, 4], ("y", "1"): [1], ("x", "2"): [2], (None, "2"): [3],
     }  # fmt: skip
-    ((_, rows), *_) = split(batch, [parse("a"), parse("b")])
+    ((_, rows), *_) = split_by_partition(batch, [parse("a"), parse("b")])
     assert rows.schema.names == ["n"]
 
 
@@ -135,18 +135,19 @@ def test_an_empty_batch_has_no_partitions() -> None:
 
 def test_directories_never_leave_the_table_and_are_never_too_long() -> None:
     names = ["a", "b=c"]
-    evil = directory_of(names, ("../../etc", "x/y z%"))
+    evil = partition_directory(names, ("../../etc", "x/y z%"))
     assert evil == "a=..%2F..%2Fetc/b%3Dc=x%2Fy%20z%25"
-    assert directory_of(names, (None, "ü")) == "a=__HIVE_DEFAULT_PARTITION__/b%3Dc=ü"
+    assert partition_directory(names, (None, "ü")) == "a=__HIVE_DEFAULT_PARTITION__/b%3Dc=ü"
     assert all(
-        len(part.encode()) < 255 for part in directory_of(names, ("aü" * 999, None)).split("/")
+        len(part.encode()) < 255
+        for part in partition_directory(names, ("aü" * 999, None)).split("/")
     )
 
 
 def test_a_directory_tells_its_value_unless_it_was_cut() -> None:
     short, long = {"a": "x y"}, {"a": "x" * 300}
-    assert is_spelled_out(["a"], short, "a=x%20y/f.parquet")
-    assert is_spelled_out([], {}, "f.parquet")
-    assert is_spelled_out(["a"], {"a": None}, "a=__HIVE_DEFAULT_PARTITION__/f.parquet")
-    assert not is_spelled_out(["a"], short, "elsewhere/f.parquet")
-    assert not is_spelled_out(["a"], long, f"{directory_of(['a'], ('x' * 300,))}/f.parquet")
+    assert path_has_values(["a"], short, "a=x%20y/f.parquet")
+    assert path_has_values([], {}, "f.parquet")
+    assert path_has_values(["a"], {"a": None}, "a=__HIVE_DEFAULT_PARTITION__/f.parquet")
+    assert not path_has_values(["a"], short, "elsewhere/f.parquet")
+    assert not path_has_values(["a"], long, f"{partition_directory(['a'], ('x' * 300,))}/f.parquet")

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sawlog.pipeline.delta.data_files import on_disk
-from sawlog.pipeline.delta.errors import Overtaken, TableError
-from sawlog.pipeline.delta.landed_offsets import Move
-from sawlog.pipeline.delta.restore import rewind
-from sawlog.pipeline.delta.table import Already, Committed, Table
-from sawlog.pipeline.delta.upsert import merge_by_key
+from sawlog.pipeline.delta.data_files import decode_path
+from sawlog.pipeline.delta.errors import OffsetConflict, TableError
+from sawlog.pipeline.delta.landed_offsets import OffsetSpan
+from sawlog.pipeline.delta.restore import restore_offsets
+from sawlog.pipeline.delta.table import AlreadyCommitted, Committed, Table
+from sawlog.pipeline.delta.upsert import upsert
 from support.pipeline.tables import PIPELINE, at, contents, expected, land, new_table, rows, written
 
 KINDS = {"k": pa.string(), "g": pa.int64(), "n": pa.int64()}
@@ -30,7 +30,7 @@ def counts(*entries: tuple[str | None, int | None, int]) -> pa.Table:
 def found(table: Table) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = []
     for file in table.files():
-        path = table.storage.full(on_disk(file.path))
+        path = table.storage.full(decode_path(file.path))
         for row in pq.read_table(path, partitioning=None).to_pylist():
             listed.append({**row, **file.partition_values})
     return listed
@@ -42,27 +42,27 @@ def triples(table: Table) -> list[tuple[Any, ...]]:
 
 def test_a_row_takes_the_place_of_the_one_with_its_key(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", schema=COUNTS)
-    merge_by_key(table, counts(("a", 1, 10), ("b", 1, 20)), ["k", "g"], "q", 0)
-    done = merge_by_key(table, counts(("a", 1, 11), ("a", 2, 5)), ["k", "g"], "q", 1)
+    upsert(table, counts(("a", 1, 10), ("b", 1, 20)), ["k", "g"], "q", 0)
+    done = upsert(table, counts(("a", 1, 11), ("a", 2, 5)), ["k", "g"], "q", 1)
     assert done == Committed(2)
     assert triples(Table.open(tmp_path / "t")) == [("a", 1, 11), ("a", 2, 5), ("b", 1, 20)]
 
 
 def test_a_batch_that_comes_again_changes_nothing(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", schema=COUNTS)
-    merge_by_key(table, counts(("a", 1, 10)), ["k"], "q", 4)
-    assert merge_by_key(Table.open(tmp_path / "t"), counts(("a", 1, 99)), ["k"], "q", 4) == Already(
-        1
-    )
-    assert merge_by_key(table, counts(("a", 1, 99)), ["k"], "q", 3) == Already(1)
-    assert merge_by_key(table, counts(("a", 1, 5)), ["k"], "other", 0) == Committed(2)
+    upsert(table, counts(("a", 1, 10)), ["k"], "q", 4)
+    assert upsert(
+        Table.open(tmp_path / "t"), counts(("a", 1, 99)), ["k"], "q", 4
+    ) == AlreadyCommitted(1)
+    assert upsert(table, counts(("a", 1, 99)), ["k"], "q", 3) == AlreadyCommitted(1)
+    assert upsert(table, counts(("a", 1, 5)), ["k"], "other", 0) == Committed(2)
     assert triples(table) == [("a", 1, 5)]
 
 
 def test_null_is_a_key_like_any_other(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", schema=COUNTS)
-    merge_by_key(table, counts((None, 1, 1), ("", 1, 2), (None, None, 3)), ["k", "g"], "q", 0)
-    merge_by_key(table, counts((None, 1, 10), ("", 0, 7), (None, None, 30)), ["k", "g"], "q", 1)
+    upsert(table, counts((None, 1, 1), ("", 1, 2), (None, None, 3)), ["k", "g"], "q", 0)
+    upsert(table, counts((None, 1, 10), ("", 0, 7), (None, None, 30)), ["k", "g"], "q", 1)
     assert triples(table) == sorted(
         [(None, 1, 10), ("", 1, 2), ("", 0, 7), (None, None, 30)], key=repr
     )
@@ -70,16 +70,16 @@ def test_null_is_a_key_like_any_other(tmp_path: Path) -> None:
 
 def test_an_empty_batch_is_noted(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", schema=COUNTS)
-    assert merge_by_key(table, counts(), ["k"], "q", 0) == Committed(1)
-    assert merge_by_key(table, counts(("a", 1, 1)), ["k"], "q", 0) == Already(1)
+    assert upsert(table, counts(), ["k"], "q", 0) == Committed(1)
+    assert upsert(table, counts(("a", 1, 1)), ["k"], "q", 0) == AlreadyCommitted(1)
 
 
 def test_rows_can_only_be_merged_by_columns_that_they_have(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", schema=COUNTS)
     with pytest.raises(ValueError, match=r"not by \['x'\]"):
-        merge_by_key(table, counts(("a", 1, 1)), ["k", "x"], "q", 0)
+        upsert(table, counts(("a", 1, 1)), ["k", "x"], "q", 0)
     with pytest.raises(ValueError, match="not by none"):
-        merge_by_key(table, counts(("a", 1, 1)), [], "q", 0)
+        upsert(table, counts(("a", 1, 1)), [], "q", 0)
 
 
 def test_windows_are_keys(tmp_path: Path) -> None:
@@ -93,8 +93,8 @@ def test_windows_are_keys(tmp_path: Path) -> None:
         windows = [{"start": start, "end": start + timedelta(minutes=1)} for start in starts]
         return pa.table({"window": windows, "n": list(counted.values())}, schema=schema)
 
-    merge_by_key(table, batch(m1=1, m2=2), ["window"], "q", 0)
-    merge_by_key(table, batch(m2=20, m3=3), ["window"], "q", 1)
+    upsert(table, batch(m1=1, m2=2), ["window"], "q", 0)
+    upsert(table, batch(m2=20, m3=3), ["window"], "q", 1)
     assert sorted(row["n"] for row in found(table)) == [1, 3, 20]
     before = {file.path for file in table.files()}
     opened: list[str] = []
@@ -105,34 +105,34 @@ def test_windows_are_keys(tmp_path: Path) -> None:
         return open_input(path)
 
     table.storage.open_input = note  # type: ignore[method-assign]
-    merge_by_key(table, batch(m9=9), ["window"], "q", 2)
+    upsert(table, batch(m9=9), ["window"], "q", 2)
     assert before < {file.path for file in table.files()}
     assert opened == [], "files of other minutes were read"
 
 
 def test_partitions_are_kept_and_files_without_a_key_are_left_alone(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", ["k"], schema=COUNTS)
-    merge_by_key(table, counts(("a", 1, 1), ("b", 100, 2)), ["g"], "q", 0)
+    upsert(table, counts(("a", 1, 1), ("b", 100, 2)), ["g"], "q", 0)
     (untouched,) = [file for file in table.files() if file.partition_values["k"] == "b"]
-    merge_by_key(table, counts(("a", 1, 5), ("c", 2, 6)), ["g"], "q", 1)
+    upsert(table, counts(("a", 1, 5), ("c", 2, 6)), ["g"], "q", 1)
     assert triples(table) == [("a", 1, 5), ("b", 100, 2), ("c", 2, 6)]
     assert untouched in table.files()
 
 
 def test_new_columns_of_an_aggregate_widen_its_table(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", schema=COUNTS)
-    merge_by_key(table, counts(("a", 1, 1), ("b", 1, 1)), ["k"], "q", 0)
+    upsert(table, counts(("a", 1, 1), ("b", 1, 1)), ["k"], "q", 0)
     wide = counts(("a", 1, 2)).append_column("p95", pa.array([0.5]))
-    merge_by_key(table, wide, ["k"], "q", 1)
+    upsert(table, wide, ["k"], "q", 1)
     assert Table.open(tmp_path / "t").schema.names == ["k", "g", "n", "p95"]
     assert triples(table) == [("a", 1, 2), ("b", 1, 1)]
 
 
 def test_a_key_that_is_new_to_the_table_is_null_in_its_rows(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", schema=COUNTS)
-    merge_by_key(table, counts(("a", 1, 1), ("b", 1, 1)), ["k"], "q", 0)
+    upsert(table, counts(("a", 1, 1), ("b", 1, 1)), ["k"], "q", 0)
     wide = counts(("a", 1, 2), ("b", 1, 3)).append_column("zone", pa.array([None, "eu"]))
-    merge_by_key(table, wide, ["k", "zone"], "q", 1)
+    upsert(table, wide, ["k", "zone"], "q", 1)
     assert triples(table) == [("a", 1, 2), ("b", 1, 1), ("b", 1, 3)]
 
 
@@ -150,7 +150,7 @@ def test_merging_is_what_a_dictionary_does(
     table = new_table(tmp_path_factory.mktemp("merge") / "t", schema=COUNTS)
     model: dict[tuple[str | None, int | None], int] = {}
     for number, batch in enumerate(many):
-        merge_by_key(table, counts(*batch), ["k", "g"], "q", number)
+        upsert(table, counts(*batch), ["k", "g"], "q", number)
         model.update({(key, group): value for key, group, value in batch})
     assert triples(table) == sorted(((*key, value) for key, value in model.items()), key=repr)
 
@@ -158,22 +158,20 @@ def test_merging_is_what_a_dictionary_does(
 def test_another_writer_in_between_is_not_written_over(tmp_path: Path) -> None:
     """Its commit comes after the rewrite has read the table: it is read and rewritten again."""
     mine, other = new_table(tmp_path / "t", schema=COUNTS), Table.open(tmp_path / "t")
-    merge_by_key(mine, counts(("a", 1, 1)), ["k"], "mine", 0)
-    change = mine.change
+    upsert(mine, counts(("a", 1, 1)), ["k"], "mine", 0)
+    transact = mine.transact
     beaten: list[object] = []
 
-    def beat(*arguments: Any) -> Committed | Already:
+    def beat(*arguments: Any) -> Committed | AlreadyCommitted:
         if not beaten:
-            beaten.append(
-                merge_by_key(other, counts(("a", 1, 50), ("b", 1, 60)), ["k"], "other", 0)
-            )
-        return change(*arguments)
+            beaten.append(upsert(other, counts(("a", 1, 50), ("b", 1, 60)), ["k"], "other", 0))
+        return transact(*arguments)
 
-    mine.change = beat  # type: ignore[method-assign]
-    merge_by_key(mine, counts(("a", 1, 2)), ["k"], "mine", 1)
+    mine.transact = beat  # type: ignore[method-assign]
+    upsert(mine, counts(("a", 1, 2)), ["k"], "mine", 1)
     assert beaten == [Committed(2)]
     assert triples(Table.open(tmp_path / "t")) == [("a", 1, 2), ("b", 1, 60)]
-    known = {on_disk(path) for path in [*mine.state.files, *mine.state.removed]}
+    known = {decode_path(path) for path in [*mine.snapshot.files, *mine.snapshot.tombstones]}
     assert {path.name for path in Path(mine.path).glob("*.parquet")} == known
 
 
@@ -182,12 +180,12 @@ def test_a_table_is_set_back_and_landed_again(tmp_path: Path) -> None:
     for start in range(0, 30, 10):
         land(table, 0, start, start + 10, days=2)
         land(table, 1, start, start + 10, days=2)
-    assert rewind(table, PIPELINE, {at(0): 15}) == Committed(7)
+    assert restore_offsets(table, PIPELINE, {at(0): 15}) == Committed(7)
     assert table.offsets(PIPELINE) == {at(0): 15, at(1): 30}
     assert contents(Table.open(tmp_path / "t")) == expected({0: 15, 1: 30})
     land(table, 0, 15, 30)
     assert contents(Table.open(tmp_path / "t")) == expected({0: 30, 1: 30})
-    assert rewind(table, PIPELINE, {at(0): 30}) == Already(8)
+    assert restore_offsets(table, PIPELINE, {at(0): 30}) == AlreadyCommitted(8)
 
 
 def test_a_landing_that_runs_while_a_table_is_set_back_finds_itself_overtaken(
@@ -195,8 +193,8 @@ def test_a_landing_that_runs_while_a_table_is_set_back_finds_itself_overtaken(
 ) -> None:
     table, landing = new_table(tmp_path / "t"), Table.open(tmp_path / "t")
     land(table, 0, 0, 20)
-    rewind(table, PIPELINE, {at(0): 5})
-    with pytest.raises(Overtaken):
+    restore_offsets(table, PIPELINE, {at(0): 5})
+    with pytest.raises(OffsetConflict):
         land(landing, 0, 20, 30)
     assert contents(Table.open(tmp_path / "t")) == expected({0: 5})
 
@@ -204,9 +202,9 @@ def test_a_landing_that_runs_while_a_table_is_set_back_finds_itself_overtaken(
 def test_rows_of_other_topics_stay_when_a_table_is_set_back(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     other = rows(0, range(10)).set_column(0, "topic", pa.array(["other"] * 10))
-    moves = {at(0): Move(0, 10), at(0, "other"): Move(0, 10)}
-    table.commit(PIPELINE, written(table, rows(0, range(10)), other), moves)
-    rewind(table, PIPELINE, {at(0, "other"): 4})
+    spans = {at(0): OffsetSpan(0, 10), at(0, "other"): OffsetSpan(0, 10)}
+    table.commit(PIPELINE, written(table, rows(0, range(10)), other), spans)
+    restore_offsets(table, PIPELINE, {at(0, "other"): 4})
     topics = [(row["topic"], row["offset"]) for row in found(table)]
     assert sorted(topics) == [("access", n) for n in range(10)] + [("other", n) for n in range(4)]
 
@@ -215,4 +213,4 @@ def test_a_table_cannot_be_set_forward(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 10)
     with pytest.raises(TableError, match="access-0 up to offset 10: it cannot be set back to 11"):
-        rewind(table, PIPELINE, {at(0): 11})
+        restore_offsets(table, PIPELINE, {at(0): 11})

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from sawlog.pipeline.delta.delta_types import TIMESTAMP
-from sawlog.pipeline.delta.errors import CannotWiden
-from sawlog.pipeline.delta.schema_evolution import conformed, lacking, widened
+from sawlog.pipeline.delta.errors import SchemaMismatch
+from sawlog.pipeline.delta.schema_evolution import conform, evolved_schema, missing_columns
 
 
 def schema(**fields: pa.DataType) -> pa.Schema:
@@ -19,14 +19,14 @@ def struct(**fields: pa.DataType) -> pa.DataType:
 def test_new_columns_come_last_and_known_ones_stay_where_they_are() -> None:
     now = schema(a=pa.int64(), b=pa.string())
     found = schema(c=pa.float64(), b=pa.string())
-    assert widened(now, found).equals(schema(a=pa.int64(), b=pa.string(), c=pa.float64()))
+    assert evolved_schema(now, found).equals(schema(a=pa.int64(), b=pa.string(), c=pa.float64()))
 
 
 def test_structs_grow_wherever_they_are() -> None:
     now = schema(s=struct(x=pa.int64()), l=pa.list_(pa.field("element", struct(x=pa.int64()))))
     found = schema(s=struct(y=pa.int64()), l=pa.list_(pa.field("element", struct(y=pa.int64()))))
     both = struct(x=pa.int64(), y=pa.int64())
-    assert widened(now, found).equals(schema(s=both, l=pa.list_(pa.field("element", both))))
+    assert evolved_schema(now, found).equals(schema(s=both, l=pa.list_(pa.field("element", both))))
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_structs_grow_wherever_they_are() -> None:
     ],
 )
 def test_a_column_that_does_not_fit_is_named(now: pa.Schema, found: pa.Schema, named: str) -> None:
-    with pytest.raises(CannotWiden, match=named):
-        widened(now, found)
+    with pytest.raises(SchemaMismatch, match=named):
+        evolved_schema(now, found)
 
 
 def test_what_a_reader_lacks_is_named_by_its_path() -> None:
@@ -61,14 +61,14 @@ def test_what_a_reader_lacks_is_named_by_its_path() -> None:
         a=pa.float64(), s=wide, l=pa.list_(pa.field("element", wide)),
         m=pa.map_(pa.string(), wide), b=pa.bool_(),
     )  # fmt: skip
-    assert lacking(known, found) == ["a", "s.y", "l.element.y", "m.value.y", "b"]
-    assert lacking(known, known) == lacking(known, schema(s=inner)) == []
+    assert missing_columns(known, found) == ["a", "s.y", "l.element.y", "m.value.y", "b"]
+    assert missing_columns(known, known) == missing_columns(known, schema(s=inner)) == []
 
 
 def test_a_batch_gets_nulls_for_what_it_has_not() -> None:
     batch = pa.RecordBatch.from_pydict({"b": ["x"], "dropped": [1]})
     wide = schema(a=pa.int64(), b=pa.string())
-    assert conformed(batch, wide).to_pylist() == [{"a": None, "b": "x"}]
+    assert conform(batch, wide).to_pylist() == [{"a": None, "b": "x"}]
 
 
 def test_nested_rows_conform_with_their_nulls() -> None:
@@ -80,11 +80,11 @@ def test_nested_rows_conform_with_their_nulls() -> None:
         [{"y": None, "x": 1}], None, [], [None, {"y": None, "x": None}, {"y": None, "x": 3}],
     ]  # fmt: skip
     target = schema(l=wide)
-    assert conformed(batch, target).column("l").to_pylist() == expected
+    assert conform(batch, target).column("l").to_pylist() == expected
     for start in range(5):
         for end in range(start, 5):
             part = batch.slice(start, end - start)
-            found = conformed(part, target)
+            found = conform(part, target)
             found.validate(full=True)
             assert found.column("l").to_pylist() == expected[start:end]
 
@@ -95,7 +95,7 @@ def test_structs_conform_with_their_nulls_also_when_sliced() -> None:
     target = schema(s=struct(x=pa.int64(), y=pa.string()))
     expected = [{"x": 1, "y": None}, None, {"x": None, "y": None}, {"x": 4, "y": None}]
     for start in range(4):
-        found = conformed(batch.slice(start), target)
+        found = conform(batch.slice(start), target)
         found.validate(full=True)
         assert found.column("s").to_pylist() == expected[start:]
 
@@ -104,7 +104,7 @@ def test_times_that_microseconds_cannot_hold_become_the_last_ones_that_they_can(
     most = 2**63 - 1
     times = pa.array([most, -most, 5, None], pa.timestamp("ms", tz="UTC"))
     batch = pa.RecordBatch.from_arrays([times], ["t"])
-    found = conformed(batch, schema(t=TIMESTAMP)).column("t").cast(pa.int64()).to_pylist()
+    found = conform(batch, schema(t=TIMESTAMP)).column("t").cast(pa.int64()).to_pylist()
     bound = most // 1000 * 1000
     assert found == [bound, -bound, 5000, None]
 
@@ -112,7 +112,7 @@ def test_times_that_microseconds_cannot_hold_become_the_last_ones_that_they_can(
 def test_nanoseconds_are_cut() -> None:
     times = pa.array([1999, None], pa.timestamp("ns"))
     batch = pa.RecordBatch.from_arrays([times], ["t"])
-    assert conformed(batch, schema(t=TIMESTAMP)).column("t").cast(pa.int64()).to_pylist() == [
+    assert conform(batch, schema(t=TIMESTAMP)).column("t").cast(pa.int64()).to_pylist() == [
         1,
         None,
     ]

@@ -9,21 +9,21 @@ import pytest
 from deltalake import DeltaTable
 
 from sawlog.pipeline.delta import table as tables
-from sawlog.pipeline.delta.data_files import DataFile, discard, on_disk
-from sawlog.pipeline.delta.delta_log import Action, State
+from sawlog.pipeline.delta.data_files import DataFile, decode_path, delete_uncommitted
+from sawlog.pipeline.delta.delta_log import Action, Snapshot
 from sawlog.pipeline.delta.delta_types import TIMESTAMP
 from sawlog.pipeline.delta.errors import (
-    CannotWiden,
-    NotATable,
-    NotUnderstood,
-    Overtaken,
+    OffsetConflict,
+    SchemaMismatch,
     TableError,
     TableExists,
-    TooContended,
-    UnsuitableStorage,
+    TableNotFound,
+    TooManyConflicts,
+    UnsupportedProtocol,
+    UnsupportedStorage,
 )
-from sawlog.pipeline.delta.landed_offsets import Move
-from sawlog.pipeline.delta.table import Already, Committed, Table
+from sawlog.pipeline.delta.landed_offsets import OffsetSpan
+from sawlog.pipeline.delta.table import AlreadyCommitted, Committed, Table
 from sawlog.pipeline.delta.table_storage import LOG
 from support.pipeline.tables import (
     PIPELINE,
@@ -59,15 +59,15 @@ def test_of_two_that_create_a_table_one_is_told_that_it_exists(tmp_path: Path) -
 
 
 def test_there_is_no_table_where_there_is_none(tmp_path: Path) -> None:
-    with pytest.raises(NotATable, match="no table in"):
+    with pytest.raises(TableNotFound, match="no table in"):
         Table.open(tmp_path)
     new_table(tmp_path / "t")
-    with pytest.raises(NotATable, match="versions up to 0, not 1"):
+    with pytest.raises(TableNotFound, match="versions up to 0, not 1"):
         Table.open(tmp_path / "t", version=1)
 
 
 def test_an_object_store_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsuitableStorage, match="object stores are not served"):
+    with pytest.raises(UnsupportedStorage, match="object stores are not served"):
         Table.open("s3://bucket/table")
     made = new_table(tmp_path / "t")
     assert Table.open(f"file://{made.path}").path == made.path
@@ -76,8 +76,8 @@ def test_an_object_store_is_refused(tmp_path: Path) -> None:
 def test_a_batch_is_committed_once_however_often_it_comes(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", ["date(timestamp)"])
     assert land(table, 0, 0, 10, days=3) == Committed(1)
-    assert land(table, 0, 0, 10, days=3) == Already(1)
-    assert land(Table.open(tmp_path / "t"), 0, 0, 10, days=3) == Already(1)
+    assert land(table, 0, 0, 10, days=3) == AlreadyCommitted(1)
+    assert land(Table.open(tmp_path / "t"), 0, 0, 10, days=3) == AlreadyCommitted(1)
     assert contents(Table.open(tmp_path / "t")) == expected({0: 10})
     assert Table.open(tmp_path / "t").offsets(PIPELINE) == {at(0): 10}
 
@@ -86,9 +86,9 @@ def test_a_handle_that_is_behind_looks_again_before_it_commits(tmp_path: Path) -
     mine = new_table(tmp_path / "t")
     stale = Table.open(tmp_path / "t")
     assert land(mine, 0, 0, 10) == Committed(1)
-    assert land(stale, 0, 0, 10) == Already(1)
+    assert land(stale, 0, 0, 10) == AlreadyCommitted(1)
     assert land(stale, 1, 0, 5) == Committed(2)
-    with pytest.raises(Overtaken):
+    with pytest.raises(OffsetConflict):
         land(mine, 1, 0, 7)
     assert contents(Table.open(tmp_path / "t")) == expected({0: 10, 1: 5})
 
@@ -97,7 +97,7 @@ def test_a_writer_that_is_beaten_to_the_version_judges_anew(tmp_path: Path) -> N
     """The other one commits the same rows between the check and the commit."""
     mine, other = new_table(tmp_path / "t"), Table.open(tmp_path / "t")
     append = mine.log.append
-    beaten: list[Committed | Already] = []
+    beaten: list[Committed | AlreadyCommitted] = []
 
     def beat(version: int, actions: list[Action]) -> bool:
         if not beaten:
@@ -105,7 +105,7 @@ def test_a_writer_that_is_beaten_to_the_version_judges_anew(tmp_path: Path) -> N
         return append(version, actions)
 
     mine.log.append = beat  # type: ignore[method-assign, assignment]
-    assert land(mine, 0, 0, 10) == Already(1)
+    assert land(mine, 0, 0, 10) == AlreadyCommitted(1)
     assert beaten == [Committed(1)]
     assert contents(Table.open(tmp_path / "t")) == expected({0: 10})
 
@@ -113,7 +113,7 @@ def test_a_writer_that_is_beaten_to_the_version_judges_anew(tmp_path: Path) -> N
 def test_a_writer_that_is_beaten_by_another_topic_commits_the_next_version(tmp_path: Path) -> None:
     mine, other = new_table(tmp_path / "t"), Table.open(tmp_path / "t")
     append = mine.log.append
-    beaten: list[Committed | Already] = []
+    beaten: list[Committed | AlreadyCommitted] = []
 
     def beat(version: int, actions: list[Action]) -> bool:
         if len(beaten) < 3:
@@ -131,16 +131,16 @@ def test_a_writer_that_is_always_beaten_gives_up_and_says_so(
     monkeypatch.setattr(tables, "ATTEMPTS", 3)
     table = new_table(tmp_path / "t")
     table.log.append = lambda version, actions: False  # type: ignore[method-assign]
-    with pytest.raises(TooContended, match="3 times in a row"):
+    with pytest.raises(TooManyConflicts, match="3 times in a row"):
         land(table, 0, 0, 1)
 
 
 def test_overtaken_changes_nothing(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 10)
-    with pytest.raises(Overtaken):
+    with pytest.raises(OffsetConflict):
         land(table, 0, 5, 15)
-    with pytest.raises(Overtaken):
+    with pytest.raises(OffsetConflict):
         land(table, 0, 12, 15)
     assert (table.version, contents(table)) == (1, expected({0: 10}))
 
@@ -149,12 +149,12 @@ def test_files_without_a_move_are_refused(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     files = written(table, rows(0, range(3)))
     with pytest.raises(ValueError, match="no offset moves"):
-        table.commit(PIPELINE, files, {at(0): Move(0, 0)})
+        table.commit(PIPELINE, files, {at(0): OffsetSpan(0, 0)})
 
 
 def test_a_move_over_a_gap_needs_no_file(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
-    assert table.commit(PIPELINE, [], {at(0): Move(0, 40)}) == Committed(1)
+    assert table.commit(PIPELINE, [], {at(0): OffsetSpan(0, 40)}) == Committed(1)
     assert table.offsets(PIPELINE) == {at(0): 40}
 
 
@@ -163,9 +163,9 @@ def test_new_columns_come_in_the_version_of_the_rows_that_bring_them(tmp_path: P
     land(table, 0, 0, 3)
     wide = rows(0, range(3, 6)).append_column("user", pa.array(["a", None, "c"]))
     files = written(table, wide)
-    with pytest.raises(CannotWiden, match=r"columns that the table has not: \['user'\]"):
-        table.commit(PIPELINE, files, {at(0): Move(3, 6)})
-    done = table.commit(PIPELINE, files, {at(0): Move(3, 6)}, schema=wide.schema)
+    with pytest.raises(SchemaMismatch, match=r"columns that the table has not: \['user'\]"):
+        table.commit(PIPELINE, files, {at(0): OffsetSpan(3, 6)})
+    done = table.commit(PIPELINE, files, {at(0): OffsetSpan(3, 6)}, schema=wide.schema)
     assert done == Committed(2)
     assert Table.open(tmp_path / "t").schema.names == [*SCHEMA.names, "timestamp_date", "user"]
     assert Table.open(tmp_path / "t", version=1).schema.names == [*SCHEMA.names, "timestamp_date"]
@@ -173,30 +173,30 @@ def test_new_columns_come_in_the_version_of_the_rows_that_bring_them(tmp_path: P
 
 def test_two_that_widen_by_different_columns_both_do(tmp_path: Path) -> None:
     one, two = new_table(tmp_path / "t"), Table.open(tmp_path / "t")
-    assert one.widen(pa.schema([pa.field("a", pa.int64())])) == Committed(1)
-    assert two.widen(pa.schema([pa.field("b", pa.timestamp("ms"))])) == Committed(2)
-    assert two.widen(pa.schema([pa.field("a", pa.int64())])) == Already(2)
+    assert one.evolve_schema(pa.schema([pa.field("a", pa.int64())])) == Committed(1)
+    assert two.evolve_schema(pa.schema([pa.field("b", pa.timestamp("ms"))])) == Committed(2)
+    assert two.evolve_schema(pa.schema([pa.field("a", pa.int64())])) == AlreadyCommitted(2)
     fields = Table.open(tmp_path / "t").schema
     assert (fields.field("a").type, fields.field("b").type) == (pa.int64(), TIMESTAMP)
 
 
 def test_a_change_of_type_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
-    with pytest.raises(CannotWiden, match="'offset'"):
-        table.widen(pa.schema([pa.field("offset", pa.string())]))
+    with pytest.raises(SchemaMismatch, match="'offset'"):
+        table.evolve_schema(pa.schema([pa.field("offset", pa.string())]))
     assert table.version == 0
 
 
 def test_a_file_that_is_not_there_or_not_whole_is_not_committed(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     (file,) = written(table, rows(0, range(3)))
-    path = table.storage.full(on_disk(file.path))
+    path = table.storage.full(decode_path(file.path))
     os.truncate(path, file.size - 1)
     with pytest.raises(TableError, match=f"should have {file.size} bytes and has {file.size - 1}"):
-        table.commit(PIPELINE, [file], {at(0): Move(0, 3)})
+        table.commit(PIPELINE, [file], {at(0): OffsetSpan(0, 3)})
     os.unlink(path)
     with pytest.raises(TableError, match="is not there"):
-        table.commit(PIPELINE, [file], {at(0): Move(0, 3)})
+        table.commit(PIPELINE, [file], {at(0): OffsetSpan(0, 3)})
     assert table.version == 0
 
 
@@ -206,19 +206,19 @@ def test_a_file_of_another_partitioning_is_not_committed(tmp_path: Path) -> None
     (file,) = written(plain, rows(0, range(3)))
     os.rename(plain.storage.full(file.path), table.storage.full(file.path))
     with pytest.raises(TableError, match="is for partitions by"):
-        table.commit(PIPELINE, [file], {at(0): Move(0, 3)})
+        table.commit(PIPELINE, [file], {at(0): OffsetSpan(0, 3)})
 
 
 def test_what_is_told_of_a_commit_is_in_the_log(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     files = written(table, rows(0, range(3)))
-    table.commit(PIPELINE, files, {at(0): Move(0, 3)}, info={"rows": "3"})
+    table.commit(PIPELINE, files, {at(0): OffsetSpan(0, 3)}, info={"rows": "3"})
     entry = table.log.entry(1)
     assert entry is not None
     (info,) = [action["commitInfo"] for action in entry if "commitInfo" in action]
     assert json.loads(info["userMetadata"]) == {"rows": "3"}
     assert info["operation"] == "WRITE"
-    assert table.state.committed_ms == info["timestamp"]
+    assert table.snapshot.committed_ms == info["timestamp"]
 
 
 def test_a_checkpoint_that_fails_does_not_fail_the_commit(
@@ -244,9 +244,9 @@ def test_a_table_with_features_that_are_not_served_is_refused(tmp_path: Path) ->
         "writerFeatures": ["deletionVectors"],
     }
     table.log.append(1, [{"protocol": protocol}])
-    with pytest.raises(NotUnderstood, match="features: deletionVectors"):
+    with pytest.raises(UnsupportedProtocol, match="features: deletionVectors"):
         Table.open(tmp_path / "t")
-    with pytest.raises(NotUnderstood):
+    with pytest.raises(UnsupportedProtocol):
         table.refresh()
 
 
@@ -260,11 +260,11 @@ def test_a_data_file_travels_as_text() -> None:
 def test_a_plan_that_raises_changes_nothing(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
 
-    def plan(state: State) -> list[Action]:
-        raise RuntimeError(f"no at {state.version}")
+    def plan(snapshot: Snapshot) -> list[Action]:
+        raise RuntimeError(f"no at {snapshot.version}")
 
     with pytest.raises(RuntimeError, match="no at 0"):
-        table.change("WRITE", plan)
+        table.transact("WRITE", plan)
     assert Table.open(tmp_path / "t").version == 0
 
 
@@ -284,10 +284,10 @@ def test_files_of_a_commit_that_only_seemed_to_fail_are_not_thrown_away(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fail)
         with pytest.raises(OSError, match="Input/output error"):
-            table.commit(PIPELINE, files, {at(0): Move(0, 5)})
-    assert table.commit(PIPELINE, files, {at(0): Move(0, 5)}) == Already(1)
+            table.commit(PIPELINE, files, {at(0): OffsetSpan(0, 5)})
+    assert table.commit(PIPELINE, files, {at(0): OffsetSpan(0, 5)}) == AlreadyCommitted(1)
     (dead,) = written(table, rows(0, range(5)))
-    discard(table.storage, [*files, dead])
+    delete_uncommitted(table.storage, [*files, dead])
     assert contents(Table.open(tmp_path / "t")) == expected({0: 5})
     assert not os.path.exists(table.storage.full(dead.path))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sawlog.pipeline.delta.errors import UnsuitableStorage
+from sawlog.pipeline.delta.errors import UnsupportedStorage
 from sawlog.pipeline.delta.table_storage import Storage
 
 
@@ -62,7 +62,7 @@ def test_a_file_system_without_links_is_refused(
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
-    with pytest.raises(UnsuitableStorage, match="without hard links"):
+    with pytest.raises(UnsupportedStorage, match="without hard links"):
         Storage(tmp_path).put_if_absent("log/1", b"data")
 
 

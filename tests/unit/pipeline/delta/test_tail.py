@@ -8,19 +8,19 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from sawlog.pipeline.delta.compaction import compact
-from sawlog.pipeline.delta.data_files import on_disk
+from sawlog.pipeline.delta.data_files import decode_path
 from sawlog.pipeline.delta.delta_types import to_json
 from sawlog.pipeline.delta.errors import TableError
 from sawlog.pipeline.delta.file_scan import scan_file
-from sawlog.pipeline.delta.restore import rewind
+from sawlog.pipeline.delta.restore import restore_offsets
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_source import TableOptions, TableStreamReader
 from sawlog.pipeline.delta.table_storage import LOG
-from sawlog.pipeline.delta.tail import Follower, Position, SchemaChanged, TakenOut
+from sawlog.pipeline.delta.tail import Position, RowsRemoved, SchemaChanged, TableTail
 from support.pipeline.tables import PIPELINE, SCHEMA, at, land, new_table
 
 
-def offsets(table: Table, follower: Follower, start: Position, end: Position) -> list[int]:
+def offsets(table: Table, follower: TableTail, start: Position, end: Position) -> list[int]:
     seen: list[int] = []
     for file in follower.between(start, end):
         schema, values = table.schema, file.partition_values
@@ -32,8 +32,8 @@ def offsets(table: Table, follower: Follower, start: Position, end: Position) ->
 def test_first_what_is_there_then_what_comes(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", ["date(timestamp)"])
     land(table, 0, 0, 10, days=3)
-    follower = Follower(table.path)
-    start = follower.everything()
+    follower = TableTail(table.path)
+    start = follower.snapshot_start()
     assert start == Position(1, 0, whole=True)
     end = follower.advance(start)
     assert end == Position(2, 0)
@@ -53,13 +53,13 @@ def test_batches_of_a_bounded_size_hold_each_row_once(
     table = new_table(tmp_path / "t", ["date(timestamp)"])
     for start in range(0, 40, 10):
         land(table, 0, start, start + 10, days=3)
-    first = Follower(table.path)
-    at_position = first.everything()
+    first = TableTail(table.path)
+    at_position = first.snapshot_start()
     for start in range(40, 60, 10):
         land(table, 0, start, start + 10, days=2)
     seen: list[int] = []
     for _ in range(100):
-        follower = Follower(table.path)  # each batch after a restart
+        follower = TableTail(table.path)  # each batch after a restart
         end = follower.advance(at_position, **limit)
         if end == at_position:
             break
@@ -72,8 +72,8 @@ def test_batches_of_a_bounded_size_hold_each_row_once(
 def test_one_that_wants_only_what_comes_sees_only_that(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 10)
-    follower = Follower(table.path)
-    start = follower.newest()
+    follower = TableTail(table.path)
+    start = follower.end_position()
     land(table, 0, 10, 12)
     assert offsets(table, follower, start, follower.advance(start)) == [10, 11]
 
@@ -81,8 +81,8 @@ def test_one_that_wants_only_what_comes_sees_only_that(tmp_path: Path) -> None:
 def test_a_target_is_not_passed(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 10)
-    follower = Follower(table.path)
-    start, target = follower.everything(), follower.newest()
+    follower = TableTail(table.path)
+    start, target = follower.snapshot_start(), follower.end_position()
     land(table, 0, 10, 20)
     end = follower.advance(start, target=target)
     assert end == target
@@ -92,8 +92,8 @@ def test_a_target_is_not_passed(tmp_path: Path) -> None:
 
 def test_merged_files_bring_nothing_new(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
-    follower = Follower(table.path)
-    start = follower.everything()
+    follower = TableTail(table.path)
+    start = follower.snapshot_start()
     for number in range(4):
         land(table, 0, number, number + 1)
     compact(None, table.path)
@@ -107,10 +107,10 @@ def test_the_table_at_the_start_is_the_same_after_it_was_compacted(tmp_path: Pat
     table = new_table(tmp_path / "t")
     for number in range(4):
         land(table, 0, number, number + 1)
-    start = Follower(table.path).everything()
-    middle = Follower(table.path).advance(start, max_files=2)
+    start = TableTail(table.path).snapshot_start()
+    middle = TableTail(table.path).advance(start, max_files=2)
     compact(None, table.path)
-    follower = Follower(table.path)
+    follower = TableTail(table.path)
     end = follower.advance(middle)
     found = [
         offsets(table, follower, start, middle),
@@ -122,12 +122,12 @@ def test_the_table_at_the_start_is_the_same_after_it_was_compacted(tmp_path: Pat
 def test_rows_that_are_taken_out_stop_a_stream_unless_it_skips_them(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 10)
-    start = Follower(table.path).newest()
-    rewind(table, PIPELINE, {at(0): 5})
+    start = TableTail(table.path).end_position()
+    restore_offsets(table, PIPELINE, {at(0): 5})
     land(table, 0, 5, 7)
-    with pytest.raises(TakenOut, match=r"version 2 .* took rows out"):
-        Follower(table.path).advance(start)
-    follower = Follower(table.path, skip_changes=True)
+    with pytest.raises(RowsRemoved, match=r"version 2 .* took rows out"):
+        TableTail(table.path).advance(start)
+    follower = TableTail(table.path, skip_changes=True)
     end = follower.advance(start)
     assert offsets(table, follower, start, end) == [5, 6]
 
@@ -138,16 +138,16 @@ WIDER = SCHEMA.append(pa.field("more", pa.int64()))
 def test_a_reader_is_led_up_to_new_columns_and_begins_again_before_them(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 10)
-    reader = Follower(table.path, columns=SCHEMA)
-    start = reader.everything()
+    reader = TableTail(table.path, columns=SCHEMA)
+    start = reader.snapshot_start()
     land(table, 0, 10, 12)
-    table.widen(WIDER)
+    table.evolve_schema(WIDER)
     land(table, 0, 12, 14)
     end = reader.advance(start)
     assert offsets(table, reader, start, end) == list(range(12))
     with pytest.raises(SchemaChanged, match=r"version 3 of .* began without: 'more'"):
         reader.advance(end)
-    again = Follower(table.path, columns=WIDER)
+    again = TableTail(table.path, columns=WIDER)
     assert offsets(table, again, end, again.advance(end)) == [12, 13]
     land(table, 0, 14, 15)
     assert offsets(table, again, start, again.advance(start)) == list(range(15))
@@ -156,11 +156,11 @@ def test_a_reader_is_led_up_to_new_columns_and_begins_again_before_them(tmp_path
 def test_rows_with_new_columns_are_not_read_with_the_old_ones(tmp_path: Path) -> None:
     """Neither those of a batch that another reader planned, nor those that the table began with."""
     table = new_table(tmp_path / "t")
-    start = Follower(table.path).newest()
-    table.widen(WIDER)
+    start = TableTail(table.path).end_position()
+    table.evolve_schema(WIDER)
     land(table, 0, 0, 2)
-    reader, knowing = Follower(table.path, columns=SCHEMA), Follower(table.path, columns=WIDER)
-    for begun in (start, knowing.everything()):
+    reader, knowing = TableTail(table.path, columns=SCHEMA), TableTail(table.path, columns=WIDER)
+    for begun in (start, knowing.snapshot_start()):
         with pytest.raises(SchemaChanged):
             reader.between(begun, knowing.advance(begun))
         with pytest.raises(SchemaChanged):
@@ -170,9 +170,9 @@ def test_rows_with_new_columns_are_not_read_with_the_old_ones(tmp_path: Path) ->
 def test_new_columns_behind_the_target_are_left_to_the_next_run(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 2)
-    reader = Follower(table.path, columns=SCHEMA)
-    start, target = reader.everything(), reader.newest()
-    table.widen(WIDER)
+    reader = TableTail(table.path, columns=SCHEMA)
+    start, target = reader.snapshot_start(), reader.end_position()
+    table.evolve_schema(WIDER)
     assert reader.advance(start, target=target) == target
     assert reader.advance(target, target=target) == target
 
@@ -182,26 +182,26 @@ def test_columns_that_were_taken_out_since_do_not_make_a_reader_begin_again_for_
 ) -> None:
     """As another writer of Delta tables may do it."""
     table = new_table(tmp_path / "t")
-    start = Follower(table.path).newest()
-    table.widen(WIDER)
-    narrow = {"metaData": {**table.state.metadata, "schemaString": to_json(SCHEMA)}}
-    table.change("REPLACE", lambda _: [narrow])
-    with pytest.raises(TakenOut, match=r"version 1 .* taken out since: 'more'"):
-        Follower(table.path, columns=SCHEMA).advance(start)
-    skipping = Follower(table.path, columns=SCHEMA, skip_changes=True)
+    start = TableTail(table.path).end_position()
+    table.evolve_schema(WIDER)
+    narrow = {"metaData": {**table.snapshot.metadata, "schemaString": to_json(SCHEMA)}}
+    table.transact("REPLACE", lambda _: [narrow])
+    with pytest.raises(RowsRemoved, match=r"version 1 .* taken out since: 'more'"):
+        TableTail(table.path, columns=SCHEMA).advance(start)
+    skipping = TableTail(table.path, columns=SCHEMA, skip_changes=True)
     assert skipping.advance(start) == Position(3, 0)
 
 
 def test_a_stream_that_is_too_late_is_told(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
-    start = Follower(table.path).newest()
+    start = TableTail(table.path).end_position()
     for number in range(4):
         land(table, 0, number, number + 1)
     table.checkpoint()
     for version in range(3):
         (tmp_path / "t" / LOG / f"{version:020}.json").unlink()
     with pytest.raises(TableError, match=r"version 1 .* was cleaned away before the stream"):
-        Follower(table.path).advance(start)
+        TableTail(table.path).advance(start)
 
 
 def test_partition_columns_come_from_the_log(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_partition_columns_come_from_the_log(tmp_path: Path) -> None:
     land(table, 0, 0, 3, days=3)
     found = []
     for file in table.files():
-        assert on_disk(file.path).startswith("timestamp_date=")
+        assert decode_path(file.path).startswith("timestamp_date=")
         for batch in scan_file(table.storage, file.path, table.schema, file.partition_values):
             assert batch.schema.equals(table.schema)
             found += [(str(row["timestamp_date"]), row["topic"]) for row in batch.to_pylist()]
@@ -220,11 +220,11 @@ def test_a_table_that_is_behind_its_follower_is_not_waited_for(tmp_path: Path) -
     table = new_table(tmp_path / "t")
     for number in range(4):
         land(table, 0, number, number + 1)
-    start = Follower(table.path).newest()
+    start = TableTail(table.path).end_position()
     shutil.rmtree(table.path)
     land(new_table(tmp_path / "t"), 0, 0, 1)
     with pytest.raises(TableError, match=r"version 4 of .* was read .* the table is at 1"):
-        Follower(table.path).advance(start)
+        TableTail(table.path).advance(start)
 
 
 def test_a_position_in_a_table_means_nothing_in_one_made_anew_in_its_place(

@@ -6,7 +6,7 @@ from pathlib import Path
 from sawlog.pipeline.delta.compaction import compact
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_storage import LOG
-from sawlog.pipeline.delta.vacuum import DAY_MS, Swept, sweep
+from sawlog.pipeline.delta.vacuum import DAY_MS, VacuumResult, vacuum
 from support.pipeline.tables import contents, expected, land, new_table, rows, written
 
 NOW_MS = 2_000_000_000_000
@@ -26,7 +26,7 @@ def test_files_of_dead_tasks_go_when_they_are_old_enough(tmp_path: Path) -> None
         age(table, file.path, 30)
     age(table, old.path, 1.1)
     age(table, young.path, 0.9)
-    assert sweep(table, now_ms=NOW_MS) == Swept(1, old.size)
+    assert vacuum(table, now_ms=NOW_MS) == VacuumResult(1, old.size)
     assert not (tmp_path / "t" / old.path).exists()
     assert (tmp_path / "t" / young.path).exists()
     assert contents(table) == expected({0: 10})
@@ -37,14 +37,14 @@ def test_files_of_others_are_never_touched(tmp_path: Path) -> None:
     for name in ("part-1.parquet", "sawlog-notes.txt", f"{LOG}/notes.json"):
         (tmp_path / "t" / name).write_bytes(b"x")
         age(table, name, 1000)
-    assert sweep(table, now_ms=NOW_MS) == Swept(0, 0)
+    assert vacuum(table, now_ms=NOW_MS) == VacuumResult(0, 0)
 
 
 def test_a_log_entry_that_was_never_finished_goes(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     (tmp_path / "t" / LOG / ".sawlog-abc").write_bytes(b"half")
     age(table, f"{LOG}/.sawlog-abc", 2)
-    assert sweep(table, now_ms=NOW_MS).files == 1
+    assert vacuum(table, now_ms=NOW_MS).files == 1
 
 
 def test_replaced_files_stay_for_those_who_read_older_versions(tmp_path: Path) -> None:
@@ -54,12 +54,12 @@ def test_replaced_files_stay_for_those_who_read_older_versions(tmp_path: Path) -
     old = [file.path for file in table.files()]
     compact(None, tmp_path / "t")
     table.refresh()
-    removed_ms = min(table.state.removed.values())
-    for path in [*old, *table.state.files]:
+    tombstone_ms = min(table.snapshot.tombstones.values())
+    for path in [*old, *table.snapshot.files]:
         os.utime(table.storage.full(path), (0, 0))
-    assert sweep(table, now_ms=removed_ms + 6 * DAY_MS) == Swept(0, 0)
+    assert vacuum(table, now_ms=tombstone_ms + 6 * DAY_MS) == VacuumResult(0, 0)
     assert contents(Table.open(tmp_path / "t", version=2)) == expected({0: 10})
-    assert sweep(table, now_ms=removed_ms + 8 * DAY_MS).files == 2
+    assert vacuum(table, now_ms=tombstone_ms + 8 * DAY_MS).files == 2
     assert contents(Table.open(tmp_path / "t")) == expected({0: 10})
 
 
@@ -70,15 +70,15 @@ def test_a_file_that_is_committed_during_the_sweep_stays(tmp_path: Path) -> None
     walk = table.storage.walk
 
     def commit_after_listing() -> list[object]:
-        from sawlog.pipeline.delta.landed_offsets import Move
+        from sawlog.pipeline.delta.landed_offsets import OffsetSpan
         from support.pipeline.tables import PIPELINE, at
 
         files = written(other, rows(0, range(5)))
         age(other, files[0].path, 50)
         found = list(walk())
-        other.commit(PIPELINE, files, {at(0): Move(0, 5)})
+        other.commit(PIPELINE, files, {at(0): OffsetSpan(0, 5)})
         return found  # type: ignore[return-value]
 
     table.storage.walk = commit_after_listing  # type: ignore[method-assign, assignment]
-    assert sweep(table, now_ms=NOW_MS) == Swept(0, 0)
+    assert vacuum(table, now_ms=NOW_MS) == VacuumResult(0, 0)
     assert contents(Table.open(tmp_path / "t")) == expected({0: 5})

@@ -13,7 +13,7 @@ from sawlog.pipeline.formats import Format, parser
 from sawlog.pipeline.formats import json_format as json_format_module
 from sawlog.pipeline.formats.json_fields import MOST_NEW_FIELDS
 from sawlog.pipeline.formats.schema_inference import from_ddl
-from sawlog.pipeline.formats.spark_types import word
+from sawlog.pipeline.formats.spark_types import type_name
 from support.pipeline.formats import outcome_of, parse
 
 UTC = dt.UTC
@@ -192,7 +192,7 @@ def test_a_long_value_is_shortened_in_the_reason() -> None:
 def test_the_type_of_a_new_field_holds_all_its_values(values: list[str], type_: str) -> None:
     outcome = parse("json", *map(field, values))
     assert outcome.bad == {}
-    assert word(outcome.schema.field("a").type) == type_
+    assert type_name(outcome.schema.field("a").type) == type_
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_a_number_that_the_type_of_a_new_field_does_not_hold_is_bad(
     values: list[str], type_: str, bad: str
 ) -> None:
     outcome = parse("json", *map(field, values))
-    assert word(outcome.schema.field("a").type) == type_
+    assert type_name(outcome.schema.field("a").type) == type_
     assert list(outcome.bad) == [1]
     assert bad in outcome.bad[1]
     assert len(outcome.rows) == 1
@@ -241,7 +241,7 @@ def test_a_new_field_without_any_value_gets_no_column(value: str) -> None:
 def test_new_fields_come_behind_known_columns_in_the_order_in_which_they_were_met() -> None:
     known = from_ddl("k bigint, s struct<b:bigint>")
     outcome = parse("json", b'{"z": 1, "s": {"c": "x"}, "y": 2}', known=known, widen=True)
-    assert [f"{part.name} {word(part.type)}" for part in outcome.schema] == [
+    assert [f"{part.name} {type_name(part.type)}" for part in outcome.schema] == [
         "k bigint",
         "s struct<b:bigint,c:string>",
         "z bigint",

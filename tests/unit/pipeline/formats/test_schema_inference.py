@@ -5,7 +5,7 @@ import pytest
 
 from sawlog.pipeline.formats import FormatError
 from sawlog.pipeline.formats.schema_inference import ddl, from_ddl, merge
-from sawlog.pipeline.formats.spark_types import plain, word
+from sawlog.pipeline.formats.spark_types import plain, type_name
 
 ALL_TYPES = (
     "a string, b binary, c boolean, d tinyint, e smallint, f int, g bigint, h float, i double,"
@@ -134,7 +134,7 @@ def test_arrow_types_that_mean_the_same_in_a_table_are_the_same_here() -> None:
             pa.field("e", pa.map_(pa.string(), pa.large_list(pa.int8()))),
         ]
     )
-    assert word(odd) == (
+    assert type_name(odd) == (
         "struct<a:string,b:array<string>,c:binary,d:timestamp,e:map<string,array<tinyint>>>"
     )
     usual = from_ddl(

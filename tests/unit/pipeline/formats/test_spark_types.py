@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from sawlog.pipeline.formats.spark_types import word
+from sawlog.pipeline.formats.spark_types import type_name
 
 NAMES = {
     pa.null(): "void",
@@ -57,7 +57,7 @@ NAMES = {
 
 @pytest.mark.parametrize(("type_", "name"), NAMES.items(), ids=str)
 def test_a_type_is_named_as_in_sql(type_: pa.DataType, name: str) -> None:
-    assert word(type_) == name
+    assert type_name(type_) == name
 
 
 def test_every_type_that_arrow_has_is_named() -> None:

@@ -8,9 +8,15 @@ from sawlog.client.errors import NoBrokerReachable
 from sawlog.client.net.cluster import NoSuchTopic
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.pipeline.delta.errors import NotStorable, Overtaken
+from sawlog.pipeline.delta.errors import InvalidColumn, OffsetConflict
 from sawlog.pipeline.delta.tail import SchemaChanged
-from sawlog.pipeline.landing.failures import Kind, LandingFailure, classify, unwrap, wrapped
+from sawlog.pipeline.landing.failures import (
+    FailureKind,
+    LandingFailure,
+    classify,
+    parse_failure,
+    tagged_failures,
+)
 
 SPARK = """\
 [STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted. SQLSTATE: XXKST
@@ -24,38 +30,38 @@ org.apache.spark.api.python.PythonException: Traceback (most recent call last):
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (Overtaken(partition_of("t", 0), 5, 1, 9), Kind.OVERTAKEN),
-        (NoBrokerReachable("nobody"), Kind.UNREACHABLE),
-        (KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "moved"), Kind.UNREACHABLE),
-        (NoSuchTopic("gone"), Kind.TOPIC_GONE),
-        (KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "another"), Kind.TOPIC_GONE),
-        (OSError(errno.ENOSPC, "No space left on device", "/lake/x"), Kind.DISK_FULL),
-        (NotStorable("no such type"), Kind.REFUSED),
-        (ZeroDivisionError("by zero"), Kind.OTHER),
+        (OffsetConflict(partition_of("t", 0), 5, 1, 9), FailureKind.CONFLICT),
+        (NoBrokerReachable("nobody"), FailureKind.UNREACHABLE),
+        (KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "moved"), FailureKind.UNREACHABLE),
+        (NoSuchTopic("gone"), FailureKind.TOPIC_DELETED),
+        (KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "another"), FailureKind.TOPIC_DELETED),
+        (OSError(errno.ENOSPC, "No space left on device", "/lake/x"), FailureKind.DISK_FULL),
+        (InvalidColumn("no such type"), FailureKind.INVALID),
+        (ZeroDivisionError("by zero"), FailureKind.OTHER),
     ],
 )
-def test_each_failure_has_its_kind(error: Exception, kind: Kind) -> None:
+def test_each_failure_has_its_kind(error: Exception, kind: FailureKind) -> None:
     assert classify(error).kind is kind
 
 
 def test_a_wrapped_failure_comes_out_of_a_traceback_as_it_was() -> None:
-    with pytest.raises(LandingFailure) as caught, wrapped():
+    with pytest.raises(LandingFailure) as caught, tagged_failures():
         raise NoBrokerReachable("no broker can be reached: 127.0.0.1:1 refused")
     text = SPARK.format(f"sawlog.pipeline.landing.failures.LandingFailure: {caught.value}")
-    told = unwrap(text)
+    told = parse_failure(text)
     assert (told.kind, told.message) == (
-        Kind.UNREACHABLE, "no broker can be reached: 127.0.0.1:1 refused"
+        FailureKind.UNREACHABLE, "no broker can be reached: 127.0.0.1:1 refused"
     )  # fmt: skip
 
 
 def test_an_unknown_failure_keeps_its_last_line() -> None:
-    told = unwrap(SPARK.format("ZeroDivisionError: division by zero"))
-    assert (told.kind, told.message) == (Kind.OTHER, "division by zero")
+    told = parse_failure(SPARK.format("ZeroDivisionError: division by zero"))
+    assert (told.kind, told.message) == (FailureKind.OTHER, "division by zero")
 
 
 def test_an_error_of_our_own_is_known_by_its_module() -> None:
-    text = SPARK.format("sawlog.pipeline.delta.errors.NotATable: there is no table in /lake/t")
-    assert unwrap(text).message == "there is no table in /lake/t"
+    text = SPARK.format("sawlog.pipeline.delta.errors.TableNotFound: there is no table in /lake/t")
+    assert parse_failure(text).message == "there is no table in /lake/t"
 
 
 def test_without_a_traceback_it_is_the_first_line_that_tells() -> None:
@@ -63,19 +69,19 @@ def test_without_a_traceback_it_is_the_first_line_that_tells() -> None:
         "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: The worker did not"
         " connect. SQLSTATE: XXKST\n=== Streaming Query ===\nThread State: RUNNABLE"
     )
-    assert unwrap(text).message == "The worker did not connect."
+    assert parse_failure(text).message == "The worker did not connect."
 
 
 def test_an_unknown_failure_is_not_wrapped() -> None:
-    with pytest.raises(ZeroDivisionError), wrapped():
+    with pytest.raises(ZeroDivisionError), tagged_failures():
         raise ZeroDivisionError
 
 
 def test_new_columns_of_a_table_are_named_and_come_out_of_a_traceback() -> None:
     error = SchemaChanged("version 3 of /lake/t has columns that the stream began without: 'b'")
-    assert classify(error).kind is Kind.EVOLVED
-    told = unwrap(SPARK.format(f"sawlog.pipeline.delta.tail.SchemaChanged: {error}"))
-    assert (told.kind, told.message) == (Kind.EVOLVED, str(error))
+    assert classify(error).kind is FailureKind.SCHEMA_CHANGED
+    told = parse_failure(SPARK.format(f"sawlog.pipeline.delta.tail.SchemaChanged: {error}"))
+    assert (told.kind, told.message) == (FailureKind.SCHEMA_CHANGED, str(error))
 
 
 @pytest.mark.parametrize(
@@ -88,10 +94,11 @@ def test_new_columns_of_a_table_are_named_and_come_out_of_a_traceback() -> None:
 )
 def test_a_state_that_does_not_fit_is_known_by_spark_s_condition(condition: str) -> None:
     assert (
-        unwrap(SPARK.format(f"SparkException: [{condition}] it differs")).kind is Kind.OTHER_STATE
+        parse_failure(SPARK.format(f"SparkException: [{condition}] it differs")).kind
+        is FailureKind.STATE_INCOMPATIBLE
     )
 
 
 def test_a_full_disk_is_known_by_its_words_too() -> None:
     text = SPARK.format("OSError: [Errno 28] Error writing bytes. Detail: No space left on device")
-    assert unwrap(text).kind is Kind.DISK_FULL
+    assert parse_failure(text).kind is FailureKind.DISK_FULL

@@ -15,7 +15,7 @@ from sawlog.pipeline.formats.landed_rows import table_schema, value_schema
 from sawlog.pipeline.formats.parsed import Format, FormatError
 from sawlog.pipeline.formats.schema_inference import from_avro, from_ddl
 from sawlog.pipeline.landing.configuration.pipeline_config import INFER, LandedTable
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 
 
 def format_of(config: LandedTable) -> Format:
@@ -26,7 +26,7 @@ def format_of(config: LandedTable) -> Format:
     return Format(config.format, options)  # type: ignore[arg-type]
 
 
-def declared(config: LandedTable) -> pa.Schema | None:
+def declared_schema(config: LandedTable) -> pa.Schema | None:
     """The columns of values as the file says; None where they are inferred."""
     try:
         if config.format == "raw":
@@ -35,21 +35,23 @@ def declared(config: LandedTable) -> pa.Schema | None:
             return from_avro(_schema_file(config))
         return None if config.schema == INFER else from_ddl(config.schema)
     except FormatError as error:
-        raise LandingFailure(Kind.REFUSED, f"the schema of {config.name!r}: {error}") from None
+        raise LandingFailure(
+            FailureKind.INVALID, f"the schema of {config.name!r}: {error}"
+        ) from None
 
 
-def first_columns(config: LandedTable) -> pa.Schema:
+def initial_schema(config: LandedTable) -> pa.Schema:
     """What the table has at least."""
-    return table_schema(declared(config) or pa.schema([]))
+    return table_schema(declared_schema(config) or pa.schema([]))
 
 
-def made_columns(partition_by: Iterable[str]) -> frozenset[str]:
+def generated_columns(partition_by: Iterable[str]) -> frozenset[str]:
     """Those that partitions make of others, in lower case."""
     entries = [parse(text) for text in partition_by]
     return frozenset(entry.name.lower() for entry in entries if entry.unit is not None)
 
 
-def known_to_parser(table: pa.Schema, made: Collection[str]) -> pa.Schema:
+def parser_schema(table: pa.Schema, made: Collection[str]) -> pa.Schema:
     """The columns of a table that come from values."""
     return value_schema(pa.schema([field for field in table if field.name.lower() not in made]))
 
@@ -60,5 +62,5 @@ def _schema_file(config: LandedTable) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise LandingFailure(
-            Kind.REFUSED, f"the schema of {config.name!r}: {config.schema}: {reason}"
+            FailureKind.INVALID, f"the schema of {config.name!r}: {config.schema}: {reason}"
         ) from None

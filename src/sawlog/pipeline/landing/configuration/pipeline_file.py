@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from sawlog.client.consumer.consumer import AT_EARLIEST, AT_LATEST, AtTime, Start
 from sawlog.client.net.addresses import parse_addresses
 from sawlog.pipeline.delta.errors import TableError
+from sawlog.pipeline.delta.partitioning import add_partition_columns
 from sawlog.pipeline.delta.partitioning import parse as parse_partition
-from sawlog.pipeline.delta.partitioning import with_partitions
 from sawlog.pipeline.formats import parser
 from sawlog.pipeline.formats.landed_rows import value_schema
 from sawlog.pipeline.formats.parsed import FormatError
 from sawlog.pipeline.landing.configuration import yaml_nodes
-from sawlog.pipeline.landing.configuration.declared_columns import first_columns, format_of
+from sawlog.pipeline.landing.configuration.declared_columns import format_of, initial_schema
 from sawlog.pipeline.landing.configuration.pipeline_config import (
     CHECKPOINTS,
     DEAD_SUFFIX,
@@ -31,8 +31,8 @@ from sawlog.pipeline.landing.configuration.pipeline_config import (
     QueryTable,
     Table,
 )
-from sawlog.pipeline.landing.configuration.sql_syntax import wrong_beginning
-from sawlog.pipeline.landing.configuration.sql_table_names import tables_in
+from sawlog.pipeline.landing.configuration.sql_syntax import check_first_word
+from sawlog.pipeline.landing.configuration.sql_table_names import table_names
 from sawlog.pipeline.landing.configuration.yaml_nodes import Problems, Section
 from sawlog.pipeline.landing.failures import LandingFailure
 
@@ -62,7 +62,7 @@ def parse_pipeline(file: str, content: str) -> Pipeline:
     top = Section(problems, node, "the file")
     directory = Path(file).resolve().parent
     brokers = top.need("brokers", _brokers, "")
-    lake = _place(directory, top.need("lake", _directory, "lake"))
+    lake = _resolve_path(directory, top.need("lake", _directory, "lake"))
     spark = top.take("spark", yaml_nodes.mapping, dict[str, str]())
     _check_spark(problems, top, spark)
     tables = _tables(problems, top, lake, directory)
@@ -72,7 +72,7 @@ def parse_pipeline(file: str, content: str) -> Pipeline:
     return Pipeline(str(Path(file).resolve()), brokers, lake, tuple(tables), spark)
 
 
-def _place(directory: Path, place: str) -> str:
+def _resolve_path(directory: Path, place: str) -> str:
     return str((directory / Path(place).expanduser()).resolve())
 
 
@@ -151,7 +151,7 @@ def _landed(entry: Section, name: str, lake: str, directory: Path) -> LandedTabl
     schema = entry.take("schema", yaml_nodes.text, INFER)
     is_right = _check_schema(entry, format_name, schema)
     if schema.endswith(".avsc"):
-        schema = _place(directory, schema)
+        schema = _resolve_path(directory, schema)
     table = LandedTable(
         name=name,
         path=f"{lake}/{name}",
@@ -175,7 +175,7 @@ def _check_columns(entry: Section, table: LandedTable) -> None:
     what is there.
     """
     try:
-        columns = first_columns(table)
+        columns = initial_schema(table)
     except LandingFailure as failure:
         entry.problems.add(entry.node_of("schema"), failure.message)
         return
@@ -185,7 +185,7 @@ def _check_columns(entry: Section, table: LandedTable) -> None:
     except FormatError as error:
         entry.problems.add(entry.node_of("options"), f"options: {error}")
     try:
-        with_partitions(columns, [parse_partition(text) for text in table.partition_by])
+        add_partition_columns(columns, [parse_partition(text) for text in table.partition_by])
     except TableError as error:
         there = "" if table.schema != INFER or table.format == "raw" else (
             "; of inferred columns none is known when the table is made"
@@ -210,9 +210,9 @@ def _commit(entry: Section) -> CommitBounds:
 def _query(entry: Section, name: str, lake: str, names: Sequence[str]) -> QueryTable:
     sql = entry.need("sql", yaml_nodes.text, "")
     topics = entry.take("topics", _topics, NO_NAMES)
-    read = tables_in(sql)
+    read = table_names(sql)
     used = tuple(other for other in names if other != name and other.lower() in read)
-    if sql and (wrong := wrong_beginning(sql)) is not None:
+    if sql and (wrong := check_first_word(sql)) is not None:
         entry.problems.add(entry.node_of("sql"), f"sql: {wrong}")
     elif sql and not used and not topics:
         others = ", ".join(other for other in names if other != name)

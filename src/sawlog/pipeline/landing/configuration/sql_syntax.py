@@ -17,7 +17,7 @@ _CONDITION = re.compile(r"\[([A-Z0-9_.]+)\] (.*?)\.?(?: SQLSTATE: \w+)?;?$")
 _PLACE = re.compile(r";? \(?line (\d+),? pos (\d+)\)?;?$")
 
 
-def wrong_beginning(sql: str) -> str | None:
+def check_first_word(sql: str) -> str | None:
     """What is wrong with the word that the SQL begins with; None where a query may begin so."""
     skipped = _SKIPPED.match(sql)
     at = skipped.end() if skipped is not None else 0
@@ -35,7 +35,7 @@ def wrong_beginning(sql: str) -> str | None:
     )
 
 
-def in_one_line(text: str) -> str:
+def condense_spark_error(text: str) -> str:
     """What Spark says of SQL that it does not take, without the SQL and the plan behind it."""
     lines = takewhile(lambda line: not line.startswith("=="), text.strip().splitlines())
     first = next(iter(lines), "").strip()

@@ -14,7 +14,7 @@ _BEFORE_A_TABLE = frozenset({"from", "join", "table"})
 _AFTER_THE_TABLES = frozenset({"select", "where", "group", "having", "order"})
 
 
-def tables_in(sql: str) -> set[str]:
+def table_names(sql: str) -> set[str]:
     """The names behind FROM, JOIN and TABLE, and in the list that a FROM begins, in lower case."""
     found: set[str] = set()
     lists = [False]  # for each open parenthesis whether commas part tables there

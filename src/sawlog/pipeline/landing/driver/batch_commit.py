@@ -8,27 +8,32 @@ where the table is.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.delta.data_files import discard
-from sawlog.pipeline.delta.errors import CannotWiden, Overtaken
-from sawlog.pipeline.delta.landed_offsets import Move, Verdict, judge
-from sawlog.pipeline.delta.table import Already, Committed, Table
-from sawlog.pipeline.landing.driver.dead_letter_counts import letters_in, marks_with
-from sawlog.pipeline.landing.driver.dead_letters import check_stands, commit_dead, withdraw
-from sawlog.pipeline.landing.driver.query_run import Commits
+from sawlog.pipeline.delta.data_files import delete_uncommitted
+from sawlog.pipeline.delta.errors import OffsetConflict, SchemaMismatch
+from sawlog.pipeline.delta.landed_offsets import OffsetCheck, OffsetSpan, check_offsets
+from sawlog.pipeline.delta.table import AlreadyCommitted, Committed, Table
+from sawlog.pipeline.landing.driver.dead_letter_counts import count_dead_letters, counts_after_batch
+from sawlog.pipeline.landing.driver.dead_letters import (
+    check_unchanged,
+    commit_dead_letters,
+    revert_dead_letters,
+)
+from sawlog.pipeline.landing.driver.events import LandedBatch
+from sawlog.pipeline.landing.driver.query_run import BatchCommitter
 from sawlog.pipeline.landing.driver.schema_merge import fit
-from sawlog.pipeline.landing.driver.table_setup import Ready
-from sawlog.pipeline.landing.failures import wrapped
-from sawlog.pipeline.landing.task.landing_task import Job, columns_text, land
+from sawlog.pipeline.landing.driver.table_setup import PreparedTable
+from sawlog.pipeline.landing.failures import tagged_failures
+from sawlog.pipeline.landing.task.landing_task import LandingJob, columns_text, land
 from sawlog.pipeline.landing.task.task_report import (
-    Report,
-    dead_files_of,
-    files_of,
-    moves_of,
-    ranges_in,
-    ranges_out,
+    TaskReport,
+    batch_spans,
+    data_files,
+    dead_letter_files,
+    ranges_from_json,
+    ranges_to_json,
     read_report,
 )
 
@@ -39,28 +44,15 @@ if TYPE_CHECKING:
 _ROUNDS = 4  # of parsing again: another driver may widen the table meanwhile
 
 
-class Landed(NamedTuple):
-    """One batch that became a version."""
-
-    version: int
-    rows: int
-    bad_rows: int
-    fetched_bytes: int
-    files: int
-    file_bytes: int
-    seconds: float
-    ends: dict[TopicPartition, int]
-
-
-class Committer(Commits):
+class LandingCommitter(BatchCommitter):
     """For one run of one table."""
 
     def __init__(
         self,
-        job: Job,
-        ready: Ready,
+        job: LandingJob,
+        ready: PreparedTable,
         *,
-        landed: Callable[[Landed], None],
+        landed: Callable[[LandedBatch], None],
         publish: Callable[[dict[TopicPartition, int]], object],
     ) -> None:
         super().__init__()
@@ -71,28 +63,28 @@ class Committer(Commits):
         self._landed = landed
         self._publish = publish
 
-    def take(self, frame: "DataFrame", batch_id: int) -> None:  # noqa: ARG002
+    def commit_batch(self, frame: "DataFrame", batch_id: int) -> None:  # noqa: ARG002
         began_s = time.monotonic()
         reports = [read_report(row[0]) for row in frame.collect()]
-        with self.turn:
-            if reports and self.takes_more:
+        with self.commit_lock:
+            if reports and self.accepts_batches:
                 self.commit(frame.sparkSession, reports, began_s)
 
     def commit(
-        self, spark: "SparkSession", reports: Sequence[Report], began_s: float
-    ) -> Landed | None:
+        self, spark: "SparkSession", reports: Sequence[TaskReport], began_s: float
+    ) -> LandedBatch | None:
         """One version; None where the table had all of it."""
-        schema, fitting = self._made_to_fit(spark, reports)
-        moves = moves_of(fitting)
-        done = self._commit_both(schema, fitting, moves)
-        ends = {partition: move.end for partition, move in moves.items()}
+        schema, fitting = self._fit_schemas(spark, reports)
+        spans = batch_spans(fitting)
+        done = self._commit_tables(schema, fitting, spans)
+        ends = {partition: span.end for partition, span in spans.items()}
         self._publish(ends)
         if not isinstance(done, Committed):
             for report in fitting:
                 _discard(self._table, self._dead, report)
             return None
-        files = files_of(fitting)
-        landed = Landed(
+        files = data_files(fitting)
+        landed = LandedBatch(
             done.version,
             sum(report.rows for report in fitting),
             sum(report.bad_rows for report in fitting),
@@ -106,40 +98,43 @@ class Committer(Commits):
         self._landed(landed)
         return landed
 
-    def _commit_both(
-        self, schema: "pa.Schema", reports: Sequence[Report], moves: Mapping[TopicPartition, Move]
-    ) -> Committed | Already:
+    def _commit_tables(
+        self,
+        schema: "pa.Schema",
+        reports: Sequence[TaskReport],
+        spans: Mapping[TopicPartition, OffsetSpan],
+    ) -> Committed | AlreadyCommitted:
         """The dead letters, then the table."""
         group, replays = self._job.group, self._replays
-        dead_files = dead_files_of(reports)
-        letters = letters_in(self._dead.storage, [file.path for file in dead_files])
-        proposal = commit_dead(
-            self._dead, group, dead_files, moves, replays=replays,
-            is_awaited=lambda: self._is_awaited(moves),
+        dead_files = dead_letter_files(reports)
+        letters = count_dead_letters(self._dead.storage, [file.path for file in dead_files])
+        proposal = commit_dead_letters(
+            self._dead, group, dead_files, spans, replays=replays,
+            is_next=lambda: self._is_next(spans),
         )  # fmt: skip
         if proposal is None:
-            return Already(self._table.version)
-        check_stands(self._dead, proposal)
+            return AlreadyCommitted(self._table.version)
+        check_unchanged(self._dead, proposal)
         try:
             done = self._table.commit(
-                group, files_of(reports), moves, schema=schema, info={"topic": self._job.topic},
-                marks=lambda versions: marks_with(group, versions, letters),
+                group, data_files(reports), spans, schema=schema, info={"topic": self._job.topic},
+                marks=lambda versions: counts_after_batch(group, versions, letters),
             )  # fmt: skip
-        except Overtaken:
-            withdraw(self._dead, group, proposal, moves, replays=replays)
+        except OffsetConflict:
+            revert_dead_letters(self._dead, group, proposal, spans, replays=replays)
             raise
-        if isinstance(done, Already):
-            withdraw(self._dead, group, proposal, moves, replays=replays)
+        if isinstance(done, AlreadyCommitted):
+            revert_dead_letters(self._dead, group, proposal, spans, replays=replays)
         return done
 
-    def _is_awaited(self, moves: Mapping[TopicPartition, Move]) -> bool:
-        """Raises Overtaken."""
+    def _is_next(self, spans: Mapping[TopicPartition, OffsetSpan]) -> bool:
+        """Raises OffsetConflict."""
         self._table.refresh()
-        return judge(self._table.offsets(self._job.group), moves) is Verdict.FITS
+        return check_offsets(self._table.offsets(self._job.group), spans) is OffsetCheck.NEXT
 
-    def _made_to_fit(
-        self, spark: "SparkSession", reports: Sequence[Report]
-    ) -> tuple["pa.Schema", list[Report]]:
+    def _fit_schemas(
+        self, spark: "SparkSession", reports: Sequence[TaskReport]
+    ) -> tuple["pa.Schema", list[TaskReport]]:
         """The reports, with those ranges parsed again whose files do not fit the others.
 
         The table has the columns then. A verdict on a row leans on them, so they bind before it
@@ -152,32 +147,32 @@ class Committer(Commits):
             schema, again = fit(self._table.schema, fitting)
             if not again:
                 try:
-                    self._table.widen(schema)
-                except CannotWiden:
+                    self._table.evolve_schema(schema)
+                except SchemaMismatch:
                     continue  # another driver's columns came first
                 return schema, fitting
-            renewed = land_again(spark, self._job, schema, [fitting[place] for place in again])
+            renewed = parse_again(spark, self._job, schema, [fitting[place] for place in again])
             for place, report in zip(again, renewed, strict=True):
                 _discard(self._table, self._dead, fitting[place])
                 fitting[place] = report
         raise AssertionError(f"{self._table.path}: files do not fit after {_ROUNDS} rounds")
 
 
-def land_again(
-    spark: "SparkSession", job: Job, schema: "pa.Schema", reports: Sequence[Report]
-) -> list[Report]:
+def parse_again(
+    spark: "SparkSession", job: LandingJob, schema: "pa.Schema", reports: Sequence[TaskReport]
+) -> list[TaskReport]:
     """Another job over the same ranges, which holds to these columns."""
     text = columns_text(schema)
-    told = [ranges_out(report.ranges) for report in reports]
+    told = [ranges_to_json(report.ranges) for report in reports]
 
     def work(ranges: Sequence[Sequence[object]]) -> str:
-        with wrapped():
-            return land(job, text, ranges_in(ranges), again=True).to_json()
+        with tagged_failures():
+            return land(job, text, ranges_from_json(ranges), again=True).to_json()
 
     found = spark.sparkContext.parallelize(told, len(told)).map(work).collect()
     return [read_report(text) for text in found]
 
 
-def _discard(table: Table, dead: Table, report: Report) -> None:
-    discard(table.storage, report.files)
-    discard(dead.storage, report.dead_files)
+def _discard(table: Table, dead: Table, report: TaskReport) -> None:
+    delete_uncommitted(table.storage, report.files)
+    delete_uncommitted(dead.storage, report.dead_files)

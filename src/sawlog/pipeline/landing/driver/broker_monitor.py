@@ -15,11 +15,11 @@ from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.driver.events import Events
 
-LOOK_EVERY_S = 1.0
+POLL_EVERY_S = 1.0
 _TIMEOUT_MS = 3_000
 
 
-class Followed(Protocol):
+class MonitoredTable(Protocol):
     @property
     def name(self) -> str: ...
 
@@ -27,16 +27,16 @@ class Followed(Protocol):
         """The next offset of each partition, as far as it is known."""
 
 
-class Monitor:
+class BrokerMonitor:
     """Tells how far each table is, once a second, and when brokers go and come back."""
 
-    def __init__(self, brokers: str, tables: Sequence[Followed], events: Events) -> None:
+    def __init__(self, brokers: str, tables: Sequence[MonitoredTable], events: Events) -> None:
         self._brokers = brokers
         self._tables = tables
         self._events = events
         self._is_silent = False
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="sawlog-monitor", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="sawlog-monitor", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -46,17 +46,17 @@ class Monitor:
         self._stop.set()
         self._thread.join(_TIMEOUT_MS / 1_000)
 
-    def _work(self) -> None:
+    def _run_loop(self) -> None:
         with Cluster(
             self._brokers,
             client_id="sawlog-pipeline",
             timeout_ms=_TIMEOUT_MS,
             request_timeout_ms=_TIMEOUT_MS,
         ) as cluster:
-            while not self._stop.wait(LOOK_EVERY_S):
-                self._look(cluster)
+            while not self._stop.wait(POLL_EVERY_S):
+                self._poll(cluster)
 
-    def _look(self, cluster: Cluster) -> None:
+    def _poll(self, cluster: Cluster) -> None:
         for table in self._tables:
             offsets = table.landed_offsets()
             if not offsets:

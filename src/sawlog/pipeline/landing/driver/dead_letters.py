@@ -16,21 +16,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.delta.data_files import DataFile, discard, removed
-from sawlog.pipeline.delta.delta_log import Action, LiveFile, State
-from sawlog.pipeline.delta.errors import NotATable, TableExists
+from sawlog.pipeline.delta.data_files import DataFile, delete_uncommitted, remove_action
+from sawlog.pipeline.delta.delta_log import Action, ActiveFile, Snapshot
+from sawlog.pipeline.delta.errors import TableExists, TableNotFound
 from sawlog.pipeline.delta.file_scan import scan_file
-from sawlog.pipeline.delta.landed_offsets import Move, application_id, offsets_of
+from sawlog.pipeline.delta.landed_offsets import OffsetSpan, application_id, offsets_of
 from sawlog.pipeline.delta.parquet_writer import FileWriter
-from sawlog.pipeline.delta.table import ADDING, Already, Committed, Table, add_actions, transaction
+from sawlog.pipeline.delta.table import (
+    WRITE,
+    AlreadyCommitted,
+    Committed,
+    Table,
+    add_actions,
+    transaction_action,
+)
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
-from sawlog.pipeline.landing.driver.replay_counts import as_often_as, replays_of
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.driver.replay_counts import replay_count, same_replay_count
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 
 _ATTEMPTS = 20
 
 
-class Proposal(NamedTuple):
+class DeadLetterCommit(NamedTuple):
     """What a batch made of the dead letters.
 
     The verdict of whose batch landed counts. So nothing is replaced for a batch that the table has,
@@ -39,57 +46,58 @@ class Proposal(NamedTuple):
     """
 
     version: int  # of the dead letters, with it
-    replaced: Sequence[LiveFile] | None  # what had rows of its offsets before; None: untouched
+    replaced: Sequence[ActiveFile] | None  # what had rows of its offsets before; None: untouched
 
 
 class _Moved(Exception):
     """Somebody else committed between the look and the commit: look again."""
 
 
-def open_dead(config: LandedTable, schema: pa.Schema) -> Table:
+def open_dead_letters(config: LandedTable, schema: pa.Schema) -> Table:
     """The table of dead letters, created where there is none."""
     path, group = config.dead_path, config.group
     if not Table.exists(path):
         try:
-            marks = as_often_as(config.path, group)
+            marks = same_replay_count(config.path, group)
             return Table.create(path, schema, starts=marks, pipeline=group)
         except TableExists:
             pass
     return Table.open(path)
 
 
-def commit_dead(
+def commit_dead_letters(
     dead: Table,
     group: str,
     files: Sequence[DataFile],
-    moves: Mapping[TopicPartition, Move],
+    spans: Mapping[TopicPartition, OffsetSpan],
     *,
     replays: int,
-    is_awaited: Callable[[], bool],
-) -> Proposal | None:
+    is_next: Callable[[], bool],
+) -> DeadLetterCommit | None:
     """Makes these files all that it has of the batch's offsets; None, and nothing is changed, where
     the table does not await the batch any more. `replays` is what the driver began with: a replay
     since then has set both tables back, and the batch is not what is to land.
     """
     for _ in range(_ATTEMPTS):
         _refresh(dead)
-        stored = offsets_of(group, dead.state.transactions)
-        proposed = {tp: move for tp, move in moves.items() if stored.get(tp, 0) > move.start}
+        stored = offsets_of(group, dead.snapshot.transactions)
+        proposed = {tp: span for tp, span in spans.items() if stored.get(tp, 0) > span.start}
         if not files and not proposed:
-            return Proposal(dead.version, None)
+            return DeadLetterCommit(dead.version, None)
         replaced, kept = _without(dead, proposed)
-        batch = _Batch(group, moves, replays, is_awaited)
+        batch = _Batch(group, spans, replays, is_next)
         try:
             done = _commit(dead, batch, [*kept, *files], replaced)
         except _Moved:
-            discard(dead.storage, kept)
+            delete_uncommitted(dead.storage, kept)
             continue
-        if isinstance(done, Already):
-            discard(dead.storage, kept)
+        if isinstance(done, AlreadyCommitted):
+            delete_uncommitted(dead.storage, kept)
             return None
-        return Proposal(done.version, replaced)
+        return DeadLetterCommit(done.version, replaced)
     raise LandingFailure(
-        Kind.OVERTAKEN, f"others wrote to {dead.path} {_ATTEMPTS} times before this driver could"
+        FailureKind.CONFLICT,
+        f"others wrote to {dead.path} {_ATTEMPTS} times before this driver could",
     )
 
 
@@ -99,22 +107,24 @@ def _refresh(dead: Table) -> None:
     """
     try:
         dead.refresh()
-    except NotATable as error:
-        raise LandingFailure(Kind.OVERTAKEN, f"the dead letters were deleted: {error}") from error
+    except TableNotFound as error:
+        raise LandingFailure(
+            FailureKind.CONFLICT, f"the dead letters were deleted: {error}"
+        ) from error
 
 
-def check_stands(dead: Table, proposal: Proposal) -> None:
+def check_unchanged(dead: Table, proposal: DeadLetterCommit) -> None:
     """LandingFailure where somebody else changed the dead letters since."""
     _refresh(dead)
     if dead.version != proposal.version:
-        raise LandingFailure(Kind.OVERTAKEN, f"another driver wrote to {dead.path} meanwhile")
+        raise LandingFailure(FailureKind.CONFLICT, f"another driver wrote to {dead.path} meanwhile")
 
 
-def withdraw(
+def revert_dead_letters(
     dead: Table,
     group: str,
-    proposal: Proposal,
-    moves: Mapping[TopicPartition, Move],
+    proposal: DeadLetterCommit,
+    spans: Mapping[TopicPartition, OffsetSpan],
     *,
     replays: int,
 ) -> None:
@@ -124,51 +134,51 @@ def withdraw(
     with FileWriter(dead.storage) as writer:
         for file in proposal.replaced:
             for batch in scan_file(dead.storage, file.path, dead.schema, file.partition_values):
-                writer.write(batch.filter(_is_of(batch, moves)))
+                writer.write(batch.filter(_is_of(batch, spans)))
         files = writer.close()
-    commit_dead(dead, group, files, moves, replays=replays, is_awaited=lambda: True)
+    commit_dead_letters(dead, group, files, spans, replays=replays, is_next=lambda: True)
 
 
 class _Batch(NamedTuple):
     group: str
-    moves: Mapping[TopicPartition, Move]
+    spans: Mapping[TopicPartition, OffsetSpan]
     replays: int
-    is_awaited: Callable[[], bool]
+    is_next: Callable[[], bool]
 
 
 def _commit(
-    dead: Table, batch: _Batch, files: Sequence[DataFile], replaced: Sequence[LiveFile]
-) -> Committed | Already:
+    dead: Table, batch: _Batch, files: Sequence[DataFile], replaced: Sequence[ActiveFile]
+) -> Committed | AlreadyCommitted:
     """On the version that the handle knows, and the table is looked at after it."""
     based_on = dead.version
-    group, moves, replays, is_awaited = batch
+    group, spans, replays, is_next = batch
 
-    def plan(state: State) -> list[Action] | None:
-        if replays_of(group, state.transactions) != replays:
-            raise LandingFailure(Kind.OVERTAKEN, "a replay set the dead letters back")
-        if state.version != based_on:
+    def plan(snapshot: Snapshot) -> list[Action] | None:
+        if replay_count(group, snapshot.transactions) != replays:
+            raise LandingFailure(FailureKind.CONFLICT, "a replay set the dead letters back")
+        if snapshot.version != based_on:
             raise _Moved
-        if not is_awaited():
+        if not is_next():
             return None
-        stored = offsets_of(group, state.transactions)
+        stored = offsets_of(group, snapshot.transactions)
         now = time.time_ns() // 1_000_000
         return [
             *(
-                transaction(application_id(group, tp), max(move.end, stored.get(tp, 0)), now)
-                for tp, move in sorted(moves.items())
+                transaction_action(application_id(group, tp), max(span.end, stored.get(tp, 0)), now)
+                for tp, span in sorted(spans.items())
             ),
-            *(removed(file, now) for file in replaced),
-            *add_actions(state, files, None, now),
+            *(remove_action(file, now) for file in replaced),
+            *add_actions(snapshot, files, None, now),
         ]
 
-    return dead.change(ADDING, plan)
+    return dead.transact(WRITE, plan)
 
 
 def _without(
-    dead: Table, proposed: Mapping[TopicPartition, Move]
-) -> tuple[list[LiveFile], list[DataFile]]:
+    dead: Table, proposed: Mapping[TopicPartition, OffsetSpan]
+) -> tuple[list[ActiveFile], list[DataFile]]:
     """The files that have rows of these offsets, and new ones that have their other rows."""
-    replaced: list[LiveFile] = []
+    replaced: list[ActiveFile] = []
     if not proposed:
         return replaced, []
     with FileWriter(dead.storage) as writer:
@@ -185,19 +195,19 @@ def _without(
         return replaced, writer.close()
 
 
-def _may_hold(file: LiveFile, proposed: Mapping[TopicPartition, Move]) -> bool:
+def _may_hold(file: ActiveFile, proposed: Mapping[TopicPartition, OffsetSpan]) -> bool:
     """By its statistics: what is proposed is new, and most files are old."""
     highest = json.loads(file.stats or "{}").get("maxValues", {}).get("offset")
-    return highest is None or any(highest >= move.start for move in proposed.values())
+    return highest is None or any(highest >= span.start for span in proposed.values())
 
 
-def _is_of(batch: pa.RecordBatch, proposed: Mapping[TopicPartition, Move]) -> pa.Array:
+def _is_of(batch: pa.RecordBatch, proposed: Mapping[TopicPartition, OffsetSpan]) -> pa.Array:
     found = pa.repeat(pa.scalar(False), batch.num_rows)
     offsets = batch.column("offset")
-    for (topic, index), move in proposed.items():
+    for (topic, index), span in proposed.items():
         here = pc.and_(
             pc.equal(batch.column("topic"), topic), pc.equal(batch.column("partition"), index)
         )
-        within = pc.and_(pc.greater_equal(offsets, move.start), pc.less(offsets, move.end))
+        within = pc.and_(pc.greater_equal(offsets, span.start), pc.less(offsets, span.end))
         found = pc.or_(found, pc.and_(here, within))
     return pc.fill_null(found, False)

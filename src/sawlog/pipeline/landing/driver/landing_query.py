@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from sawlog.client.net.cluster import Cluster
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
-from sawlog.pipeline.landing.driver.batch_commit import Committer, Landed
-from sawlog.pipeline.landing.driver.events import Events
+from sawlog.pipeline.landing.driver.batch_commit import LandingCommitter
+from sawlog.pipeline.landing.driver.events import Events, LandedBatch
 from sawlog.pipeline.landing.driver.query_run import QueryRun
 from sawlog.pipeline.landing.driver.spark_session import in_own_pool
-from sawlog.pipeline.landing.driver.table_setup import Ready, prepare
-from sawlog.pipeline.landing.failures import Kind
+from sawlog.pipeline.landing.driver.table_setup import PreparedTable, prepare
+from sawlog.pipeline.landing.failures import FailureKind
 from sawlog.pipeline.landing.planning.landing_source import NAME
 from sawlog.pipeline.landing.task.landing_task import make_job
 from sawlog.pipeline.source.group_progress import PUBLISH_TIMEOUT_MS, Publisher
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _PREPARE_TIMEOUT_MS = 10_000
 
 
-class LandingStep:
+class LandingQuery:
     def __init__(
         self, spark: "SparkSession", pipeline: Pipeline, config: LandedTable, events: Events
     ) -> None:
@@ -47,7 +47,7 @@ class LandingStep:
         with self._lock:
             return dict(self._offsets)
 
-    def begin(self, *, once: bool) -> QueryRun:
+    def start(self, *, once: bool) -> QueryRun:
         config = self._config
         with Cluster(
             self._pipeline.brokers,
@@ -62,8 +62,8 @@ class LandingStep:
             return QueryRun(query, committer, ends.pop_all().close)
 
     def _start(
-        self, ready: Ready, ends: ExitStack, *, once: bool
-    ) -> tuple["StreamingQuery", Committer]:
+        self, ready: PreparedTable, ends: ExitStack, *, once: bool
+    ) -> tuple["StreamingQuery", LandingCommitter]:
         """What goes with its life is left to `ends`, the checkpoint too: the table knows what it
         knew.
         """
@@ -79,7 +79,7 @@ class LandingStep:
                 request_timeout_ms=PUBLISH_TIMEOUT_MS,
             )
         )
-        committer = Committer(
+        committer = LandingCommitter(
             job, ready, landed=self._landed, publish=Publisher(publishing, config.group).publish
         )
         stream = (
@@ -97,10 +97,10 @@ class LandingStep:
         in_own_pool(self._spark, config.name)
         return (writer.trigger(availableNow=True) if once else writer).start(), committer
 
-    def begin_anew(self, why: Kind) -> None:
+    def reset(self, why: FailureKind) -> None:
         """There is nothing to forget: every life begins by what the table tells."""
 
-    def _landed(self, batch: Landed) -> None:
+    def _landed(self, batch: LandedBatch) -> None:
         self._moved(batch.ends)
         self._events.landed(self.name, batch, sum(self.landed_offsets().values()))
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline, QueryTable
-from sawlog.pipeline.landing.driver.broker_monitor import Monitor
+from sawlog.pipeline.landing.driver.broker_monitor import BrokerMonitor
 from sawlog.pipeline.landing.driver.events import Events
-from sawlog.pipeline.landing.driver.landing_query import LandingStep
-from sawlog.pipeline.landing.driver.query_supervisor import Outcome, run_steps
-from sawlog.pipeline.landing.driver.sql_query import QueryStep
-from sawlog.pipeline.landing.driver.vacuum_schedule import Sweeper
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.driver.landing_query import LandingQuery
+from sawlog.pipeline.landing.driver.query_supervisor import Outcome, run_queries
+from sawlog.pipeline.landing.driver.sql_query import SqlQuery
+from sawlog.pipeline.landing.driver.vacuum_schedule import VacuumSchedule
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.source.executor_check import ExecutorDiffers, check_executors
 
 if TYPE_CHECKING:
@@ -34,23 +34,25 @@ def run_pipeline(
         if not is_local:  # there tasks run in the driver's own Python
             check_executors(spark)
     except ExecutorDiffers as error:
-        failure = LandingFailure(Kind.REFUSED, str(error))
+        failure = LandingFailure(FailureKind.INVALID, str(error))
         events.said("spark", failure.message)
         return [Outcome(table.name, failure) for table in pipeline.tables]
-    landings = [LandingStep(spark, pipeline, table, events) for table in pipeline.landed]
-    queries = [QueryStep(spark, pipeline, table, events) for table in in_order(pipeline.queries)]
-    with Sweeper(pipeline, events), Monitor(pipeline.brokers, landings, events):
+    landings = [LandingQuery(spark, pipeline, table, events) for table in pipeline.landed]
+    queries = [
+        SqlQuery(spark, pipeline, table, events) for table in dependency_order(pipeline.queries)
+    ]
+    with VacuumSchedule(pipeline, events), BrokerMonitor(pipeline.brokers, landings, events):
         if not once:
-            return run_steps([*landings, *queries], events, stop, once=False)
-        outcomes = run_steps(landings, events, stop, once=True)
+            return run_queries([*landings, *queries], events, stop, once=False)
+        outcomes = run_queries(landings, events, stop, once=True)
         for query in queries:  # each over all that those before it have made
             if stop.is_set():
                 break
-            outcomes += run_steps([query], events, stop, once=True)
+            outcomes += run_queries([query], events, stop, once=True)
         return outcomes
 
 
-def in_order(queries: Sequence[QueryTable]) -> list[QueryTable]:
+def dependency_order(queries: Sequence[QueryTable]) -> list[QueryTable]:
     """Each behind those that it reads; there are no circles."""
     by_name = {query.name: query for query in queries}
     ordered: dict[str, QueryTable] = {}

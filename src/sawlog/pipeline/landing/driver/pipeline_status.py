@@ -14,11 +14,10 @@ from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.errors import TableError
-from sawlog.pipeline.delta.table import ADDING, Table
-from sawlog.pipeline.delta.table_status import status
+from sawlog.pipeline.delta.table import WRITE, Table
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline, QueryTable
-from sawlog.pipeline.landing.driver.preflight import Prospect, prospect
-from sawlog.pipeline.landing.failures import FATAL, Kind, LandingFailure, classify
+from sawlog.pipeline.landing.driver.preflight import PreflightResult, preflight
+from sawlog.pipeline.landing.failures import FATAL, FailureKind, LandingFailure, classify
 
 _RECENT_MS = 5 * 60 * 1_000
 _MOST_VERSIONS = 200
@@ -49,7 +48,7 @@ class TableStatus:
     committed_ms: int | None = None
     files: int | None = None
     small_files: int | None = None
-    size: int | None = None
+    size_bytes: int | None = None
     dead_letters: int | None = None
     offsets: Mapping[TopicPartition, int] | None = None
     ends: Mapping[TopicPartition, int] | None = None
@@ -77,7 +76,7 @@ def statuses(
 
 
 def _landed_status(config: LandedTable, brokers: "_Brokers") -> TableStatus:
-    known = brokers.prospect(config)
+    known = brokers.preflight(config)
     try:
         entry = status_of(config, known.ends)
     except (TableError, OSError) as error:
@@ -89,9 +88,9 @@ def _landed_status(config: LandedTable, brokers: "_Brokers") -> TableStatus:
 
 
 def _state(failure: LandingFailure) -> State:
-    if failure.kind is Kind.UNREACHABLE:
+    if failure.kind is FailureKind.UNREACHABLE:
         return State.UNKNOWN
-    if failure.kind in FATAL or failure.kind is Kind.OTHER:
+    if failure.kind in FATAL or failure.kind is FailureKind.OTHER:
         return State.STOPPED
     return State.WAITING
 
@@ -128,20 +127,21 @@ def status_of(
     if not Table.exists(config.path):
         return TableStatus(config.name, topic, ends=ends)
     table = Table.open(config.path)
-    numbers = status(table, "" if landed is None else landed.group)
-    offsets = {tp: at for tp, at in numbers.offsets.items() if tp.topic == topic}
+    detail = table.detail()
+    stored = {} if landed is None else table.offsets(landed.group)
+    offsets = {tp: offset for tp, offset in stored.items() if tp.topic == topic}
     return TableStatus(
         table=config.name,
         topic=topic,
-        version=numbers.version,
+        version=table.version,
         offset=sum(offsets.values()) if landed else None,
         lag=None if ends is None else _lag(offsets, ends),
-        rows=numbers.rows,
+        rows=detail.rows,
         rows_per_s=recent_rate(table),
-        committed_ms=numbers.committed_ms,
-        files=numbers.files,
-        small_files=numbers.small_files,
-        size=numbers.size,
+        committed_ms=table.snapshot.committed_ms,
+        files=detail.files,
+        small_files=detail.small_files,
+        size_bytes=detail.size_bytes,
         dead_letters=None if landed is None else _rows(landed.dead_path),
         offsets=offsets,
         ends=ends,
@@ -156,10 +156,10 @@ class _Brokers:
         self._tell = tell
         self._silence: LandingFailure | None = None
 
-    def prospect(self, config: LandedTable) -> Prospect:
+    def preflight(self, config: LandedTable) -> PreflightResult:
         if self._silence is not None:
-            return Prospect(0, failure=self._silence)
-        found = prospect(self._cluster, config)
+            return PreflightResult(0, failure=self._silence)
+        found = preflight(self._cluster, config)
         if found.failure is not None:
             self._heard(found.failure)
         return found
@@ -172,7 +172,7 @@ class _Brokers:
             try:
                 self._cluster.topic(topic)
             except NoSuchTopic as error:
-                return LandingFailure(Kind.NO_TOPIC, error.message or str(error))
+                return LandingFailure(FailureKind.NOT_FOUND, error.message or str(error))
             except (KafkaError, ClientError) as error:
                 failure = classify(error)
                 self._heard(failure)
@@ -180,7 +180,7 @@ class _Brokers:
         return None
 
     def _heard(self, failure: LandingFailure) -> None:
-        if failure.kind is Kind.UNREACHABLE:
+        if failure.kind is FailureKind.UNREACHABLE:
             self._silence = failure
             self._tell(f"whether tables can go on is not known: {failure.message}")
 
@@ -190,7 +190,7 @@ def recent_rate(table: Table) -> float | None:
     where there are not two of them within a few minutes. New columns bring none, nor do merged
     files and those that were written again without some rows.
     """
-    newest = table.state.committed_ms
+    newest = table.snapshot.committed_ms
     if newest is None:
         return None
     commits: list[tuple[int, int]] = []  # time and rows, newest first
@@ -200,7 +200,7 @@ def recent_rate(table: Table) -> float | None:
         if told is None or newest - told["timestamp"] > _RECENT_MS:
             break
         count = sum(_count(action) for action in actions)
-        if count and told.get("operation") == ADDING:
+        if count and told.get("operation") == WRITE:
             commits.append((told["timestamp"], count))
     if len(commits) < 2 or commits[0][0] <= commits[-1][0]:
         return None
@@ -222,4 +222,4 @@ def _lag(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, in
 def _rows(path: str) -> int | None:
     if not Table.exists(path):
         return None
-    return status(Table.open(path), "").rows
+    return Table.open(path).detail().rows

@@ -1,6 +1,9 @@
-"""A look at what a run of the file would meet, without changing anything."""
+"""Checks before a run that change nothing: the lake, and what each table would meet."""
 
+import os
+import tempfile
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 from sawlog.client.errors import ClientError
@@ -12,32 +15,32 @@ from sawlog.pipeline.formats import parser
 from sawlog.pipeline.formats.landed_rows import value_schema
 from sawlog.pipeline.formats.parsed import FormatError
 from sawlog.pipeline.landing.configuration.declared_columns import (
-    declared,
-    first_columns,
+    declared_schema,
     format_of,
+    initial_schema,
 )
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, QueryTable
-from sawlog.pipeline.landing.driver.dead_letter_counts import check_letters
+from sawlog.pipeline.landing.driver.dead_letter_counts import check_dead_letters
 from sawlog.pipeline.landing.driver.table_setup import (
     check_replays,
     find_topic,
-    starts_of,
-    topic_id_of,
+    landed_topic_id,
+    next_offsets,
 )
 from sawlog.pipeline.landing.driver.table_setup import check_table as check_existing
-from sawlog.pipeline.landing.failures import FATAL, Kind, LandingFailure, classify
-from sawlog.pipeline.landing.planning.topic_check import TopicLog
+from sawlog.pipeline.landing.failures import FATAL, FailureKind, LandingFailure, classify
+from sawlog.pipeline.landing.topic_check import TopicLog
 from sawlog.pipeline.source.offset_json import Offsets
 
 _FAILURES = (LandingFailure, FormatError, TableError, KafkaError, ClientError, OSError)
 
 
-class Found(NamedTuple):
+class CheckResult(NamedTuple):
     text: str
-    problem: Kind | None = None
+    problem: FailureKind | None = None
 
 
-class Prospect(NamedTuple):
+class PreflightResult(NamedTuple):
     """What a run that begins now would meet at a landed table."""
 
     partitions: int  # of the topic; 0 where it is not known
@@ -46,36 +49,38 @@ class Prospect(NamedTuple):
     failure: LandingFailure | None = None
 
 
-def prospect(cluster: Cluster, config: LandedTable) -> Prospect:
+def preflight(cluster: Cluster, config: LandedTable) -> PreflightResult:
     """Goes through the checks of a run in its order: the file, the topic, the table, the log."""
-    found = Prospect(0)
+    found = PreflightResult(0)
     try:
-        columns = value_schema(first_columns(config))
-        parser(format_of(config), columns, widen=declared(config) is None)
+        columns = value_schema(initial_schema(config))
+        parser(format_of(config), columns, widen=declared_schema(config) is None)
         topic = find_topic(cluster, config)
-        found = Prospect(len(topic.partitions))
+        found = PreflightResult(len(topic.partitions))
         if not Table.exists(config.path):
             return found
         table = Table.open(config.path)
         check_existing(table, config, topic)
-        check_letters(config, table)
+        check_dead_letters(config, table)
         if Table.exists(config.dead_path):
             check_replays(config, table, Table.open(config.dead_path))
-        starts = starts_of(table, config, topic)
+        starts = next_offsets(table, config, topic)
         found = found._replace(starts=starts)
         log = TopicLog(
-            cluster, config.topic, topic_id_of(table, config.topic),
+            cluster, config.topic, landed_topic_id(table, config.topic),
             read_committed=config.read_committed,
         )  # fmt: skip
-        ends = log.check_ends(starts, log.ends())
+        ends = log.check_end_offsets(starts, log.ends())
         found = found._replace(ends=ends)
-        log.check_begins(starts, ends)
+        log.check_start_offsets(starts, ends)
     except _FAILURES as error:
         return found._replace(failure=classify(error))
     return found
 
 
-def check_tables(cluster: Cluster, tables: Iterable[LandedTable | QueryTable]) -> dict[str, Found]:
+def check_tables(
+    cluster: Cluster, tables: Iterable[LandedTable | QueryTable]
+) -> dict[str, CheckResult]:
     """What is found out about each, by name. A query is told of tables that it reads and that
     stopped, because no new rows will come from them.
     """
@@ -90,16 +95,39 @@ def check_tables(cluster: Cluster, tables: Iterable[LandedTable | QueryTable]) -
     return found
 
 
-def check_table(cluster: Cluster, config: LandedTable | QueryTable) -> Found:
+def check_table(cluster: Cluster, config: LandedTable | QueryTable) -> CheckResult:
     """What can be known now, in a line."""
     if isinstance(config, QueryTable):
         reads = ", ".join([*config.tables, *config.topics])
-        return Found(f"a query over {reads}; Spark checks its SQL when it runs")
-    partitions, starts, _, failure = prospect(cluster, config)
+        return CheckResult(f"a query over {reads}; Spark checks its SQL when it runs")
+    partitions, starts, _, failure = preflight(cluster, config)
     if failure is not None:
         is_stopped = failure.kind in FATAL and Table.exists(config.path)
         text = f"stopped: {failure.message}" if is_stopped else failure.message
-        return Found(text, failure.kind)
+        return CheckResult(text, failure.kind)
     if starts is not None:
-        return Found(f"goes on at offset {sum(starts.values())} of {config.topic!r}")
-    return Found(f"will be made from {partitions} partitions of {config.topic!r}")
+        return CheckResult(f"goes on at offset {sum(starts.values())} of {config.topic!r}")
+    return CheckResult(f"will be made from {partitions} partitions of {config.topic!r}")
+
+
+def unwritable(lake: str) -> str | None:
+    """Why this directory cannot be made or written to, and what to do; None where it can. Tried at
+    the nearest directory that is there, with one that is taken away again: permissions alone do
+    not tell of file systems that are read-only or take no files.
+    """
+    nearest = _nearest(Path(lake))
+    does = "be written to" if nearest == Path(lake) else "be made"
+    advice = "choose another directory for 'lake', or let this user write there"
+    if not nearest.is_dir():
+        return f"the lake {lake} cannot {does}: {nearest} is no directory; {advice}"
+    try:
+        with tempfile.TemporaryDirectory(prefix=".sawlog-", dir=nearest):
+            return None
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        return f"the lake {lake} cannot {does}: writing in {nearest} fails: {reason}; {advice}"
+
+
+def _nearest(path: Path) -> Path:
+    """The first that is there, from the path upwards; there is always the root."""
+    return next(place for place in (path, *path.parents) if os.path.lexists(place))

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from sawlog.pipeline.delta.data_files import DataFile, discard, removed
-from sawlog.pipeline.delta.delta_log import Action, State
-from sawlog.pipeline.delta.delta_types import storable
-from sawlog.pipeline.delta.errors import CannotWiden, TableExists
+from sawlog.pipeline.delta.data_files import DataFile, delete_uncommitted, remove_action
+from sawlog.pipeline.delta.delta_log import Action, Snapshot
+from sawlog.pipeline.delta.delta_types import stored_schema
+from sawlog.pipeline.delta.errors import SchemaMismatch, TableExists
 from sawlog.pipeline.delta.parquet_writer import FileWriter
 from sawlog.pipeline.delta.partitioning import PartitionBy, parse
 from sawlog.pipeline.delta.table import (
-    ADDING,
+    WRITE,
     Committed,
     Table,
     add_actions,
-    transaction,
+    transaction_action,
 )
 from sawlog.pipeline.delta.table_storage import Storage
-from sawlog.pipeline.delta.upsert import last_of_each, merge_by_key
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.delta.upsert import last_per_key, upsert
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 QUERY = "sawlog.query"  # marks tables that queries fill, and no others are touched
 
 
-class Written(NamedTuple):
+class WrittenBatch(NamedTuple):
     rows: int
     files: int
     file_bytes: int
@@ -50,36 +50,36 @@ def open_query_table(path: str, schema: pa.Schema, partition_by: Sequence[str], 
         except TableExists:
             pass
     table = Table.open(path)
-    if QUERY not in table.state.metadata.get("configuration", {}):
+    if QUERY not in table.snapshot.metadata.get("configuration", {}):
         raise LandingFailure(
-            Kind.REFUSED, f"the table in {path} was not made by a query; use another name"
+            FailureKind.INVALID, f"the table in {path} was not made by a query; use another name"
         )
     if [parse(entry) for entry in partition_by] != table.partition_by:
         has = ", ".join(map(str, table.partition_by)) or "nothing"
         raise LandingFailure(
-            Kind.REFUSED,
+            FailureKind.INVALID,
             f"the table in {path} is partitioned by {has}, the file says otherwise; delete the"
             " table and its checkpoint, or use another name",
         )
     try:
-        table.widen(schema)
-    except CannotWiden as error:
+        table.evolve_schema(schema)
+    except SchemaMismatch as error:
         raise LandingFailure(
-            Kind.REFUSED,
+            FailureKind.INVALID,
             f"the query of {name!r} gives other columns than its table has: {error}; delete the"
             " table and its checkpoint, or use another name",
         ) from None
     return table
 
 
-def is_new_to(table: Table, query_id: str) -> bool:
+def is_new_query(table: Table, query_id: str) -> bool:
     """Whether this query has committed nothing yet and there are rows of another."""
-    return query_id not in table.state.transactions and bool(table.state.files)
+    return query_id not in table.snapshot.transactions and bool(table.snapshot.files)
 
 
-def add_batch(
+def append_batch(
     table: Table, frame: "DataFrame", query_id: str, batch_id: int, *, replace: bool
-) -> Written | None:
+) -> WrittenBatch | None:
     """Tasks write the rows, the driver commits them; None where the table has the batch already,
     and where there is nothing to commit: a batch without rows only moves the watermark.
     """
@@ -91,31 +91,31 @@ def add_batch(
 
 def _commit(
     table: Table, files: Sequence[DataFile], query_id: str, batch_id: int, *, replace: bool
-) -> Written | None:
-    def plan(state: State) -> list[Action] | None:
-        if state.transactions.get(query_id, -1) >= batch_id:
+) -> WrittenBatch | None:
+    def plan(snapshot: Snapshot) -> list[Action] | None:
+        if snapshot.transactions.get(query_id, -1) >= batch_id:
             return None
         now = time.time_ns() // 1_000_000
-        old = sorted(state.files.values()) if replace else []
+        old = sorted(snapshot.files.values()) if replace else []
         return [
-            transaction(query_id, batch_id, now),
-            *(removed(file, now) for file in old),
-            *add_actions(state, files, None, now),
+            transaction_action(query_id, batch_id, now),
+            *(remove_action(file, now) for file in old),
+            *add_actions(snapshot, files, None, now),
         ]
 
-    done = table.change(ADDING, plan)
+    done = table.transact(WRITE, plan)
     if not isinstance(done, Committed):
-        discard(table.storage, files)
+        delete_uncommitted(table.storage, files)
         return None
     rows = sum(file.rows for file in files)
-    return Written(rows, len(files), sum(file.size for file in files), done.version)
+    return WrittenBatch(rows, len(files), sum(file.size for file in files), done.version)
 
 
 def replace_by_key(
     table: Table, frame: "DataFrame", keys: Sequence[str], query_id: str, batch_id: int
-) -> Written | None:
+) -> WrittenBatch | None:
     """The batch's rows, the last of each key, in the place of all that the table has."""
-    rows = last_of_each(frame.toArrow(), keys)
+    rows = last_per_key(frame.toArrow(), keys)
     with FileWriter(table.storage, table.partition_by) as writer:
         for batch in rows.to_batches():
             writer.write(batch)
@@ -123,21 +123,21 @@ def replace_by_key(
     return _commit(table, files, query_id, batch_id, replace=True)
 
 
-def merge_batch(
+def upsert_batch(
     table: Table,
     frame: "DataFrame",
     keys: Sequence[str],
     query_id: str,
     batch_id: int,
-) -> Written | None:
+) -> WrittenBatch | None:
     """The batch's rows in the place of those with the same keys."""
     rows = frame.toArrow()
     if not rows.num_rows:
         return None
-    done = merge_by_key(table, rows, keys, query_id, batch_id)
+    done = upsert(table, rows, keys, query_id, batch_id)
     if not isinstance(done, Committed):
         return None
-    return Written(rows.num_rows, 1, 0, done.version)
+    return WrittenBatch(rows.num_rows, 1, 0, done.version)
 
 
 def write_files(table: Table, frame: "DataFrame") -> list[DataFile]:
@@ -160,4 +160,4 @@ def arrow_schema(frame: "DataFrame") -> pa.Schema:
     """The columns of a query as a table stores them."""
     from sawlog.pipeline.delta.delta_types import from_json
 
-    return storable(from_json(json.dumps(json.loads(frame.schema.json()))))
+    return stored_schema(from_json(json.dumps(json.loads(frame.schema.json()))))

@@ -10,41 +10,47 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-class Stopped(Exception):
+class LateBatch(Exception):
     """What ends a batch that came too late, where Spark must not take it for done."""
 
 
-class Commits(ABC):
-    """What `foreachBatch` calls. `take` commits under `turn`, and only where it `takes_more`."""
+class BatchCommitter(ABC):
+    """The callable for `foreachBatch`: commits one batch at a time, until it is told to stop.
+
+    `commit_batch` holds `commit_lock` while it commits, and commits only while `accepts_batches`.
+    """
 
     def __init__(self) -> None:
-        self.turn = threading.Lock()
-        self.takes_more = True
+        self.commit_lock = threading.Lock()
+        self.accepts_batches = True
         self.failure: BaseException | None = None
         self.rows = 0
 
     def __call__(self, frame: "DataFrame", batch_id: int) -> None:
         try:
-            self.take(frame, batch_id)
+            self.commit_batch(frame, batch_id)
         except BaseException as error:
             self.failure = error
             raise
 
     @abstractmethod
-    def take(self, frame: "DataFrame", batch_id: int) -> None:
+    def commit_batch(self, frame: "DataFrame", batch_id: int) -> None:
         """One batch becomes a version of the table."""
 
-    def refuse_more(self) -> None:
+    def stop_accepting(self) -> None:
         """Returns when no commit is under way, and none will be."""
-        with self.turn:
-            self.takes_more = False
+        with self.commit_lock:
+            self.accepts_batches = False
 
 
 class QueryRun:
-    """A `Run` of a step; `ended` is called last, whatever became of the query."""
+    """A `QueryHandle` of a step; `ended` is called last, whatever became of the query."""
 
     def __init__(
-        self, query: "StreamingQuery", commits: Commits, ended: Callable[[], None] | None = None
+        self,
+        query: "StreamingQuery",
+        commits: BatchCommitter,
+        ended: Callable[[], None] | None = None,
     ) -> None:
         self.query = query
         self._commits = commits
@@ -59,7 +65,7 @@ class QueryRun:
         return self._commits.rows
 
     def stop(self) -> None:
-        self._commits.refuse_more()
+        self._commits.stop_accepting()
         try:
             self.query.stop()
         finally:

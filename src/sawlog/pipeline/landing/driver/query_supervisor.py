@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from py4j.protocol import Py4JNetworkError
 
 from sawlog.pipeline.landing.driver.events import Events
-from sawlog.pipeline.landing.driver.retry_policy import Again, GiveUp, RetryPolicy
-from sawlog.pipeline.landing.failures import Kind, LandingFailure, classify, unwrap
+from sawlog.pipeline.landing.driver.retry_policy import GiveUp, Retry, RetryPolicy
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure, classify, parse_failure
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-_LOOK_S = 0.1
-SPARK_IS_GONE = (Py4JNetworkError, ConnectionRefusedError)
+_POLL_S = 0.1
+SPARK_GONE_ERRORS = (Py4JNetworkError, ConnectionRefusedError)
 """What a call of Spark's raises when its JVM has ended; no table can go on then."""
 
 
-class Run(Protocol):
+class QueryHandle(Protocol):
     """One life of a table's query."""
 
     query: "StreamingQuery"
@@ -42,16 +42,16 @@ class Run(Protocol):
         """Ends it between two commits."""
 
 
-class Step(Protocol):
+class TableQuery(Protocol):
     """A table that can be filled, life after life."""
 
     @property
     def name(self) -> str: ...
 
-    def begin(self, *, once: bool) -> Run:
+    def start(self, *, once: bool) -> QueryHandle:
         """Starts a query from where the table is."""
 
-    def begin_anew(self, why: Kind) -> None:
+    def reset(self, why: FailureKind) -> None:
         """Forgets what the table does not tell; asked for where that is of no use any more.
         LandingFailure where to begin anew could lose or double rows.
         """
@@ -62,17 +62,19 @@ class Outcome(NamedTuple):
     failure: LandingFailure | None
 
 
-class Supervised:
+class QuerySupervisor:
     """One table: its query or, while it waits, when to begin again."""
 
-    def __init__(self, step: Step, events: Events, stop: threading.Event, *, once: bool) -> None:
+    def __init__(
+        self, step: TableQuery, events: Events, stop: threading.Event, *, once: bool
+    ) -> None:
         self._step = step
         self._events = events
         self._stop = stop
         self._once = once
         self._tries = RetryPolicy(once=once)
-        self._run: Run | None = None
-        self._begin_at_s = -math.inf
+        self._run: QueryHandle | None = None
+        self._start_at_s = -math.inf
         self._said: str | None = None
         self.outcome: Outcome | None = None
 
@@ -80,12 +82,12 @@ class Supervised:
     def name(self) -> str:
         return self._step.name
 
-    def look(self, now_s: float) -> None:
+    def poll(self, now_s: float) -> None:
         """Begins what is due, and sees to what has ended."""
-        if self.outcome is not None or now_s < self._begin_at_s:
+        if self.outcome is not None or now_s < self._start_at_s:
             return
         if self._run is None:
-            self._begin(now_s)
+            self._start(now_s)
         elif not self._run.query.isActive:
             self._ended(self._run, now_s)
 
@@ -96,15 +98,15 @@ class Supervised:
         if self.outcome is None:
             self.outcome = Outcome(self.name, None)
 
-    def _begin(self, now_s: float) -> None:
+    def _start(self, now_s: float) -> None:
         try:
-            self._run = self._step.begin(once=self._once)
-        except SPARK_IS_GONE:
+            self._run = self._step.start(once=self._once)
+        except SPARK_GONE_ERRORS:
             raise
         except Exception as error:
             self._failed(classify(error), now_s)
 
-    def _ended(self, run: Run, now_s: float) -> None:
+    def _ended(self, run: QueryHandle, now_s: float) -> None:
         self._run = None
         if run.rows:
             self._tries.landed()
@@ -120,55 +122,55 @@ class Supervised:
         if self._stop.is_set():
             return  # Spark's JVM may have got the same signal; `stop` follows
         decided = self._tries.ended(failure)
-        if isinstance(decided, Again) and failure.kind in _BEGIN_ANEW:
+        if isinstance(decided, Retry) and failure.kind in _RESET_KINDS:
             try:
-                self._step.begin_anew(failure.kind)
+                self._step.reset(failure.kind)
             except LandingFailure as refusal:
                 failure, decided = refusal, GiveUp(refusal)
         if isinstance(decided, GiveUp):
             self.outcome = Outcome(self.name, failure)
             self._events.said(self.name, f"stopped: {failure.message}")
             return
-        self._begin_at_s = now_s + decided.after_s
-        text = f"{failure.message}; {_NEXT[failure.kind]}"
+        self._start_at_s = now_s + decided.after_s
+        text = f"{failure.message}; {_NEXT_STEPS[failure.kind]}"
         if text != self._said:
             self._events.said(self.name, text)
             self._said = text
 
 
-_BEGIN_ANEW = frozenset({Kind.SET_BACK, Kind.OTHER_STATE})
-_NEXT = {
-    Kind.OVERTAKEN: "going on from where the table is",
-    Kind.SET_BACK: "beginning anew over all rows",
-    Kind.EVOLVED: "going on with them",
-    Kind.OTHER_STATE: "beginning anew over all rows",
-    Kind.UNREACHABLE: "waiting for the brokers",
-    Kind.NO_TOPIC: "waiting for it",
-    Kind.DISK_FULL: "waiting for room",
-    Kind.OTHER: "trying again",
+_RESET_KINDS = frozenset({FailureKind.SOURCE_REWRITTEN, FailureKind.STATE_INCOMPATIBLE})
+_NEXT_STEPS = {
+    FailureKind.CONFLICT: "going on from where the table is",
+    FailureKind.SOURCE_REWRITTEN: "beginning anew over all rows",
+    FailureKind.SCHEMA_CHANGED: "going on with them",
+    FailureKind.STATE_INCOMPATIBLE: "beginning anew over all rows",
+    FailureKind.UNREACHABLE: "waiting for the brokers",
+    FailureKind.NOT_FOUND: "waiting for it",
+    FailureKind.DISK_FULL: "waiting for room",
+    FailureKind.OTHER: "trying again",
 }
 
 
-def run_failure(run: Run) -> LandingFailure | None:
+def run_failure(run: QueryHandle) -> LandingFailure | None:
     """What ended a query; None where it came to its end."""
     told = run.query.exception()
     if told is None:
         return None
     if run.failure is not None:
         return classify(run.failure)
-    return unwrap(str(told))
+    return parse_failure(str(told))
 
 
-def run_steps(
-    steps: Sequence[Step], events: Events, stop: threading.Event, *, once: bool
+def run_queries(
+    steps: Sequence[TableQuery], events: Events, stop: threading.Event, *, once: bool
 ) -> list[Outcome]:
     """Until all have an outcome, or `stop` is set: then every query is ended well."""
-    tables = [Supervised(step, events, stop, once=once) for step in steps]
+    tables = [QuerySupervisor(step, events, stop, once=once) for step in steps]
     with ExitStack() as ends:
         for table in reversed(tables):
             ends.callback(table.stop)
         while not stop.is_set() and any(table.outcome is None for table in tables):
             for table in tables:
-                table.look(time.monotonic())
-            stop.wait(_LOOK_S)
+                table.poll(time.monotonic())
+            stop.wait(_POLL_S)
     return [table.outcome for table in tables if table.outcome is not None]

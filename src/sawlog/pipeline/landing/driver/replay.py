@@ -14,21 +14,25 @@ from sawlog.client.consumer.consumer import AtOffset, AtTime
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.delta.errors import NotLive
-from sawlog.pipeline.delta.restore import rewind
+from sawlog.pipeline.delta.errors import FileConflict
+from sawlog.pipeline.delta.restore import restore_offsets
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.formats.landed_rows import DEAD
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
-from sawlog.pipeline.landing.driver.dead_letter_counts import adopt, letters_in, marks_of
-from sawlog.pipeline.landing.driver.dead_letters import open_dead
-from sawlog.pipeline.landing.driver.replay_counts import (
-    replay_marks,
-    replay_starts,
-    replays_id,
-    replays_of,
+from sawlog.pipeline.landing.driver.dead_letter_counts import (
+    count_dead_letters,
+    counts_after_replay,
+    set_dead_letter_table,
 )
-from sawlog.pipeline.landing.driver.table_setup import check_table, create_at, refuse_others
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.driver.dead_letters import open_dead_letters
+from sawlog.pipeline.landing.driver.replay_counts import (
+    replay_count,
+    replay_count_id,
+    replay_starts,
+    replay_transactions,
+)
+from sawlog.pipeline.landing.driver.table_setup import check_owner, check_table, create_table
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.source.offset_json import Offsets
 
 _ATTEMPTS = 20
@@ -36,7 +40,7 @@ _ATTEMPTS = 20
 From = AtOffset | AtTime | Mapping[int, int]
 
 
-class BadStart(Exception):
+class InvalidReplayStart(Exception):
     """A replay from where the topic has nothing; it says what the topic has."""
 
 
@@ -52,8 +56,10 @@ def resolve(cluster: Cluster, topic: str, start: From) -> Offsets:
         return _by_time(cluster, topic, start, ends)
     if isinstance(start, AtOffset):
         if start.offset > max(ends.values()):
-            raise BadStart(f"the topic {topic!r} ends before offset {start.offset}: its partitions"
-                           f" end at {_listed(ends)}; nothing was changed")  # fmt: skip
+            raise InvalidReplayStart(
+                f"the topic {topic!r} ends before offset {start.offset}: its partitions end at"
+                f" {_listed(ends)}; nothing was changed"
+            )
         # Shorter ones have nothing from there on, and go on where they end.
         wanted = {partition: min(start.offset, end) for partition, end in ends.items()}
     else:
@@ -71,8 +77,9 @@ def resolve(cluster: Cluster, topic: str, start: From) -> Offsets:
 def _by_time(cluster: Cluster, topic: str, start: AtTime, ends: Offsets) -> Offsets:
     found = list_offsets(cluster, dict.fromkeys(ends, start.timestamp_ms))
     if all(told.offset < 0 for told in found.values()):
-        raise BadStart(f"the topic {topic!r} has no record of that time or later; nothing was"
-                       " changed")  # fmt: skip
+        raise InvalidReplayStart(
+            f"the topic {topic!r} has no record of that time or later; nothing was changed"
+        )
     return {tp: ends[tp] if told.offset < 0 else told.offset for tp, told in found.items()}
 
 
@@ -80,12 +87,16 @@ def _by_partition(topic: str, start: Mapping[int, int], ends: Offsets) -> Offset
     wanted = {partition_of(topic, index): offset for index, offset in start.items()}
     unknown = sorted(partition.partition for partition in wanted.keys() - ends.keys())
     if unknown:
-        raise BadStart(f"the topic {topic!r} has the partitions 0 to {len(ends) - 1}, not"
-                       f" {', '.join(map(str, unknown))}")  # fmt: skip
+        raise InvalidReplayStart(
+            f"the topic {topic!r} has the partitions 0 to {len(ends) - 1}, not"
+            f" {', '.join(map(str, unknown))}"
+        )
     beyond = {tp: ends[tp] for tp, offset in sorted(wanted.items()) if offset > ends[tp]}
     if beyond:
-        raise BadStart(f"partitions of the topic {topic!r} end before that, at {_listed(beyond)};"
-                       " nothing was changed")  # fmt: skip
+        raise InvalidReplayStart(
+            f"partitions of the topic {topic!r} end before that, at {_listed(beyond)}; nothing was"
+            " changed"
+        )
     return wanted
 
 
@@ -93,7 +104,7 @@ def _listed(offsets: Offsets) -> str:
     return ", ".join(f"{tp.partition}:{offset}" for tp, offset in sorted(offsets.items()))
 
 
-def set_back(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offsets:
+def restore_to(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offsets:
     """The table and its dead letters at these offsets, or where they are if that is before. Can be
     run again where it died, and then goes back as far as that one would have. Returns what the
     table is set back to. Where a landing would be refused, so is this: what was taken out would not
@@ -104,40 +115,43 @@ def set_back(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offsets:
         raise _refused(f"there is no table in {config.path} to replay into")
     table = Table.open(config.path)
     check_table(table, config, cluster.topic(config.topic))
-    dead = open_dead(config, DEAD)
+    dead = open_dead_letters(config, DEAD)
     group = config.group
-    replays, begun = _set_back_dead(table, dead, group, starts)
-    adopt(config, table, dead, lose=True)
+    replays, begun = _restore_dead_letters(table, dead, group, starts)
+    set_dead_letter_table(config, table, dead, lose=True)
     table.refresh()
-    back = _before(table, group, begun)
+    back = _behind(table, group, begun)
     dead.refresh()
-    letters = letters_in(dead.storage, [file.path for file in dead.files()])
-    resets = marks_of(group, table.state.transactions, letters)
-    rewind(table, group, back, {replays_id(group): replays}, resets=resets)
+    letters = count_dead_letters(dead.storage, [file.path for file in dead.files()])
+    resets = counts_after_replay(group, table.snapshot.transactions, letters)
+    restore_offsets(table, group, back, {replay_count_id(group): replays}, resets=resets)
     return back
 
 
-def _set_back_dead(table: Table, dead: Table, group: str, starts: Offsets) -> tuple[int, Offsets]:
+def _restore_dead_letters(
+    table: Table, dead: Table, group: str, starts: Offsets
+) -> tuple[int, Offsets]:
     """The count of this replay, and from where on it goes: not later than one that died after it
     set the dead letters back, or that is about to set the table back.
     """
     for _ in range(_ATTEMPTS):
         dead.refresh()
         table.refresh()
-        versions = dead.state.transactions
-        count = replays_of(group, versions)
-        done = replays_of(group, table.state.transactions)
+        versions = dead.snapshot.transactions
+        count = replay_count(group, versions)
+        done = replay_count(group, table.snapshot.transactions)
         begun = _earliest(starts, replay_starts(group, versions) if count > done else {})
         replays = 1 + max(count, done)
-        marks = replay_marks(group, replays, begun, versions)
-        back = _before(dead, group, begun)
+        marks = replay_transactions(group, replays, begun, versions)
+        back = _behind(dead, group, begun)
         try:
-            rewind(dead, group, back, marks, {replays_id(group): count})
-        except NotLive:
+            restore_offsets(dead, group, back, marks, {replay_count_id(group): count})
+        except FileConflict:
             continue  # another replay was first: its offsets count, too
         return replays, begun
     raise LandingFailure(
-        Kind.OVERTAKEN, f"others replayed {table.path} {_ATTEMPTS} times before this replay could"
+        FailureKind.CONFLICT,
+        f"others replayed {table.path} {_ATTEMPTS} times before this replay could",
     )
 
 
@@ -146,33 +160,33 @@ def _earliest(one: Offsets, other: Offsets) -> Offsets:
             for tp in sorted({*one, *other})}  # fmt: skip
 
 
-def _before(table: Table, group: str, starts: Mapping[TopicPartition, int]) -> Offsets:
+def _behind(table: Table, group: str, starts: Mapping[TopicPartition, int]) -> Offsets:
     """Those that lie behind where the table is: nothing is ever set forward."""
     stored = table.offsets(group)
     return {tp: start for tp, start in sorted(starts.items()) if stored.get(tp, 0) > start}
 
 
-def replayed_into(config: LandedTable, name: str) -> LandedTable:
+def replay_target(config: LandedTable, name: str) -> LandedTable:
     """The same landing into a table beside it, as a group of its own."""
     path = f"{config.path[: -len(config.name)]}{name}"
     return replace(config, name=name, path=path, group=f"{config.group}-{name}")
 
 
-def create_replayed(cluster: Cluster, config: LandedTable, starts: Offsets) -> bool:
+def create_replay_table(cluster: Cluster, config: LandedTable, starts: Offsets) -> bool:
     """A new table that begins at these offsets, and at the end where none was asked for. False for
     one that is there, which goes on: a replay that died is finished by running it again.
     """
     if Table.exists(config.path):
-        refuse_others(Table.open(config.path), config)
+        check_owner(Table.open(config.path), config)
         return False
     topic = cluster.topic(config.topic)
     partitions = [partition_of(config.topic, index) for index in topic.partitions]
     ends = list_offsets(
         cluster, dict.fromkeys(partitions, LATEST), read_committed=config.read_committed
     )
-    create_at(config, topic, {tp: starts.get(tp, ends[tp].offset) for tp in partitions})
+    create_table(config, topic, {tp: starts.get(tp, ends[tp].offset) for tp in partitions})
     return True
 
 
 def _refused(text: str) -> LandingFailure:
-    return LandingFailure(Kind.REFUSED, text)
+    return LandingFailure(FailureKind.INVALID, text)

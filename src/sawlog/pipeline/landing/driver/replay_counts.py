@@ -18,16 +18,16 @@ _FROM = "(replay)"  # nor have a name that begins with this
 _NOT_THIS_TIME = -1
 
 
-def replays_id(group: str) -> str:
+def replay_count_id(group: str) -> str:
     return application_id(group, _REPLAYS)
 
 
-def replays_of(group: str, versions: Mapping[str, int]) -> int:
+def replay_count(group: str, versions: Mapping[str, int]) -> int:
     """How many replays a table has seen, by the versions of its applications."""
-    return versions.get(replays_id(group), 0)
+    return versions.get(replay_count_id(group), 0)
 
 
-def replay_marks(
+def replay_transactions(
     group: str, count: int, starts: Mapping[TopicPartition, int], versions: Mapping[str, int]
 ) -> dict[str, int]:
     """What a replay from these offsets on leaves in the dead letters, whose versions are given."""
@@ -36,7 +36,7 @@ def replay_marks(
         application_id(group, partition_of(_FROM + tp.topic, tp.partition)): start
         for tp, start in sorted(wanted.items())
     }
-    return {replays_id(group): count, **marks}
+    return {replay_count_id(group): count, **marks}
 
 
 def replay_starts(group: str, versions: Mapping[str, int]) -> dict[TopicPartition, int]:
@@ -48,11 +48,11 @@ def replay_starts(group: str, versions: Mapping[str, int]) -> dict[TopicPartitio
     }
 
 
-def as_often_as(path: str, group: str) -> dict[TopicPartition, int]:
+def same_replay_count(path: str, group: str) -> dict[TopicPartition, int]:
     """For a table that is made beside one that is there already, because it was deleted: a mark
     that says as many replays as that one's does.
     """
     if not Table.exists(path):
         return {}
-    count = replays_of(group, Table.open(path).state.transactions)
+    count = replay_count(group, Table.open(path).snapshot.transactions)
     return {_REPLAYS: count} if count else {}

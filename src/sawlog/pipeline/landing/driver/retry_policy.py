@@ -6,42 +6,42 @@ again, with waits that grow while nothing lands; only what somebody must decide 
 
 from typing import NamedTuple
 
-from sawlog.pipeline.landing.failures import FATAL, Kind, LandingFailure
+from sawlog.pipeline.landing.failures import FATAL, FailureKind, LandingFailure
 
 _FIRST_WAIT_S = {
-    Kind.OVERTAKEN: 0.1,
-    Kind.SET_BACK: 0.1,
-    Kind.EVOLVED: 0.1,
-    Kind.OTHER_STATE: 0.1,
-    Kind.UNREACHABLE: 0.5,
-    Kind.NO_TOPIC: 1.0,
-    Kind.DISK_FULL: 5.0,
-    Kind.OTHER: 1.0,
+    FailureKind.CONFLICT: 0.1,
+    FailureKind.SOURCE_REWRITTEN: 0.1,
+    FailureKind.SCHEMA_CHANGED: 0.1,
+    FailureKind.STATE_INCOMPATIBLE: 0.1,
+    FailureKind.UNREACHABLE: 0.5,
+    FailureKind.NOT_FOUND: 1.0,
+    FailureKind.DISK_FULL: 5.0,
+    FailureKind.OTHER: 1.0,
 }
 _LONGEST_WAIT_S = {
-    Kind.OVERTAKEN: 2.0,
-    Kind.SET_BACK: 30.0,
-    Kind.EVOLVED: 2.0,
-    Kind.OTHER_STATE: 30.0,
-    Kind.UNREACHABLE: 5.0,
-    Kind.NO_TOPIC: 2.0,
-    Kind.DISK_FULL: 30.0,
-    Kind.OTHER: 30.0,
+    FailureKind.CONFLICT: 2.0,
+    FailureKind.SOURCE_REWRITTEN: 30.0,
+    FailureKind.SCHEMA_CHANGED: 2.0,
+    FailureKind.STATE_INCOMPATIBLE: 30.0,
+    FailureKind.UNREACHABLE: 5.0,
+    FailureKind.NOT_FOUND: 2.0,
+    FailureKind.DISK_FULL: 30.0,
+    FailureKind.OTHER: 30.0,
 }
-_MOST_TRIES = {Kind.OTHER: 20}  # ten minutes or so
+_MOST_TRIES = {FailureKind.OTHER: 20}  # ten minutes or so
 _MOST_TRIES_ONCE = {
-    Kind.OVERTAKEN: 30,
-    Kind.SET_BACK: 3,
-    Kind.EVOLVED: 30,
-    Kind.OTHER_STATE: 3,
-    Kind.UNREACHABLE: 1,
-    Kind.NO_TOPIC: 1,
-    Kind.DISK_FULL: 1,
-    Kind.OTHER: 5,
+    FailureKind.CONFLICT: 30,
+    FailureKind.SOURCE_REWRITTEN: 3,
+    FailureKind.SCHEMA_CHANGED: 30,
+    FailureKind.STATE_INCOMPATIBLE: 3,
+    FailureKind.UNREACHABLE: 1,
+    FailureKind.NOT_FOUND: 1,
+    FailureKind.DISK_FULL: 1,
+    FailureKind.OTHER: 5,
 }
 
 
-class Again(NamedTuple):
+class Retry(NamedTuple):
     after_s: float
 
 
@@ -55,13 +55,13 @@ class RetryPolicy:
     def __init__(self, *, once: bool) -> None:
         self._most = _MOST_TRIES_ONCE if once else _MOST_TRIES
         self._count = 0
-        self._kind: Kind | None = None
+        self._kind: FailureKind | None = None
 
     def landed(self) -> None:
         self._count = 0
         self._kind = None
 
-    def ended(self, failure: LandingFailure) -> Again | GiveUp:
+    def ended(self, failure: LandingFailure) -> Retry | GiveUp:
         if failure.kind in FATAL:
             return GiveUp(failure)
         if failure.kind is not self._kind:
@@ -71,4 +71,4 @@ class RetryPolicy:
         if most is not None and self._count >= most:
             return GiveUp(failure)
         doubled = _FIRST_WAIT_S[failure.kind] * 2 ** min(self._count - 1, 20)
-        return Again(min(doubled, _LONGEST_WAIT_S[failure.kind]))
+        return Retry(min(doubled, _LONGEST_WAIT_S[failure.kind]))

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
-from sawlog.pipeline.landing.driver.query_supervisor import SPARK_IS_GONE
-from sawlog.pipeline.landing.driver.stderr_capture import stderr_aside
-from sawlog.pipeline.landing.failures import unwrap
+from sawlog.pipeline.landing.driver.query_supervisor import SPARK_GONE_ERRORS
+from sawlog.pipeline.landing.driver.stderr_capture import captured_stderr
+from sawlog.pipeline.landing.failures import parse_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ class SparkDidNotStart(Exception):
     """With what it said itself."""
 
 
-class SparkEnded(Exception):
+class SparkJvmExited(Exception):
     """Its JVM is gone: killed, out of memory, or ended by a signal that all processes got."""
 
 
@@ -54,39 +54,39 @@ def session(
     pipeline: Pipeline, master: str | None, *, verbose: bool = False
 ) -> "Iterator[SparkSession]":
     """For the length of a block. What Spark and its workers print is seen with `verbose` only."""
-    spark = _build_aloud(pipeline, master) if verbose else _build_quietly(pipeline, master)
+    spark = _build_verbose(pipeline, master) if verbose else _build_quiet(pipeline, master)
     try:
         try:
             yield spark
         finally:
             spark.stop()
-    except SPARK_IS_GONE as error:
-        raise SparkEnded(
+    except SPARK_GONE_ERRORS as error:
+        raise SparkJvmExited(
             "Spark's JVM has ended, by a signal or for want of memory (spark.driver.memory in the"
             " file gives it more); what has landed is safe, and the next run goes on from there"
         ) from error
 
 
-def _build_aloud(pipeline: Pipeline, master: str | None) -> "SparkSession":
+def _build_verbose(pipeline: Pipeline, master: str | None) -> "SparkSession":
     return _in_another_thread(partial(build_session, pipeline, master, verbose=True))
 
 
-def _build_quietly(pipeline: Pipeline, master: str | None) -> "SparkSession":
+def _build_quiet(pipeline: Pipeline, master: str | None) -> "SparkSession":
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
-        with stderr_aside() as aside:
+        with captured_stderr() as aside:
             spark = _in_another_thread(partial(build_session, pipeline, master))
     except PySparkException as error:  # there is no JVM
         raise SparkDidNotStart(_without_frames(aside.last()) or str(error)) from error
-    except SPARK_IS_GONE as error:
+    except SPARK_GONE_ERRORS as error:
         said = _without_frames(aside.last()) or "nothing; its JVM ended while it started"
         raise SparkDidNotStart(said) from error
     except Py4JError as error:  # it does not take the settings
-        raise SparkDidNotStart(unwrap(str(error)).message) from error
+        raise SparkDidNotStart(parse_failure(str(error)).message) from error
     counter = spark.sparkContext._accumulatorServer  # noqa: SLF001
-    counter.handle_error = _without_a_word  # type: ignore[method-assign, assignment]
+    counter.handle_error = _ignore_error  # type: ignore[method-assign, assignment]
     return spark
 
 
@@ -106,7 +106,7 @@ def _in_another_thread(build: "Callable[[], SparkSession]") -> "SparkSession":
     return built.result()
 
 
-def _without_a_word(*_: object) -> None:
+def _ignore_error(*_: object) -> None:
     """In place of a traceback for a JVM that left, which it does at the end of every run."""
 
 

@@ -2,7 +2,7 @@
 
 Its checkpoint lies in the lake, because a query has a state that its table does not tell. Where the
 checkpoint is gone, or a table that it reads was set back, the query begins anew over all rows.
-Where a table gets new columns, the query begins again with them, from its checkpoint (`QueryStep`).
+Where a table gets new columns, the query begins again with them, from its checkpoint (`SqlQuery`).
 """
 
 import json
@@ -15,22 +15,21 @@ from typing import TYPE_CHECKING
 
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline, QueryTable
-from sawlog.pipeline.landing.configuration.sql_syntax import in_one_line
-from sawlog.pipeline.landing.driver.batch_commit import Landed
-from sawlog.pipeline.landing.driver.events import Events
+from sawlog.pipeline.landing.configuration.sql_syntax import condense_spark_error
+from sawlog.pipeline.landing.driver.events import Events, LandedBatch
 from sawlog.pipeline.landing.driver.query_output import (
-    Written,
-    add_batch,
+    WrittenBatch,
+    append_batch,
     arrow_schema,
-    is_new_to,
-    merge_batch,
+    is_new_query,
     open_query_table,
     replace_by_key,
+    upsert_batch,
 )
-from sawlog.pipeline.landing.driver.query_run import Commits, QueryRun, Stopped
-from sawlog.pipeline.landing.driver.query_supervisor import SPARK_IS_GONE
+from sawlog.pipeline.landing.driver.query_run import BatchCommitter, LateBatch, QueryRun
+from sawlog.pipeline.landing.driver.query_supervisor import SPARK_GONE_ERRORS
 from sawlog.pipeline.landing.driver.spark_session import in_own_pool
-from sawlog.pipeline.landing.failures import Kind, LandingFailure, classify
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure, classify
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,47 +37,47 @@ if TYPE_CHECKING:
 TABLE_SOURCE = "sawlog-table"
 
 
-class QueryCommitter(Commits):
+class SqlCommitter(BatchCommitter):
     """For one life of the query."""
 
-    def __init__(self, step: "QueryStep", table: Table, query_id: str) -> None:
+    def __init__(self, step: "SqlQuery", table: Table, query_id: str) -> None:
         super().__init__()
         self._step = step
         self._table = table
         self._query_id = query_id
 
-    def take(self, frame: "DataFrame", batch_id: int) -> None:
+    def commit_batch(self, frame: "DataFrame", batch_id: int) -> None:
         """Raises Stopped after the end: what returns is done for Spark, and never comes again."""
         began_s = time.monotonic()
-        with self.turn:
-            if not self.takes_more:
-                raise Stopped(f"batch {batch_id} of {self._step.name!r} is left to the next run")
+        with self.commit_lock:
+            if not self.accepts_batches:
+                raise LateBatch(f"batch {batch_id} of {self._step.name!r} is left to the next run")
             written = self._commit(frame, batch_id)
         if written is not None:
             self.rows += written.rows
             self._step.wrote(written, time.monotonic() - began_s)
 
-    def _commit(self, frame: "DataFrame", batch_id: int) -> Written | None:
+    def _commit(self, frame: "DataFrame", batch_id: int) -> WrittenBatch | None:
         config = self._step.config
         self._table.refresh()
-        is_new = is_new_to(self._table, self._query_id)
+        is_new = is_new_query(self._table, self._query_id)
         if config.key:
-            put = replace_by_key if is_new and not config.topics else merge_batch
+            put = replace_by_key if is_new and not config.topics else upsert_batch
             return put(self._table, frame, config.key, self._query_id, batch_id)
         if is_new and config.topics:
             raise LandingFailure(
-                Kind.REFUSED,
+                FailureKind.INVALID,
                 f"the checkpoint of {config.name!r} is gone, and its table has rows of the topics"
                 " that it reads: they would be doubled; delete the table as well to begin anew",
             )
-        return add_batch(self._table, frame, self._query_id, batch_id, replace=is_new)
+        return append_batch(self._table, frame, self._query_id, batch_id, replace=is_new)
 
 
-class QueryStep:
+class SqlQuery:
     """A query reads its tables with the columns that they have when it begins.
 
     Where a table gets more, the source ends the query before the first row that has them
-    (`tables/following.py`), and `begin` starts it from its checkpoint with the new columns, which
+    (`tables/following.py`), and `start` starts it from its checkpoint with the new columns, which
     its own table gets, too. Its id and the numbers of its batches stay, so a batch that was planned
     before is committed once, with whichever columns. A state that Spark cannot use with the new
     columns, as of `max_by(struct(*), offset)`, is computed anew over all rows.
@@ -96,7 +95,7 @@ class QueryStep:
     def name(self) -> str:
         return self.config.name
 
-    def begin(self, *, once: bool) -> QueryRun:
+    def start(self, *, once: bool) -> QueryRun:
         config = self.config
         frame = self._frame()
         schema = arrow_schema(frame)
@@ -107,7 +106,7 @@ class QueryStep:
                     f" has {', '.join(schema.names)}"
                 )
         table = open_query_table(config.path, schema, config.partition_by, config.name)
-        committer = QueryCommitter(self, table, make_checkpoint(config.checkpoint))
+        committer = SqlCommitter(self, table, make_checkpoint(config.checkpoint))
         writer = (
             frame.writeStream.queryName(f"query {config.name}")
             .option("checkpointLocation", f"file://{config.checkpoint}")
@@ -122,17 +121,17 @@ class QueryStep:
             query = writer.trigger(**trigger).start()
         return QueryRun(query, committer)
 
-    def wrote(self, written: Written, seconds: float) -> None:
-        landed = Landed(
+    def wrote(self, written: WrittenBatch, seconds: float) -> None:
+        landed = LandedBatch(
             written.version, written.rows, 0, 0, written.files, written.file_bytes, seconds, {}
         )
         self._events.landed(self.name, landed, written.rows)
 
-    def begin_anew(self, why: Kind) -> None:
+    def reset(self, why: FailureKind) -> None:
         """Forgets how far the query was; its first batch will hold everything. A topic may have
         lost what made up the state, so a state over topics is not given up without being told to.
         """
-        if why is Kind.OTHER_STATE and self.config.topics:
+        if why is FailureKind.STATE_INCOMPATIBLE and self.config.topics:
             raise _refused(
                 f"the columns of {self.name!r} changed, and Spark cannot use the state that it has"
                 f" for them; topics that it reads ({', '.join(self.config.topics)}) may no longer"
@@ -171,7 +170,7 @@ class QueryStep:
         source = self._pipeline.table(name)
         assert source is not None, name
         if not Table.exists(source.path):
-            raise LandingFailure(Kind.NO_TOPIC, f"the table {name!r} is not there yet")
+            raise LandingFailure(FailureKind.NOT_FOUND, f"the table {name!r} is not there yet")
         return self._spark.readStream.format(TABLE_SOURCE).option("path", source.path).load()
 
     def _topic_stream(self, topic: str) -> "DataFrame":
@@ -188,16 +187,16 @@ class QueryStep:
         """Puts what fails inside into words, and says whether it may pass."""
         try:
             yield
-        except (LandingFailure, *SPARK_IS_GONE):
+        except (LandingFailure, *SPARK_GONE_ERRORS):
             raise
         except Exception as error:
             has_run = os.path.exists(os.path.join(self.config.checkpoint, "commits"))
-            failure = begin_failure(error, has_run=has_run)
+            failure = start_failure(error, has_run=has_run)
             text = f"the query of {self.name!r}: {failure.message}"
             raise LandingFailure(failure.kind, text) from error
 
 
-def begin_failure(error: Exception, *, has_run: bool = False) -> LandingFailure:
+def start_failure(error: Exception, *, has_run: bool = False) -> LandingFailure:
     """Why a query did not begin. Only what Spark finds wrong with its SQL is refused; a column may
     be one that its table does not have yet, where columns are inferred. In a UNION one table may
     have got its new column before the other: a query that has run before waits for that, another
@@ -205,13 +204,13 @@ def begin_failure(error: Exception, *, has_run: bool = False) -> LandingFailure:
     """
     from pyspark.errors import AnalysisException
 
-    told = in_one_line(str(error)) or type(error).__name__
+    told = condense_spark_error(str(error)) or type(error).__name__
     if "UNRESOLVED_COLUMN" in told:
-        return LandingFailure(Kind.NO_TOPIC, told)
+        return LandingFailure(FailureKind.NOT_FOUND, told)
     if "NUM_COLUMNS_MISMATCH" in told:
-        return LandingFailure(Kind.NO_TOPIC if has_run else Kind.OTHER, told)
+        return LandingFailure(FailureKind.NOT_FOUND if has_run else FailureKind.OTHER, told)
     if isinstance(error, AnalysisException) and "PYTHON_DATA_SOURCE_ERROR" not in told:
-        return LandingFailure(Kind.REFUSED, told)
+        return LandingFailure(FailureKind.INVALID, told)
     return classify(error)
 
 
@@ -222,7 +221,7 @@ def check_watermark(config: QueryTable, columns: Collection[str]) -> None:
     for column in config.watermark:
         if column not in columns:
             raise LandingFailure(
-                Kind.NO_TOPIC,
+                FailureKind.NOT_FOUND,
                 f"the query of {config.name!r} reads nothing with a column {column!r}, which"
                 f" 'watermark' names; there are {', '.join(sorted(columns))}",
             )
@@ -254,4 +253,4 @@ def make_checkpoint(path: str) -> str:
 
 
 def _refused(text: str) -> LandingFailure:
-    return LandingFailure(Kind.REFUSED, text)
+    return LandingFailure(FailureKind.INVALID, text)

@@ -36,7 +36,7 @@ class StderrCapture:
 
 
 @contextmanager
-def stderr_aside() -> Iterator[StderrCapture]:
+def captured_stderr() -> Iterator[StderrCapture]:
     """The stderr of processes that are started within the block, for as long as they live. Whoever
     writes to this process's own meanwhile is heard there as well.
     """

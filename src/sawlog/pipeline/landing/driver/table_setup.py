@@ -13,26 +13,30 @@ from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.net.metadata import Topic
 from sawlog.core.ids import NO_TOPIC_ID, TopicPartition, format_topic_id, parse_topic_id
-from sawlog.pipeline.delta.delta_types import storable
-from sawlog.pipeline.delta.errors import CannotWiden, TableExists
+from sawlog.pipeline.delta.delta_types import stored_schema
+from sawlog.pipeline.delta.errors import SchemaMismatch, TableExists
 from sawlog.pipeline.delta.partitioning import parse
-from sawlog.pipeline.delta.schema_evolution import widened
+from sawlog.pipeline.delta.schema_evolution import evolved_schema
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.formats.landed_rows import DEAD
-from sawlog.pipeline.landing.configuration.declared_columns import first_columns
+from sawlog.pipeline.landing.configuration.declared_columns import initial_schema
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
-from sawlog.pipeline.landing.driver.dead_letter_counts import DEAD_TABLE, adopt, check_letters
-from sawlog.pipeline.landing.driver.dead_letters import open_dead
-from sawlog.pipeline.landing.driver.replay_counts import as_often_as, replays_of
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
-from sawlog.pipeline.landing.planning.topic_check import check_topic_id, topic_deleted
+from sawlog.pipeline.landing.driver.dead_letter_counts import (
+    DEAD_TABLE,
+    check_dead_letters,
+    set_dead_letter_table,
+)
+from sawlog.pipeline.landing.driver.dead_letters import open_dead_letters
+from sawlog.pipeline.landing.driver.replay_counts import replay_count, same_replay_count
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
+from sawlog.pipeline.landing.topic_check import check_topic_id, topic_deleted
 from sawlog.pipeline.source.offset_json import Offsets
 
 GROUP = "sawlog.group"
 TOPIC_ID = "sawlog.topicId."
 
 
-class Ready(NamedTuple):
+class PreparedTable(NamedTuple):
     table: Table
     dead: Table
     starts: Offsets
@@ -40,20 +44,20 @@ class Ready(NamedTuple):
     replays: int
 
 
-def prepare(cluster: Cluster, config: LandedTable) -> Ready:
+def prepare(cluster: Cluster, config: LandedTable) -> PreparedTable:
     """Creates what is missing; LandingFailure, KafkaError or TableError where it cannot begin."""
     topic = find_topic(cluster, config)
     if not Table.exists(config.path):
         partitions = [partition_of(topic.name, index) for index in topic.partitions]
-        create_at(config, topic, resolve_starts(cluster, config, partitions))
+        create_table(config, topic, resolve_starts(cluster, config, partitions))
     table = Table.open(config.path)
     check_table(table, config, topic)
-    check_letters(config, table)
-    table.widen(first_columns(config))
-    dead = open_dead(config, DEAD)
-    adopt(config, table, dead)
+    check_dead_letters(config, table)
+    table.evolve_schema(initial_schema(config))
+    dead = open_dead_letters(config, DEAD)
+    set_dead_letter_table(config, table, dead)
     replays = check_replays(config, table, dead)
-    return Ready(table, dead, starts_of(table, config, topic), topic.id, replays)
+    return PreparedTable(table, dead, next_offsets(table, config, topic), topic.id, replays)
 
 
 def find_topic(cluster: Cluster, config: LandedTable) -> Topic:
@@ -66,10 +70,10 @@ def find_topic(cluster: Cluster, config: LandedTable) -> Topic:
     except NoSuchTopic as error:
         if Table.exists(config.path):
             raise topic_deleted(config.topic) from error
-        raise LandingFailure(Kind.NO_TOPIC, error.message) from error
+        raise LandingFailure(FailureKind.NOT_FOUND, error.message) from error
 
 
-def starts_of(table: Table, config: LandedTable, topic: Topic) -> Offsets:
+def next_offsets(table: Table, config: LandedTable, topic: Topic) -> Offsets:
     """The next offset to land of each partition. One that the table does not know begins at 0."""
     stored = table.offsets(config.group)
     partitions = [partition_of(topic.name, index) for index in topic.partitions]
@@ -78,27 +82,27 @@ def starts_of(table: Table, config: LandedTable, topic: Topic) -> Offsets:
 
 def check_replays(config: LandedTable, table: Table, dead: Table) -> int:
     """How many replays the table has seen; LandingFailure where its dead letters differ in that."""
-    replays = replays_of(config.group, table.state.transactions)
-    if replays_of(config.group, dead.state.transactions) != replays:
+    replays = replay_count(config.group, table.snapshot.transactions)
+    if replay_count(config.group, dead.snapshot.transactions) != replays:
         raise LandingFailure(
-            Kind.OVERTAKEN,
+            FailureKind.CONFLICT,
             f"a replay of {config.name!r} is under way, or died before its end; in that case run"
             " it again",
         )
     return replays
 
 
-def create_at(config: LandedTable, topic: Topic, starts: Offsets) -> None:
+def create_table(config: LandedTable, topic: Topic, starts: Offsets) -> None:
     """An empty table that knows where it begins, and which table has its dead letters."""
-    properties = {GROUP: config.group, DEAD_TABLE: open_dead(config, DEAD).id}
+    properties = {GROUP: config.group, DEAD_TABLE: open_dead_letters(config, DEAD).id}
     if topic.has_id:
         properties[TOPIC_ID + topic.name] = format_topic_id(topic.id)
     try:
         Table.create(
             config.path,
-            first_columns(config),
+            initial_schema(config),
             config.partition_by,
-            {**starts, **as_often_as(config.dead_path, config.group)},
+            {**starts, **same_replay_count(config.dead_path, config.group)},
             config.group,
             properties,
         )
@@ -123,7 +127,7 @@ def resolve_starts(
     }
 
 
-def refuse_others(table: Table, config: LandedTable) -> None:
+def check_owner(table: Table, config: LandedTable) -> None:
     """A table that this landing did not make is none of its business."""
     group = _properties(table).get(GROUP)
     if group is None:
@@ -135,12 +139,12 @@ def refuse_others(table: Table, config: LandedTable) -> None:
         )
 
 
-def topics_of(table: Table, group: str) -> set[str]:
+def landed_topics(table: Table, group: str) -> set[str]:
     """Whose records a landing has put there."""
     return {tp.topic for tp in table.offsets(group)}
 
 
-def topic_id_of(table: Table, topic: str) -> bytes:
+def landed_topic_id(table: Table, topic: str) -> bytes:
     """Of the topic whose records the table has; NO_TOPIC_ID where no broker told it."""
     told = _properties(table).get(TOPIC_ID + topic)
     return parse_topic_id(told) if told else NO_TOPIC_ID
@@ -150,14 +154,14 @@ def check_table(table: Table, config: LandedTable, topic: Topic) -> None:
     """LandingFailure where the table and the file do not belong together. A schema that the file
     grew by columns is none.
     """
-    refuse_others(table, config)
-    topics = topics_of(table, config.group)
+    check_owner(table, config)
+    topics = landed_topics(table, config.group)
     if topics and topic.name not in topics:
         raise _refused(
             f"the table in {config.path} has records of {', '.join(sorted(topics))}, the file says"
             f" {topic.name!r}: land it in a table of another name"
         )
-    check_topic_id(topic.name, topic_id_of(table, topic.name), topic.id)
+    check_topic_id(topic.name, landed_topic_id(table, topic.name), topic.id)
     wanted = [parse(entry) for entry in config.partition_by]
     if wanted != table.partition_by:
         has = ", ".join(map(str, table.partition_by)) or "nothing"
@@ -166,8 +170,8 @@ def check_table(table: Table, config: LandedTable, topic: Topic) -> None:
             " cannot be changed: land it in a table of another name"
         )
     try:
-        widened(table.schema, storable(first_columns(config)))
-    except CannotWiden as error:
+        evolved_schema(table.schema, stored_schema(initial_schema(config)))
+    except SchemaMismatch as error:
         raise _refused(
             f"the schema of {config.name!r} is not that of its table: {error}; what a table has"
             " cannot be changed: land it in a table of another name"
@@ -175,8 +179,8 @@ def check_table(table: Table, config: LandedTable, topic: Topic) -> None:
 
 
 def _properties(table: Table) -> dict[str, str]:
-    return table.state.metadata.get("configuration") or {}
+    return table.snapshot.metadata.get("configuration") or {}
 
 
 def _refused(text: str) -> LandingFailure:
-    return LandingFailure(Kind.REFUSED, text)
+    return LandingFailure(FailureKind.INVALID, text)

@@ -8,28 +8,28 @@ from typing import Self
 
 from sawlog.pipeline.delta.errors import TableError
 from sawlog.pipeline.delta.table import Table
-from sawlog.pipeline.delta.vacuum import sweep
+from sawlog.pipeline.delta.vacuum import vacuum
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
 from sawlog.pipeline.landing.driver.events import Events
 
-SWEEP_EVERY_S = 6 * 60 * 60.0
+VACUUM_EVERY_S = 6 * 60 * 60.0
 _LAST_WAIT_S = 3.0
 
 
-class Sweeper:
+class VacuumSchedule:
     """Sweeps where a block begins, and every few hours for as long as it lasts."""
 
     def __init__(
-        self, pipeline: Pipeline, events: Events, *, every_s: float = SWEEP_EVERY_S
+        self, pipeline: Pipeline, events: Events, *, every_s: float = VACUUM_EVERY_S
     ) -> None:
         self._pipeline = pipeline
         self._events = events
         self._every_s = every_s
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="sawlog-sweeper", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="sawlog-sweeper", daemon=True)
 
     def __enter__(self) -> Self:
-        sweep_tables(self._pipeline, self._events)
+        vacuum_tables(self._pipeline, self._events)
         self._thread.start()
         return self
 
@@ -38,12 +38,12 @@ class Sweeper:
         self._stop.set()
         self._thread.join(_LAST_WAIT_S)
 
-    def _work(self) -> None:
+    def _run_loop(self) -> None:
         while not self._stop.wait(self._every_s):
-            sweep_tables(self._pipeline, self._events)
+            vacuum_tables(self._pipeline, self._events)
 
 
-def sweep_tables(pipeline: Pipeline, events: Events) -> None:
+def vacuum_tables(pipeline: Pipeline, events: Events) -> None:
     """What tasks that died have left, and what was replaced, long enough ago to be nobody's."""
     for table in pipeline.tables:
         paths = [table.path]
@@ -51,7 +51,7 @@ def sweep_tables(pipeline: Pipeline, events: Events) -> None:
             paths.append(table.dead_path)
         for path in paths:
             try:
-                swept = sweep(Table.open(path)).files if Table.exists(path) else 0
+                swept = vacuum(Table.open(path)).files if Table.exists(path) else 0
             except (TableError, OSError):
                 continue  # the table's own step meets it, and says what it means
             if swept:

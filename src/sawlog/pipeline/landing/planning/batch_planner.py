@@ -13,17 +13,17 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.configuration.pipeline_config import CommitBounds
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.landing.planning.batch_trigger import BatchTrigger
-from sawlog.pipeline.landing.planning.topic_check import TopicLog
+from sawlog.pipeline.landing.topic_check import TopicLog
 from sawlog.pipeline.source.batch_limits import Limits, plan_batch
 from sawlog.pipeline.source.offset_json import Offsets
 
 MISSING_S = 10.0  # so long may a cluster not know a topic, while a broker starts
-_LOOK_S = 0.2
+_POLL_S = 0.2
 
 
-class Planner:
+class BatchPlanner:
     """Of one table's topic. For one thread."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Planner:
         self._read_committed = read_committed
         self._monotonic_s = monotonic_s
         self._sleep_s = sleep_s
-        self._pacing = BatchTrigger(bounds)
+        self._trigger = BatchTrigger(bounds)
         self._record_bytes: dict[TopicPartition, float] = {}
         self._missing_since_s: float | None = None
 
@@ -59,7 +59,7 @@ class Planner:
         little where there is nothing to do.
         """
         try:
-            ends = self._log.check_ends(starts, self._known_ends(starts))
+            ends = self._log.check_end_offsets(starts, self._known_ends(starts))
             now_s = self._monotonic_s()
             if not self._is_due(starts, ends, now_s):
                 return self._nothing(starts)
@@ -70,15 +70,15 @@ class Planner:
             if not error.is_retriable:
                 raise
             return self._nothing(starts)
-        self._pacing.began(now_s)
+        self._trigger.started(now_s)
         return planned
 
     def bounded(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
         """As much of what lies before `ends` as one batch may take; LandingFailure where some of it
         is lost.
         """
-        ends = self._log.check_ends(starts, ends)
-        self._log.check_begins(starts, ends)
+        ends = self._log.check_end_offsets(starts, ends)
+        self._log.check_start_offsets(starts, ends)
         begun = {partition: starts.get(partition, 0) for partition in ends}
         waiting = {
             partition: begun[partition] for partition in ends if begun[partition] < ends[partition]
@@ -93,7 +93,7 @@ class Planner:
         try:
             ends = self.ends()
         except LandingFailure as failure:
-            if failure.kind is not Kind.TOPIC_GONE or self._is_gone_for_good():
+            if failure.kind is not FailureKind.TOPIC_DELETED or self._is_gone_for_good():
                 raise
             return dict(starts)
         self._missing_since_s = None
@@ -113,8 +113,8 @@ class Planner:
             rows * self._record_bytes.get(partition, heaviest)
             for partition, rows in waiting.items()
         )
-        return self._pacing.is_due(sum(waiting.values()), weight, now_s)
+        return self._trigger.is_due(sum(waiting.values()), weight, now_s)
 
     def _nothing(self, starts: Mapping[TopicPartition, int]) -> Offsets:
-        self._sleep_s(_LOOK_S)
+        self._sleep_s(_POLL_S)
         return dict(starts)

@@ -21,7 +21,7 @@ class BatchTrigger:
             return True
         return self.remaining_s(now_s) <= 0
 
-    def began(self, now_s: float) -> None:
+    def started(self, now_s: float) -> None:
         self._began_s = now_s
 
     def remaining_s(self, now_s: float) -> float:

@@ -18,10 +18,10 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from sawlog.client.net.cluster import Cluster
-from sawlog.pipeline.landing.failures import wrapped
-from sawlog.pipeline.landing.planning.batch_planner import Planner
-from sawlog.pipeline.landing.planning.task_split import deal
-from sawlog.pipeline.landing.task.landing_task import Job, current_columns, land, read_job
+from sawlog.pipeline.landing.failures import tagged_failures
+from sawlog.pipeline.landing.planning.batch_planner import BatchPlanner
+from sawlog.pipeline.landing.planning.task_split import split_into_tasks
+from sawlog.pipeline.landing.task.landing_task import LandingJob, current_columns, land, read_job
 from sawlog.pipeline.source.batch_limits import OffsetRange
 from sawlog.pipeline.source.offset_json import Offsets, read_position, write_offsets
 
@@ -59,12 +59,12 @@ class LandingSource(DataSource):
 class LandingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Pickled to the tasks: what it holds open stays where it is."""
 
-    def __init__(self, job: Job, starts: Offsets, tasks: int) -> None:
+    def __init__(self, job: LandingJob, starts: Offsets, tasks: int) -> None:
         self._job = job
         self._starts = starts
         self._tasks = tasks
         self._last: Offsets | None = None
-        self._planner: Planner | None = None
+        self._planner: BatchPlanner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_planner": None}
@@ -76,11 +76,11 @@ class LandingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()  # the bounds are the planner's
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        with wrapped():
+        with tagged_failures():
             self._last = self._planning().ends()
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802, ARG002
-        with wrapped():
+        with tagged_failures():
             starts = read_position(start).offsets
             planner = self._planning()
             if self._last is None:
@@ -90,22 +90,22 @@ class LandingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(
         self, start: Mapping[str, Any], end: Mapping[str, Any]
     ) -> Sequence[InputPartition]:
-        with wrapped():
+        with tagged_failures():
             starts, ends = read_position(start).offsets, read_position(end).offsets
             whole = [OffsetRange(tp, starts.get(tp, 0), last) for tp, last in ends.items()]
             columns = current_columns(self._job)
-            return [RangesToLand(part, columns) for part in deal(whole, self._tasks)]
+            return [RangesToLand(part, columns) for part in split_into_tasks(whole, self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
         assert isinstance(partition, RangesToLand)
-        with wrapped():
+        with tagged_failures():
             yield (land(self._job, partition.columns, partition.ranges).to_json(),)
 
     def stop(self) -> None:
         if self._planner is not None:
             self._planner.close()
 
-    def _planning(self) -> Planner:
+    def _planning(self) -> BatchPlanner:
         if self._planner is None:
             job = self._job
             cluster = Cluster(
@@ -114,7 +114,7 @@ class LandingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 timeout_ms=_TIMEOUT_MS,
                 request_timeout_ms=_TIMEOUT_MS,
             )
-            self._planner = Planner(
+            self._planner = BatchPlanner(
                 cluster, job.topic, job.topic_id, job.bounds, read_committed=job.read_committed
             )
         return self._planner

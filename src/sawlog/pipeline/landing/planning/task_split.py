@@ -8,16 +8,16 @@ from collections.abc import Sequence
 
 from sawlog.pipeline.source.batch_limits import OffsetRange
 
-WORTH_A_TASK = 20_000  # rows; less than that is read faster than another task starts
+MIN_TASK_ROWS = 20_000  # rows; less than that is read faster than another task starts
 
 
-def deal(ranges: Sequence[OffsetRange], tasks: int) -> list[tuple[OffsetRange, ...]]:
+def split_into_tasks(ranges: Sequence[OffsetRange], tasks: int) -> list[tuple[OffsetRange, ...]]:
     """The same offsets in at most `tasks` shares that differ by one row at most. A share is a run
     of the ranges as they lie one after the other, cut where it must be.
     """
     whole = [part for part in sorted(ranges) if part.size > 0]
     rows = sum(part.size for part in whole)
-    count = min(tasks, -(-rows // WORTH_A_TASK))
+    count = min(tasks, -(-rows // MIN_TASK_ROWS))
     bounds = [rows * number // count for number in range(1, count + 1)] if count else []
     shares: list[tuple[OffsetRange, ...]] = []
     share: list[OffsetRange] = []

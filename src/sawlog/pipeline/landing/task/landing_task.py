@@ -11,33 +11,34 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from sawlog.client.arrow.offset_range import Chunk, read_range
+from sawlog.client.arrow.offset_range import Chunk, OffsetsLost, read_range
 from sawlog.client.net.cluster import Cluster
 from sawlog.core.ids import NO_TOPIC_ID, TopicId, TopicPartition
-from sawlog.pipeline.delta.delta_types import from_json, storable, to_json
-from sawlog.pipeline.delta.errors import CannotWiden
+from sawlog.pipeline.delta.delta_types import from_json, stored_schema, to_json
+from sawlog.pipeline.delta.errors import SchemaMismatch
 from sawlog.pipeline.delta.parquet_writer import FileWriter
 from sawlog.pipeline.delta.partitioning import parse
-from sawlog.pipeline.delta.schema_evolution import widened
+from sawlog.pipeline.delta.schema_evolution import evolved_schema
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_storage import Storage
 from sawlog.pipeline.formats import parser
 from sawlog.pipeline.formats.landed_rows import assemble, dead, table_schema
 from sawlog.pipeline.formats.parsed import Format, Parsed
+from sawlog.pipeline.formats.schema_inference import merge
 from sawlog.pipeline.landing.configuration.declared_columns import (
-    declared,
+    declared_schema,
     format_of,
-    known_to_parser,
-    made_columns,
+    generated_columns,
+    parser_schema,
 )
 from sawlog.pipeline.landing.configuration.pipeline_config import (
     CommitBounds,
     LandedTable,
     Pipeline,
 )
-from sawlog.pipeline.landing.driver.schema_merge import merged
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
-from sawlog.pipeline.landing.task.task_report import Report
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
+from sawlog.pipeline.landing.task.task_report import TaskReport
+from sawlog.pipeline.landing.topic_check import data_loss
 from sawlog.pipeline.source.batch_limits import OffsetRange
 from sawlog.pipeline.source.executor_check import ExecutorDiffers, check_here, versions_here
 
@@ -46,7 +47,7 @@ _ALL_COLUMNS = (*_RAW_COLUMNS, "headers")  # a dead letter keeps everything
 
 
 @dataclass(frozen=True)
-class Job:
+class LandingJob:
     """What all tasks of a table have in common; small, and sent along with each."""
 
     brokers: str
@@ -66,9 +67,9 @@ class Job:
         return json.dumps({**asdict(self), "topic_id": self.topic_id.hex()})
 
 
-def make_job(pipeline: Pipeline, config: LandedTable, topic_id: bytes) -> Job:
-    columns = declared(config)
-    return Job(
+def make_job(pipeline: Pipeline, config: LandedTable, topic_id: bytes) -> LandingJob:
+    columns = declared_schema(config)
+    return LandingJob(
         brokers=pipeline.brokers,
         topic=config.topic,
         topic_id=topic_id,
@@ -84,9 +85,9 @@ def make_job(pipeline: Pipeline, config: LandedTable, topic_id: bytes) -> Job:
     )
 
 
-def read_job(text: str) -> Job:
+def read_job(text: str) -> LandingJob:
     told: dict[str, Any] = json.loads(text)
-    return Job(
+    return LandingJob(
         **{
             **told,
             "topic_id": bytes.fromhex(told["topic_id"]),
@@ -98,28 +99,37 @@ def read_job(text: str) -> Job:
 
 
 def columns_text(schema: pa.Schema) -> str:
-    return to_json(storable(schema))
+    return to_json(stored_schema(schema))
 
 
-def current_columns(job: Job) -> str:
+def current_columns(job: LandingJob) -> str:
     """What the parser is bound to: the file's columns, or those that the table has by now."""
     return columns_text(Table.open(job.path).schema) if job.columns is None else job.columns
 
 
-def land(job: Job, columns: str, ranges: Sequence[OffsetRange], *, again: bool = False) -> Report:
+def land(
+    job: LandingJob, columns: str, ranges: Sequence[OffsetRange], *, again: bool = False
+) -> TaskReport:
     """One task. `columns` are the table's, as text; where the ranges are parsed `again`, they are
     what was found in them, too, and no more are added.
     """
     try:
         check_here(job.versions)
     except ExecutorDiffers as error:
-        raise LandingFailure(Kind.REFUSED, str(error)) from error
+        raise LandingFailure(FailureKind.INVALID, str(error)) from error
     landing = _Landing(job, from_json(columns))
     report = landing.attempt(ranges, again=again)
     if report is None:  # new fields had other types further on: now they are known
         report = landing.attempt(ranges, again=True)
     assert report is not None, f"{job.topic}: types that were merged do not fit"
     return report
+
+
+def merge_inferred(known: pa.Schema, found: Sequence[pa.Schema]) -> pa.Schema:
+    """A schema that all rows can be parsed with. What the table has stays as it is; of names that
+    differ by case only the first one is kept.
+    """
+    return stored_schema(merge(known, *found).schema)
 
 
 class _Part(NamedTuple):
@@ -130,14 +140,14 @@ class _Part(NamedTuple):
 
 
 class _Landing:
-    def __init__(self, job: Job, table: pa.Schema) -> None:
+    def __init__(self, job: LandingJob, table: pa.Schema) -> None:
         self._job = job
         self._table = table
-        self._made = made_columns(job.partition_by)
+        self._made = generated_columns(job.partition_by)
         self._widen = job.columns is None
         self._reads = _RAW_COLUMNS if job.format.kind == "raw" else _ALL_COLUMNS
 
-    def attempt(self, ranges: Sequence[OffsetRange], *, again: bool) -> Report | None:
+    def attempt(self, ranges: Sequence[OffsetRange], *, again: bool) -> TaskReport | None:
         """None where the types of new fields clashed. From there on nothing is written, only
         learned, so that the next attempt knows them all.
         """
@@ -153,13 +163,13 @@ class _Landing:
                 fetched_bytes += fetched
                 landed = assemble(*partition, records, parsed)
                 try:
-                    seen = widened(seen, storable(landed.schema))
-                except CannotWiden:
+                    seen = evolved_schema(seen, stored_schema(landed.schema))
+                except SchemaMismatch:
                     clashes.append(landed.schema)
                 if clashes:
                     writer.abort()
                     dead_writer.abort()
-                    clashes = [merged(self._table, [seen, *clashes, landed.schema])]
+                    clashes = [merge_inferred(self._table, [seen, *clashes, landed.schema])]
                     continue
                 rows += landed.num_rows
                 bad_rows += len(parsed.bad)
@@ -169,13 +179,13 @@ class _Landing:
             if clashes:
                 self._table = clashes[0]
                 return None
-            return Report(
+            return TaskReport(
                 tuple(ranges), rows, bad_rows, fetched_bytes,
                 tuple(writer.close()), tuple(dead_writer.close()),
             )  # fmt: skip
 
     def _parsed(self, ranges: Sequence[OffsetRange], again: bool) -> Iterator[_Part]:
-        known = known_to_parser(self._table, self._made)
+        known = parser_schema(self._table, self._made)
         parse_values = parser(
             self._job.format, known, widen=self._widen, closed=again, made=self._made
         )
@@ -190,7 +200,7 @@ class _Landing:
         topic_id = None if job.topic_id == NO_TOPIC_ID else TopicId(job.topic_id)
         with Cluster(job.brokers, client_id=job.group) as cluster:
             for partition, start, end in ranges:
-                for chunk in read_range(
+                chunks = read_range(
                     cluster,
                     partition,
                     start,
@@ -198,6 +208,10 @@ class _Landing:
                     columns=self._reads,
                     read_committed=job.read_committed,
                     topic_id=topic_id,
-                ):
-                    if chunk.batch.num_rows:
-                        yield partition, chunk
+                )
+                try:
+                    for chunk in chunks:
+                        if chunk.batch.num_rows:
+                            yield partition, chunk
+                except OffsetsLost as error:
+                    raise data_loss(error) from error

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.data_files import DataFile
-from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.source.batch_limits import OffsetRange
 
 
-class Report(NamedTuple):
+class TaskReport(NamedTuple):
     ranges: tuple[OffsetRange, ...]
     rows: int
     bad_rows: int
@@ -26,7 +26,7 @@ class Report(NamedTuple):
     def to_json(self) -> str:
         return json.dumps(
             {
-                "ranges": ranges_out(self.ranges),
+                "ranges": ranges_to_json(self.ranges),
                 "rows": self.rows,
                 "bad_rows": self.bad_rows,
                 "fetched_bytes": self.fetched_bytes,
@@ -37,10 +37,10 @@ class Report(NamedTuple):
         )
 
 
-def read_report(text: str) -> Report:
+def read_report(text: str) -> TaskReport:
     told = json.loads(text)
-    return Report(
-        ranges_in(told["ranges"]),
+    return TaskReport(
+        ranges_from_json(told["ranges"]),
         told["rows"],
         told["bad_rows"],
         told["fetched_bytes"],
@@ -49,34 +49,34 @@ def read_report(text: str) -> Report:
     )
 
 
-def ranges_out(ranges: Iterable[OffsetRange]) -> list[list[Any]]:
+def ranges_to_json(ranges: Iterable[OffsetRange]) -> list[list[Any]]:
     return [[*part.partition, part.start, part.end] for part in ranges]
 
 
-def ranges_in(told: Iterable[Sequence[Any]]) -> tuple[OffsetRange, ...]:
+def ranges_from_json(told: Iterable[Sequence[Any]]) -> tuple[OffsetRange, ...]:
     return tuple(
         OffsetRange(partition_of(topic, index), start, end) for topic, index, start, end in told
     )
 
 
-def moves_of(reports: Sequence[Report]) -> dict[TopicPartition, Move]:
+def batch_spans(reports: Sequence[TaskReport]) -> dict[TopicPartition, OffsetSpan]:
     """How far a batch goes in each partition. Its ranges lie end to end, or a task told nothing,
     which must never be committed over: AssertionError.
     """
-    moves: dict[TopicPartition, Move] = {}
+    spans: dict[TopicPartition, OffsetSpan] = {}
     for partition, start, end in sorted(part for report in reports for part in report.ranges):
-        before = moves.get(partition)
+        before = spans.get(partition)
         if before is None:
-            moves[partition] = Move(start, end)
+            spans[partition] = OffsetSpan(start, end)
         else:
             assert before.end == start, f"{partition}: nothing was told of {before.end} to {start}"
-            moves[partition] = Move(before.start, end)
-    return moves
+            spans[partition] = OffsetSpan(before.start, end)
+    return spans
 
 
-def files_of(reports: Iterable[Report]) -> list[DataFile]:
+def data_files(reports: Iterable[TaskReport]) -> list[DataFile]:
     return [file for report in reports for file in report.files]
 
 
-def dead_files_of(reports: Iterable[Report]) -> list[DataFile]:
+def dead_letter_files(reports: Iterable[TaskReport]) -> list[DataFile]:
     return [file for report in reports for file in report.dead_files]

@@ -4,10 +4,10 @@ import pyarrow as pa
 
 from sawlog.pipeline.formats import Format, parser
 from sawlog.pipeline.formats.landed_rows import table_schema
-from sawlog.pipeline.landing.configuration.declared_columns import known_to_parser, made_columns
+from sawlog.pipeline.landing.configuration.declared_columns import generated_columns, parser_schema
 from support.pipeline.formats import Outcome, outcome_of
 
-MADE = made_columns(["date(timestamp)", "hour(timestamp) as h", "status"])
+MADE = generated_columns(["date(timestamp)", "hour(timestamp) as h", "status"])
 
 
 def test_only_partitions_of_times_make_columns() -> None:
@@ -15,7 +15,7 @@ def test_only_partitions_of_times_make_columns() -> None:
 
 
 def parse(table: pa.Schema, *values: bytes, widen: bool = True) -> Outcome:
-    parse_values = parser(Format("json"), known_to_parser(table, MADE), widen=widen, made=MADE)
+    parse_values = parser(Format("json"), parser_schema(table, MADE), widen=widen, made=MADE)
     return outcome_of(parse_values(pa.array(values, pa.binary())), len(values))
 
 
@@ -43,7 +43,7 @@ def test_a_declared_column_beside_a_made_one_has_the_field_that_is_spelled_so() 
 
 
 def test_an_aside_name_that_is_taken_too_is_moved_further() -> None:
-    made = made_columns(["date(timestamp) as value_timestamp"])
+    made = generated_columns(["date(timestamp) as value_timestamp"])
     parse_values = parser(Format("json"), None, widen=True, made=made)
     outcome = outcome_of(parse_values(pa.array([b'{"timestamp": 1}'], pa.binary())), 1)
     assert outcome.rows == [{"value_value_timestamp": 1}]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sawlog.pipeline.landing.configuration.sql_syntax import in_one_line, wrong_beginning
+from sawlog.pipeline.landing.configuration.sql_syntax import check_first_word, condense_spark_error
 
 EXPECTED = "expected SELECT, WITH, FROM, TABLE, VALUES or '(', found"
 
@@ -18,7 +18,7 @@ EXPECTED = "expected SELECT, WITH, FROM, TABLE, VALUES or '(', found"
     ],
 )
 def test_a_word_that_no_query_begins_with_is_told_with_its_place(sql: str, told: str) -> None:
-    assert wrong_beginning(sql) == f"syntax error at {told}"
+    assert check_first_word(sql) == f"syntax error at {told}"
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_word_that_no_query_begins_with_is_told_with_its_place(sql: str, told:
     ],
 )  # fmt: skip
 def test_what_a_query_may_begin_with_is_left_to_spark(sql: str) -> None:
-    assert wrong_beginning(sql) is None
+    assert check_first_word(sql) is None
 
 
 SYNTAX = """
@@ -57,4 +57,4 @@ NO_COLUMN = """\
     ],
 )
 def test_what_spark_says_becomes_one_line_with_the_place(said: str, told: str) -> None:
-    assert in_one_line(said).removeprefix("syntax error at ") == told
+    assert condense_spark_error(said).removeprefix("syntax error at ") == told

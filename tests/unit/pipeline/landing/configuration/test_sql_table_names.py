@@ -2,7 +2,7 @@
 
 import pytest
 
-from sawlog.pipeline.landing.configuration.sql_table_names import tables_in
+from sawlog.pipeline.landing.configuration.sql_table_names import table_names
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from sawlog.pipeline.landing.configuration.sql_table_names import tables_in
     ],
 )
 def test_names_where_tables_stand_are_found(sql: str, tables: set[str]) -> None:
-    assert tables_in(sql) == tables
+    assert table_names(sql) == tables
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_names_where_tables_stand_are_found(sql: str, tables: set[str]) -> None:
     ],
 )
 def test_names_of_columns_and_aliases_are_not(sql: str) -> None:
-    assert "visits" not in tables_in(sql)
+    assert "visits" not in table_names(sql)

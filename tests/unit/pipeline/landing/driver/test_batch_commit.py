@@ -15,20 +15,20 @@ from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import NO_TOPIC_ID
 from sawlog.pipeline.delta.data_files import DataFile
 from sawlog.pipeline.delta.delta_log import Action
-from sawlog.pipeline.delta.errors import Overtaken
-from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.errors import OffsetConflict
+from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.parquet_writer import FileWriter
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.formats.landed_rows import DEAD, RECORD
 from sawlog.pipeline.formats.parsed import Format
 from sawlog.pipeline.landing.configuration.pipeline_config import CommitBounds, LandedTable
 from sawlog.pipeline.landing.driver import batch_commit
-from sawlog.pipeline.landing.driver.batch_commit import Committer, land_again
-from sawlog.pipeline.landing.driver.dead_letters import commit_dead, open_dead
-from sawlog.pipeline.landing.driver.table_setup import Ready
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
-from sawlog.pipeline.landing.task.landing_task import Job
-from sawlog.pipeline.landing.task.task_report import Report
+from sawlog.pipeline.landing.driver.batch_commit import LandingCommitter, parse_again
+from sawlog.pipeline.landing.driver.dead_letters import commit_dead_letters, open_dead_letters
+from sawlog.pipeline.landing.driver.table_setup import PreparedTable
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
+from sawlog.pipeline.landing.task.landing_task import LandingJob
+from sawlog.pipeline.landing.task.task_report import TaskReport
 from sawlog.pipeline.source.batch_limits import OffsetRange
 from support.pipeline.landing import OnlyHere, rows_of
 
@@ -42,15 +42,15 @@ class Driver:
         config = LandedTable("t", str(directory / "t"), "t", "g")
         if not Table.exists(config.path):
             Table.create(config.path, RECORD, (), {PARTITION: 0}, "g")
-        self.table, self.dead = Table.open(config.path), open_dead(config, DEAD)
+        self.table, self.dead = Table.open(config.path), open_dead_letters(config, DEAD)
         self.published: list[int] = []
-        self.job = Job(
+        self.job = LandingJob(
             "", "t", NO_TOPIC_ID, "g", config.path, config.dead_path, Format("raw"), None, (), True,
             CommitBounds(),
         )  # fmt: skip
-        self._committer = Committer(
+        self._committer = LandingCommitter(
             self.job,
-            Ready(self.table, self.dead, {PARTITION: 0}, NO_TOPIC_ID, 0),
+            PreparedTable(self.table, self.dead, {PARTITION: 0}, NO_TOPIC_ID, 0),
             landed=lambda _: None,
             publish=lambda ends: self.published.extend(ends.values()),
         )
@@ -59,7 +59,7 @@ class Driver:
         """Whether this made a version."""
         dead = set(bad)
         good = [offset for offset in range(start, end) if offset not in dead]
-        report = Report(
+        report = TaskReport(
             (OffsetRange(PARTITION, start, end),),
             len(good),
             len(dead),
@@ -131,7 +131,7 @@ def test_a_batch_that_comes_late_leaves_the_verdict_that_counted(
 def test_a_late_batch_that_was_cut_otherwise_leaves_it_too(tmp_path: Path) -> None:
     early, late = Driver(tmp_path), Driver(tmp_path)
     early.lands(0, 10, bad=[5])
-    with pytest.raises(Overtaken):
+    with pytest.raises(OffsetConflict):
         late.lands(0, 15)
     assert account(tmp_path) == without(5)
 
@@ -141,18 +141,18 @@ def test_who_is_late_by_a_moment_takes_its_dead_letters_back(tmp_path: Path, end
     """The table moves after this driver's last look at it and before its dead letters are in."""
     early, late = Driver(tmp_path), Driver(tmp_path)
     around_the_next(late.dead, before=lambda: early.lands(0, 10))
-    with nullcontext() if end == 10 else pytest.raises(Overtaken):
+    with nullcontext() if end == 10 else pytest.raises(OffsetConflict):
         assert not late.lands(0, end, bad=[5, 6])
     assert account(tmp_path) == without()
 
 
 def test_who_is_late_by_a_moment_gives_back_what_it_took_for_a_proposal(tmp_path: Path) -> None:
     early, late = Driver(tmp_path), Driver(tmp_path)
-    moves = {PARTITION: Move(0, 10)}
+    spans = {PARTITION: OffsetSpan(0, 10)}
     files = written(early.table, RECORD, without(5)[0])
-    commit_dead(early.dead, "g", written(early.dead, DEAD, [5]), moves, replays=0,
-                is_awaited=lambda: True)  # fmt: skip
-    around_the_next(late.dead, before=lambda: early.table.commit("g", files, moves))
+    commit_dead_letters(early.dead, "g", written(early.dead, DEAD, [5]), spans, replays=0,
+                is_next=lambda: True)  # fmt: skip
+    around_the_next(late.dead, before=lambda: early.table.commit("g", files, spans))
     assert not late.lands(0, 10, bad=[7])
     assert account(tmp_path) == without(5)
 
@@ -169,7 +169,7 @@ def test_no_batch_lands_beside_dead_letters_that_another_driver_put_there(tmp_pa
     around_the_next(driver.dead, after=other_dies)
     with pytest.raises(LandingFailure) as caught:
         driver.lands(0, 10, bad=[5])
-    assert caught.value.kind is Kind.OVERTAKEN
+    assert caught.value.kind is FailureKind.CONFLICT
     assert account(tmp_path) == ([], [7])
     assert Driver(tmp_path).lands(0, 10, bad=[5])
     assert account(tmp_path) == without(5)
@@ -185,8 +185,8 @@ def test_a_broker_that_is_gone_when_ranges_are_parsed_again_is_told_as_such(
 
     monkeypatch.setattr(batch_commit, "land", gone)
     driver = Driver(tmp_path)
-    report = Report((OffsetRange(PARTITION, 0, 1),), 0, 0, 0, (), ())
+    report = TaskReport((OffsetRange(PARTITION, 0, 1),), 0, 0, 0, (), ())
     spark: Any = OnlyHere()
     with pytest.raises(LandingFailure, match="nobody is there") as caught:
-        land_again(spark, driver.job, RECORD, [report])
-    assert caught.value.kind is Kind.UNREACHABLE
+        parse_again(spark, driver.job, RECORD, [report])
+    assert caught.value.kind is FailureKind.UNREACHABLE

@@ -8,14 +8,14 @@ import pytest
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.data_files import DataFile
-from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.parquet_writer import FileWriter
-from sawlog.pipeline.delta.restore import rewind
+from sawlog.pipeline.delta.restore import restore_offsets
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.formats.landed_rows import DEAD
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
-from sawlog.pipeline.landing.driver.dead_letters import commit_dead, open_dead
-from sawlog.pipeline.landing.driver.replay_counts import replays_id
+from sawlog.pipeline.landing.driver.dead_letters import commit_dead_letters, open_dead_letters
+from sawlog.pipeline.landing.driver.replay_counts import replay_count_id
 from sawlog.pipeline.landing.failures import LandingFailure
 from support.pipeline.landing import rows_of
 
@@ -25,7 +25,7 @@ PARTITION = partition_of("t", 0)
 
 @pytest.fixture
 def dead(tmp_path: Path) -> Table:
-    return open_dead(LandedTable("t", str(tmp_path / "t"), "t", GROUP), DEAD)
+    return open_dead_letters(LandedTable("t", str(tmp_path / "t"), "t", GROUP), DEAD)
 
 
 def written(dead: Table, *offsets: int, index: int = 0) -> list[DataFile]:
@@ -37,15 +37,15 @@ def written(dead: Table, *offsets: int, index: int = 0) -> list[DataFile]:
         return writer.close()
 
 
-def moved(start: int, end: int) -> dict[TopicPartition, Move]:
-    return {PARTITION: Move(start, end)}
+def moved(start: int, end: int) -> dict[TopicPartition, OffsetSpan]:
+    return {PARTITION: OffsetSpan(start, end)}
 
 
 def propose(
-    dead: Table, files: list[DataFile], moves: dict[TopicPartition, Move], *, replays: int = 0
+    dead: Table, files: list[DataFile], spans: dict[TopicPartition, OffsetSpan], *, replays: int = 0
 ) -> None:
     """For a table that awaits the batch."""
-    commit_dead(dead, GROUP, files, moves, replays=replays, is_awaited=lambda: True)
+    commit_dead_letters(dead, GROUP, files, spans, replays=replays, is_next=lambda: True)
 
 
 def offsets(dead: Table) -> list[int]:
@@ -93,7 +93,7 @@ def test_other_partitions_are_judged_by_their_own_offsets(dead: Table) -> None:
     other = partition_of("t", 1)
     propose(dead, written(dead, 3), moved(0, 10))
     files = [*written(dead, 3), *written(dead, 3, index=1)]
-    propose(dead, files, {**moved(0, 10), other: Move(0, 5)})
+    propose(dead, files, {**moved(0, 10), other: OffsetSpan(0, 5)})
     assert sorted((row["partition"], row["offset"]) for row in rows_of(dead.path)) == [
         (0, 3), (1, 3)
     ]  # fmt: skip
@@ -101,7 +101,7 @@ def test_other_partitions_are_judged_by_their_own_offsets(dead: Table) -> None:
 
 def test_a_driver_that_slept_through_a_replay_adds_nothing(dead: Table) -> None:
     propose(dead, written(dead, 3, 9), moved(0, 10))
-    rewind(Table.open(dead.path), GROUP, {PARTITION: 5}, {replays_id(GROUP): 1})
+    restore_offsets(Table.open(dead.path), GROUP, {PARTITION: 5}, {replay_count_id(GROUP): 1})
     with pytest.raises(LandingFailure, match="a replay set the dead letters back"):
         propose(dead, written(dead, 12), moved(10, 15))
     assert offsets(dead) == [3]

@@ -12,8 +12,8 @@ from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import NO_TOPIC_ID
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
 from sawlog.pipeline.landing.driver import landing_query
-from sawlog.pipeline.landing.driver.landing_query import LandingStep
-from sawlog.pipeline.landing.driver.table_setup import Ready
+from sawlog.pipeline.landing.driver.landing_query import LandingQuery
+from sawlog.pipeline.landing.driver.table_setup import PreparedTable
 from support.pipeline.landing import Heard
 
 
@@ -41,7 +41,7 @@ def test_what_a_start_that_failed_had_opened_is_closed_and_deleted(
 
     config = LandedTable("t", str(tmp_path / "lake" / "t"), "t", "g")
     table: Any = SimpleNamespace()
-    ready = Ready(table, table, {partition_of("t", 0): 0}, NO_TOPIC_ID, 0)
+    ready = PreparedTable(table, table, {partition_of("t", 0): 0}, NO_TOPIC_ID, 0)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
@@ -50,6 +50,6 @@ def test_what_a_start_that_failed_had_opened_is_closed_and_deleted(
     spark: Any = NoSpark()
     pipeline = Pipeline("f.yaml", "127.0.0.1:1", str(tmp_path / "lake"), (config,))
     with pytest.raises(RuntimeError, match="Spark is gone"):
-        LandingStep(spark, pipeline, config, Heard()).begin(once=True)
+        LandingQuery(spark, pipeline, config, Heard()).start(once=True)
     assert open_ones == []
     assert list(scratch.iterdir()) == []

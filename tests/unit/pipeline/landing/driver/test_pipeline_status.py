@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from sawlog.pipeline.delta import table as tables
-from sawlog.pipeline.delta.restore import rewind
+from sawlog.pipeline.delta.restore import restore_offsets
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.landing.driver.pipeline_status import recent_rate
 from support.pipeline.tables import PIPELINE, SCHEMA, at, land, new_table
@@ -35,7 +35,7 @@ def rate(path: Path) -> float | None:
 
 def test_a_version_without_rows_is_no_beginning_of_a_landing(tmp_path: Path, clock: Clock) -> None:
     table = new_table(tmp_path / "t")
-    table.widen(SCHEMA.append(pa.field("more", pa.int64())))
+    table.evolve_schema(SCHEMA.append(pa.field("more", pa.int64())))
     clock.now_ms += 2
     land(table, 0, 0, 3_000)
     assert rate(tmp_path / "t") is None
@@ -67,5 +67,5 @@ def test_rows_that_were_only_written_again_do_not_count(tmp_path: Path, clock: C
     for start in (0, 700):
         land(table, 0, start, start + 700)
         clock.now_ms += 2_000
-    rewind(table, PIPELINE, {at(0): 1_300})
+    restore_offsets(table, PIPELINE, {at(0): 1_300})
     assert rate(tmp_path / "t") == 350.0

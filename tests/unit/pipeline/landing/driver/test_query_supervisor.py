@@ -7,12 +7,12 @@ import pytest
 
 from sawlog.client.errors import NoBrokerReachable
 from sawlog.client.net.leader_requests import partition_of
-from sawlog.pipeline.delta.errors import Overtaken
-from sawlog.pipeline.landing.driver.query_supervisor import Outcome, Supervised, run_steps
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.delta.errors import OffsetConflict
+from sawlog.pipeline.landing.driver.query_supervisor import Outcome, QuerySupervisor, run_queries
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from support.pipeline.landing import Heard
 
-OVERTAKEN = Overtaken(partition_of("t", 0), 5, 1, 9)
+CONFLICT = OffsetConflict(partition_of("t", 0), 5, 1, 9)
 
 
 class Query:
@@ -51,46 +51,46 @@ class Table:
         self.anew = 0
         self.refusal: LandingFailure | None = None
 
-    def begin(self, *, once: bool) -> QueryRun:
+    def start(self, *, once: bool) -> QueryRun:
         life = self._lives.pop(0)
         if isinstance(life, Exception):
             raise life
         self.begun.append(life)
         return life
 
-    def begin_anew(self, why: Kind) -> None:
+    def reset(self, why: FailureKind) -> None:
         if self.refusal is not None:
             raise self.refusal
         self.anew += 1
 
 
-def supervised(table: Table, *, once: bool = False) -> tuple[Supervised, Heard]:
+def supervised(table: Table, *, once: bool = False) -> tuple[QuerySupervisor, Heard]:
     heard = Heard()
-    return Supervised(table, heard, threading.Event(), once=once), heard
+    return QuerySupervisor(table, heard, threading.Event(), once=once), heard
 
 
 def test_a_query_that_comes_to_its_end_is_done() -> None:
     table = Table(QueryRun())
     watched, heard = supervised(table, once=True)
-    watched.look(0)
-    watched.look(1)
+    watched.poll(0)
+    watched.poll(1)
     assert watched.outcome is None
     table.begun[0].query.isActive = False
-    watched.look(2)
+    watched.poll(2)
     assert watched.outcome == Outcome("t", None)
     assert table.begun[0].stops == 1
     assert heard.lines == []
 
 
 def test_what_the_driver_met_counts_more_than_what_spark_made_of_it() -> None:
-    table = Table(QueryRun("a long story", OVERTAKEN), QueryRun())
+    table = Table(QueryRun("a long story", CONFLICT), QueryRun())
     watched, heard = supervised(table)
-    watched.look(0)
+    watched.poll(0)
     table.begun[0].query.isActive = False
-    watched.look(1)
-    watched.look(1.05)
+    watched.poll(1)
+    watched.poll(1.05)
     assert len(table.begun) == 1
-    watched.look(2)
+    watched.poll(2)
     assert len(table.begun) == 2
     assert [line.rpartition("; ")[2] for line in heard.lines] == [
         "going on from where the table is"
@@ -101,32 +101,34 @@ def test_a_wait_is_said_once() -> None:
     table = Table(*[NoBrokerReachable("nobody there")] * 5, QueryRun())
     watched, heard = supervised(table)
     for now_s in range(0, 60, 10):
-        watched.look(now_s)
+        watched.poll(now_s)
     assert heard.lines == ["t: nobody there; waiting for the brokers"]
     assert len(table.begun) == 1
 
 
 def test_a_failure_that_somebody_must_decide_ends_it() -> None:
-    table = Table(QueryRun(f"x {LandingFailure(Kind.LOST, 'offsets 5 to 9 are gone')} y"))
+    table = Table(
+        QueryRun(f"x {LandingFailure(FailureKind.DATA_LOSS, 'offsets 5 to 9 are gone')} y")
+    )
     watched, heard = supervised(table)
-    watched.look(0)
+    watched.poll(0)
     table.begun[0].query.isActive = False
-    watched.look(1)
+    watched.poll(1)
     assert watched.outcome is not None
     assert watched.outcome.failure is not None
     assert watched.outcome.failure.message == "offsets 5 to 9 are gone"
     assert heard.lines == ["t: stopped: offsets 5 to 9 are gone"]
-    watched.look(2)
+    watched.poll(2)
     assert len(table.begun) == 1
 
 
 def test_a_query_whose_tables_were_set_back_begins_anew() -> None:
-    table = Table(QueryRun("errors.TakenOut: version 8 took rows out"), QueryRun())
+    table = Table(QueryRun("errors.RowsRemoved: version 8 took rows out"), QueryRun())
     watched, _ = supervised(table)
-    watched.look(0)
+    watched.poll(0)
     table.begun[0].query.isActive = False
-    watched.look(1)
-    watched.look(2)
+    watched.poll(1)
+    watched.poll(2)
     assert table.anew == 1
     assert len(table.begun) == 2
 
@@ -137,10 +139,10 @@ def test_a_query_whose_table_has_new_columns_goes_on_from_its_checkpoint() -> No
         QueryRun(f"{text} without: 'b'; begin it again from the same checkpoint"), QueryRun()
     )
     watched, heard = supervised(table)
-    watched.look(0)
+    watched.poll(0)
     table.begun[0].query.isActive = False
-    watched.look(1)
-    watched.look(2)
+    watched.poll(1)
+    watched.poll(2)
     assert (table.anew, len(table.begun)) == (0, 2)
     assert heard.lines == [
         "t: version 8 of /lake/t has columns that the stream began without: 'b'; going on with them"
@@ -151,14 +153,14 @@ def test_a_query_whose_state_does_not_fit_begins_anew_unless_its_step_refuses() 
     text = "[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema does not match"
     table = Table(QueryRun(text), QueryRun(text))
     watched, heard = supervised(table)
-    watched.look(0)
+    watched.poll(0)
     table.begun[0].query.isActive = False
-    watched.look(1)
-    watched.look(2)
+    watched.poll(1)
+    watched.poll(2)
     assert (table.anew, len(table.begun)) == (1, 2)
-    table.refusal = LandingFailure(Kind.REFUSED, "rows would be lost")
+    table.refusal = LandingFailure(FailureKind.INVALID, "rows would be lost")
     table.begun[1].query.isActive = False
-    watched.look(3)
+    watched.poll(3)
     assert watched.outcome == Outcome("t", table.refusal)
     assert heard.lines[-1] == "t: stopped: rows would be lost"
 
@@ -167,11 +169,11 @@ def test_a_query_that_fails_after_the_stop_says_nothing() -> None:
     """Spark's JVM gets a signal to the whole process group, too, and may end first."""
     stop, heard = threading.Event(), Heard()
     table = Table(QueryRun("An error occurred while calling o31.load"))
-    watched = Supervised(table, heard, stop, once=False)
-    watched.look(0)
+    watched = QuerySupervisor(table, heard, stop, once=False)
+    watched.poll(0)
     table.begun[0].query.isActive = False
     stop.set()
-    watched.look(1)
+    watched.poll(1)
     watched.stop()
     assert watched.outcome == Outcome("t", None)
     assert heard.lines == []
@@ -188,7 +190,7 @@ def test_a_stop_ends_what_runs_and_is_no_failure() -> None:
         stop.set()
 
     heard.said = stop_then  # type: ignore[method-assign]
-    outcomes = run_steps(tables, heard, stop, once=False)
+    outcomes = run_queries(tables, heard, stop, once=False)
     assert outcomes == [Outcome("t", None), Outcome("t", None)]
     assert tables[0].begun[0].stops == 1
 
@@ -202,5 +204,5 @@ def test_without_spark_no_table_goes_on_and_all_are_ended() -> None:
     one, other = Table(Gone()), Table(Gone())
     third = Table(ConnectionRefusedError())
     with pytest.raises(ConnectionRefusedError):
-        run_steps([one, other, third], Heard(), threading.Event(), once=False)
+        run_queries([one, other, third], Heard(), threading.Event(), once=False)
     assert [table.begun[0].stops for table in (one, other)] == [1, 1]

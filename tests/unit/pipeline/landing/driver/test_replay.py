@@ -11,15 +11,15 @@ import pytest
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import NO_TOPIC_ID
 from sawlog.pipeline.delta.data_files import DataFile
-from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.parquet_writer import FileWriter
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.formats.landed_rows import DEAD, RECORD
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
 from sawlog.pipeline.landing.driver import replay
-from sawlog.pipeline.landing.driver.dead_letters import commit_dead, open_dead
-from sawlog.pipeline.landing.driver.replay import set_back
-from sawlog.pipeline.landing.driver.table_setup import create_at
+from sawlog.pipeline.landing.driver.dead_letters import commit_dead_letters, open_dead_letters
+from sawlog.pipeline.landing.driver.replay import restore_to
+from sawlog.pipeline.landing.driver.table_setup import create_table
 from support.pipeline.landing import rows_of
 
 FIRST, SECOND = partition_of("t", 0), partition_of("t", 1)
@@ -34,18 +34,18 @@ class World:
         self.config = LandedTable("t", str(directory / "t"), "t", "g")
         topic: Any = SimpleNamespace(name="t", id=NO_TOPIC_ID, has_id=False)
         self.cluster: Any = SimpleNamespace(topic=lambda _: topic)
-        create_at(self.config, topic, {FIRST: 0, SECOND: 0})
-        self.table, self.dead = Table.open(self.config.path), open_dead(self.config, DEAD)
-        moves = {FIRST: Move(0, END), SECOND: Move(0, END)}
-        commit_dead(
-            self.dead, "g", written(self.dead, DEAD, BAD), moves, replays=0,
-            is_awaited=lambda: True,
+        create_table(self.config, topic, {FIRST: 0, SECOND: 0})
+        self.table, self.dead = Table.open(self.config.path), open_dead_letters(self.config, DEAD)
+        spans = {FIRST: OffsetSpan(0, END), SECOND: OffsetSpan(0, END)}
+        commit_dead_letters(
+            self.dead, "g", written(self.dead, DEAD, BAD), spans, replays=0,
+            is_next=lambda: True,
         )  # fmt: skip
-        self.table.commit("g", written(self.table, RECORD, set(range(END)) - BAD), moves)
+        self.table.commit("g", written(self.table, RECORD, set(range(END)) - BAD), spans)
 
     def replay(self, *starts: int) -> dict[int, int]:
         told = dict(zip((FIRST, SECOND), starts, strict=False))
-        return {tp.partition: at for tp, at in set_back(self.cluster, self.config, told).items()}
+        return {tp.partition: at for tp, at in restore_to(self.cluster, self.config, told).items()}
 
     def missing(self) -> list[tuple[int, int]]:
         """What the table is beyond, and neither table has."""
@@ -77,7 +77,7 @@ def world(tmp_path: Path) -> World:
 
 def dies_half_way(world: World, patch: pytest.MonkeyPatch, *starts: int) -> None:
     """When the dead letters are set back and the table is not."""
-    whole = replay.rewind
+    whole = replay.restore_offsets
 
     def dying(table: Table, *rest: Any, **more: Any) -> object:
         if table.path == world.config.path:
@@ -85,7 +85,7 @@ def dies_half_way(world: World, patch: pytest.MonkeyPatch, *starts: int) -> None
         return whole(table, *rest, **more)
 
     with patch.context() as patched:
-        patched.setattr(replay, "rewind", dying)
+        patched.setattr(replay, "restore_offsets", dying)
         with pytest.raises(KeyboardInterrupt):
             world.replay(*starts)
 
@@ -111,7 +111,7 @@ def test_one_that_came_to_its_end_does_not_hold_the_next_one_back(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.replay(2, 3)
-    world.table.commit("g", written(world.table, RECORD, []), {FIRST: Move(2, END)})
+    world.table.commit("g", written(world.table, RECORD, []), {FIRST: OffsetSpan(2, END)})
     world.dead.refresh()
     dies_half_way(world, monkeypatch, 20)
     assert world.replay(21) == {0: 20}
@@ -121,13 +121,13 @@ def test_of_two_at_once_that_begin_alike_one_may_die(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one reads the counts before this one sets the dead letters back."""
-    whole = replay.rewind
+    whole = replay.restore_offsets
 
     def meanwhile(table: Table, *rest: Any, **more: Any) -> object:
-        monkeypatch.setattr(replay, "rewind", whole)
+        monkeypatch.setattr(replay, "restore_offsets", whole)
         dies_half_way(world, monkeypatch, 10, 10)
         return whole(table, *rest, **more)
 
-    monkeypatch.setattr(replay, "rewind", meanwhile)
+    monkeypatch.setattr(replay, "restore_offsets", meanwhile)
     assert world.replay(20, 20) == {0: 10, 1: 10}
     assert world.missing() == []

@@ -14,9 +14,9 @@ from sawlog.client.errors import NoBrokerReachable
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline, QueryTable
 from sawlog.pipeline.landing.driver.query_output import open_query_table
-from sawlog.pipeline.landing.driver.query_run import Stopped
-from sawlog.pipeline.landing.driver.sql_query import QueryCommitter, QueryStep, begin_failure
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.driver.query_run import LateBatch
+from sawlog.pipeline.landing.driver.sql_query import SqlCommitter, SqlQuery, start_failure
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from support.pipeline.landing import Heard, rows_of
 
 ROWS = pa.schema([("id", pa.int64()), ("v", pa.int64())])
@@ -38,16 +38,16 @@ def keyed(directory: Path) -> QueryTable:
     )
 
 
-def step_of(config: QueryTable, spark: Any = None) -> QueryStep:
-    return QueryStep(spark, Pipeline("p.yaml", "127.0.0.1:1", "lake", (config,)), config, Heard())
+def step_of(config: QueryTable, spark: Any = None) -> SqlQuery:
+    return SqlQuery(spark, Pipeline("p.yaml", "127.0.0.1:1", "lake", (config,)), config, Heard())
 
 
-def committer_of(config: QueryTable, query_id: str = "first") -> QueryCommitter:
+def committer_of(config: QueryTable, query_id: str = "first") -> SqlCommitter:
     table = open_query_table(config.path, ROWS, config.partition_by, config.name)
-    return QueryCommitter(step_of(config), table, query_id)
+    return SqlCommitter(step_of(config), table, query_id)
 
 
-def take(committer: QueryCommitter, batch_id: int, *rows: tuple[int, int]) -> None:
+def commit_batch(committer: SqlCommitter, batch_id: int, *rows: tuple[int, int]) -> None:
     frame: Any = Frame(*rows)
     committer(frame, batch_id)
 
@@ -59,14 +59,14 @@ def pairs(config: QueryTable) -> list[tuple[int, int]]:
 def test_a_batch_after_the_end_is_not_done_and_comes_again(tmp_path: Path) -> None:
     config = keyed(tmp_path)
     committer = committer_of(config)
-    take(committer, 0, (1, 1))
-    committer.refuse_more()
-    with pytest.raises(Stopped, match="batch 1 of 'q'"):
-        take(committer, 1, (2, 2))
+    commit_batch(committer, 0, (1, 1))
+    committer.stop_accepting()
+    with pytest.raises(LateBatch, match="batch 1 of 'q'"):
+        commit_batch(committer, 1, (2, 2))
     assert pairs(config) == [(1, 1)]
-    take(committer_of(config), 1, (2, 2))
+    commit_batch(committer_of(config), 1, (2, 2))
     assert pairs(config) == [(1, 1), (2, 2)]
-    assert Table.open(config.path).state.transactions == {"first": 1}
+    assert Table.open(config.path).snapshot.transactions == {"first": 1}
 
 
 @pytest.mark.parametrize("partition_by", [(), ("id",)])
@@ -74,22 +74,22 @@ def test_a_key_is_there_once_when_the_query_begins_anew(
     tmp_path: Path, partition_by: tuple[str, ...]
 ) -> None:
     config = replace(keyed(tmp_path), partition_by=partition_by)
-    take(committer_of(config), 0, (1, 1), (2, 1), (9, 1), (1, 2))
+    commit_batch(committer_of(config), 0, (1, 1), (2, 1), (9, 1), (1, 2))
     assert pairs(config) == [(1, 2), (2, 1), (9, 1)]
     anew = committer_of(config, "second")
-    take(anew, 0, (1, 1), (2, 1), (1, 2), (1, 3))
+    commit_batch(anew, 0, (1, 1), (2, 1), (1, 2), (1, 3))
     assert pairs(config) == [(1, 3), (2, 1)]
-    take(anew, 0, (1, 1), (2, 1), (1, 2), (1, 3))
-    take(anew, 1, (2, 5))
+    commit_batch(anew, 0, (1, 1), (2, 1), (1, 2), (1, 3))
+    commit_batch(anew, 1, (2, 5))
     assert pairs(config) == [(1, 3), (2, 5)]
 
 
 def test_a_query_that_begins_anew_and_has_no_rows_leaves_none(tmp_path: Path) -> None:
     config = keyed(tmp_path)
-    take(committer_of(config), 0, (1, 1))
+    commit_batch(committer_of(config), 0, (1, 1))
     anew = committer_of(config, "second")
-    take(anew, 0)
-    take(anew, 1, (2, 2))
+    commit_batch(anew, 0)
+    commit_batch(anew, 1, (2, 2))
     assert pairs(config) == [(2, 2)]
 
 
@@ -102,7 +102,7 @@ def test_a_table_of_another_partitioning_is_refused(
     committer_of(replace(config, partition_by=was))
     with pytest.raises(LandingFailure, match=f"is partitioned {told}, the file says") as found:
         committer_of(replace(config, partition_by=("v",)))
-    assert found.value.kind is Kind.REFUSED
+    assert found.value.kind is FailureKind.INVALID
 
 
 class Unready:
@@ -118,23 +118,23 @@ class Unready:
 
 def begun_with(error: Exception) -> None:
     config = replace(keyed(Path("/nowhere")), tables=(), topics=("a",))
-    step_of(config, Unready(error)).begin(once=False)
+    step_of(config, Unready(error)).start(once=False)
 
 
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (ParseException("[PARSE_SYNTAX_ERROR] near 'SELEC'"), Kind.REFUSED),
-        (AnalysisException("[TABLE_OR_VIEW_NOT_FOUND] `a`"), Kind.REFUSED),
-        (AnalysisException("[UNRESOLVED_COLUMN.WITH_SUGGESTION] `b`"), Kind.NO_TOPIC),
-        (AnalysisException("[NUM_COLUMNS_MISMATCH] UNION"), Kind.OTHER),
-        (AnalysisException("[PYTHON_DATA_SOURCE_ERROR] x\nKeyError: 'y'"), Kind.OTHER),
-        (RuntimeError("SparkException: Python worker failed to connect back."), Kind.OTHER),
-        (OSError(errno.ENOSPC, "No space left on device"), Kind.DISK_FULL),
-        (NoBrokerReachable("nobody"), Kind.UNREACHABLE),
+        (ParseException("[PARSE_SYNTAX_ERROR] near 'SELEC'"), FailureKind.INVALID),
+        (AnalysisException("[TABLE_OR_VIEW_NOT_FOUND] `a`"), FailureKind.INVALID),
+        (AnalysisException("[UNRESOLVED_COLUMN.WITH_SUGGESTION] `b`"), FailureKind.NOT_FOUND),
+        (AnalysisException("[NUM_COLUMNS_MISMATCH] UNION"), FailureKind.OTHER),
+        (AnalysisException("[PYTHON_DATA_SOURCE_ERROR] x\nKeyError: 'y'"), FailureKind.OTHER),
+        (RuntimeError("SparkException: Python worker failed to connect back."), FailureKind.OTHER),
+        (OSError(errno.ENOSPC, "No space left on device"), FailureKind.DISK_FULL),
+        (NoBrokerReachable("nobody"), FailureKind.UNREACHABLE),
     ],
 )
-def test_only_wrong_sql_is_refused_when_a_query_begins(error: Exception, kind: Kind) -> None:
+def test_only_wrong_sql_is_refused_when_a_query_begins(error: Exception, kind: FailureKind) -> None:
     with pytest.raises(LandingFailure) as caught:
         begun_with(error)
     assert caught.value.kind is kind
@@ -143,8 +143,8 @@ def test_only_wrong_sql_is_refused_when_a_query_begins(error: Exception, kind: K
 
 def test_a_union_waits_for_columns_only_where_its_query_has_run_before() -> None:
     error = AnalysisException("[NUM_COLUMNS_MISMATCH] UNION")
-    assert begin_failure(error, has_run=True).kind is Kind.NO_TOPIC
-    assert begin_failure(error).kind is Kind.OTHER
+    assert start_failure(error, has_run=True).kind is FailureKind.NOT_FOUND
+    assert start_failure(error).kind is FailureKind.OTHER
 
 
 def test_a_state_over_topics_is_not_given_up_without_being_told_to(tmp_path: Path) -> None:
@@ -154,10 +154,10 @@ def test_a_state_over_topics_is_not_given_up_without_being_told_to(tmp_path: Pat
     kept.touch()
     step = step_of(replace(config, topics=("a",)))
     with pytest.raises(LandingFailure, match=f"delete {config.checkpoint}") as found:
-        step.begin_anew(Kind.OTHER_STATE)
-    assert found.value.kind is Kind.REFUSED
+        step.reset(FailureKind.STATE_INCOMPATIBLE)
+    assert found.value.kind is FailureKind.INVALID
     assert kept.exists()
-    step_of(config).begin_anew(Kind.OTHER_STATE)
+    step_of(config).reset(FailureKind.STATE_INCOMPATIBLE)
     assert not kept.exists()
 
 

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from sawlog.pipeline.landing.driver.stderr_capture import stderr_aside
-from sawlog.pipeline.landing.failures import Kind, unwrap
+from sawlog.pipeline.landing.driver.stderr_capture import captured_stderr
+from sawlog.pipeline.landing.failures import FailureKind, parse_failure
 
 LONG_AFTERWARDS = """\
 import sys
@@ -18,7 +18,7 @@ for number in range(20_000):
 
 
 def test_last_words_are_kept_and_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    with stderr_aside() as aside:
+    with captured_stderr() as aside:
         subprocess.run(["sh", "-c", "echo JAVA_HOME is not set >&2; exit 1"], check=False)
     os.write(2, b"our own\n")
     assert aside.last() == "JAVA_HOME is not set"
@@ -26,7 +26,7 @@ def test_last_words_are_kept_and_not_shown(capfd: pytest.CaptureFixture[str]) ->
 
 
 def test_who_lives_on_is_read_on_and_never_waits(capfd: pytest.CaptureFixture[str]) -> None:
-    with stderr_aside() as aside:
+    with captured_stderr() as aside:
         child = subprocess.Popen([sys.executable, "-c", LONG_AFTERWARDS], stdin=subprocess.PIPE)
     child.communicate(timeout=60)
     assert child.returncode == 0
@@ -36,15 +36,17 @@ def test_who_lives_on_is_read_on_and_never_waits(capfd: pytest.CaptureFixture[st
 
 
 def test_the_terminal_is_given_back_after_a_failure(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(KeyError), stderr_aside():
+    with pytest.raises(KeyError), captured_stderr():
         raise KeyError
     os.write(2, b"heard\n")
     assert capfd.readouterr().err == "heard\n"
 
 
 def test_a_worker_that_is_too_late_is_told_in_a_line() -> None:
-    failure = unwrap("org.apache.spark.SparkException: Python worker failed to connect back.\n\tat")
-    assert failure.kind is Kind.OTHER
+    failure = parse_failure(
+        "org.apache.spark.SparkException: Python worker failed to connect back.\n\tat"
+    )
+    assert failure.kind is FailureKind.OTHER
     assert (
         failure.message == "a Python worker of Spark's did not start within Spark's limit of 10 s"
     )

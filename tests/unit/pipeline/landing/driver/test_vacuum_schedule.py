@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
 from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
-from sawlog.pipeline.landing.driver.vacuum_schedule import Sweeper, sweep_tables
+from sawlog.pipeline.landing.driver.vacuum_schedule import VacuumSchedule, vacuum_tables
 from support.pipeline.landing import Heard
 from support.pipeline.tables import new_table
 
@@ -32,7 +32,7 @@ def test_a_damaged_table_does_not_keep_the_others_from_being_swept(tmp_path: Pat
     (bad / "_delta_log" / f"{1:020}.json").write_text("not JSON")
     leave_file(good)
     heard = Heard()
-    sweep_tables(pipeline, heard)
+    vacuum_tables(pipeline, heard)
     assert heard.lines == ["good: swept 1 files that it does not need any more"]
 
 
@@ -43,7 +43,7 @@ def test_dead_letters_and_tables_of_queries_are_swept_too(tmp_path: Path) -> Non
     paths = [dead, *(Path(table.path) for table in pipeline.tables)]
     for path in paths:
         leave_file(path)
-    sweep_tables(pipeline, Heard())
+    vacuum_tables(pipeline, Heard())
     assert [list(path.glob("*.parquet")) for path in paths] == [[], [], []]
 
 
@@ -63,7 +63,7 @@ def test_a_long_run_sweeps_again_and_again(tmp_path: Path) -> None:
     pipeline = pipeline_with(tmp_path, "  a: {topic: a}")
     told = Told()
     leave_file(Path(pipeline.tables[0].path))
-    with Sweeper(pipeline, told, every_s=0.001):
+    with VacuumSchedule(pipeline, told, every_s=0.001):
         assert told.swept.acquire(blocking=False), "where a run begins"
         for _ in range(2):
             leave_file(Path(pipeline.tables[0].path))

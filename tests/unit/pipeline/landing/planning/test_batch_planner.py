@@ -13,13 +13,14 @@ from sawlog.client.consumer.consumer import AtTime
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import NO_TOPIC_ID, TopicPartition
 from sawlog.pipeline.formats.parsed import Format
+from sawlog.pipeline.landing import topic_check
 from sawlog.pipeline.landing.configuration.pipeline_config import CommitBounds, LandedTable
 from sawlog.pipeline.landing.driver import table_setup
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
-from sawlog.pipeline.landing.planning import batch_planner, topic_check
-from sawlog.pipeline.landing.planning.batch_planner import Planner
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
+from sawlog.pipeline.landing.planning import batch_planner
+from sawlog.pipeline.landing.planning.batch_planner import BatchPlanner
 from sawlog.pipeline.landing.planning.landing_source import LandingReader
-from sawlog.pipeline.landing.task.landing_task import Job
+from sawlog.pipeline.landing.task.landing_task import LandingJob
 from sawlog.pipeline.source.offset_json import read_position, write_offsets
 
 PARTITION = partition_of("t", 0)
@@ -30,7 +31,7 @@ class Log:
     """One partition: its begin and end, and how far those may read who wait for transactions."""
 
     def __init__(self, end: int, stable: int | None = None) -> None:
-        self.begin = 0
+        self.start = 0
         self.end = end
         self.stable = end if stable is None else stable
 
@@ -39,7 +40,7 @@ class Log:
     ) -> dict[TopicPartition, FoundOffset]:
         end = self.stable if read_committed else self.end
         return {
-            partition: FoundOffset(self.begin if mark == EARLIEST else end, -1, 0)
+            partition: FoundOffset(self.start if mark == EARLIEST else end, -1, 0)
             for partition, mark in wanted.items()
         }
 
@@ -53,14 +54,16 @@ def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     return made
 
 
-def planning(bounds: CommitBounds = EVERY_TIME) -> Planner:
+def planning(bounds: CommitBounds = EVERY_TIME) -> BatchPlanner:
     cluster: Any = SimpleNamespace(retry=lambda _: [PARTITION])
-    return Planner(cluster, "t", NO_TOPIC_ID, bounds, read_committed=True, sleep_s=lambda _: None)
+    return BatchPlanner(
+        cluster, "t", NO_TOPIC_ID, bounds, read_committed=True, sleep_s=lambda _: None
+    )
 
 
 def once(start: int) -> int:
     """Where the first batch of a run with `--once` ends."""
-    job = Job("", "t", NO_TOPIC_ID, "g", "", "", Format("raw"), None, (), True, EVERY_TIME)
+    job = LandingJob("", "t", NO_TOPIC_ID, "g", "", "", Format("raw"), None, (), True, EVERY_TIME)
     reader = LandingReader(job, {PARTITION: start}, 1)
     reader._planner = planning()
     reader.prepareForTriggerAvailableNow()
@@ -72,7 +75,7 @@ def once(start: int) -> int:
 def test_a_log_that_ends_before_what_has_landed_is_noticed_while_nothing_waits(log: Log) -> None:
     with pytest.raises(LandingFailure, match=r"ends at offset 400, .* up to 500") as met:
         planning().next_batch({PARTITION: 500})
-    assert met.value.kind is Kind.LOST
+    assert met.value.kind is FailureKind.DATA_LOSS
 
 
 def test_a_run_to_the_end_notices_it_too(log: Log) -> None:
@@ -87,14 +90,14 @@ def test_a_run_to_the_end_notices_it_too(log: Log) -> None:
 def test_records_that_retention_took_before_they_landed_stop_the_planning(
     log: Log, land: Callable[[], object]
 ) -> None:
-    log.begin = 350
+    log.start = 350
     with pytest.raises(LandingFailure, match=r"it begins at 350, and 300 to 349 are lost") as met:
         land()
-    assert met.value.kind is Kind.LOST
+    assert met.value.kind is FailureKind.DATA_LOSS
 
 
 def test_a_log_whose_records_have_all_landed_may_lose_them(log: Log) -> None:
-    log.begin = 400
+    log.start = 400
     assert planning().next_batch({PARTITION: 400}) == {PARTITION: 400}
     assert once(400) == 400
 

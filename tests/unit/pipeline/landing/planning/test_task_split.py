@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sawlog.client.net.leader_requests import partition_of
-from sawlog.pipeline.landing.planning.task_split import WORTH_A_TASK, deal
+from sawlog.pipeline.landing.planning.task_split import MIN_TASK_ROWS, split_into_tasks
 from sawlog.pipeline.source.batch_limits import OffsetRange
 
 
@@ -13,18 +13,21 @@ def part(index: int, start: int, end: int) -> OffsetRange:
 
 
 def test_a_partition_larger_than_a_share_is_cut() -> None:
-    rows = 4 * WORTH_A_TASK
-    assert deal([part(0, 0, rows)], 2) == [(part(0, 0, rows // 2),), (part(0, rows // 2, rows),)]
+    rows = 4 * MIN_TASK_ROWS
+    assert split_into_tasks([part(0, 0, rows)], 2) == [
+        (part(0, 0, rows // 2),),
+        (part(0, rows // 2, rows),),
+    ]
 
 
 def test_a_small_batch_is_one_task_however_many_partitions_it_has() -> None:
     ranges = [part(index, 5, 7) for index in range(6)]
-    assert deal(ranges, 8) == [tuple(ranges)]
+    assert split_into_tasks(ranges, 8) == [tuple(ranges)]
 
 
 def test_nothing_makes_no_task() -> None:
-    assert deal([part(0, 5, 5)], 4) == []
-    assert deal([], 4) == []
+    assert split_into_tasks([part(0, 5, 5)], 4) == []
+    assert split_into_tasks([], 4) == []
 
 
 @given(
@@ -33,7 +36,7 @@ def test_nothing_makes_no_task() -> None:
 )
 def test_every_offset_is_dealt_once_and_in_equal_shares(sizes: list[int], tasks: int) -> None:
     ranges = [part(index, 10, 10 + size) for index, size in enumerate(sizes)]
-    shares = deal(ranges, tasks)
+    shares = split_into_tasks(ranges, tasks)
     assert len(shares) <= tasks
     joined: dict[int, list[tuple[int, int]]] = {}
     for share in shares:

@@ -5,9 +5,9 @@ import pytest
 
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.delta.data_files import DataFile
-from sawlog.pipeline.delta.landed_offsets import Move
+from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.landing.driver.schema_merge import fit
-from sawlog.pipeline.landing.task.task_report import Report, moves_of, read_report
+from sawlog.pipeline.landing.task.task_report import TaskReport, batch_spans, read_report
 from sawlog.pipeline.source.batch_limits import OffsetRange
 
 
@@ -15,11 +15,11 @@ def part(index: int, start: int, end: int) -> OffsetRange:
     return OffsetRange(partition_of("t", index), start, end)
 
 
-def report(*ranges: OffsetRange, schemas: tuple[pa.Schema, ...] = ()) -> Report:
+def report(*ranges: OffsetRange, schemas: tuple[pa.Schema, ...] = ()) -> TaskReport:
     files = tuple(
         DataFile(f"f{number}", 1, 1, {}, "{}", schema) for number, schema in enumerate(schemas)
     )
-    return Report(ranges, 5, 1, 100, files, ())
+    return TaskReport(ranges, 5, 1, 100, files, ())
 
 
 def test_a_report_survives_its_way() -> None:
@@ -29,15 +29,15 @@ def test_a_report_survives_its_way() -> None:
 
 def test_ranges_of_all_tasks_join_into_moves() -> None:
     reports = [report(part(1, 5, 9)), report(part(0, 3, 4), part(1, 2, 5))]
-    assert moves_of(reports) == {
-        partition_of("t", 0): Move(3, 4),
-        partition_of("t", 1): Move(2, 9),
+    assert batch_spans(reports) == {
+        partition_of("t", 0): OffsetSpan(3, 4),
+        partition_of("t", 1): OffsetSpan(2, 9),
     }
 
 
 def test_a_hole_between_ranges_is_never_committed_over() -> None:
     with pytest.raises(AssertionError, match="nothing was told of 5 to 6"):
-        moves_of([report(part(0, 2, 5)), report(part(0, 6, 9))])
+        batch_spans([report(part(0, 2, 5)), report(part(0, 6, 9))])
 
 
 TABLE = pa.schema({"offset": pa.int64(), "old": pa.int64()})

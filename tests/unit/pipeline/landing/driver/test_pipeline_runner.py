@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sawlog.pipeline.landing.configuration.pipeline_config import QueryTable
-from sawlog.pipeline.landing.driver.pipeline_runner import in_order
+from sawlog.pipeline.landing.driver.pipeline_runner import dependency_order
 from sawlog.pipeline.landing.driver.sql_query import check_watermark, make_checkpoint
 from sawlog.pipeline.landing.failures import LandingFailure
 
@@ -17,7 +17,7 @@ def query(name: str, *tables: str) -> QueryTable:
 
 def test_a_query_comes_behind_what_it_reads() -> None:
     queries = [query("c", "b"), query("b", "a", "landed"), query("a"), query("d", "a", "c")]
-    assert [entry.name for entry in in_order(queries)] == ["a", "b", "c", "d"]
+    assert [entry.name for entry in dependency_order(queries)] == ["a", "b", "c", "d"]
 
 
 def test_a_checkpoint_has_one_id_for_as_long_as_it_is_there(tmp_path: Path) -> None:

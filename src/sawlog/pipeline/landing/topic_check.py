@@ -8,11 +8,12 @@ transactions) is no loss.
 from collections.abc import Iterable, Mapping
 
 from sawlog.client.admin.list_offsets import EARLIEST, LATEST, list_offsets
+from sawlog.client.arrow.offset_range import OffsetsLost
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import NO_TOPIC_ID, TopicPartition, format_topic_id
-from sawlog.pipeline.landing.failures import Kind, LandingFailure
+from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.source.offset_json import Offsets
 
 _MOST_NAMED = 3
@@ -39,14 +40,14 @@ class TopicLog:
         partitions = self._cluster.retry(self._partitions)
         return self._offsets(partitions, LATEST, read_committed=self._read_committed)
 
-    def check_ends(self, landed: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
+    def check_end_offsets(self, landed: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
         """`ends`, or where the table is if only an open transaction keeps readers before that."""
         behind = [partition for partition, end in ends.items() if end < landed.get(partition, 0)]
         if behind:
             check_log(landed, {}, self._offsets(behind, LATEST))
         return {partition: max(end, landed.get(partition, 0)) for partition, end in ends.items()}
 
-    def check_begins(self, landed: Mapping[TopicPartition, int], ends: Offsets) -> None:
+    def check_start_offsets(self, landed: Mapping[TopicPartition, int], ends: Offsets) -> None:
         """Asks for those partitions only that have something to land: `ends` are behind them."""
         waiting = [partition for partition, end in ends.items() if end > landed.get(partition, 0)]
         if waiting:
@@ -73,7 +74,7 @@ class TopicLog:
 def topic_deleted(topic: str) -> LandingFailure:
     """For a table that has records of the topic, or may have."""
     return LandingFailure(
-        Kind.TOPIC_GONE,
+        FailureKind.TOPIC_DELETED,
         f"the topic {topic!r} is no longer there; take the table out of the file, or land a topic"
         " that is there in a table of another name",
     )
@@ -84,7 +85,7 @@ def check_topic_id(topic: str, expected: bytes, found: bytes) -> None:
     if NO_TOPIC_ID in (expected, found) or expected == found:
         return
     raise LandingFailure(
-        Kind.TOPIC_GONE,
+        FailureKind.TOPIC_DELETED,
         f"the topic {topic!r} was deleted and created again: the table has records of the one with"
         f" the id {format_topic_id(expected)}, the one now is {format_topic_id(found)}; land it in"
         " a table of another name",
@@ -109,22 +110,36 @@ def check_log(
             for tp, end in sorted(short.items())
         ]
         raise LandingFailure(
-            Kind.LOST,
+            FailureKind.DATA_LOSS,
             f"{_some(told)}: the records between are gone from the broker, and others will get"
             f" their offsets; {_ELSEWHERE}",
         )
-    late = {tp: begin for tp, begin in begins.items() if begin > landed.get(tp, 0)}
+    late = {tp: start for tp, start in begins.items() if start > landed.get(tp, 0)}
     if late:
         told = [
             f"{tp} no longer has all of the offsets {landed.get(tp, 0)} to {ends[tp] - 1}: it"
-            f" begins at {begin}, and {landed.get(tp, 0)} to {begin - 1} are lost"
-            for tp, begin in sorted(late.items())
+            f" begins at {start}, and {landed.get(tp, 0)} to {start - 1} are lost"
+            for tp, start in sorted(late.items())
         ]
         raise LandingFailure(
-            Kind.LOST,
+            FailureKind.DATA_LOSS,
             f"{_some(told)}. Retention or deleted records took them before they landed; to go on"
             f" without them, {_ELSEWHERE}",
         )
+
+
+def data_loss(error: OffsetsLost) -> LandingFailure:
+    """The failure of a task whose offsets were deleted after the batch was planned."""
+    partition, available = error.partition, error.available
+    try:
+        check_log(
+            {partition: error.wanted.start},
+            {partition: available.start},
+            {partition: max(available.stop, error.wanted.start)},
+        )
+    except LandingFailure as failure:
+        return failure
+    return LandingFailure(FailureKind.DATA_LOSS, str(error))
 
 
 def _some(told: list[str]) -> str:
