@@ -16,6 +16,8 @@ from sawlog.cli.output import note
 from sawlog.client.extras import missing_package
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
@@ -106,12 +108,34 @@ def spark_started(
                 spark = ends.enter_context(session(pipeline, master, verbose=verbose))
             yield spark
     except SparkDidNotStart as error:
-        raise click.ClickException(
-            "Spark did not start. It needs Java 17 (JAVA_HOME, or java in the PATH), and a master"
-            f" and settings that it knows; it said:\n{error}"
-        ) from None
+        raise _spark_did_not_start(error) from None
     except SparkJvmExited as error:
         raise SparkExited(str(error)) from None
+
+
+def _spark_did_not_start(error: Exception) -> click.ClickException:
+    return click.ClickException(
+        "Spark did not start. It needs Java 17 (JAVA_HOME, or java in the PATH), and a master"
+        f" and settings that it knows; it said:\n{error}"
+    )
+
+
+@contextmanager
+def sql_check(pipeline: "Pipeline") -> "Iterator[Callable[[str], str | None]]":
+    """Yield a function that returns why SQL is not a query; Spark's JVM starts if it is needed."""
+    if not pipeline.queries:
+        yield lambda _: None
+        return
+    require_spark()
+    from sawlog.pipeline.landing.driver.spark_session import SparkDidNotStart
+    from sawlog.pipeline.landing.driver.sql_parser import standalone_parser
+
+    note("starting Spark's parser ...")
+    try:
+        with standalone_parser() as parser:
+            yield parser.error
+    except SparkDidNotStart as error:
+        raise _spark_did_not_start(error) from None
 
 
 @contextmanager

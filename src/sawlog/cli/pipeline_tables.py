@@ -21,6 +21,7 @@ from sawlog.cli.pipeline_context import (
     missing,
     require_spark,
     spark_started,
+    sql_check,
     verbose_option,
 )
 from sawlog.cli.start_options import TIMES, NotATime, at_time
@@ -50,9 +51,10 @@ def _cluster(pipeline: "Pipeline") -> Cluster:
 @click.command()
 @file_argument
 def check(file: str) -> None:
-    """Read FILE, its schemas and its tables, and say what a run would meet; change nothing.
+    """Check FILE, its schemas, queries and tables, and say what a run would do; change nothing.
 
-    Exit code 1 where a table cannot be landed, 3 where that is for want of a broker.
+    Spark's own parser checks the syntax of queries, so a file with queries needs Java. Exit code 1
+    if a table cannot be filled, 3 if the only reason is that no broker answers.
     """
     wanted = load(file)
     from sawlog.pipeline.landing.driver.preflight import check_tables, unwritable
@@ -61,8 +63,8 @@ def check(file: str) -> None:
     problem = unwritable(wanted.lake)
     if problem is not None:
         print_line(problem)
-    with _cluster(wanted) as cluster:
-        found = check_tables(cluster, wanted.tables)
+    with _cluster(wanted) as cluster, sql_check(wanted) as sql_error:
+        found = check_tables(cluster, wanted.tables, sql_error)
     for name, (text, _) in found.items():
         print_line(f"{name}: {text}")
     kinds = {entry.problem for entry in found.values() if entry.problem is not None}

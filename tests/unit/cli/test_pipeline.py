@@ -119,18 +119,6 @@ def test_a_check_finds_a_schema_that_is_none(
     assert f"{file}:4: the schema of 't'" in capsys.readouterr().err
 
 
-def test_a_check_finds_sql_that_does_not_begin_as_a_query(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "p.yaml"
-    file.write_text(f"{HEAD}  t: {{topic: a}}\n  q: {{sql: SELEC 1}}\n")
-    assert run(["pipeline", "check", str(file)]) == 2
-    assert capsys.readouterr().err == (
-        f"sawlog: {file}:5: sql: syntax error at line 1, column 1: expected SELECT, WITH, FROM,"
-        " TABLE, VALUES or '(', found 'SELEC'; did you mean SELECT?\n"
-    )
-
-
 def test_a_replay_of_a_table_that_the_file_has_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,7 +31,6 @@ from sawlog.pipeline.landing.configuration.pipeline_config import (
     QueryTable,
     Table,
 )
-from sawlog.pipeline.landing.configuration.sql_syntax import check_first_word
 from sawlog.pipeline.landing.configuration.sql_table_names import table_names
 from sawlog.pipeline.landing.configuration.yaml_nodes import Problems, Section
 from sawlog.pipeline.landing.failures import LandingFailure
@@ -212,15 +211,6 @@ def _query(entry: Section, name: str, lake: str, names: Sequence[str]) -> QueryT
     topics = entry.take("topics", _topics, NO_NAMES)
     read = table_names(sql)
     used = tuple(other for other in names if other != name and other.lower() in read)
-    if sql and (wrong := check_first_word(sql)) is not None:
-        entry.problems.add(entry.node_of("sql"), f"sql: {wrong}")
-    elif sql and not used and not topics:
-        others = ", ".join(other for other in names if other != name)
-        entry.problems.add(
-            entry.node_of("sql"),
-            f"sql: it reads none of the file's other tables ({others}), and 'topics'"
-            " lists no topic",
-        )
     return QueryTable(
         name=name,
         path=f"{lake}/{name}",

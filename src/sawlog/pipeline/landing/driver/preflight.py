@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -79,13 +79,23 @@ def preflight(cluster: Cluster, config: LandedTable) -> PreflightResult:
 
 
 def check_tables(
-    cluster: Cluster, tables: Iterable[LandedTable | QueryTable]
+    cluster: Cluster,
+    tables: Iterable[LandedTable | QueryTable],
+    sql_error: Callable[[str], str | None],
 ) -> dict[str, CheckResult]:
-    """What is found out about each, by name. A query is told of tables that it reads and that
-    stopped, because no new rows will come from them.
+    """Check each table; the results are by name.
+
+    `sql_error` returns why SQL is not a query. The result of a query names the tables it reads that
+    are stopped, because no new rows will come from them.
     """
     configs = list(tables)
-    found = {config.name: check_table(cluster, config) for config in configs}
+    names = [config.name for config in configs]
+    found = {
+        config.name: check_landed(cluster, config)
+        if isinstance(config, LandedTable)
+        else check_query(config, names, sql_error)
+        for config in configs
+    }
     for config in configs:
         if isinstance(config, QueryTable):
             stopped = [name for name in config.tables if found[name].problem in FATAL]
@@ -95,11 +105,25 @@ def check_tables(
     return found
 
 
-def check_table(cluster: Cluster, config: LandedTable | QueryTable) -> CheckResult:
-    """What can be known now, in a line."""
-    if isinstance(config, QueryTable):
-        reads = ", ".join([*config.tables, *config.topics])
-        return CheckResult(f"a query over {reads}; Spark checks its SQL when it runs")
+def check_query(
+    config: QueryTable, names: Iterable[str], sql_error: Callable[[str], str | None]
+) -> CheckResult:
+    """Check the syntax of a query and that it reads a table or topic; columns are not checked."""
+    if (error := sql_error(config.sql)) is not None:
+        return CheckResult(f"sql: {error}", FailureKind.INVALID)
+    reads = ", ".join([*config.tables, *config.topics])
+    if not reads:
+        others = ", ".join(name for name in names if name != config.name)
+        return CheckResult(
+            f"sql: it reads none of the file's other tables ({others}), and 'topics' lists no"
+            " topic",
+            FailureKind.INVALID,
+        )
+    return CheckResult(f"a query over {reads}; the syntax of its SQL is valid")
+
+
+def check_landed(cluster: Cluster, config: LandedTable) -> CheckResult:
+    """Say in one line where a landing would start, or why it cannot."""
     partitions, starts, _, failure = preflight(cluster, config)
     if failure is not None:
         is_stopped = failure.kind in FATAL and Table.exists(config.path)

@@ -76,12 +76,12 @@ def _build_quiet(pipeline: Pipeline, master: str | None) -> "SparkSession":
     from pyspark.errors import PySparkException
 
     try:
-        with captured_stderr() as aside:
+        with captured_stderr() as captured:
             spark = _in_another_thread(partial(build_session, pipeline, master))
     except PySparkException as error:  # there is no JVM
-        raise SparkDidNotStart(_without_frames(aside.last()) or str(error)) from error
+        raise SparkDidNotStart(without_java_frames(captured.last()) or str(error)) from error
     except SPARK_GONE_ERRORS as error:
-        said = _without_frames(aside.last()) or "nothing; its JVM ended while it started"
+        said = without_java_frames(captured.last()) or "nothing; its JVM ended while it started"
         raise SparkDidNotStart(said) from error
     except Py4JError as error:  # it does not take the settings
         raise SparkDidNotStart(parse_failure(str(error)).message) from error
@@ -110,7 +110,7 @@ def _ignore_error(*_: object) -> None:
     """In place of a traceback for a JVM that left, which it does at the end of every run."""
 
 
-def _without_frames(text: str) -> str:
+def without_java_frames(text: str) -> str:
     """What a JVM that ended has said, but for where in itself it was."""
     noise = ("\tat ", "\t... ", "WARNING: Using incubator modules")
     return "\n".join(line for line in text.splitlines() if not line.startswith(noise))

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline, QueryTable
-from sawlog.pipeline.landing.configuration.sql_syntax import condense_spark_error
 from sawlog.pipeline.landing.driver.events import Events, LandedBatch
 from sawlog.pipeline.landing.driver.query_output import (
     WrittenBatch,
@@ -29,6 +28,7 @@ from sawlog.pipeline.landing.driver.query_output import (
 from sawlog.pipeline.landing.driver.query_run import BatchCommitter, LateBatch, QueryRun
 from sawlog.pipeline.landing.driver.query_supervisor import SPARK_GONE_ERRORS
 from sawlog.pipeline.landing.driver.spark_session import in_own_pool
+from sawlog.pipeline.landing.driver.sql_parser import condense_spark_error, session_parser
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure, classify
 
 if TYPE_CHECKING:
@@ -152,6 +152,9 @@ class SqlQuery:
                     self._view(name, stream)
                     views.append(name)
                 check_watermark(self.config, columns)
+                # `spark.sql` would also run statements that are no query, such as INSERT.
+                if (error := session_parser(self._spark).error(self.config.sql)) is not None:
+                    raise _refused(f"the query of {self.name!r}: {error}")
                 frame = self._spark.sql(self.config.sql)
         finally:
             for view in views:

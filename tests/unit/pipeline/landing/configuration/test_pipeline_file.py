@@ -195,7 +195,6 @@ def test_all_problems_are_told_at_once_in_the_order_of_their_lines() -> None:
             "2 read the topic 'a' as the group 'g'",
         ),
         (f"{HEAD}  t: {{topic: a, sql: SELECT 1}}\n", "both 'topic' and 'sql'"),
-        (f"{HEAD}  t: {{topic: a}}\n  q: {{sql: SELECT 1}}\n", "reads none of the file's"),
         (
             f"{HEAD}  q: {{sql: SELECT * FROM r}}\n  r: {{sql: SELECT * FROM q}}\n",
             "the query of 'q' reads its own result",
