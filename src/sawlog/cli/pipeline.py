@@ -1,4 +1,4 @@
-"""`sawlog pipeline`: topics to tables, by a file that says what lands where."""
+"""`sawlog pipeline`: land topics in tables as a pipeline file says."""
 
 import click
 
@@ -15,7 +15,7 @@ from sawlog.cli.pipeline_tables import check, compact, replay, status
 
 @click.group()
 def pipeline() -> None:
-    """Land topics in Delta tables, exactly once, and look after the tables."""
+    """Land topics in Delta tables, exactly once, and maintain the tables."""
 
 
 for _command in (check, compact, replay, status):
@@ -24,15 +24,15 @@ for _command in (check, compact, replay, status):
 
 @pipeline.command()
 @file_argument
-@click.option("--once", is_flag=True, help="Land what there is now, then stop.")
+@click.option("--once", is_flag=True, help="Land the records available now, then stop.")
 @master_option
 @verbose_option
 def run(file: str, once: bool, master: str | None, verbose: bool) -> None:
-    """Land the topics of FILE in their tables, until stopped.
+    """Land the topics of FILE in their tables until stopped.
 
-    Ctrl-C or SIGTERM ends it well: a batch that is being committed is, all others are left for the
-    next run, which goes on where the tables are. Exit code 1 where a table had to be given up, 3
-    where that was for want of a broker.
+    Ctrl-C or SIGTERM stops after the commit in progress; batches that are not committed land in the
+    next run, which continues from the offsets in the tables. Exit code 1 if a table failed for
+    good, 3 if the only reason is that no broker answers.
     """
     wanted = load(file)
     require_lake(wanted)

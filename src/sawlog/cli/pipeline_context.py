@@ -1,4 +1,4 @@
-"""What the commands of `sawlog pipeline` share: the file, Spark, a way to stop, exit codes."""
+"""Shared code of the `sawlog pipeline` commands: the file, Spark, signals, exit codes."""
 
 import os
 import signal
@@ -28,26 +28,29 @@ _STDERR = 2
 
 file_argument = click.argument("file", type=TEXT)
 master_option = click.option(
-    "--master", type=TEXT, metavar="URL", help="Where Spark runs; else on this machine's cores."
+    "--master",
+    type=TEXT,
+    metavar="URL",
+    help="The Spark master; default: all cores of this machine.",
 )
 
 verbose_option = click.option(
-    "--verbose", is_flag=True, help="Show what Spark and its workers print, too."
+    "--verbose", is_flag=True, help="Also show the output of Spark and its workers."
 )
 
 
 class SparkExited(click.ClickException):
-    """Its JVM ended before we did."""
+    """Spark's JVM exited during the command."""
 
 
 class InvalidPipelineFile(click.ClickException):
-    """The call names a file that is not as it must be: nothing was done."""
+    """The pipeline file has errors; nothing was done."""
 
     exit_code = USAGE
 
 
 def load(file: str) -> "Pipeline":
-    """The file, read and checked; what is wrong with it is a wrong call, with a line for each."""
+    """Read and check the file; a file with errors is a usage error with one line per problem."""
     try:
         from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
         from sawlog.pipeline.landing.configuration.yaml_nodes import BadPipelineFile
@@ -60,7 +63,7 @@ def load(file: str) -> "Pipeline":
     except BadPipelineFile as error:
         problems = str(error).splitlines()
         if len(problems) > 1:
-            problems.insert(0, f"{len(problems)} things are wrong with the file")
+            problems.insert(0, f"{len(problems)} problems in the file")
         raise InvalidPipelineFile("\n".join(problems)) from None
 
 
@@ -69,7 +72,7 @@ def missing(error: ImportError) -> click.ClickException:
 
 
 def require_lake(pipeline: "Pipeline") -> None:
-    """As is a place that cannot be written to: Spark would only start to say so."""
+    """Fail before Spark starts if the lake cannot be written to."""
     from sawlog.pipeline.landing.driver.preflight import unwritable
 
     problem = unwritable(pipeline.lake)
@@ -78,7 +81,7 @@ def require_lake(pipeline: "Pipeline") -> None:
 
 
 def require_spark() -> None:
-    """Spark is found to be missing before anything is begun."""
+    """Fail before anything else starts if PySpark is missing or too old."""
     try:
         import pyspark
     except ImportError as error:
@@ -94,7 +97,7 @@ def require_spark() -> None:
 def spark_started(
     pipeline: "Pipeline", master: str | None, *, verbose: bool
 ) -> "Iterator[SparkSession]":
-    """A Spark session; it takes some seconds, and whoever waits is told for what."""
+    """A Spark session for the block. Starting takes some seconds, so a note says so."""
     from sawlog.pipeline.landing.driver.spark_session import (
         SparkDidNotStart,
         SparkJvmExited,
@@ -140,13 +143,15 @@ def sql_check(pipeline: "Pipeline") -> "Iterator[Callable[[str], str | None]]":
 
 @contextmanager
 def deferred_signals() -> Iterator[None]:
-    """Ctrl-C and SIGTERM take effect at the end of the block: a JVM whose start PySpark breaks off
-    is left behind, and never ends. A second Ctrl-C does not wait any longer. Where the block fails
-    after a signal, its JVM got the same one and was faster: that is the stop, and no failure.
+    """Defer Ctrl-C and SIGTERM to the end of the block.
+
+    A JVM whose start is interrupted would be orphaned. A second Ctrl-C takes effect at once. If the
+    block fails after a signal, the JVM received the same signal and exited first: that counts as
+    the stop, not as a failure.
     """
     came: list[int] = []
     is_built = False
-    terminal = os.dup(_STDERR)  # which is put aside while Spark starts
+    terminal = os.dup(_STDERR)  # stderr is captured while Spark starts
 
     def comes(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         if came and number == signal.SIGINT:
@@ -164,7 +169,7 @@ def deferred_signals() -> Iterator[None]:
             raise
     finally:
         for sign, handler in before.items():
-            with suppress(TypeError):  # one that was not set from Python
+            with suppress(TypeError):  # a handler that was not set from Python
                 signal.signal(sign, handler)
         os.close(terminal)
     if came:
@@ -174,7 +179,7 @@ def deferred_signals() -> Iterator[None]:
 
 
 def land(wanted: "Pipeline", master: str | None, *, once: bool, verbose: bool) -> bool:
-    """Lands the tables, exits by what became of them, and tells whether somebody stopped it."""
+    """Land the tables; exits with the code of the outcomes, returns whether a signal stopped it."""
     require_spark()
     from py4j.protocol import Py4JError
 
@@ -191,7 +196,7 @@ def land(wanted: "Pipeline", master: str | None, *, once: bool, verbose: bool) -
         ):
             outcomes = run_pipeline(spark, wanted, events, stop, once=once)
     except (SparkExited, Py4JError):
-        if not stop.is_set():  # else its JVM heard the same signal, and was faster
+        if not stop.is_set():  # else the JVM received the same signal and exited first
             raise
     exit_with_outcome(outcomes)
     return stop.is_set()
@@ -199,14 +204,14 @@ def land(wanted: "Pipeline", master: str | None, *, once: bool, verbose: bool) -
 
 @contextmanager
 def stop_on_signal(stop: threading.Event, events: "Events") -> Iterator[None]:
-    """Ctrl-C and SIGTERM set `stop`. A second Ctrl-C does not wait any longer."""
+    """Set `stop` on Ctrl-C and SIGTERM. A second Ctrl-C interrupts at once."""
     before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
 
     def stopped(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         if not stop.is_set():
-            events.said("sawlog", "stopping; a commit that is under way is finished")
+            events.said("sawlog", "stopping after the commit in progress")
         stop.set()
 
     for sign in before:
@@ -215,12 +220,12 @@ def stop_on_signal(stop: threading.Event, events: "Events") -> Iterator[None]:
         yield
     finally:
         for sign, handler in before.items():
-            with suppress(TypeError):  # one that was not set from Python
+            with suppress(TypeError):  # a handler that was not set from Python
                 signal.signal(sign, handler)
 
 
 def exit_with_outcome(outcomes: "list[Outcome]") -> None:
-    """The exit code that the outcomes mean."""
+    """Exit with the code for the outcomes."""
     from sawlog.pipeline.landing.failures import FailureKind
 
     failures = [outcome.failure for outcome in outcomes if outcome.failure is not None]
@@ -230,7 +235,7 @@ def exit_with_outcome(outcomes: "list[Outcome]") -> None:
 
 
 class TableErrors:
-    """What is wrong with one table is told in a line, and is no reason to leave out the others."""
+    """Report the error of a table in one line and continue with the other tables."""
 
     def __init__(self, *more: type[Exception]) -> None:
         self._more = more

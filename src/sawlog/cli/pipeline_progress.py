@@ -1,6 +1,6 @@
-"""What people see while a pipeline runs: a bar for each table, and a line for each batch.
+"""Progress of a running pipeline: a bar per table and a line per batch.
 
-Everything goes to stderr. Where that is no terminal there are lines only.
+Everything goes to stderr; if that is not a terminal, there are lines only.
 """
 
 import sys
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class ProgressLines:
-    """For a file, a pipe, a journal."""
+    """Progress as lines, for a file, a pipe or a journal."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a signal may come while its thread says something
+        self._lock = threading.RLock()  # signal handlers write lines too
         self._ends: dict[str, int] = {}
 
     def said(self, table: str, text: str) -> None:
@@ -43,7 +43,7 @@ class ProgressLines:
 
 
 class ProgressBars(ProgressLines):
-    """Bars below, lines above them."""
+    """Progress bars with the lines above them, for a terminal."""
 
     def __init__(self, progress: "Progress", tables: list[str]) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class ProgressBars(ProgressLines):
 
 
 def describe(table: str, batch: "LandedBatch", lag: int | None) -> str:
-    """One line for one batch."""
+    """One line about one batch."""
     rows = batch.rows + batch.bad_rows
     parts = [
         time.strftime("%H:%M:%S"),
@@ -86,7 +86,7 @@ def describe(table: str, batch: "LandedBatch", lag: int | None) -> str:
 
 @contextmanager
 def progress_output(pipeline: "Pipeline") -> "Iterator[Events]":
-    """Bars where somebody can see them."""
+    """Bars on a terminal, else lines."""
     if not sys.stderr.isatty():
         yield ProgressLines()
         return

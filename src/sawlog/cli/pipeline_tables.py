@@ -1,4 +1,4 @@
-"""`sawlog pipeline check`, `status`, `compact` and `replay`: looking after the tables of a file."""
+"""`sawlog pipeline check`, `status`, `compact` and `replay`: maintain the tables of a file."""
 
 import re
 import time
@@ -77,9 +77,9 @@ def check(file: str) -> None:
 @file_argument
 @json_option
 def status(file: str, as_json: bool) -> None:
-    """Show the tables of FILE: whether they can go on, how far they are, how far behind, how fast.
+    """Show the state, offsets, lag, rate and size of the tables of FILE.
 
-    Exit code 1 where a table is stopped, 3 where no broker tells whether one is, else 0.
+    Exit code 1 if a table is stopped, 3 if no broker answers and the state is unknown.
     """
     wanted = load(file)
     from sawlog.pipeline.landing.driver.pipeline_status import State, statuses
@@ -111,7 +111,7 @@ def _row(entry: "TableStatus") -> tuple[Any, ...]:
 
 
 def _grouped(number: float | None) -> str | None:
-    """For eyes: 1,234,567 and 1,234.5; programs take the JSON."""
+    """A number with thousands separators, such as 1,234,567 or 1,234.5."""
     if number is None:
         return None
     return f"{number:,}" if isinstance(number, int) else f"{number:,.1f}"
@@ -153,13 +153,15 @@ def _as_json(entry: "TableStatus") -> dict[str, Any]:
 
 @click.command()
 @click.argument("what", metavar="FILE|TABLE", type=TEXT)
-@click.option("--target", type=TEXT, default="128MB", show_default=True, help="A size to aim at.")
+@click.option(
+    "--target", type=TEXT, default="128MB", show_default=True, help="The size of merged files."
+)
 @master_option
 @verbose_option
 def compact(what: str, target: str, master: str | None, verbose: bool) -> None:
     """Merge small files of the tables of FILE, or of the TABLE in that directory, with Spark.
 
-    Nobody has to stop for it: landings and readers go on.
+    Landings and readers may run meanwhile.
     """
     try:
         from sawlog.pipeline.delta.compaction import compact as merge
@@ -178,13 +180,13 @@ def compact(what: str, target: str, master: str | None, verbose: bool) -> None:
     from pyspark.errors import PySparkException
 
     troubles = TableErrors(PySparkException, Py4JError)
-    waiting = []  # Spark is not started for what needs none
+    waiting = []  # Spark starts only if there is something to merge
     for name, path in paths:
         with troubles.of(name):
             if not Table.exists(path):
-                print_line(f"{name}: is not there yet")
+                print_line(f"{name}: does not exist yet")
             elif not plan_groups(Table.open(path).files(), target_bytes):
-                print_line(f"{name}: there is nothing to merge")
+                print_line(f"{name}: nothing to merge")
             else:
                 waiting.append((name, path))
     if waiting:
@@ -197,7 +199,7 @@ def compact(what: str, target: str, master: str | None, verbose: bool) -> None:
 
 def _merged(done: "CompactionResult") -> str:
     text = f"{counted(done.files_before, 'file')} became {done.files_after}"
-    lost = f", {counted(done.conflicts, 'group')} left: others changed them meanwhile"
+    lost = f", {counted(done.conflicts, 'group')} skipped: another writer changed them"
     return f"{text}{lost if done.conflicts else ''}"
 
 
@@ -218,7 +220,7 @@ def _places(what: str) -> "tuple[Pipeline, list[tuple[str, str]]]":
 
 
 class ReplayFrom(click.ParamType["From"]):
-    """`17`, `0:17,1:20`, `2025-01-31T12:00`, `15m` (ago)."""
+    """`17`, `0:17,1:20`, `2025-01-31T12:00`, or `15m` (ago)."""
 
     name = "from"
 
@@ -252,26 +254,31 @@ class ReplayFrom(click.ParamType["From"]):
     type=ReplayFrom(),
     required=True,
     metavar="TIME|OFFSETS",
-    help="A time, a time ago (2h), an offset, or one for each partition (0:17,1:20).",
+    help="A time, a duration ago (2h), an offset, or one per partition (0:17,1:20).",
 )
-@click.option("--into", type=TEXT, metavar="NEW", help="A new table; else the same one.")
+@click.option(
+    "--into",
+    type=TEXT,
+    metavar="NEW",
+    help="Land in a new table of this name; default: the same table.",
+)
 @click.option(
     "-f",
     "--file",
     type=TEXT,
     default=_DEFAULT_FILE,
     show_default=True,
-    help="The file that has the table.",
+    help="The pipeline file of the table.",
 )
 @master_option
 @verbose_option
 def replay(
     table: str, start: "From", into: str | None, file: str, master: str | None, verbose: bool
 ) -> None:
-    """Land TABLE again from a time or from offsets on, without doubles.
+    """Land TABLE again from a time or from offsets on, without duplicates.
 
-    Rows from there on are taken out of the table and landed again; with --into they land in a new
-    table, and the old one stays as it is. A landing may run meanwhile.
+    Rows from there on are deleted from the table and landed again; with --into they land in a new
+    table, and the old one is unchanged. A landing may run meanwhile.
     """
     wanted = load(file)
     config = _landed(wanted, table)
@@ -297,23 +304,25 @@ def replay(
                 lost = lost_dead_letters(config, Table.open(config.path))
                 back = restore_to(cluster, config, starts)
                 if lost:
-                    note(f"{config.name}: lost with a deleted {config.name}__dead:"
-                         f" {describe(lost)}; a new one begins, and of them only those land again"
-                         " that the table is set back over")  # fmt: skip
+                    note(f"{config.name}: the table {config.name}__dead was deleted with"
+                         f" {describe(lost)}; only those in the replayed offsets land"
+                         " again")  # fmt: skip
                 text = ", ".join(f"{tp.partition}:{at}" for tp, at in back.items())
-                print_line(f"{config.name}: set back to {text or 'where it is'}")
+                print_line(f"{config.name}: restored to {text or 'its current offsets'}")
             else:
                 config = replay_target(config, into)
                 if not create_replay_table(cluster, config, starts):
-                    note(f"{into}: is there already, and goes on where it is; --from counts only"
-                         " for a new table")  # fmt: skip
+                    note(f"{into}: already exists and continues from its offsets; --from applies"
+                         " only to a new table")  # fmt: skip
     except InvalidReplayStart as error:
         raise click.UsageError(f"--from: {error}") from None
     except (LandingFailure, TableError) as error:
         raise click.ClickException(classify(error).message) from None
     only = replace(wanted, tables=(config,))
     if land(only, master, once=True, verbose=verbose):
-        note(f"{config.name}: not all has landed yet; a run goes on, or the same replay again")
+        note(
+            f"{config.name}: not all records have landed; continue with a run, or repeat the replay"
+        )
         raise click.Abort
 
 

@@ -21,6 +21,7 @@ from sawlog.pipeline.delta.tail import TableTail
 from sawlog.pipeline.delta.vacuum import vacuum
 from support.pipeline.table_workers import PARTITIONS
 from support.pipeline.tables import PIPELINE, at, contents, expected, land, new_table, rows, written
+from support.sources import SOURCE
 from support.tiers import rounds
 
 TESTS = Path(__file__).resolve().parents[2]
@@ -31,7 +32,7 @@ NEVER = 1_000_000
 
 def start(*arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "support.pipeline.table_workers", *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(TESTS)}
+    environment = {**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{SOURCE.parent}"}
     return subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

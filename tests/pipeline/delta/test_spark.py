@@ -132,7 +132,7 @@ def test_a_first_batch_that_is_done_again_reads_what_it_read(
         ({"maxFilePerTrigger": "3"}, "did you mean 'maxFilesPerTrigger'"),
         ({"maxFilesPerTrigger": "0"}, "a number from 1 up, not '0'"),
         ({"startingVersion": "soon"}, "a number from 0 up, not 'soon'"),
-        ({"skipChangeCommits": "yes"}, "is true or false, not 'yes'"),
+        ({"skipChangeCommits": "yes"}, "must be true or false, not 'yes'"),
     ],
 )
 def test_options_that_cannot_be_are_refused_by_name(options: dict[str, str], said: str) -> None:

@@ -143,7 +143,7 @@ def test_a_replay_is_the_decision_to_go_on(
     monkeypatch.setattr(pipeline_tables, "land", lambda *_, **__: land_here(world.pipeline) and 0)
     command = ["pipeline", "replay", "t", "--from", start, "-f", world.pipeline.file]
     assert run(command) == 0
-    assert "t: lost with a deleted t__dead: 3 dead letters (1 of " in capsys.readouterr().err
+    assert "t: the table t__dead was deleted with 3 dead letters (1 of " in capsys.readouterr().err
     assert world.dead() == dead
     assert sum(letters.rows for letters in world.letters().values()) == len(dead)
     assert run(["pipeline", "status", world.pipeline.file]) == 0

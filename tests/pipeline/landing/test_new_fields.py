@@ -6,7 +6,7 @@ import pytest
 
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.formats import json_columns, json_format
-from sawlog.pipeline.formats.json_fields import Room
+from sawlog.pipeline.formats.json_fields import FieldBudget
 from sawlog.pipeline.landing.planning import task_split
 from support.pipeline.landing import create_topic, land_here, pipeline_of, rows_of, send, values_in
 from support.server.broker_process import SawlogServer
@@ -16,8 +16,8 @@ def test_a_type_that_changes_within_a_chunk_is_merged(
     broker: SawlogServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which is parsed in parts of two rows."""
-    monkeypatch.setattr(json_format, "_MOST_SLOTS", 2)
-    monkeypatch.setattr(json_format, "_FEWEST_ROWS", 2)
+    monkeypatch.setattr(json_format, "_MAX_SLOTS", 2)
+    monkeypatch.setattr(json_format, "_MIN_ROWS", 2)
     create_topic(broker.bootstrap, topic, 1)
     send(broker.bootstrap, topic, [{"a": 1}, b"broken", {"a": 2}, {"a": "x"}, {"a": 2.5}])
     send(broker.bootstrap, topic, [{"b": {"c": 1}}, {"b": {"d": 1}}, {"b": {"c": 0.5}}])
@@ -42,9 +42,9 @@ def test_more_new_fields_than_there_is_room_for_do_not_stop_a_landing(
     tasks: int,
 ) -> None:
     """Their types differ between parts of a chunk, between chunks of a task, or between tasks."""
-    monkeypatch.setattr(json_columns, "Room", lambda: Room(3))
-    monkeypatch.setattr(json_format, "_MOST_SLOTS", 5)
-    monkeypatch.setattr(json_format, "_FEWEST_ROWS", 5)
+    monkeypatch.setattr(json_columns, "FieldBudget", lambda: FieldBudget(3))
+    monkeypatch.setattr(json_format, "_MAX_SLOTS", 5)
+    monkeypatch.setattr(json_format, "_MIN_ROWS", 5)
     monkeypatch.setattr(task_split, "MIN_TASK_ROWS", 1)
     create_topic(broker.bootstrap, topic, partitions)
     names = [f"n{number}" for number in range(30)]

@@ -33,7 +33,7 @@ def file(broker: SawlogServer, topic: str, tmp_path: Path) -> str:
 
 
 def test_results_are_on_stdout_and_events_on_stderr(file: str, topic: str) -> None:
-    assert pipeline("check", file) == (f"t: will be made from 1 partitions of {topic!r}\n", "")
+    assert pipeline("check", file) == (f"t: will be created from 1 partitions of {topic!r}\n", "")
     out, err = pipeline("run", file, "--once")
     assert out == ""
     assert err.startswith("starting Spark ...\n")
@@ -48,11 +48,11 @@ def test_compact_and_replay_report_on_stdout(file: str) -> None:
     pipeline("run", file, "--once")
     out, err = pipeline("compact", file)
     assert out.splitlines() == [
-        "t, dead letters: there is nothing to merge",
+        "t, dead letters: nothing to merge",
         "t: 3 files became 1",
     ]
     assert err == "starting Spark ...\n"
     out, err = pipeline("replay", "t", "--from", "1", "-f", file)
-    assert out == "t: set back to 0:1\n"
+    assert out == "t: restored to 0:1\n"
     assert "starting Spark ...\n" in err
     assert "1 rows" in err

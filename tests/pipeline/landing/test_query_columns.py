@@ -95,7 +95,7 @@ def test_a_copy_of_a_table_that_comes_later_has_each_field_from_its_first_row_on
     with World(spark, tmp_path, 1, "SELECT * FROM ev0") as world:
         (source,) = world.sources
         world.run_until(lambda: bool(world.heard.lines))
-        assert world.heard.lines == ["q: the table 'ev0' is not there yet; waiting for it"]
+        assert world.heard.lines == ["q: the table 'ev0' does not exist yet; waiting for it"]
         source.create()
         world.run_until(lambda: Table.exists(world.query.path))
         source.land({"page": "/"}, {"page": "/a"})

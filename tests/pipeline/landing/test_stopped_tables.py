@@ -80,12 +80,12 @@ def land_what_is_not_there(world: World) -> None:
 @pytest.mark.parametrize(
     ("happens", "told", "advice", "lag"),
     [
-        (delete_topic, "the topic '{}' is no longer there", "take the table out of", None),
+        (delete_topic, "the topic '{}' no longer exists", "remove the table from", None),
         (create_again, "the topic '{}' was deleted and created again", "another name", None),
         (
             delete_records,
             "{}-1 no longer has all of the offsets 3 to 5: it begins at 5, and 3 to 4 are lost",
-            "land the topic in a table of another name, which begins where the topic does",
+            "land the topic in a table of another name, which starts where the topic does",
             6,
         ),
         (
@@ -116,7 +116,7 @@ def test_a_table_that_a_landing_would_stop_is_called_stopped_for_the_same_reason
     assert code == 1
     assert lines[0] == f"t: stopped: {reason}"
     assert lines[1].startswith("q: a query over t; ")
-    assert lines[1].endswith("; it gets no more rows of t")
+    assert lines[1].endswith("; it gets no more rows from t")
     header, row, _ = world.printed().splitlines()
     assert header.split()[2] == "state"
     assert row.split()[2] == "stopped"

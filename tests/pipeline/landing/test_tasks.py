@@ -205,7 +205,7 @@ def test_a_replay_that_died_half_way_stops_landings_until_it_is_run_again(
         patched.setattr(replay, "restore_offsets", dies_at_the_table)
         with pytest.raises(KeyboardInterrupt):
             set_back_to(pipeline, {0: 5})
-    with pytest.raises(LandingFailure, match="a replay of 't' is under way, or died"):
+    with pytest.raises(LandingFailure, match="a replay of 't' is running, or died"):
         land_here(pipeline)
     table = set_back_to(pipeline, {0: 5})
     land_here(pipeline)
@@ -297,7 +297,7 @@ def test_a_table_of_one_topic_is_not_given_another(
     set_back_to(pipeline, {0: 0})
     land_here(pipeline)
     assert run(["pipeline", "check", pipeline.file]) == 0
-    assert f"t: goes on at offset 2 of '{topic}'" in capsys.readouterr().out
+    assert f"t: continues at offset 2 of '{topic}'" in capsys.readouterr().out
     other = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}.other}}\n")
     with pytest.raises(LandingFailure, match=f"has records of {topic}, the file says"):
         land_here(other)

@@ -54,7 +54,7 @@ def test_a_topic_deleted_in_the_middle_stops_its_table_and_no_other(
         wait_until(lambda: min(version_of(t.path) for t in pipeline.landed) >= 1, driver)
         with Cluster(server.bootstrap) as cluster:
             assert not Admin(cluster).delete_topics(["gone"])
-        driver.wait_for_line("gone: stopped: the topic 'gone' is no longer there")
+        driver.wait_for_line("gone: stopped: the topic 'gone' no longer exists")
         send(server.bootstrap, "stays", [b"c"])
         wait_until(lambda: len(values_in(stays.path)) == 3, driver)
         create_topic(server.bootstrap, "gone", 2)

@@ -40,7 +40,7 @@ TABLES = f"""\
 """
 
 
-OVERTAKEN = "going on from where the table is"
+CONFLICT = "restarting from the offsets in the table"
 
 
 def values(count: int, first: int = 0) -> Iterator[bytes]:
@@ -150,7 +150,7 @@ def test_a_broker_that_dies_and_comes_back_is_waited_for(
             server.kill()
             driver.wait_for_line("no broker answers; waiting for one")
             server.start()
-        driver.wait_for_line("the brokers are back")
+        driver.wait_for_line("the brokers answer again")
         ends = len(records_of(server.bootstrap, TOPIC))
         wait_until(lambda: len(values_in(pipeline.landed[0].path)) == ends, driver)
         assert driver.terminate() == 0, driver.output
@@ -179,7 +179,7 @@ def test_two_drivers_and_lost_checkpoints_neither_lose_nor_double(
                 shutil.rmtree(directory, ignore_errors=True)
             wait_until(lambda: version_of(raw.path) >= 12, one, other)
             # Until both drivers have landed batches, and one came second at least once.
-            wait_until(lambda: OVERTAKEN in one.output + other.output, one, other)
+            wait_until(lambda: CONFLICT in one.output + other.output, one, other)
         assert one.terminate() == 0, one.output
         assert other.terminate() == 0, other.output
     run_to_the_end(file)

@@ -167,7 +167,7 @@ def check_object(found: Any, fields: Any, value: dict[str, Any], *, is_top: bool
 
 
 def check(values: list[bytes | None], known: pa.Schema | None) -> pa.Schema:
-    parsed = parser(Format("json"), known, widen=True)(pa.array(values, pa.binary()))
+    parsed = parser(Format("json"), known, infer=True)(pa.array(values, pa.binary()))
     outcome = outcome_of(parsed, len(values))
     rows = iter(outcome.rows)
     for number, value in enumerate(values):

@@ -41,10 +41,10 @@ def parse(
     kind: Any,
     *values: bytes | None,
     known: pa.Schema | None = None,
-    widen: bool | None = None,
+    infer: bool | None = None,
     **options: str,
 ) -> Outcome:
-    """New fields widen the table where no schema is given, unless `widen` says otherwise."""
-    is_wider = known is None if widen is None else widen
-    parse_values = parser(Format(kind, options), known, widen=is_wider)
+    """New fields widen the table where no schema is given, unless `infer` says otherwise."""
+    is_wider = known is None if infer is None else infer
+    parse_values = parser(Format(kind, options), known, infer=is_wider)
     return outcome_of(parse_values(pa.array(values, pa.binary())), len(values))

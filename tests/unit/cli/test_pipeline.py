@@ -51,7 +51,7 @@ def test_several_problems_are_told_in_a_line_each(
     )
     assert run(["pipeline", "check", str(file)]) == 2
     first, ddl, partition = capsys.readouterr().err.splitlines()
-    assert first == "sawlog: 2 things are wrong with the file"
+    assert first == "sawlog: 2 problems in the file"
     assert ddl.startswith(f"{file}:4: the schema of 't': ")
     assert partition == f"{file}:5: partition_by: there is no column 'nothing' to partition by"
 
@@ -59,7 +59,7 @@ def test_several_problems_are_told_in_a_line_each(
 @pytest.mark.parametrize("command", ["check", "run"])
 @pytest.mark.parametrize(
     ("lake", "reason"),
-    [("/proc/nolake", "writing in /proc fails"), ("p.yaml/lake", "p.yaml is no directory")],
+    [("/proc/nolake", "writing in /proc fails"), ("p.yaml/lake", "p.yaml is not a directory")],
 )
 def test_a_lake_that_cannot_be_made_is_found_before_anything_is_begun(
     tmp_path: Path,
@@ -73,7 +73,7 @@ def test_a_lake_that_cannot_be_made_is_found_before_anything_is_begun(
     assert run(["pipeline", command, str(file)]) == 1
     out, err = capsys.readouterr()
     told = out if command == "check" else err  # what a check finds is its result
-    assert f"{lake} cannot be made: " in told
+    assert f"{lake} cannot be created: " in told
     assert reason in told
     assert "choose another directory for 'lake'" in told
     assert "Spark" not in told
@@ -146,10 +146,10 @@ def test_a_replay_begins_at_offsets_or_a_time() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("../t", "is no name for a table"),
-        ("", "is no name for a table"),
-        ("t__dead", "is no name for a table"),
-        ("_checkpoints", "checkpoints of queries lie there"),
+        ("../t", "is not a valid table name"),
+        ("", "is not a valid table name"),
+        ("t__dead", "is not a valid table name"),
+        ("_checkpoints", "reserved for the checkpoints of queries"),
         ("Access", "has a table 'Access'; choose a new name"),
     ],
 )
@@ -190,10 +190,10 @@ def test_where_there_is_nothing_to_merge_spark_is_not_started(
     assert run(["pipeline", "compact", str(file)]) == 0
     told = capsys.readouterr()
     assert told.out.splitlines() == [
-        "some: there is nothing to merge",
-        "none: is not there yet",
-        "some, dead letters: is not there yet",
-        "none, dead letters: is not there yet",
+        "some: nothing to merge",
+        "none: does not exist yet",
+        "some, dead letters: does not exist yet",
+        "none, dead letters: does not exist yet",
     ]
     assert told.err == ""
 
@@ -241,7 +241,7 @@ def test_a_signal_is_answered_above_the_bars_even_while_something_is_said(
         lines.said("t", "waiting")
     assert said == [
         "t: waiting",
-        "sawlog: stopping; a commit that is under way is finished",
+        "sawlog: stopping after the commit in progress",
         "t: waiting",
     ]
 

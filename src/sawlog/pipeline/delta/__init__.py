@@ -1,9 +1,9 @@
-"""Delta tables that know how far they are.
+"""Delta tables that store the offsets landed in them.
 
-A table is a directory of Parquet files and a log of numbered versions. Tasks write files beside it
-(`writing`); only a commit, which creates the next version or fails, makes them part of it
-(`table`). It keeps the next offset of every topic partition that was landed in it, so that a batch
-which is committed again, by whomever, changes nothing.
+A table is a directory of Parquet files and a log of numbered versions. Tasks write data files
+(`parquet_writer`); only a commit, which creates the next version or fails, adds them to the table
+(`table`). The log stores the next offset of every topic partition, so committing a batch twice
+changes nothing.
 """
 
 from sawlog.pipeline.delta.dataframe import read as read

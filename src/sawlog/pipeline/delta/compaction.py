@@ -1,8 +1,8 @@
-"""Merges small files into few of a size to aim at, beside whoever lands into the table.
+"""Compaction: merge small data files into larger ones while other writers commit.
 
-Rows are not changed, so a merge says `dataChange: false` and those who follow the table skip it. It
-is committed on a state in which every file that it replaces is live; where another compaction or a
-rewrite took one of them first, the merge is thrown away and never tried blindly again.
+A compaction changes no rows, so it commits `dataChange: false` and streams skip it. It is committed
+only on a snapshot in which every file that it replaces is active; if another compaction or a
+rewrite removed one of them first, the merged files are deleted.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from sawlog.pipeline.delta.delta_log import Action, ActiveFile, Snapshot
     from sawlog.pipeline.delta.table_storage import Storage
 
-_FULL = 0.75  # a file of this share of the target is left alone
-_WAVE = 64  # groups that are merged before the first of them is committed
+_FULL = 0.75  # larger files, as a share of the target size, are left alone
+_WAVE = 64  # groups merged before the first of them is committed
 
 
 class FileGroup(NamedTuple):
-    """Files of one partition that become one, or a few of the size to aim at."""
+    """Small files of one partition that are merged together."""
 
     files: tuple[ActiveFile, ...]
 
@@ -44,11 +44,11 @@ class CompactionResult(NamedTuple):
     files_after: int
     bytes_before: int
     bytes_after: int
-    conflicts: int  # groups of which somebody else took a file meanwhile
+    conflicts: int  # groups that lost a file to another writer
 
 
 def plan_groups(files: Iterable[ActiveFile], target_bytes: int = TARGET_BYTES) -> list[FileGroup]:
-    """What to merge: files that are small, within their partition, neighbours in time first."""
+    """Group the small files of each partition, oldest first, up to the target size."""
     partitions: dict[tuple[tuple[str, str | None], ...], list[ActiveFile]] = {}
     for file in sorted(files, key=lambda file: (file.modified_ms, file.path)):
         if file.size < target_bytes * _FULL:
@@ -78,12 +78,10 @@ def merge_files(
     partition_columns: Sequence[str],
     target_bytes: int = TARGET_BYTES,
 ) -> list[DataFile]:
-    """Writes the rows of the group into new files; `schema` is that of the table's files. Memory
-    is bounded by the writer's.
-    """
+    """Write the rows of the group into new files; `schema` is that of the table's data files."""
     by = [PartitionBy(name, name, None) for name in partition_columns]
     values = tuple(group.files[0].partition_values[name] for name in partition_columns)
-    # The target is met by what goes in: a merged file that is a little larger is no second one.
+    # Groups are cut by their input size; merged output a little over the target stays one file.
     with FileWriter(storage, by, target_bytes=2 * target_bytes) as writer:
         for file in group.files:
             for batch in scan_file(storage, file.path, schema, {}):
@@ -94,7 +92,7 @@ def merge_files(
 def commit_compaction(
     table: Table, group: Sequence[ActiveFile], merged: Sequence[DataFile]
 ) -> Committed:
-    """Replaces the files of a group by those that hold the same rows. Raises FileConflict."""
+    """Replace the files of a group by files with the same rows. Raises FileConflict."""
     counts = [file.rows for file in group]
     rows = sum(file.rows for file in merged)
     if None not in counts and sum(count or 0 for count in counts) != rows:
@@ -108,14 +106,14 @@ def commit_compaction(
             live = snapshot.files.get(file.path)
             if live is None or live.size != file.size:
                 raise FileConflict(f"{file.path} is no longer part of {table.path}")
-        now = max(file.modified_ms for file in group)  # so that neighbours stay neighbours
+        now = max(file.modified_ms for file in group)  # keeps the order by time
         return [
             *(remove_action(file, _now_ms(), data_change=False) for file in group),
             *add_actions(snapshot, merged, None, now, data_change=False),
         ]
 
     done = table.transact("OPTIMIZE", replace)
-    assert isinstance(done, Committed)  # `replace` always has something to do
+    assert isinstance(done, Committed)  # `replace` always returns actions
     return done
 
 
@@ -124,8 +122,9 @@ def compact(
     path: str | os.PathLike[str],
     target_bytes: int = TARGET_BYTES,
 ) -> CompactionResult:
-    """Merges what is small, each group as a task of Spark, or all here where there is no session.
-    Groups are committed one by one as they are ready.
+    """Merge the small files, one Spark task per group, or in this process without a session.
+
+    Each group is committed as soon as it is merged.
     """
     table = Table.open(path)
     groups = plan_groups(table.files(), target_bytes)

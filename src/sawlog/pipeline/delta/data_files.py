@@ -1,4 +1,4 @@
-"""A data file between the task that wrote it and the commit that makes it part of a table."""
+"""A data file between the task that wrote it and the commit that adds it to a table."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -11,20 +11,20 @@ from sawlog.pipeline.delta.delta_log import Action, ActiveFile, DeltaLog
 from sawlog.pipeline.delta.delta_types import from_json, to_json
 from sawlog.pipeline.delta.table_storage import Storage
 
-PREFIX = "sawlog-"  # begins the names of our data files: the sweep touches no others
-_SAFE = "/=-_.~!$&'()*+,;:@"  # what may stand in the path of a URL
+PREFIX = "sawlog-"  # prefix of our data files; vacuum deletes no others
+_SAFE = "/=-_.~!$&'()*+,;:@"  # allowed in a URL path
 
 
 class DataFile(NamedTuple):
-    path: str  # relative, quoted as Delta wants it
+    path: str  # relative, URL-encoded as Delta requires
     size: int
     rows: int
     partition_values: Mapping[str, str | None]
-    stats: str  # Delta's statistics, JSON
-    schema: pa.Schema  # of the columns in the file, so without those of the partitions
+    stats: str  # Delta's statistics as JSON
+    schema: pa.Schema  # without partition columns
 
     def to_json(self) -> str:
-        """For the row by which a task tells the driver of its file."""
+        """Encode the file for the row in which a task reports it to the driver."""
         fields: dict[str, Any] = self._asdict()
         fields["schema"] = to_json(self.schema)
         return json.dumps(fields, separators=(",", ":"))
@@ -37,12 +37,12 @@ class DataFile(NamedTuple):
 
 
 def encode_path(path: str) -> str:
-    """A path of the file system as the log spells it."""
+    """Encode a file system path as the log stores it."""
     return quote(path, safe=_SAFE)
 
 
 def decode_path(path: str) -> str:
-    """A path of the log as the file system spells it."""
+    """Decode a path of the log to a file system path."""
     return unquote(path)
 
 
@@ -73,8 +73,9 @@ def remove_action(file: ActiveFile, now_ms: int, *, data_change: bool = True) ->
 
 
 def delete_uncommitted(storage: Storage, files: Iterable[DataFile]) -> None:
-    """Deletes files that will not become part of the table. One that its log knows stays: a commit
-    that seemed to fail may have been carried out.
+    """Delete files that will not be committed.
+
+    Files that the log mentions stay: a commit that seemed to fail may have succeeded.
     """
     unwanted = list(files)
     if not unwanted:

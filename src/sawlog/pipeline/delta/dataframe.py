@@ -1,7 +1,7 @@
-"""A table as a DataFrame, without a jar: Spark's own Parquet reader on the files of a version.
+"""A table as a DataFrame, without a jar: Spark's Parquet reader on the files of a version.
 
-Columns that a file does not have are null. Partition columns come from the names of directories;
-the few files whose directory does not tell the value (it was too long for a name) get it apart.
+Columns that a file lacks are null. Partition columns come from directory names. A value that was
+too long for a directory name is added as a constant instead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GLOB = re.compile(r"([\\*?\[\]{}])")
 def read(
     spark: SparkSession, path: str | os.PathLike[str], version: int | None = None
 ) -> DataFrame:
-    """The rows of a table as it is now, or was at a version that its log still has."""
+    """Read a table as of now, or as of a version that its log still has."""
     table = Table.open(path, version)
     schema = spark_schema(table.schema)
     names = table.partition_columns
@@ -50,7 +50,7 @@ def read(
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Spark's own spelling of a schema is also Delta's."""
+    """Convert an Arrow schema to Spark's; Delta's JSON of a schema is also Spark's."""
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(to_json(schema)))
@@ -83,7 +83,7 @@ def _read_apart(
 
 
 def _paths(table: Table, files: list[ActiveFile]) -> list[str]:
-    """Spark takes paths for patterns; ours are not."""
+    """The full paths, escaped: Spark reads paths as glob patterns."""
     return [_GLOB.sub(r"\\\1", table.storage.full(decode_path(file.path))) for file in files]
 
 

@@ -1,8 +1,8 @@
-"""The log of a Delta table: its numbered entries, and the state that they add up to.
+"""The log of a Delta table: its numbered entries, and the snapshot that they add up to.
 
-An entry is created whole or not at all, and never changed (`Storage.put_if_absent`). The state of a
-version is the newest readable checkpoint at or below it and the entries after; a checkpoint that
-cannot be read is passed over. Tables of Delta's first protocol only: what is newer is refused.
+An entry is created atomically and never changes (`Storage.put_if_absent`). The snapshot of a
+version is the newest readable checkpoint at or below it plus the entries after that. Tables that
+need more than Delta's first protocol are rejected.
 """
 
 import json
@@ -18,9 +18,7 @@ from sawlog.pipeline.delta.table_storage import LOG, Storage
 
 READER_VERSION = 1
 WRITER_VERSION = 2
-TOMBSTONE_RETENTION_MS = (
-    7 * 24 * 60 * 60 * 1000
-)  # a file that the table lost is remembered, and kept, so long
+TOMBSTONE_RETENTION_MS = 7 * 24 * 60 * 60 * 1000  # how long removed files are kept
 _ENTRY = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 
@@ -28,9 +26,9 @@ Action = dict[str, Any]
 
 
 class ActiveFile(NamedTuple):
-    """A file that is part of the table, as the log tells of it."""
+    """A file that is part of the table, from its `add` action."""
 
-    path: str  # relative, quoted as in a URL
+    path: str  # relative, URL-encoded
     size: int
     partition_values: Mapping[str, str | None]
     modified_ms: int
@@ -38,13 +36,13 @@ class ActiveFile(NamedTuple):
 
     @property
     def rows(self) -> int | None:
-        """None where whoever wrote the file did not count."""
+        """The row count; None if the writer left out statistics."""
         count = None if self.stats is None else json.loads(self.stats).get("numRecords")
         return None if count is None else int(count)
 
 
 class Snapshot:
-    """What a table is at one version; `apply` moves it to the next."""
+    """The content of a table at one version; `apply` advances it to the next."""
 
     def __init__(self) -> None:
         self.version = -1
@@ -52,7 +50,7 @@ class Snapshot:
         self.metadata: Action = {}
         self.transactions: dict[str, int] = {}
         self.files: dict[str, ActiveFile] = {}
-        self.tombstones: dict[str, int] = {}  # since when, in ms
+        self.tombstones: dict[str, int] = {}  # path to time of removal
         self.committed_ms: int | None = None
 
     def apply(self, version: int, actions: Iterable[Action]) -> None:
@@ -63,7 +61,7 @@ class Snapshot:
         _check_protocol(self.protocol)
 
     def expire_tombstones(self, before_ms: int) -> None:
-        """Files that the table lost before then: a checkpoint of its log forgets them, too."""
+        """Drop tombstones older than `before_ms`, as a checkpoint does."""
         self.tombstones = {
             path: since for path, since in self.tombstones.items() if since >= before_ms
         }
@@ -94,18 +92,18 @@ class Snapshot:
 
 
 class DeltaLog:
-    """The entries of one table."""
+    """The entries and checkpoints of one table's log."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
     def append(self, version: int, actions: Iterable[Action]) -> bool:
-        """Creates that version, durably; False where somebody else did."""
+        """Create an entry for `version`, durably; False if another writer already created it."""
         text = "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
         return self._storage.put_if_absent(_entry_path(version), text.encode())
 
     def entry(self, version: int) -> list[Action] | None:
-        """The actions of a version; None where there is none, or not any more."""
+        """The actions of a version; None if it has no entry yet or the entry was cleaned up."""
         try:
             data = self._storage.read(_entry_path(version))
         except FileNotFoundError:
@@ -128,7 +126,9 @@ class DeltaLog:
         if self._storage.stat(_entry_path(snapshot.version)) is None:
             newest = self.snapshot()
             if newest.metadata.get("id") != snapshot.metadata.get("id"):
-                raise TableNotFound(f"the table in {self._storage.root} was deleted and made anew")
+                raise TableNotFound(
+                    f"the table in {self._storage.root} was deleted and created again"
+                )
             if newest.version > snapshot.version:
                 snapshot.__dict__.update(newest.__dict__)
 
@@ -138,7 +138,7 @@ class DeltaLog:
         return sorted(int(match[1]) for name in names if (match := _ENTRY.fullmatch(name)))
 
     def snapshot(self, version: int | None = None) -> Snapshot:
-        """The table at a version, or as it is now. TableNotFound where there is no such thing."""
+        """Load the snapshot of a version, by default the newest. Raises TableNotFound."""
         names = self._storage.names(LOG)
         entries = {int(match[1]) for name in names if (match := _ENTRY.fullmatch(name))}
         checkpoints = _whole_checkpoints(names)
@@ -153,21 +153,21 @@ class DeltaLog:
             actions = self.entry(snapshot.version + 1)
             if actions is None:
                 raise TableNotFound(
-                    f"version {wanted} of {self._storage.root} cannot be had: entry"
-                    f" {snapshot.version + 1} of its log was cleaned away or lost"
+                    f"version {wanted} of {self._storage.root} is not available: entry"
+                    f" {snapshot.version + 1} of its log was cleaned up or lost"
                 )
             snapshot.apply(snapshot.version + 1, actions)
         return snapshot
 
     def _start(self, checkpoints: dict[int, list[str]], entries: set[int], wanted: int) -> Snapshot:
-        """The newest checkpoint that can be read and has every entry after it."""
+        """Load the newest readable checkpoint that is followed by every entry up to `wanted`."""
         for version in sorted((found for found in checkpoints if found <= wanted), reverse=True):
             if not all(after in entries for after in range(version + 1, wanted + 1)):
                 break
             try:
                 return self._from_checkpoint(version, checkpoints[version])
             except (pa.ArrowInvalid, OSError):
-                continue  # torn by a power cut: the entries before it tell the same
+                continue  # torn by a power failure: the entries have the same content
         return Snapshot()
 
     def _from_checkpoint(self, version: int, names: list[str]) -> Snapshot:
@@ -193,7 +193,7 @@ _PARTS = {
 
 
 def _actions_in(batch: pa.RecordBatch) -> Iterable[Action]:
-    """The actions of a part of a checkpoint. Column by column: a table may have many files."""
+    """The actions of one batch of a checkpoint, read by column because there may be many files."""
     for kind in batch.schema.names:
         column = batch.column(kind).drop_null()
         names = [part.name for part in column.type]
@@ -212,7 +212,7 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _as_in_an_entry(value: Any, kind: pa.DataType) -> Any:
-    """Arrow gives a map as pairs; in an entry of the log it is an object."""
+    """Convert Arrow's list of pairs for a map to the object that a log entry has."""
     if value is None:
         return None
     if pa.types.is_map(kind):
@@ -252,7 +252,7 @@ def _check_protocol(protocol: Action) -> None:
             *(protocol.get("writerFeatures") or ()),
         ]
         raise UnsupportedProtocol(
-            f"the table asks for reader version {reader} and writer version {writer} of Delta"
-            f" (features: {', '.join(sorted(set(features))) or 'none named'}); served here are"
+            f"the table needs reader version {reader} and writer version {writer} of Delta"
+            f" (features: {', '.join(sorted(set(features))) or 'none named'}); supported are"
             f" {READER_VERSION} and {WRITER_VERSION}"
         )

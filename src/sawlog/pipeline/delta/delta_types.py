@@ -1,7 +1,7 @@
-"""Arrow's types and Delta's: what can be stored, as what, and how a schema is spelled in the log.
+"""Conversion between Arrow types and Delta types, and the JSON of a schema in the log.
 
-The spelling is also Spark's own JSON of a schema. All columns may be null. Only types of Delta's
-first protocol are written, so that every reader of Delta can read the tables.
+The JSON is the same as Spark's. All columns are nullable. Only types of Delta's first protocol are
+written, so that every Delta reader can read the tables.
 """
 
 import json
@@ -48,15 +48,16 @@ _MAX_DIGITS = 38
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema as it is stored: timestamps in microseconds of UTC, unsigned numbers as signed
-    ones that hold them, and so on. InvalidColumn names the column that has no such form.
+    """Convert a schema to the types that are stored, such as timestamps in microseconds UTC.
+
+    Raises InvalidColumn for a column without such a type.
     """
     names: dict[str, str] = {}
     fields = []
     for field in schema:
         if (other := names.get(field.name.lower())) is not None:
             raise InvalidColumn(
-                f"columns {other!r} and {field.name!r} differ by case only, or not at all; Delta"
+                f"columns {other!r} and {field.name!r} differ only in case, or not at all; Delta"
                 " does not tell them apart: rename one"
             )
         names[field.name.lower()] = field.name
@@ -65,7 +66,7 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def stored_type(kind: pa.DataType, where: str) -> pa.DataType:
-    """The type in which values of a type are stored; `where` names the column in an error."""
+    """The type in which a column is stored; `where` names the column in an error."""
     kind = _STORED_TYPES.get(kind, kind)
     if kind in _NAMES:
         return kind
@@ -83,7 +84,7 @@ def stored_type(kind: pa.DataType, where: str) -> pa.DataType:
 def map_nested(
     kind: pa.DataType, change: Callable[[pa.DataType, str], pa.DataType], where: str
 ) -> pa.DataType:
-    """A nested type with its parts changed; InvalidColumn where it has none."""
+    """Apply `change` to the parts of a nested type. Raises InvalidColumn for other types."""
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(part.name, change(part.type, part.name)) for part in kind])
     if is_list(kind):
@@ -103,12 +104,12 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def to_json(schema: pa.Schema) -> str:
-    """A stored schema as the log and Spark spell it."""
+    """Encode a stored schema as JSON for the log and for Spark."""
     return json.dumps(_struct_out(list(schema)), separators=(",", ":"))
 
 
 def from_json(text: str) -> pa.Schema:
-    """InvalidColumn names a column whose type is not known here."""
+    """Decode a schema. Raises InvalidColumn for an unknown type."""
     return pa.schema(_fields_in(json.loads(text), ""))
 
 

@@ -1,50 +1,50 @@
-"""What can go wrong with a table, in words that say what to do."""
+"""Errors of Delta tables; their messages say what to do."""
 
 from sawlog.core.ids import TopicPartition
 
 
 class TableError(Exception):
-    """Something about a table that its caller must know or mend."""
+    """Base class of errors about a table."""
 
 
 class TableNotFound(TableError):
-    """There is no table at that path, or not in that version."""
+    """The path has no table, or the table has no such version."""
 
 
 class TableExists(TableError):
-    """Somebody else created the table first."""
+    """Another writer created the table first."""
 
 
 class UnsupportedProtocol(TableError):
-    """The table was written with features of Delta that are not served here."""
+    """The table needs Delta features that are not supported."""
 
 
 class CorruptLog(TableError):
-    """The log of the table cannot be read: an entry is missing or is not what Delta writes."""
+    """The log cannot be read: an entry is missing or malformed."""
 
 
 class UnsupportedStorage(TableError):
-    """The place cannot create a file only where none is, so commits would not be safe there."""
+    """The file system cannot create a file atomically, so commits would not be safe."""
 
 
 class SchemaMismatch(TableError):
-    """Columns that were found do not fit to those that the table has."""
+    """Columns of the data conflict with columns of the table."""
 
 
 class InvalidColumn(TableError):
-    """A column has a type that Delta does not have."""
+    """A column has a type or a name that Delta does not support."""
 
 
 class FileConflict(TableError):
-    """Files that were to be replaced are no longer part of the table: somebody else was first."""
+    """Another writer removed files that this commit was to replace."""
 
 
 class TooManyConflicts(TableError):
-    """Other writers were first so many times in a row that this one gave up."""
+    """Other writers committed first too many times in a row."""
 
 
 class OffsetConflict(TableError):
-    """The table is neither at the start of the batch nor at its end: somebody else moved it."""
+    """The table is neither at the start nor at the end of the batch: another writer moved it."""
 
     def __init__(self, partition: TopicPartition, stored: int, start: int, end: int) -> None:
         super().__init__(partition, stored, start, end)

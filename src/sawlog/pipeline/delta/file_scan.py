@@ -1,4 +1,4 @@
-"""Reads the rows of single data files of a table, in batches, with the table's own columns."""
+"""Reads the rows of a data file in batches, with the columns of the table."""
 
 from collections.abc import Collection, Iterator, Mapping
 
@@ -20,8 +20,9 @@ def scan_file(
     *,
     batch_rows: int = BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """The file's rows with the columns of `schema`: null where the file has no such column, and
-    for the partition's columns what the log says.
+    """Read a file with the columns of `schema`.
+
+    Columns that the file lacks are null; partition columns have the values of the log.
     """
     names = [name for name in schema.names if name not in partition_values]
     with storage.open_input(decode_path(path)) as source:
@@ -47,7 +48,7 @@ def _completed(
 
 
 def constant(value: str | None, kind: pa.DataType, rows: int) -> pa.Array:
-    """A partition's value, which the log has as text, for each row."""
+    """Repeat a partition value, which the log stores as text, for each row."""
     return pa.repeat(_parsed(value, kind), rows)
 
 

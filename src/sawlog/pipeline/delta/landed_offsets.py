@@ -1,12 +1,13 @@
-"""How far a table is, and whether a batch may be added to it: pure.
+"""The offsets that a table stores, and whether a batch may be appended. Pure.
 
-The log of a Delta table keeps a version for each application id. Ours are
+Delta's log keeps a version number for each application id. Ours are
 `<pipeline>/<topic>/<partition>`, and the version is the next offset to land.
 
-An example with numbers. The table has orders-0 up to 500 and orders-1 up to 80. A batch that moves
-orders-0 from 500 to 700 and orders-1 from 80 to 95 may be committed. Committed once, it is done:
-both are at or beyond their ends. A batch that moves orders-0 from 400 to 700 would double 100 rows,
-one from 600 would lose 100: somebody else works on the table, and the batch is overtaken.
+An example with numbers. The table has orders-0 up to 500 and orders-1 up to 80. A batch with
+orders-0 from 500 to 700 and orders-1 from 80 to 95 is the next one. Once committed, both partitions
+are at or beyond its ends, so it is recognised as committed. A batch with orders-0 from 400 would
+duplicate 100 rows and one from 600 would lose 100: another writer moved the table, and the batch is
+an offset conflict.
 """
 
 from collections.abc import Mapping
@@ -17,11 +18,11 @@ from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.pipeline.delta.errors import OffsetConflict
 
 NOTE = "("
-"""The name of a note begins so; the name of a topic cannot."""
+"""Prefix of application ids that hold no offset; a topic name cannot start with it."""
 
 
 class OffsetSpan(NamedTuple):
-    """What a batch holds of one partition: all records with `start` <= offset < `end`."""
+    """The records of one partition in a batch: `start` <= offset < `end`."""
 
     start: int
     end: int
@@ -37,19 +38,19 @@ def application_id(pipeline: str, partition: TopicPartition) -> str:
 
 
 def offsets_of(pipeline: str, versions: Mapping[str, int]) -> dict[TopicPartition, int]:
-    """The next offsets among a table's versions; notes and other applications are left out."""
+    """The next offsets among a table's application versions."""
     found = _versions_of(pipeline, versions)
     return {tp: version for tp, version in found.items() if not tp.topic.startswith(NOTE)}
 
 
 def notes_of(pipeline: str, versions: Mapping[str, int]) -> dict[TopicPartition, int]:
-    """What a landing notes besides offsets, under names that no topic has."""
+    """The other numbers that a landing stores among the application versions."""
     found = _versions_of(pipeline, versions)
     return {tp: version for tp, version in found.items() if tp.topic.startswith(NOTE)}
 
 
 def _versions_of(pipeline: str, versions: Mapping[str, int]) -> dict[TopicPartition, int]:
-    """A topic has no slash in its name, but a pipeline may."""
+    """Split application ids from the right: a pipeline name may contain slashes, a topic not."""
     found: dict[TopicPartition, int] = {}
     for application, version in versions.items():
         owner, _, rest = application.rpartition("/")

@@ -1,8 +1,8 @@
-"""Writes the data files of a table, in a task: Arrow batches in, Parquet files on disk out.
+"""Writes the data files of a table in a task: Arrow batches in, Parquet files out.
 
-Nothing that is written here is part of the table before a commit says so. Memory is bounded by the
-bytes that wait for a row group, over all partitions; so is the number of open files. When `close`
-returns, the files are on disk. Whoever leaves without it leaves none behind, unless it is killed.
+Files are not part of the table until a commit adds them. The buffered bytes over all partitions and
+the number of open files are bounded. When `close` returns, the files are durable. A writer that is
+left without `close` deletes its files, unless the process is killed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,15 +28,15 @@ from sawlog.pipeline.delta.table_storage import Storage
 
 TARGET_BYTES = 128 * 1024 * 1024
 BUFFER_BYTES = 64 * 1024 * 1024
-ROW_GROUP_BYTES = 32 * 1024 * 1024  # of Arrow, before encoding and compression
+ROW_GROUP_BYTES = 32 * 1024 * 1024  # of Arrow data, before encoding and compression
 MAX_OPEN_FILES = 32
 COMPRESSION = "zstd"
 COMPRESSION_LEVEL = 1
-_RISING = ("offset", "timestamp")  # columns whose neighbours differ by little
+_RISING = ("offset", "timestamp")  # ascending columns
 
 
 class _OpenFile:
-    """A file under way, and the rows that wait for its next row group."""
+    """A file being written, and the rows buffered for its next row group."""
 
     def __init__(self, storage: Storage, path: str, schema: pa.Schema) -> None:
         self.path = path
@@ -54,13 +54,13 @@ class _OpenFile:
         return int(self._sink.tell())
 
     def add(self, batch: pa.RecordBatch) -> int:
-        """Returns by how many bytes the file waits for more."""
+        """Buffer a batch; returns its bytes."""
         self.waiting.append(batch)
         self.waiting_bytes += batch.nbytes
         return int(batch.nbytes)
 
     def flush(self) -> int:
-        """Writes what waits as a row group; returns how many bytes no longer wait."""
+        """Write the buffered rows as a row group; returns the bytes freed."""
         freed, self.waiting_bytes = self.waiting_bytes, 0
         if self.waiting:
             table = pa.Table.from_batches(self.waiting, self.schema)
@@ -83,14 +83,14 @@ class _OpenFile:
         return DataFile(path, size, metadata.num_rows, partition_values, stats, self.schema)
 
     def abandon(self) -> None:
-        """Without a footer: nobody will read the file, and a full disk could not take one."""
+        """Close the file without a footer: it will not be read, and the disk may be full."""
         self.waiting = []
-        self._writer.is_open = False  # or it would write one when it is collected
+        self._writer.is_open = False  # else garbage collection would write a footer
         self._sink.close()
 
 
 class FileWriter:
-    """One task's files. Rows of a partition keep their order; a partition may get several files."""
+    """The files of one task. Rows of a partition keep their order and may fill several files."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class FileWriter:
         self._buffer_bytes = buffer_bytes
         self._row_group_bytes = min(row_group_bytes, buffer_bytes)
         self._max_open_files = max_open_files
-        self._schema = pa.schema([])  # of all columns seen so far
+        self._schema = pa.schema([])  # all columns seen so far
         self._open: dict[Values, _OpenFile] = {}  # least recently used first
         self._waiting_bytes = 0
         self._paths: list[str] = []
@@ -127,8 +127,10 @@ class FileWriter:
         self.abort()
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Columns that earlier batches had and this one has not are null in it; a batch with new
-        ones begins new files.
+        """Write rows to their partitions.
+
+        Columns that earlier batches had are null if this batch lacks them; new columns start new
+        files.
         """
         if not batch.num_rows:
             return
@@ -137,7 +139,7 @@ class FileWriter:
             self.write_into(values, rows)
 
     def write_into(self, values: Values, batch: pa.RecordBatch) -> None:
-        """Rows without partition columns, for the partition of these values."""
+        """Write rows, without partition columns, to the partition with these values."""
         schema = self._seen(batch.schema)
         file = self._open.pop(values, None)
         if file is not None and not file.schema.equals(schema):
@@ -157,7 +159,7 @@ class FileWriter:
             self._waiting_bytes -= largest.flush()
 
     def close(self) -> list[DataFile]:
-        """All files, whole and on disk."""
+        """Finish all files and make them durable."""
         for values in list(self._open):
             self._finish(values, self._open.pop(values))
         self._storage.sync(self._paths)
@@ -165,7 +167,7 @@ class FileWriter:
         return files
 
     def abort(self) -> None:
-        """Deletes what was written and not handed out by `close`."""
+        """Delete all files that `close` has not returned."""
         for file in self._open.values():
             file.abandon()
         self._open.clear()
@@ -176,8 +178,10 @@ class FileWriter:
         self._waiting_bytes = 0
 
     def _seen(self, schema: pa.Schema) -> pa.Schema:
-        """All columns so far, and this batch's. One that changed its type has the newer type from
-        here on: whoever commits the files has to settle it.
+        """Add the batch's columns to those seen so far.
+
+        A column whose type changed has the newer type from here on; the committer resolves the
+        conflict.
         """
         if schema.equals(self._schema):
             return self._schema
@@ -207,7 +211,7 @@ class FileWriter:
 
 
 def _settings(schema: pa.Schema) -> dict[str, Any]:
-    """Rising numbers are stored as differences; the rest with a dictionary where that pays."""
+    """Delta encoding for ascending integers, dictionaries for all other columns."""
     rising = [name for name in _RISING if name in schema.names and _is_64_bits(schema, name)]
     return {
         "compression": COMPRESSION,
@@ -226,7 +230,7 @@ def _is_64_bits(schema: pa.Schema, name: str) -> bool:
 
 
 def _leaf_names(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:
-    """As Parquet spells them."""
+    """The names of leaf columns as Parquet has them."""
     for field in fields:
         kind, path = field.type, f"{above}{field.name}"
         if pa.types.is_struct(kind):

@@ -1,7 +1,7 @@
-"""Which directory a row belongs to: plain columns, or the date, hour or month of a timestamp.
+"""Partition columns: plain columns, or the date, hour or month of a timestamp.
 
-`date(timestamp)` makes a column `timestamp_date` of the table; `date(timestamp) as day` names it
-`day`. The values of partition columns are in the log and in directory names, not in the files.
+`date(timestamp)` generates a column `timestamp_date`; `date(timestamp) as day` names it `day`. The
+values of partition columns are in the log and in directory names, not in the files.
 """
 
 import difflib
@@ -26,24 +26,24 @@ _EXPRESSION = re.compile(
 _PLAIN = frozenset(string.ascii_letters + string.digits + "_.-~")
 _FIRST = datetime(1, 1, 2, tzinfo=UTC)
 _LAST = datetime(9999, 12, 31, tzinfo=UTC)
-_DIRECTORY_BYTES = 200  # of 255 that a name may have
+_DIRECTORY_BYTES = 200  # a file name may have 255
 
 Values = tuple[str | None, ...]
 
 
 class PartitionBy(NamedTuple):
-    """One partition column: the column it is made of, and the unit where it is one of time."""
+    """One partition column, its source column, and the unit if it is generated."""
 
     name: str
     column: str
-    unit: str | None  # date, hour, month; None: the column itself
+    unit: str | None  # date, hour or month; None for a plain column
 
     def __str__(self) -> str:
         return self.column if self.unit is None else f"{self.unit}({self.column}) as {self.name}"
 
 
 def parse(expression: str) -> PartitionBy:
-    """ValueError says what is wrong with an expression."""
+    """Parse an expression such as `date(timestamp) as day`. Raises ValueError."""
     match = _EXPRESSION.fullmatch(expression)
     if match is None:
         raise ValueError(
@@ -63,7 +63,7 @@ def parse(expression: str) -> PartitionBy:
 
 
 def add_partition_columns(schema: pa.Schema, partition_by: Sequence[PartitionBy]) -> pa.Schema:
-    """The schema of the table: what the rows have, and the columns that partitions add."""
+    """The schema of the table: the columns of the rows plus generated partition columns."""
     for entry in partition_by:
         position = schema.get_field_index(entry.column)
         if position < 0:
@@ -94,8 +94,9 @@ def add_partition_columns(schema: pa.Schema, partition_by: Sequence[PartitionBy]
 def split_by_partition(
     batch: pa.RecordBatch, partition_by: Sequence[PartitionBy]
 ) -> Iterator[tuple[Values, pa.RecordBatch]]:
-    """The rows of each partition, in their order, with the values that the log tells of it; the
-    columns that are in the directory's name are taken out.
+    """Split a batch into the rows of each partition, in order, without partition columns.
+
+    Each part comes with the partition values as the log stores them.
     """
     if not partition_by:
         yield (), batch
@@ -114,7 +115,7 @@ def split_by_partition(
 
 
 def _codes(labels: list[pa.Array]) -> tuple[pa.Array, list[Values]]:
-    """A number for each distinct combination, in the order in which they appear."""
+    """Number the distinct combinations of values in order of appearance."""
     codes, distinct = _numbered(labels[0])
     combined: list[Values] = [(value,) for value in distinct.to_pylist()]
     for label in labels[1:]:
@@ -133,7 +134,7 @@ def _numbered(column: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def _label(batch: pa.RecordBatch, entry: PartitionBy) -> pa.Array:
-    """The column as the text that the log has for it; null is null, and so is empty text."""
+    """The column as the text that the log stores; null and the empty string are null."""
     column = batch.column(entry.column)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -146,8 +147,9 @@ def _label(batch: pa.RecordBatch, entry: PartitionBy) -> pa.Array:
 
 
 def _time_label(column: pa.Array, style: str) -> pa.Array:
-    """Distinct hours first: to format each row on its own would cost more than to write it. A year
-    that no calendar of four digits has makes no directory; the row keeps its time all the same.
+    """Format times as text. Distinct hours are formatted once, since formatting every row is slow.
+
+    Times outside the years 1 to 9999 have no label; the row still keeps its time.
     """
     if pa.types.is_timestamp(column.type):
         inside = pc.and_(
@@ -163,7 +165,7 @@ def _time_label(column: pa.Array, style: str) -> pa.Array:
 
 
 def partition_directory(names: Sequence[str], values: Values) -> str:
-    """As Hive and Spark name it; a value too long for a name is cut, and the log has it whole."""
+    """The directory in Hive's format; long values are cut, the log has them in full."""
     return "/".join(
         f"{_escaped(name)}={NULL_DIRECTORY if value is None else _escaped(value)}"
         for name, value in zip(names, values, strict=True)
@@ -171,7 +173,7 @@ def partition_directory(names: Sequence[str], values: Values) -> str:
 
 
 def path_has_values(names: Sequence[str], values: Mapping[str, str | None], path: str) -> bool:
-    """Whether a file's directory tells its partition as the log does."""
+    """Whether the directory of a file has the partition values that the log has."""
     wanted = partition_directory(names, tuple(values[name] for name in names))
     exact = all(_cut(text := _quoted(value)) == text for value in values.values() if value)
     return exact and path.rpartition("/")[0] == wanted
@@ -182,7 +184,7 @@ def _escaped(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As Hive does, and Spark reads it: other letters than ASCII's stay as they are."""
+    """Escape a value as Hive does; characters beyond ASCII stay as they are."""
     return "".join(
         letter if letter in _PLAIN or letter > "\x7f" else f"%{ord(letter):02X}" for letter in text
     )

@@ -1,7 +1,7 @@
-"""Sets a table back: rows from given offsets on are taken out, and the table is at those offsets.
+"""Restore a table to given offsets: later rows are deleted and the offsets are set back.
 
-Both in one version, so a landing that starts, or runs on, lands them again exactly once. One that
-runs meanwhile finds itself overtaken and starts again from where the table is now.
+Both happen in one version, so a landing lands the deleted records again exactly once. A landing
+that runs meanwhile gets an offset conflict and starts again from the table's offsets.
 """
 
 import json
@@ -22,16 +22,18 @@ def restore_offsets(
     table: Table,
     pipeline: str,
     starts: Mapping[TopicPartition, int],
-    marks: Mapping[str, int] | None = None,
+    extra_versions: Mapping[str, int] | None = None,
     expected: Mapping[str, int] | None = None,
     resets: Mapping[str, int] | None = None,
 ) -> Committed | AlreadyCommitted:
-    """TableError where the table is not yet as far as one of the offsets: rows would be lost. The
-    versions of other applications in `marks` and `resets` are set in the same version; it is done
-    where the former were reached, whatever became of the latter. FileConflict where they are not as
-    `expected` before.
+    """Delete the rows from `starts` on and store these offsets.
+
+    `extra_versions` and `resets` are other application versions to store in the same commit; the
+    restore counts as done if the offsets and the `extra_versions` are reached. Raises TableError if
+    the table has not reached one of the offsets, since rows would be lost, and FileConflict if the
+    application versions differ from `expected`.
     """
-    others = dict(marks or {})
+    others = dict(extra_versions or {})
 
     def is_done(snapshot: Snapshot) -> bool:
         for name, version in (expected or {}).items():
@@ -42,7 +44,7 @@ def restore_offsets(
             if stored.get(partition, 0) < start:
                 raise TableError(
                     f"{table.path} has {partition} up to offset {stored.get(partition, 0)}: it"
-                    f" cannot be set back to {start}"
+                    f" cannot be restored to {start}"
                 )
         is_there = all(stored.get(partition, 0) == start for partition, start in starts.items())
         return is_there and all(

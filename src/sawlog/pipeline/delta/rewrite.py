@@ -1,8 +1,8 @@
-"""Changes of rows that are already in a table: take some out, put others in, in one version.
+"""Rewrites rows of a table: delete some and insert others in one version.
 
-Files that may hold rows to take out are read and written anew without them. If another writer
-commits first, the whole rewrite is done again on the newer state: what it was based on may be gone.
-Meant for small changes of small tables (aggregates) and for rare ones of large tables (a replay).
+Files that may have rows to delete are read and written again without them. If another writer
+commits first, the rewrite starts again on the newer snapshot. It is meant for small changes of
+small tables (aggregates) and rare changes of large tables (a replay).
 """
 
 import time
@@ -30,19 +30,19 @@ ATTEMPTS = 100
 
 
 class Rewrite(NamedTuple):
-    """What to do to a state of the table."""
+    """A change of rows, applied to a snapshot."""
 
     operation: str
-    touches: Callable[[ActiveFile], bool]  # whether a file may hold rows to take out
-    looks_at: Sequence[str]  # the columns by which a row is judged
+    touches: Callable[[ActiveFile], bool]  # whether a file may have rows to delete
+    looks_at: Sequence[str]  # the columns that `keep` needs
     keep: Callable[[pa.RecordBatch], pa.RecordBatch]  # the rows that stay
-    insert: pa.Table | None  # rows that are new
+    insert: pa.Table | None  # new rows
     transactions: Mapping[str, int]
     is_done: Callable[[Snapshot], bool]
 
 
 def rewrite(table: Table, change: Rewrite) -> Committed | AlreadyCommitted:
-    """Carries it out on the newest state, and commits on that very state."""
+    """Apply the change to the newest snapshot and commit on that snapshot."""
     for _ in range(ATTEMPTS):
         table.refresh()
         if change.is_done(table.snapshot):
@@ -62,8 +62,11 @@ def rewrite(table: Table, change: Rewrite) -> Committed | AlreadyCommitted:
 def _write(
     table: Table, touched: Sequence[ActiveFile], change: Rewrite
 ) -> tuple[list[ActiveFile], list[DataFile]]:
-    """The files that lose rows, and those that hold what is left of them and what is new."""
-    schema, names = evolved_schema(table.schema, _brought(table, change)), table.partition_columns
+    """Write the remaining and the new rows; returns the files to remove and the files to add."""
+    schema, names = (
+        evolved_schema(table.schema, _inserted_columns(table, change)),
+        table.partition_columns,
+    )
     replaced: list[ActiveFile] = []
     with FileWriter(table.storage, table.partition_by) as writer:
         for file in touched:
@@ -93,7 +96,7 @@ def _commit(
     table: Table, replaced: Sequence[ActiveFile], files: Sequence[DataFile], change: Rewrite
 ) -> Committed | AlreadyCommitted:
     based_on = table.version
-    wide = _brought(table, change)
+    evolved = _inserted_columns(table, change)
 
     def plan(snapshot: Snapshot) -> list[Action] | None:
         if snapshot.version != based_on:
@@ -102,13 +105,13 @@ def _commit(
             raise FileConflict(f"{table.path} moved on from version {based_on}")
         now = time.time_ns() // 1_000_000
         return [
-            *schema_actions(snapshot, wide),
+            *schema_actions(snapshot, evolved),
             *(
                 transaction_action(name, version, now)
                 for name, version in change.transactions.items()
             ),
             *(remove_action(file, now) for file in replaced),
-            *add_actions(snapshot, files, wide, now),
+            *add_actions(snapshot, files, evolved, now),
         ]
 
     done = table.transact(change.operation, plan)
@@ -117,9 +120,9 @@ def _commit(
     return done
 
 
-def _brought(table: Table, change: Rewrite) -> pa.Schema:
-    """The columns of the rows that are new, but for those that partitions make."""
+def _inserted_columns(table: Table, change: Rewrite) -> pa.Schema:
+    """The columns of the inserted rows without generated partition columns."""
     if change.insert is None:
         return pa.schema([])
-    made = {entry.name for entry in table.partition_by if entry.unit is not None}
-    return pa.schema([field for field in change.insert.schema if field.name not in made])
+    generated = {entry.name for entry in table.partition_by if entry.unit is not None}
+    return pa.schema([field for field in change.insert.schema if field.name not in generated])

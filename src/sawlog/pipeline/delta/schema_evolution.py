@@ -1,7 +1,7 @@
-"""How columns of files and columns of a table fit together.
+"""Schema evolution: how the columns of data and of a table fit together.
 
-A table only ever grows: new columns, and new fields of structs, at the end. A type that a column
-has never changes. A batch conforms to a wider schema by nulls where it has nothing.
+A table only gains columns, and fields of structs, at the end. The type of a column never changes. A
+batch conforms to a wider schema by nulls.
 """
 
 import pyarrow as pa
@@ -13,8 +13,9 @@ from sawlog.pipeline.formats.spark_types import type_name
 
 
 def evolved_schema(now: pa.Schema, found: pa.Schema) -> pa.Schema:
-    """The table's schema with what was found added to it. SchemaMismatch names the first column of
-    another type, or of a name that differs from a known one by case only.
+    """The schema `now` with the columns of `found` added.
+
+    Raises SchemaMismatch for a column of another type, or a name that differs only in case.
     """
     return pa.schema(_union(list(now), list(found), ""))
 
@@ -31,7 +32,7 @@ def _union(now: list[pa.Field], found: list[pa.Field], where: str) -> list[pa.Fi
         other = spelled.setdefault(field.name.lower(), field.name)
         if other != field.name:
             raise SchemaMismatch(
-                f"column {path!r} differs from {other!r} by case only, and Delta does not tell"
+                f"column {path!r} differs from {other!r} only in case, which Delta does not"
                 " them apart"
             )
         known[field.name] = len(union)
@@ -56,7 +57,7 @@ def _joined(now: pa.DataType, found: pa.DataType, path: str) -> pa.DataType:
 
 
 def missing_columns(known: pa.Schema, found: pa.Schema) -> list[str]:
-    """The paths of columns and fields of `found` that `known` lacks or has of another type."""
+    """The paths of columns and fields of `found` that `known` lacks or has with another type."""
     return _missing(list(known), list(found), "")
 
 
@@ -85,9 +86,7 @@ def _missing_inside(known: pa.DataType, found: pa.DataType, path: str) -> list[s
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with exactly these columns: what it lacks is null, what is too much is left out,
-    and what is stored otherwise (see `columns.storable`) is cast.
-    """
+    """Cast a batch to `schema`: missing columns are null, other columns are dropped."""
     if batch.schema.equals(schema):
         return batch
     columns = []
@@ -115,7 +114,7 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _to_micros(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Times that microseconds cannot hold become the first or the last that they can."""
+    """Cast timestamps to microseconds; times out of range become the first or last in range."""
     try:
         return column.cast(kind, safe=False) if column.type.unit == "ns" else column.cast(kind)
     except pa.ArrowInvalid:
@@ -141,10 +140,10 @@ def _cast_struct(column: pa.StructArray, kind: pa.DataType) -> pa.Array:
 
 
 def _cast_list(column: pa.ListArray, kind: pa.DataType) -> pa.Array:
-    """The offsets of the list are kept: `values` and `offsets` are those of the whole buffer."""
+    """Cast the values of a list array; its offsets refer to the whole values buffer."""
     values = _cast(column.values, kind.value_type)
     mask = column.is_null() if column.null_count else None
-    if column.offset and mask is not None:  # from_arrays takes no mask for sliced offsets
+    if column.offset and mask is not None:  # from_arrays accepts no mask with sliced offsets
         column = pa.concat_arrays([column, column.slice(0, 0)])
         values = _cast(column.values, kind.value_type)
     return pa.ListArray.from_arrays(column.offsets, values, type=kind, mask=mask)

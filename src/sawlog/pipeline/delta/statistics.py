@@ -1,7 +1,7 @@
-"""What the log tells of a file without opening it: how many rows, and per column the least and the
-greatest value and how many nulls. From the figures that Parquet's writer has at hand anyway.
+"""Statistics of a data file for the log: row count, and min, max and null count per column.
 
-A bound may be wider than the data and never narrower: long text is cut, times are rounded outwards.
+They come from Parquet's own statistics. Bounds may be wider than the data, never narrower: long
+text is truncated and times are rounded outwards.
 """
 
 import json
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from sawlog.pipeline.delta.delta_types import is_list
 
-MAX_COLUMNS = 32  # leaves, in order; Delta's own default
+MAX_COLUMNS = 32  # leaf columns, in order; Delta's own default
 _TEXT_CHARACTERS = 32
 _LAST_CHARACTER = "\U0010ffff"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -24,7 +24,7 @@ Path = tuple[str, ...]
 
 
 def indexed(schema: pa.Schema) -> list[tuple[int, Path, pa.DataType]]:
-    """The leaf columns that get statistics: their place in the file, their path and type."""
+    """The leaf columns that get statistics: position in the file, path and type."""
     found = [
         (place, path, kind)
         for place, (path, kind) in enumerate(_leaves(list(schema), ()))
@@ -34,14 +34,14 @@ def indexed(schema: pa.Schema) -> list[tuple[int, Path, pa.DataType]]:
 
 
 def bounded_columns(schema: pa.Schema) -> list[str]:
-    """Those of them for which the writer should keep bounds, as Parquet names them."""
+    """The Parquet names of the leaf columns that get min and max."""
     return [".".join(path) for _, path, kind in indexed(schema) if _has_bounds(kind)]
 
 
 def _leaves(
     fields: list[pa.Field], above: Path | None
 ) -> Iterator[tuple[Path | None, pa.DataType]]:
-    """In Parquet's order. What lies in a list or a map has no path: a row has many of it."""
+    """The leaf columns in Parquet's order. Columns inside lists and maps have no path."""
     for field in fields:
         path = None if above is None else (*above, field.name)
         kind = field.type
@@ -66,7 +66,7 @@ def _has_bounds(kind: pa.DataType) -> bool:
 
 
 def to_delta(metadata: pq.FileMetaData, schema: pa.Schema) -> str:
-    """Delta's JSON for a file that was written."""
+    """Delta's statistics of a written file as JSON."""
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
@@ -106,8 +106,9 @@ def _bounds(chunks: list[pq.Statistics], kind: pa.DataType) -> tuple[Any, Any] |
 
 
 def bounds(low: Any, high: Any, kind: pa.DataType) -> tuple[Any, Any] | None:
-    """Least and greatest as the log spells them, times and dates being given as numbers; None
-    where they cannot be spelled. Bounds of one column compare as their values do.
+    """Min and max in the form of the log; None if they cannot be represented.
+
+    Times and dates are given as numbers. Bounds of one column compare as their values do.
     """
     if pa.types.is_timestamp(kind):
         return _times(low, high)
@@ -129,7 +130,7 @@ def _times(low_us: int, high_us: int) -> tuple[str, str] | None:
         low = _EPOCH + timedelta(milliseconds=low_us // 1000)
         high = _EPOCH + timedelta(milliseconds=-(-high_us // 1000))
     except OverflowError:
-        return None  # a year that no reader could write down
+        return None  # a year that readers cannot represent
     return _time(low), _time(high)
 
 

@@ -1,8 +1,8 @@
-"""One Delta table: what it holds, and the one way to change it.
+"""One Delta table: its content, and transactions that change it.
 
-A change is planned on the state of a version and appended as the very next version. Where somebody
-else created that version first, the newest state is read and the change is planned again, or found
-to be done, or impossible. So nothing is ever checked on one state and committed on another.
+A transaction is planned on the snapshot of a version and appended as the next version. If another
+writer created that version first, the plan runs again on the newest snapshot. So nothing is checked
+on one snapshot and committed on another.
 """
 
 import json
@@ -40,10 +40,10 @@ from sawlog.pipeline.delta.partitioning import PartitionBy, add_partition_column
 from sawlog.pipeline.delta.schema_evolution import evolved_schema
 from sawlog.pipeline.delta.table_storage import LOG, Storage
 
-WRITE = "WRITE"  # Delta's name for a version whose files bring new rows
+WRITE = "WRITE"  # Delta's operation name for a version that adds rows
 CHECKPOINT_EVERY = 50
 SMALL_FILE_BYTES = 32 * 1024 * 1024
-ATTEMPTS = 1000  # each one that fails means that somebody else succeeded
+ATTEMPTS = 1000  # every failed attempt is another writer's commit
 PARTITION_BY = "sawlog.partitionBy"
 EXPIRY = "delta.setTransactionRetentionDuration"
 PROPERTIES = {"delta.logRetentionDuration": "interval 7 days"}
@@ -51,7 +51,7 @@ PROPERTIES = {"delta.logRetentionDuration": "interval 7 days"}
 logger = EventLogger(__name__)
 
 Plan = Callable[[Snapshot], Sequence[Action] | None]
-"""The actions that change a state, or None where there is nothing to do; may raise."""
+"""Returns the actions that change a snapshot, or None if there is nothing to do; may raise."""
 
 
 class Committed(NamedTuple):
@@ -59,7 +59,7 @@ class Committed(NamedTuple):
 
 
 class AlreadyCommitted(NamedTuple):
-    """Nothing was to be done: at this version the table had it all."""
+    """There was nothing to do; the table is at this version."""
 
     version: int
 
@@ -74,7 +74,7 @@ class TableDetail(NamedTuple):
 
 
 class Table:
-    """A handle: it knows one version, and moves to newer ones by `refresh` and by each change."""
+    """A handle on one version; `refresh` and every transaction move it to the newest."""
 
     def __init__(self, storage: Storage, snapshot: Snapshot) -> None:
         self.storage = storage
@@ -83,7 +83,7 @@ class Table:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], version: int | None = None) -> "Table":
-        """The table as it is now, or was. TableNotFound where there is none."""
+        """Open the newest version, or an older one. Raises TableNotFound."""
         storage = Storage(path)
         return cls(storage, DeltaLog(storage).snapshot(version))
 
@@ -102,9 +102,7 @@ class Table:
         pipeline: str = "",
         properties: Mapping[str, str] | None = None,
     ) -> "Table":
-        """An empty table that begins at these offsets, all in its first version. TableExists where
-        somebody else was first: open that one.
-        """
+        """Create an empty table that starts at these offsets. Raises TableExists."""
         storage = Storage(path)
         by = [parse(entry) if isinstance(entry, str) else entry for entry in partition_by]
         configuration = {**PROPERTIES, **(properties or {})}
@@ -128,8 +126,8 @@ class Table:
             *_offset_actions(pipeline, starts or {}, now),
         ]
         if cls.exists(path) or not DeltaLog(storage).append(0, actions):
-            raise TableExists(f"there is a table in {storage.root} already")
-        storage.sync([f"{LOG}/{0:020}.json"])  # the directories above the log, too
+            raise TableExists(f"{storage.root} already has a table")
+        storage.sync([f"{LOG}/{0:020}.json"])  # and the directories above the log
         return cls.open(path)
 
     @property
@@ -138,7 +136,7 @@ class Table:
 
     @property
     def id(self) -> str:
-        """Given when the table was created: one that was deleted and made anew has another."""
+        """The id given at creation; a table that is deleted and created again has another."""
         return str(self._snapshot.metadata["id"])
 
     @property
@@ -147,12 +145,12 @@ class Table:
 
     @property
     def snapshot(self) -> Snapshot:
-        """To look at: only `change` changes it."""
+        """The snapshot, read-only; `transact` advances it."""
         return self._snapshot
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns, those of the partitions too."""
+        """All columns, partition columns included."""
         return schema_of(self._snapshot)
 
     @property
@@ -161,23 +159,23 @@ class Table:
 
     @property
     def partition_by(self) -> list[PartitionBy]:
-        """How rows find their partition. Another writer's table has plain columns."""
+        """How rows are partitioned; tables of other writers have plain columns."""
         stored = self._snapshot.metadata.get("configuration", {}).get(PARTITION_BY)
         entries = json.loads(stored) if stored else self.partition_columns
         return [parse(entry) if stored else PartitionBy(entry, entry, None) for entry in entries]
 
     @property
     def file_schema(self) -> pa.Schema:
-        """The columns that are in the files."""
+        """The columns in the data files."""
         partitions = set(self.partition_columns)
         return pa.schema([field for field in self.schema if field.name not in partitions])
 
     def files(self) -> list[ActiveFile]:
-        """In the order in which they were added, as far as the log still tells it."""
+        """The active files in the order in which they were added."""
         return sorted(self._snapshot.files.values(), key=lambda file: (file.modified_ms, file.path))
 
     def offsets(self, pipeline: str) -> dict[TopicPartition, int]:
-        """The next offset of each partition that the table knows, as of this handle's version."""
+        """The next offset of each partition, as of this handle's version."""
         return offsets_of(pipeline, self._snapshot.transactions)
 
     def detail(self, *, small_bytes: int = SMALL_FILE_BYTES) -> TableDetail:
@@ -201,11 +199,12 @@ class Table:
         *,
         schema: pa.Schema | None = None,
         info: Mapping[str, str] | None = None,
-        marks: Callable[[Mapping[str, int]], Mapping[str, int]] | None = None,
+        extra_versions: Callable[[Mapping[str, int]], Mapping[str, int]] | None = None,
     ) -> Committed | AlreadyCommitted:
-        """Adds the files and moves the partitions, in one version, or finds that it was done.
-        New columns of `schema` widen the table in the same version, and `marks` makes versions of
-        other applications from those that the table has. Raises OffsetConflict.
+        """Add the files and advance the offsets in one version, unless that was already done.
+
+        New columns of `schema` are added in the same version. `extra_versions` receives the table's
+        application versions and returns further ones to store. Raises OffsetConflict.
         """
         if files and all(span.start == span.end for span in spans.values()):
             raise ValueError("files were given but no offset moves: they could be landed twice")
@@ -227,7 +226,9 @@ class Table:
                 *_offset_actions(pipeline, ends, now),
                 *(
                     transaction_action(name, version, now)
-                    for name, version in (marks(snapshot.transactions) if marks else {}).items()
+                    for name, version in (
+                        extra_versions(snapshot.transactions) if extra_versions else {}
+                    ).items()
                 ),
                 *add_actions(snapshot, files, schema, now),
             ]
@@ -235,7 +236,7 @@ class Table:
         return self.transact(WRITE, plan, info)
 
     def evolve_schema(self, schema: pa.Schema) -> Committed | AlreadyCommitted:
-        """Adds the columns that are new. Raises SchemaMismatch."""
+        """Add new columns. Raises SchemaMismatch."""
         return self.transact(
             "ADD COLUMN", lambda snapshot: schema_actions(snapshot, schema) or None
         )
@@ -243,7 +244,7 @@ class Table:
     def transact(
         self, operation: str, plan: Plan, info: Mapping[str, str] | None = None
     ) -> Committed | AlreadyCommitted:
-        """Appends what is planned on the newest state as the version right after it."""
+        """Append what `plan` returns for the newest snapshot as the next version."""
         for _ in range(ATTEMPTS):
             self.refresh()
             actions = plan(self._snapshot)
@@ -262,8 +263,8 @@ class Table:
         )
 
     def checkpoint(self) -> None:
-        """Sums up the log in one file, and deletes entries older than the table keeps them."""
-        from deltalake import DeltaTable  # heavy, and of no use to tasks
+        """Write a checkpoint and delete log entries past their retention."""
+        from deltalake import DeltaTable  # slow to import, and not needed in tasks
 
         table = DeltaTable(self.path)
         table.create_checkpoint()
@@ -274,8 +275,10 @@ class Table:
     def _try_checkpoint(self) -> None:
         try:
             self.checkpoint()
-        except Exception as error:  # the commit stands, whatever becomes of this
-            logger.warning("no checkpoint of a table's log", table=self.path, error=str(error))
+        except Exception as error:  # the commit is valid without a checkpoint
+            logger.warning(
+                "could not write a checkpoint of a table", table=self.path, error=str(error)
+            )
 
     def _check_decode_path(self, files: Iterable[DataFile]) -> None:
         for file in files:
@@ -290,7 +293,7 @@ class Table:
 def _check_offsets_stay(properties: Mapping[str, str]) -> None:
     if EXPIRY in properties:
         raise TableError(
-            f"the table has the property {EXPIRY}, after which it would forget how far it is and"
+            f"the table has the property {EXPIRY}, after which it would forget its offsets and"
             " land everything again: unset it"
         )
 
@@ -300,14 +303,14 @@ def schema_of(snapshot: Snapshot) -> pa.Schema:
 
 
 def schema_actions(snapshot: Snapshot, schema: pa.Schema | None) -> list[Action]:
-    """The new metadata, or nothing where the table has all the columns."""
+    """The `metaData` action that adds new columns; empty if there are none."""
     if schema is None:
         return []
     now = schema_of(snapshot)
-    wide = evolved_schema(now, stored_schema(schema))
-    if wide.equals(now):
+    evolved = evolved_schema(now, stored_schema(schema))
+    if evolved.equals(now):
         return []
-    return [{"metaData": {**snapshot.metadata, "schemaString": to_json(wide)}}]
+    return [{"metaData": {**snapshot.metadata, "schemaString": to_json(evolved)}}]
 
 
 def add_actions(
@@ -318,17 +321,17 @@ def add_actions(
     *,
     data_change: bool = True,
 ) -> list[Action]:
-    """SchemaMismatch where a file has columns that the table, widened by `schema`, has not."""
-    wide = schema_of(snapshot)
+    """The `add` actions of the files. Raises SchemaMismatch if the table lacks their columns."""
+    evolved = schema_of(snapshot)
     if schema is not None:
-        wide = evolved_schema(wide, stored_schema(schema))
+        evolved = evolved_schema(evolved, stored_schema(schema))
     partitions = set(snapshot.metadata["partitionColumns"])
     fits: list[pa.Schema] = []
     for file in files:
         if not any(file.schema.equals(known) for known in fits):
-            if not evolved_schema(wide, file.schema).equals(wide):
-                missing = sorted(set(file.schema.names) - set(wide.names))
-                raise SchemaMismatch(f"{file.path} has columns that the table has not: {missing}")
+            if not evolved_schema(evolved, file.schema).equals(evolved):
+                missing = sorted(set(file.schema.names) - set(evolved.names))
+                raise SchemaMismatch(f"{file.path} has columns that the table lacks: {missing}")
             fits.append(file.schema)
         if set(file.partition_values) != partitions or partitions & set(file.schema.names):
             raise TableError(

@@ -1,10 +1,10 @@
-"""`spark.readStream.format("sawlog-table")`, and `spark.read`: a table's rows, read by Arrow.
+"""`spark.readStream.format("sawlog-table")` and `spark.read`: the rows of a table, by Arrow.
 
-The columns are those that the table has when the query starts. A stream that comes to a version
-with more of them fails with SchemaChanged before it reads a row of it; started again from the same
-checkpoint it goes on there, with all columns. Options: `path`; for streams
-`startingVersion` (a number, or `latest`), `maxFilesPerTrigger`, `maxBytesPerTrigger` and
-`skipChangeCommits`; for batches `version`. There `sawlog.pipeline.delta.read` is faster.
+The columns are those that the table has when the query starts. A stream that reaches a version with
+new columns fails with SchemaChanged; restarted from the same checkpoint it continues there with all
+columns. Options: `path`; for streams `startingVersion` (a number or `latest`),
+`maxFilesPerTrigger`, `maxBytesPerTrigger` and `skipChangeCommits`; for batch reads `version`, where
+`sawlog.pipeline.delta.read` is faster.
 """
 
 import difflib
@@ -47,7 +47,7 @@ _OPTIONS = (
 
 
 class TableOptions:
-    """The options, checked: an unknown one is refused by name."""
+    """The checked options; unknown ones are rejected."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         known = {name.lower(): name for name in _OPTIONS}
@@ -59,7 +59,7 @@ class TableOptions:
                 raise ValueError(f"unknown option {name!r} of sawlog-table{meant}")
             given[known[name.lower()]] = value
         if "path" not in given:
-            raise ValueError("the option 'path' is missing: where the table is")
+            raise ValueError("the option 'path' is missing: the directory of the table")
         self.path = given["path"]
         self.max_files = _at_least(given, "maxFilesPerTrigger", 1)
         self.max_bytes = _at_least(given, "maxBytesPerTrigger", 1)
@@ -76,20 +76,20 @@ def _at_least(given: Mapping[str, str], name: str, least: int) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit()) or int(text) < least:
-        raise ValueError(f"option {name!r} is a number from {least} up, not {text!r}")
+        raise ValueError(f"option {name!r} must be a number from {least} up, not {text!r}")
     return int(text)
 
 
 def _is_true(given: Mapping[str, str], name: str) -> bool:
     text = given.get(name, "false").lower()
     if text not in ("true", "false"):
-        raise ValueError(f"option {name!r} is true or false, not {text!r}")
+        raise ValueError(f"option {name!r} must be true or false, not {text!r}")
     return text == "true"
 
 
 @dataclass
 class Files(InputPartition):
-    """What one task reads."""
+    """The files that one task reads."""
 
     root: str
     files: Sequence[AddedFile]
@@ -103,13 +103,13 @@ def _read(partition: Files) -> Iterator[pa.RecordBatch]:
             yield from scan_file(storage, file.path, schema, file.partition_values)
         except FileNotFoundError as error:
             raise TableError(
-                f"{error.filename or file.path} is gone: it was replaced, and swept before it was"
-                " read here. Begin anew, and sweep later"
+                f"{error.filename or file.path} is gone: it was replaced, and vacuumed before it"
+                " was read here. Start again, and vacuum later"
             ) from error
 
 
 def _tasks(root: str, files: Sequence[AddedFile], schema: pa.Schema) -> list[Files]:
-    """Small files together, so that a task is worth its start."""
+    """Group small files so that each task has enough to read."""
     groups: list[list[AddedFile]] = []
     size = TASK_BYTES
     for file in files:
@@ -161,8 +161,9 @@ class TableReader(DataSourceReader):
 
 
 class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Spark writes down the end of a batch and not the start of the first one, which it asks for
-    again after a crash. So the end of the first batch tells where it began.
+    """Spark's checkpoint has the end offset of a batch but not the start of the first batch, and
+    Spark asks for the start again after a crash. So the end offset of the first batch includes its
+    start.
     """
 
     def __init__(self, options: TableOptions, schema: pa.Schema) -> None:
@@ -173,7 +174,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Position | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Spark asks more than once, and gets the same answer."""
+        """The start of the stream; the same at every call."""
         if self._initial is None:
             if self._options.starts_at_latest:
                 self._initial = self._tail.end_position()
@@ -215,12 +216,12 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**position.to_json(), "table": self._tail.table_id}
 
     def _read_position(self, written: Mapping[str, Any]) -> Position:
-        """TableError where it is one in another table, which means nothing in this."""
+        """Decode an offset. Raises TableError for an offset of another table."""
         position = Position.from_json(written)
         if written.get("table") != self._tail.table_id:
             raise TableError(
-                f"version {position.version} of {self._options.path}, where the stream is, is one"
-                " of another table, and this was made anew in its place; begin anew with another"
+                f"the stream is at version {position.version} of another table, which"
+                f" {self._options.path} has replaced; start again with a new"
                 " checkpoint"
             )
         return position

@@ -1,8 +1,8 @@
-"""The directory in which a table lies: the few things that a table asks of a file system.
+"""The directory of a table: the few file system operations that a table needs.
 
-`put_if_absent` is what exactly-once stands on: of two that create the same name exactly one
-succeeds, and when it returns, the file is whole and on disk. Data files become durable by `sync`,
-which a writer calls before anybody may refer to them.
+Exactly-once depends on `put_if_absent`: if two writers create the same name, exactly one succeeds,
+and its file is complete and durable when the call returns. Data files become durable by `sync`,
+which a writer calls before it reports them.
 """
 
 import errno
@@ -17,18 +17,18 @@ import pyarrow as pa
 from sawlog.pipeline.delta.errors import UnsupportedStorage
 
 LOG = "_delta_log"
-TEMPORARY_PREFIX = ".sawlog-"  # begins the name of a log entry that is being written
+TEMPORARY_PREFIX = ".sawlog-"  # prefix of a log entry being written
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV})
 
 
 class StoredFile(NamedTuple):
-    path: str  # relative to the table, as the file system spells it
+    path: str  # relative to the table, decoded
     size: int
     modified_ms: int
 
 
 class Storage:
-    """A directory on this machine, or one that is mounted here. Paths are relative to it."""
+    """A local or mounted directory. Paths are relative to it."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         text = os.fspath(root)
@@ -36,8 +36,8 @@ class Storage:
             scheme, _, rest = text.partition("://")
             if scheme != "file":
                 raise UnsupportedStorage(
-                    f"{text}: tables lie in a directory, of this machine or mounted on all of"
-                    " them; object stores are not served"
+                    f"{text}: a table needs a directory, local or mounted on all machines; object"
+                    " stores are not supported"
                 )
             text = rest
         self.root = os.path.abspath(text)
@@ -53,7 +53,7 @@ class Storage:
             return file.read()
 
     def stat(self, path: str) -> StoredFile | None:
-        """None where there is no such file."""
+        """The size and time of a file; None if it does not exist."""
         try:
             found = os.stat(self.full(path))
         except FileNotFoundError:
@@ -61,14 +61,14 @@ class Storage:
         return StoredFile(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
     def names(self, directory: str) -> list[str]:
-        """What is in a directory, unordered; nothing where it does not exist."""
+        """The names in a directory, unordered; empty if it does not exist."""
         try:
             return os.listdir(self.full(directory))
         except FileNotFoundError:
             return []
 
     def walk(self) -> Iterator[StoredFile]:
-        """All files of the table and of its log; one that vanishes meanwhile is left out."""
+        """All files of the table and its log, except those deleted during the walk."""
         for directory, _, names in os.walk(self.root):
             for name in names:
                 found = self.stat(os.path.relpath(os.path.join(directory, name), self.root))
@@ -79,13 +79,13 @@ class Storage:
         return pa.OSFile(self.full(path), "rb")
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """A new file, with the directories above it."""
+        """Create a file and the directories above it."""
         full = self.full(path)
         os.makedirs(os.path.dirname(full), exist_ok=True)
         return pa.OSFile(full, "wb")
 
     def delete(self, path: str) -> bool:
-        """False where somebody else was first."""
+        """Delete a file; False if it does not exist."""
         try:
             os.unlink(self.full(path))
         except FileNotFoundError:
@@ -93,7 +93,7 @@ class Storage:
         return True
 
     def sync(self, paths: Iterable[str]) -> None:
-        """When it returns, these files and the directories that lead to them are on disk."""
+        """Make these files and the directories above them durable."""
         directories = {""}
         for path in paths:
             _sync(self.full(path))
@@ -106,16 +106,16 @@ class Storage:
         _sync(os.path.dirname(self.root))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Creates a file with these bytes, durably; False where there is one of that name."""
+        """Create a file with these bytes, durably; False if the name exists."""
         full = self.full(path)
         directory = os.path.dirname(full)
         os.makedirs(directory, exist_ok=True)
-        with _temporary_file(directory, data) as aside:
+        with _temporary_file(directory, data) as temporary:
             try:
-                os.link(aside, full)
+                os.link(temporary, full)
             except FileExistsError:
-                # On NFS the answer to a link that was made can get lost, and asking again finds it.
-                if os.stat(aside).st_nlink == 1:
+                # On NFS the reply to a successful link can get lost, and the retry finds the name.
+                if os.stat(temporary).st_nlink == 1:
                     return False
             except OSError as error:
                 if error.errno not in _NO_LINKS:
@@ -130,16 +130,16 @@ class Storage:
 
 @contextmanager
 def _temporary_file(directory: str, data: bytes) -> Iterator[str]:
-    aside = os.path.join(directory, f"{TEMPORARY_PREFIX}{uuid4().hex}")
+    temporary = os.path.join(directory, f"{TEMPORARY_PREFIX}{uuid4().hex}")
     try:
-        with open(aside, "xb") as file:
+        with open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        yield aside
+        yield temporary
     finally:
         with suppress(FileNotFoundError):
-            os.unlink(aside)
+            os.unlink(temporary)
 
 
 def _sync(full: str) -> None:

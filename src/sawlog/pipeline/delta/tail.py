@@ -1,14 +1,13 @@
-"""Follows the files that are added to a table: first those that it has, then those of each version.
+"""Streams the files added to a table: first a snapshot of it, then the files of each version.
 
-A position is the next file to read: a version, the number of a file in it, and whether the whole
-table as of that version is meant or only what the version added. A merge of small files adds
-nothing. A version that takes rows out is an error, unless such versions are to be skipped. A batch
-ends before a version with columns that its reader does not know.
+A position is the next file to read: a version, the index of a file, and whether the index counts
+the files of the whole table or those that the version added. Compactions add nothing. A version
+that removes rows is an error unless such versions are skipped. A batch ends before a version with
+columns that its reader does not know.
 
-An example with numbers. The table is at version 7 with 3 files. A follower begins at (7, 0, whole);
-after those files it is at (8, 0). Version 8 adds two files, version 9 only merged some: after both
-it is at (10, 0), where it waits. Version 11 brings a new column: a reader that began before is led
-to (11, 0) and no further.
+An example with numbers. The table is at version 7 with 3 files. A tail starts at (7, 0, whole);
+after those files it is at (8, 0). Version 8 adds two files and version 9 is a compaction: after
+both it waits at (10, 0). Version 11 adds a column: a reader that started before stops at (11, 0).
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +26,7 @@ from sawlog.pipeline.delta.table_storage import Storage
 class Position(NamedTuple):
     version: int
     file: int
-    whole: bool = False  # of the table as of the version, not of what the version added
+    whole: bool = False  # index into the whole table, not into what the version added
 
     def to_json(self) -> dict[str, Any]:
         return self._asdict()
@@ -47,19 +46,19 @@ class AddedFile(NamedTuple):
 
 
 class RowsRemoved(TableError):
-    """A version of a followed table took rows or columns out."""
+    """A version removed rows or columns that the stream has read."""
 
 
 class SchemaChanged(TableError):
-    """A version of a followed table has columns that its reader does not know."""
+    """A version has columns that the reader of the stream does not know."""
 
 
 class TableTail:
-    """`columns` are those that its reader knows; without them new columns are not noticed.
+    """The positions and files of a stream; `columns` are those that its reader knows.
 
-    A position never passes a version with columns that the reader lacks: a batch that would begin
-    there raises SchemaChanged. So a reader that begins again at its last position, with the columns
-    that the table has then, has lost no value.
+    A position never passes a version with columns that the reader lacks: a batch that would start
+    there raises SchemaChanged. So a reader that restarts at its last position with the table's
+    current columns loses no value. Without `columns` new columns are ignored.
     """
 
     def __init__(
@@ -74,17 +73,17 @@ class TableTail:
 
     @property
     def table_id(self) -> str:
-        """By it a table is told from one that was made anew in its place."""
+        """The id of the table, which changes if it is deleted and created again."""
         if self._table_id is None:
             self._table_id = str(self._log.snapshot().metadata["id"])
         return self._table_id
 
     def snapshot_start(self) -> Position:
-        """Where one begins who wants the whole table."""
+        """The position before all files of the current snapshot."""
         return Position(self._log.snapshot().version, 0, whole=True)
 
     def end_position(self) -> Position:
-        """Where one begins who wants only what comes."""
+        """The position before the first file of the next version."""
         return Position(self._log.snapshot().version + 1, 0)
 
     def advance(
@@ -95,9 +94,11 @@ class TableTail:
         max_bytes: int | None = None,
         target: Position | None = None,
     ) -> Position:
-        """How far a batch goes that begins at `start`: one file at least where there is one, and
-        never beyond `target` or to a version with unknown columns. SchemaChanged where it begins at
-        such a version.
+        """The end of a batch that starts at `start`.
+
+        The batch has at least one file if there is one, and ends at `target` or before a version
+        with unknown columns at the latest. Raises SchemaChanged if it would start at such a
+        version.
         """
         at, files, size = start, 0, 0
         if target is not None and not start.is_before(target):
@@ -131,7 +132,7 @@ class TableTail:
         return found
 
     def _walk(self, start: Position) -> Iterator[tuple[AddedFile | None, Position]]:
-        """Each file from there on with the position after it; None for a version without any."""
+        """Each file from `start` on, with the position after it; None for a version without any."""
         version, skipped, whole = start
         while True:
             files = self._files_of_table(version) if whole else self._files_of(version)
@@ -145,7 +146,7 @@ class TableTail:
             version, skipped, whole = version + 1, 0, False
 
     def _files_of_table(self, version: int) -> list[AddedFile]:
-        """In an order that a restart finds again."""
+        """The files of a snapshot in an order that is the same after a restart."""
         if self._whole is None or self._whole[0] != version:
             snapshot = self._log.snapshot(version)
             self._check_columns(version, schema_of(snapshot))
@@ -157,7 +158,7 @@ class TableTail:
         return self._whole[1]
 
     def _files_of(self, version: int) -> list[AddedFile] | None:
-        """What a version added; None where it has not come yet."""
+        """The files that a version added; None if the version does not exist yet."""
         actions = self._log.entry(version)
         if actions is None:
             self._check_to_come(version)
@@ -165,8 +166,8 @@ class TableTail:
         takes_out = any(_takes_out(action) for action in actions)
         if takes_out and not self._skip_changes:
             raise RowsRemoved(
-                f"version {version} of {self._storage.root} took rows out, and a stream can only"
-                " add: begin anew with another checkpoint, or pass over such versions with the"
+                f"version {version} of {self._storage.root} removed rows, and a stream can only"
+                " add: start again with a new checkpoint, or pass over such versions with the"
                 " option 'skipChangeCommits'"
             )
         for action in actions:
@@ -181,40 +182,42 @@ class TableTail:
         ]
 
     def _check_columns(self, version: int, found: pa.Schema) -> None:
-        """SchemaChanged where the reader lacks some of the columns that a version has; RowsRemoved
-        where the table lacks them by now, too, so that to begin again would not help.
+        """Raise SchemaChanged if the reader lacks columns of a version.
+
+        Raises RowsRemoved if the table no longer has these columns, so that a restart would not
+        help.
         """
         if self._columns is None or not (unknown := missing_columns(self._columns, found)):
             return
         names = ", ".join(map(repr, unknown))
         if missing_columns(self._columns, schema_of(self._log.snapshot())):
             raise SchemaChanged(
-                f"version {version} of {self._storage.root} has columns that the stream began"
-                f" without: {names}; begin it again from the same checkpoint, without a schema of"
+                f"version {version} of {self._storage.root} has columns that the stream started"
+                f" without: {names}; restart it from the same checkpoint, without a schema of"
                 " its own where it has one"
             )
         if not self._skip_changes:
             raise RowsRemoved(
-                f"version {version} of {self._storage.root} has columns that were taken out since:"
-                f" {names}; begin anew with another checkpoint"
+                f"version {version} of {self._storage.root} has columns that were removed since:"
+                f" {names}; start again with a new checkpoint"
             )
 
     def _check_to_come(self, version: int) -> None:
-        """An entry that is not there may be one that is not there any more."""
+        """Raise TableError if a missing entry was cleaned up, or belongs to another table."""
         if version > 0 and self._log.entry(version - 1) is not None:
             return
         newest = self._log.snapshot().version
         if newest >= version:
             raise TableError(
-                f"version {version} of {self._storage.root} was cleaned away before the stream"
-                f" read it (the table is at {newest}): begin anew with another checkpoint, and keep"
+                f"version {version} of {self._storage.root} was cleaned up before the stream"
+                f" read it (the table is at {newest}): start again with a new checkpoint, and keep"
                 " the log longer (delta.logRetentionDuration)"
             )
         if newest < version - 1:
             raise TableError(
                 f"version {version - 1} of {self._storage.root} was read by the stream, and the"
-                f" table is at {newest}: it was made anew, or is an older copy; begin anew with"
-                " another checkpoint"
+                f" table is at {newest}: it was created again, or is an older copy; start again"
+                " with a new checkpoint"
             )
 
 

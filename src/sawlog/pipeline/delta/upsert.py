@@ -1,7 +1,7 @@
-"""Aggregates: rows that replace earlier rows of the same key, exactly once for each batch.
+"""Upserts: rows of a batch replace rows with the same key, exactly once per batch.
 
-A query in update mode gives, batch after batch, the new row of each key that changed. The table
-keeps the number of the last batch of each query, so a batch that comes again changes nothing.
+A query in update mode emits, batch by batch, the new row of each key that changed. The table stores
+the number of the last batch of each query, so a repeated batch changes nothing.
 """
 
 import json
@@ -22,18 +22,19 @@ from sawlog.pipeline.delta.table import AlreadyCommitted, Committed, Table
 def upsert(
     table: Table, batch: pa.Table, keys: Sequence[str], query_id: str, batch_id: int
 ) -> Committed | AlreadyCommitted:
-    """Puts the rows of a batch in the place of those with the same keys, null being a key too.
-    Of several rows with one key in the batch the last stays.
+    """Replace the rows that have the keys of the batch, null being a key too.
+
+    If the batch has several rows with one key, the last one is kept.
     """
     unknown = [key for key in keys if key not in batch.column_names]
     if unknown or not keys:
-        raise ValueError(f"rows are merged by columns that they have, not by {unknown or 'none'}")
+        raise ValueError(f"rows are upserted by columns that they have, not by {unknown or 'none'}")
     rows = last_per_key(batch, keys)
-    marks = _marks(rows, keys)
+    key_rows = _comparable_keys(rows, keys)
     ranges = _ranges(rows, keys)
 
     def keep(found: pa.RecordBatch) -> pa.RecordBatch:
-        return found.filter(pc.invert(_is_among(_marks(found, keys), marks)))
+        return found.filter(pc.invert(_is_among(_comparable_keys(found, keys), key_rows)))
 
     def is_done(snapshot: Snapshot) -> bool:
         return snapshot.transactions.get(query_id, -1) >= batch_id
@@ -59,17 +60,17 @@ def _stored(batch: pa.Table) -> pa.Table:
 
 
 def last_per_key(batch: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The last row of each key of a batch, as a table stores it."""
+    """The last row of each key of a batch, with the types that a table stores."""
     rows = _stored(batch)
-    marks = _marks(rows, keys)
+    key_rows = _comparable_keys(rows, keys)
     position = pa.array(range(rows.num_rows), pa.int64())
-    numbered = marks.append_column("\0row", position)
-    last = numbered.group_by(marks.column_names).aggregate([("\0row", "max")])["\0row_max"]
+    numbered = key_rows.append_column("\0row", position)
+    last = numbered.group_by(key_rows.column_names).aggregate([("\0row", "max")])["\0row_max"]
     return rows if len(last) == rows.num_rows else rows.take(last)
 
 
-def _marks(rows: pa.Table | pa.RecordBatch, keys: Sequence[str]) -> pa.Table:
-    """Keys in a form in which null equals null: whether there is a value, and which."""
+def _comparable_keys(rows: pa.Table | pa.RecordBatch, keys: Sequence[str]) -> pa.Table:
+    """Key columns in a form in which null equals null: is-null flags, and values without nulls."""
     columns: dict[str, pa.ChunkedArray] = {}
     for place, key in enumerate(keys):
         for name, part in _flat(rows[key], f"k{place}"):
@@ -79,7 +80,7 @@ def _marks(rows: pa.Table | pa.RecordBatch, keys: Sequence[str]) -> pa.Table:
 
 
 def _flat(column: Any, name: str) -> list[tuple[str, Any]]:
-    """A window is a struct of two times."""
+    """Flatten a struct, such as a window, into its fields."""
     if not pa.types.is_struct(column.type):
         return [(name, column)]
     parts = [(f"{name}_valid", pc.is_valid(column))]
@@ -97,16 +98,16 @@ def _zero(kind: pa.DataType) -> pa.Scalar:
     return pa.scalar(False if pa.types.is_boolean(kind) else 0, kind)
 
 
-def _is_among(rows: pa.Table, marks: pa.Table) -> pa.Array:
-    """For each row whether its keys are among the marks."""
+def _is_among(rows: pa.Table, key_rows: pa.Table) -> pa.Array:
+    """For each row, whether its key is among `key_rows`."""
     position = pa.array(range(rows.num_rows), pa.int64())
     numbered = rows.append_column("\0row", position)
-    found = numbered.join(marks, marks.column_names, join_type="left semi", use_threads=False)
+    found = numbered.join(key_rows, key_rows.column_names, join_type="left semi", use_threads=False)
     return pc.is_in(position, value_set=found["\0row"].combine_chunks())
 
 
 def _ranges(rows: pa.Table, keys: Sequence[str]) -> dict[Path, tuple[Any, Any]]:
-    """Per part of the keys the least and the greatest value of the batch, as the log spells it."""
+    """Min and max of each key column of the batch, in the form of the log."""
     found: dict[Path, tuple[Any, Any]] = {}
     for path, column in _parts(rows, keys):
         if pa.types.is_timestamp(column.type):
@@ -137,7 +138,7 @@ def _parts(rows: pa.Table, keys: Sequence[str]) -> Iterator[tuple[Path, pa.Chunk
 
 
 def _may_hold(file: ActiveFile, ranges: Mapping[Path, tuple[Any, Any]]) -> bool:
-    """False where the statistics of a file say that none of its keys is in the batch."""
+    """False if the statistics of a file exclude all keys of the batch."""
     if file.stats is None:
         return True
     stats = json.loads(file.stats)

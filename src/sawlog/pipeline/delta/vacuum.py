@@ -1,8 +1,8 @@
-"""Deletes files that no version needs: what dead tasks left, and what was replaced long ago.
+"""Vacuum: delete data files that no version needs.
 
-A file of ours that the log does not mention may belong to a batch that is under way, so it must be
-older than any batch takes. A file that was removed from the table stays for those who read older
-versions, for a time of its own.
+A file that the log does not mention may belong to a batch in progress, so it must be older than any
+batch takes (`orphan_ms`). A removed file stays for readers of older versions until its tombstone
+expires (`tombstone_ms`).
 """
 
 import time
@@ -29,14 +29,14 @@ def vacuum(
     tombstone_ms: int = TOMBSTONE_RETENTION_MS,
     now_ms: int | None = None,
 ) -> VacuumResult:
-    """Deletes what nobody refers to since `orphan_ms` and what was removed `tombstone_ms` ago."""
+    """Delete orphan files older than `orphan_ms` and files removed `tombstone_ms` ago."""
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     candidates = [
         file
         for file in table.storage.walk()
         if _is_ours(file.path) and file.modified_ms < now - min(orphan_ms, tombstone_ms)
     ]
-    # Listed before the log is read: what is committed meanwhile is found in the log.
+    # Listed before the log is read, so a file committed meanwhile is found in the log.
     table.refresh()
     active = {decode_path(path) for path in table.snapshot.files}
     tombstones = {decode_path(path): at for path, at in table.snapshot.tombstones.items()}

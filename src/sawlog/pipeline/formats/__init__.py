@@ -23,15 +23,15 @@ def parser(
     format_: Format,
     known: pa.Schema | None,
     *,
-    widen: bool,
-    closed: bool = False,
-    made: Collection[str] = (),
+    infer: bool,
+    frozen: bool = False,
+    generated: Collection[str] = (),
 ) -> Parser:
     """Parses values of that format. The columns of `known` bind: a value that does not fit them is
-    a bad row. With `widen` new fields become columns behind them, with types that are inferred;
-    where that is `closed`, a value that needs one is a bad row: `known` has what was found in an
+    a bad row. With `infer` new fields become columns behind them, with types that are inferred;
+    where that is `frozen`, a value that needs one is a bad row: `known` has what was found in an
     earlier go over the same values, and must not grow by what that one had no room for.
-    `made` are names, in lower case, that the columns of fields cannot have in this table.
+    `generated` are names, in lower case, that the columns of fields cannot have in this table.
 
     FormatError says what is wrong with the format or its schema, before any value is seen.
     """
@@ -42,9 +42,9 @@ def parser(
         case "json":
             from sawlog.pipeline.formats.json_format import JsonParser
 
-            if not widen and (known is None or not len(known)):
+            if not infer and (known is None or not len(known)):
                 raise FormatError("format json needs a schema, or `infer`")
-            return JsonParser(format_, known, widen=widen, closed=closed, made=made)
+            return JsonParser(format_, known, infer=infer, frozen=frozen, generated=generated)
         case "csv":
             from sawlog.pipeline.formats.csv_format import CsvParser
 
@@ -52,7 +52,7 @@ def parser(
         case "avro":
             from sawlog.pipeline.formats.avro_format import AvroParser
 
-            return AvroParser(format_, known, widen=widen)
+            return AvroParser(format_, known, infer=infer)
 
 
 def _raw(values: pa.Array) -> Iterator[Parsed]:

@@ -45,7 +45,7 @@ class AvroParser:
     and give other values. So wherever a header names the schema, it must name this one.
     """
 
-    def __init__(self, format_: Format, known: pa.Schema | None, *, widen: bool) -> None:
+    def __init__(self, format_: Format, known: pa.Schema | None, *, infer: bool) -> None:
         check_options(format_, {"schema": None, "encoding": _ENCODINGS, "schema_id": None})
         if "schema" not in format_.options:
             raise FormatError("format avro needs a schema: the text of an .avsc file")
@@ -59,7 +59,7 @@ class AvroParser:
             raise FormatError(
                 f"the Avro schema does not fit the table's columns {', '.join(merged.clashes)}"
             )
-        self._known = merged.schema if widen or not known else plain_schema(known)
+        self._known = merged.schema if infer or not known else plain_schema(known)
         self._encoding = format_.options.get("encoding", "auto")
         self._schema_ids = _schema_ids(format_)
         mark = fingerprint(to_parsing_canonical_form(self._schema), "CRC-64-AVRO")
@@ -173,24 +173,24 @@ fastavro.read.LOGICAL_READERS["long-sawlog-time-micros"] = lambda data, *_: _tim
 
 def _schema_ids(format_: Format) -> tuple[int, ...]:
     """The ids that the schema has in the registry, from `7` or `7,9`; none for other encodings."""
-    told = format_.options.get("schema_id")
+    written = format_.options.get("schema_id")
     if format_.options.get("encoding") != "confluent":
-        if told is not None:
+        if written is not None:
             raise FormatError(
                 "option schema_id of format avro is for encoding: confluent; other encodings have"
                 " no schema id"
             )
         return ()
-    if told is None:
+    if written is None:
         raise FormatError(
             "encoding: confluent needs schema_id, the ids that the schema has in the registry:"
             " write schema_id: 7 or schema_id: [7, 9]; values with another id are dead letters"
         )
-    texts = [text.strip() for text in told.split(",")]
+    texts = [text.strip() for text in written.split(",")]
     if not all(_SCHEMA_ID.fullmatch(text) and int(text) <= _LARGEST_ID for text in texts):
         raise FormatError(
-            f"option schema_id of format avro is {told!r}; expected an id, or a list of them, from"
-            f" 0 to {_LARGEST_ID}"
+            f"option schema_id of format avro is {written!r}; expected an id, or a list of ids,"
+            f" from 0 to {_LARGEST_ID}"
         )
     return tuple(sorted({int(text) for text in texts}))
 

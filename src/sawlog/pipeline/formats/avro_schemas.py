@@ -12,7 +12,7 @@ import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
 from sawlog.pipeline.formats.parsed import FormatError
-from sawlog.pipeline.formats.spark_types import MOST_DIGITS, TIMESTAMP, column_name, field_column
+from sawlog.pipeline.formats.spark_types import MAX_DIGITS, TIMESTAMP, column_name, field_column
 
 _SIMPLE = {
     "boolean": pa.bool_(),
@@ -109,10 +109,10 @@ class _Types:
         logical = schema.get("logicalType")
         if logical == "decimal" and kind in ("bytes", "fixed"):
             precision, scale = int(schema.get("precision", 0)), int(schema.get("scale", 0))
-            if not 1 <= precision <= MOST_DIGITS or not 0 <= scale <= precision:
+            if not 1 <= precision <= MAX_DIGITS or not 0 <= scale <= precision:
                 raise FormatError(
                     f"Avro field {path}: decimal({precision},{scale}); a table has 1 to"
-                    f" {MOST_DIGITS} digits (precision)"
+                    f" {MAX_DIGITS} digits (precision)"
                 )
             return pa.decimal128(precision, scale)
         if (kind, logical) in _LOGICAL:

@@ -20,7 +20,7 @@ from sawlog.pipeline.formats.compiled import Flags
 from sawlog.pipeline.formats.spark_types import (
     END_S,
     FIRST_S,
-    MOST_DIGITS,
+    MAX_DIGITS,
     TIMESTAMP,
     plain,
     type_name,
@@ -149,7 +149,7 @@ def _to_decimals(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     """
     whole = type_.precision - type_.scale
     is_short = pc.match_substring_regex(
-        texts, rf"^[+-]?0*[0-9]{{0,{whole}}}(\.[0-9]{{0,{MOST_DIGITS - whole}}})?$"
+        texts, rf"^[+-]?0*[0-9]{{0,{whole}}}(\.[0-9]{{0,{MAX_DIGITS - whole}}})?$"
     )
     none = pa.scalar(None, pa.string())
     short = pc.cast(pc.if_else(is_short, texts, none), type_)

@@ -7,7 +7,7 @@ from typing import NoReturn
 import pyarrow as pa
 
 from sawlog.pipeline.formats.parsed import FormatError
-from sawlog.pipeline.formats.spark_types import MOST_DIGITS, SIMPLE, is_list
+from sawlog.pipeline.formats.spark_types import MAX_DIGITS, SIMPLE, is_list
 
 _OTHER_NAMES = {
     "byte": "tinyint",
@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     r"|(?P<text>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(?P<sign>[<>(),:]))",
     re.DOTALL,
 )
-_MOST_LEVELS = 50
+_MAX_LEVELS = 50
 _USUAL_DIGITS = 10
 
 
@@ -128,8 +128,8 @@ class _Reader:
         if token.kind != "word":
             found = repr(token.text) if token.text else "the end"
             self._fail(f"expected a type, found {found}", token.at)
-        if level > _MOST_LEVELS:
-            self._fail(f"more than {_MOST_LEVELS} types inside of each other", token.at)
+        if level > _MAX_LEVELS:
+            self._fail(f"more than {_MAX_LEVELS} types inside of each other", token.at)
         self._next += 1
         written = token.text.lower()
         name = _OTHER_NAMES.get(written, written)
@@ -173,9 +173,9 @@ class _Reader:
                 self._next += 1
                 scale = self._number()
             self._take(")")
-        if not 1 <= precision <= MOST_DIGITS or scale > precision:
+        if not 1 <= precision <= MAX_DIGITS or scale > precision:
             self._fail(
-                f"decimal({precision},{scale}): expected 1 to {MOST_DIGITS} digits, and no more"
+                f"decimal({precision},{scale}): expected 1 to {MAX_DIGITS} digits, and no more"
                 " than that behind the point",
                 at,
             )

@@ -16,7 +16,7 @@ from sawlog.pipeline.formats import json_grammar as grammar
 from sawlog.pipeline.formats import json_kernels, value_kernels
 from sawlog.pipeline.formats.casts import beyond_range, cast_texts, is_zero
 from sawlog.pipeline.formats.compiled import Bytes, Flags, Places
-from sawlog.pipeline.formats.json_fields import Column, Room, Spellings
+from sawlog.pipeline.formats.json_fields import Column, FieldBudget, FieldIndex
 from sawlog.pipeline.formats.json_slots import (
     Slots,
     array_of,
@@ -30,14 +30,14 @@ from sawlog.pipeline.formats.json_slots import (
 from sawlog.pipeline.formats.spark_types import (
     END_S,
     FIRST_S,
-    MOST_DIGITS,
+    MAX_DIGITS,
     column_name,
     field_column,
     is_list,
     type_name,
 )
 
-MOST_INFERRED_LEVELS = 20
+MAX_INFERRED_LEVELS = 20
 """What is nested deeper in a new field becomes text."""
 _EXCERPT = 40
 _FOUND = {
@@ -64,24 +64,24 @@ class TooWide(Exception):
     """There are more slots than may be held at once: they must be those of fewer rows."""
 
 
-class Levels:
+class FieldIndexes:
     """The spellings of every level of nesting, which outlive a call."""
 
-    def __init__(self, widen: bool, closed: bool, made: Collection[str]) -> None:
-        self.widen = widen
-        self.closed = closed  # to new columns: a value that needs one does not fit
-        self.made = made
-        self.room = Room()
-        self._by_path: dict[str, tuple[pa.DataType | None, Spellings]] = {}
+    def __init__(self, infer: bool, frozen: bool, generated: Collection[str]) -> None:
+        self.infer = infer
+        self.frozen = frozen  # to new columns: a value that needs one does not fit
+        self.generated = generated
+        self.budget = FieldBudget()
+        self._by_path: dict[str, tuple[pa.DataType | None, FieldIndex]] = {}
 
-    def at(self, path: str, type_: pa.DataType | None) -> Spellings:
-        known, spellings = self._by_path.get(path, (None, None))
-        if spellings is None or known != type_:
-            name = column_name if path else partial(field_column, made=self.made)
-            spellings = Spellings(name, self.widen, self.room)
-            spellings.know(list(type_) if type_ is not None else [])
-            self._by_path[path] = (type_, spellings)
-        return spellings
+    def at(self, path: str, type_: pa.DataType | None) -> FieldIndex:
+        known, index = self._by_path.get(path, (None, None))
+        if index is None or known != type_:
+            name = column_name if path else partial(field_column, generated=self.generated)
+            index = FieldIndex(name, self.infer, self.budget)
+            index.add_columns(list(type_) if type_ is not None else [])
+            self._by_path[path] = (type_, index)
+        return index
 
 
 class Builder:
@@ -89,9 +89,9 @@ class Builder:
     where nested fields have more slots than `most_slots` in all.
     """
 
-    def __init__(self, data: Bytes, levels: Levels, most_slots: int) -> None:
+    def __init__(self, data: Bytes, indexes: FieldIndexes, most_slots: int) -> None:
         self._data = data
-        self._levels = levels
+        self._indexes = indexes
         self._slots_left = most_slots
         self.misfits: dict[int, str] = {}
 
@@ -104,12 +104,12 @@ class Builder:
         present = {int(kind) for kind in np.unique(slots.kinds)} - {grammar.MISSING, grammar.NULL}
         if not present:
             return None
-        if level < MOST_INFERRED_LEVELS:
+        if level < MAX_INFERRED_LEVELS:
             if present == {grammar.OBJECT}:
                 return self._struct(slots, None, path, level)
             if present == {grammar.ARRAY}:
                 return self._list(slots, None, path, level)
-        if self._levels.closed:
+        if self._indexes.frozen:
             self._refuse(slots, slots.kinds > grammar.NULL, path)
             return None
         return self._typed(slots, self._inferred(slots, present), path, level)
@@ -126,8 +126,8 @@ class Builder:
             big = slots.are(grammar.BIG_INTEGER)
             digits = slots.lengths(big) - (self._data[slots.begins[big]] == _MINUS)
             # One that no decimal holds does not fit, and does not make the others decimals.
-            is_decimal = digits.min() <= MOST_DIGITS or grammar.INTEGER not in present
-            return pa.decimal128(MOST_DIGITS, 0) if is_decimal else pa.int64()
+            is_decimal = digits.min() <= MAX_DIGITS or grammar.INTEGER not in present
+            return pa.decimal128(MAX_DIGITS, 0) if is_decimal else pa.int64()
         if present <= set(_NUMBERS):
             return pa.float64()
         return pa.string()
@@ -177,7 +177,7 @@ class Builder:
             for at in places_of(left):
                 numbers[at] = float(self._text(slots, at))
             self._refuse_beyond(slots, left, numbers, fits)
-            if self._levels.widen and type_.bit_width == 64:
+            if self._indexes.infer and type_.bit_width == 64:
                 self._refuse_rounded(slots, left & fits, numbers, fits, path)
         for at in places_of(slots.are(*_STRINGS)):
             # Spark writes and reads these three as strings, too.
@@ -255,26 +255,26 @@ class Builder:
     def _struct(
         self, slots: Slots, type_: pa.DataType | None, path: str, level: int
     ) -> pa.Array | None:
-        spellings = self._levels.at(path, type_)
+        index = self._indexes.at(path, type_)
         count = len(slots.kinds)
         refused = np.zeros(count, np.bool_)
         while True:
-            if spellings.slots * count > self._slots_left:
+            if index.slots * count > self._slots_left:
                 raise TooWide
-            inside = empty_slots(spellings.slots, count)
+            inside = empty_slots(index.slots, count)
             unknown = no_unknown()
             json_kernels.take_apart_nested(
-                self._data, *slots[:3], spellings.names(), spellings.mode, inside, unknown, refused
+                self._data, *slots[:3], index.names(), index.mode, inside, unknown, refused
             )
             if not unknown[2][0]:
                 break
-            spellings.learn(texts_of(self._data, unknown))
-        self._slots_left -= spellings.slots * count
+            index.add_keys(texts_of(self._data, unknown))
+        self._slots_left -= index.slots * count
         self._refuse(slots, refused, path)
         arrays: list[pa.Array] = []
         fields: list[pa.Field] = []
-        for column in spellings.columns:
-            inner = self.choose(spellings, column, inside, slots.rows, path)
+        for column in index.columns:
+            inner = self.choose(index, column, inside, slots.rows, path)
             array = self.column(inner, column.type, f"{path}.{column.name}", level + 1)
             if array is not None:
                 arrays.append(array)
@@ -288,7 +288,7 @@ class Builder:
 
     def choose(
         self,
-        spellings: Spellings,
+        index: FieldIndex,
         column: Column,
         found: json_kernels.Slots,
         rows: npt.NDArray[np.int64] | None,
@@ -302,8 +302,8 @@ class Builder:
             if not kinds.any():
                 continue
             both = (slots.kinds != grammar.MISSING) & (kinds != grammar.MISSING)
-            if spellings.widen and both.any():
-                names = " and ".join(map(repr, spellings.spellings_of(column)))
+            if index.infer and both.any():
+                names = " and ".join(map(repr, index.keys_of(column)))
                 where = f"{path}.{column.name}" if path else column.name
                 for at in places_of(both):
                     self._misfit(slots, at, f"fields {names} both belong to column {where}")

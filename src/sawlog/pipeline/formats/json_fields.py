@@ -15,9 +15,9 @@ import pyarrow as pa
 from sawlog.pipeline.formats.json_grammar import IGNORE, RECORD, REFUSE
 from sawlog.pipeline.formats.json_kernels import Names, index_names
 
-MOST_NEW_FIELDS = 2_000
+MAX_NEW_FIELDS = 2_000
 """Of one parser: objects that use data as names must not make columns without end."""
-MOST_SPELLINGS = 20_000
+MAX_KEYS = 20_000
 
 
 @dataclass(slots=True)
@@ -29,19 +29,19 @@ class Column:
 
 
 @dataclass(slots=True)
-class Room:
+class FieldBudget:
     """How many new fields there may still be, in all levels together."""
 
-    fields: int = MOST_NEW_FIELDS
+    fields: int = MAX_NEW_FIELDS
 
 
 @dataclass(slots=True)
-class Spellings:
+class FieldIndex:
     """Those of one level of nesting; they grow with what is met."""
 
     column_name: Callable[[str], str]
-    widen: bool
-    room: Room
+    infer: bool
+    budget: FieldBudget
     columns: list[Column] = field(default_factory=list)
     slots: int = 0
     is_full: bool = False
@@ -54,9 +54,9 @@ class Spellings:
         """What to do with spellings that are not known yet."""
         if not self.is_full:
             return RECORD
-        return REFUSE if self.widen else IGNORE
+        return REFUSE if self.infer else IGNORE
 
-    def know(self, fields: Sequence[pa.Field]) -> None:
+    def add_columns(self, fields: Sequence[pa.Field]) -> None:
         """The columns that the table has; each is spelled as it is named."""
         for part in fields:
             column = Column(part.name, part.type, [])
@@ -64,30 +64,30 @@ class Spellings:
             self._by_name[part.name.lower()] = column
             self._give_slot(part.name.encode(), column)
 
-    def learn(self, spellings: Iterable[bytes]) -> None:
+    def add_keys(self, keys: Iterable[bytes]) -> None:
         """Finds the column of each, or makes one, or notes that there is none."""
         self._names = None
-        for spelling in spellings:
-            if len(self._slot_of) >= MOST_SPELLINGS:
+        for key in keys:
+            if len(self._slot_of) >= MAX_KEYS:
                 self.is_full = True
                 return
-            name = self.column_name(_read(spelling))
+            name = self.column_name(_read(key))
             column = self._by_name.get(name.lower())
-            if column is None and self.widen:
-                if self.room.fields <= 0:
+            if column is None and self.infer:
+                if self.budget.fields <= 0:
                     self.is_full = True
                     continue
-                self.room.fields -= 1
+                self.budget.fields -= 1
                 column = Column(name, None, [])
                 self.columns.append(column)
                 self._by_name[name.lower()] = column
             if column is None:
-                self._slot_of[spelling] = -1
+                self._slot_of[key] = -1
             else:
-                self._give_slot(spelling, column)
+                self._give_slot(key, column)
 
-    def _give_slot(self, spelling: bytes, column: Column) -> None:
-        self._slot_of[spelling] = self.slots
+    def _give_slot(self, key: bytes, column: Column) -> None:
+        self._slot_of[key] = self.slots
         column.slots.append(self.slots)
         self.slots += 1
 
@@ -95,7 +95,7 @@ class Spellings:
         if self._names is None:
             spelled = b"".join(self._slot_of)
             bounds = np.zeros(len(self._slot_of) + 1, np.int32)
-            np.cumsum([len(spelling) for spelling in self._slot_of], out=bounds[1:])
+            np.cumsum([len(key) for key in self._slot_of], out=bounds[1:])
             table = np.full(1 << (2 * len(self._slot_of) + 1).bit_length(), -1, np.int32)
             data = np.frombuffer(spelled, np.uint8)
             index_names(data, bounds, table)
@@ -103,13 +103,13 @@ class Spellings:
             self._names = (data, bounds, table, slot_of)
         return self._names
 
-    def spellings_of(self, column: Column) -> list[str]:
+    def keys_of(self, column: Column) -> list[str]:
         """As they stand in the objects, by the column's slots."""
-        by_slot = {slot: spelling for spelling, slot in self._slot_of.items()}
+        by_slot = {slot: key for key, slot in self._slot_of.items()}
         return [_read(by_slot[slot]) for slot in column.slots]
 
 
-def _read(spelling: bytes) -> str:
+def _read(key: bytes) -> str:
     """A key without its escapes."""
-    text = spelling.decode("utf-8", "replace")
+    text = key.decode("utf-8", "replace")
     return str(json.loads(f'"{text}"')) if "\\" in text else text

@@ -13,18 +13,18 @@ import pyarrow as pa
 
 from sawlog.pipeline.formats import json_grammar as grammar
 from sawlog.pipeline.formats import json_kernels
-from sawlog.pipeline.formats.json_columns import Builder, Levels, TooWide
-from sawlog.pipeline.formats.json_fields import MOST_NEW_FIELDS, Spellings
+from sawlog.pipeline.formats.json_columns import Builder, FieldIndexes, TooWide
+from sawlog.pipeline.formats.json_fields import MAX_NEW_FIELDS, FieldIndex
 from sawlog.pipeline.formats.json_slots import empty_slots, no_unknown, texts_of
 from sawlog.pipeline.formats.parsed import BadRow, Format, Parsed, check_options
 from sawlog.pipeline.formats.spark_types import plain_schema
 from sawlog.pipeline.formats.value_buffers import Values, values_of
 
-_MOST_SLOTS = (64 << 20) // 9
+_MAX_SLOTS = (64 << 20) // 9
 """More than that are not held at once, nor as many nested ones, each of 9 bytes: the values of a
 wide table are parsed in several parts, down to one row.
 """
-_FEWEST_ROWS = 256
+_MIN_ROWS = 256
 _REASONS = {
     grammar.NO_VALUE: "no value",
     grammar.EMPTY: "an empty value",
@@ -34,10 +34,10 @@ _REASONS = {
     grammar.BAD_SURROGATE: "not JSON: half of a surrogate pair in a string",
     grammar.CONTROL: "not JSON: control character in a string",
     grammar.BAD_NUMBER: "not JSON: not a number",
-    grammar.TOO_DEEP: f"nested deeper than {grammar.MOST_LEVELS} levels",
+    grammar.TOO_DEEP: f"nested deeper than {grammar.MAX_LEVELS} levels",
     grammar.NOT_UTF8: "not JSON: not UTF-8",
     grammar.TRAILING: "not JSON: something behind the object",
-    grammar.TOO_MANY_FIELDS: f"more than {MOST_NEW_FIELDS} new fields; give the table a schema",
+    grammar.TOO_MANY_FIELDS: f"more than {MAX_NEW_FIELDS} new fields; give the table a schema",
 }
 _KINDS = {
     grammar.NULL: "null",
@@ -61,14 +61,14 @@ class JsonParser:
         format_: Format,
         known: pa.Schema | None,
         *,
-        widen: bool,
-        closed: bool,
-        made: Collection[str],
+        infer: bool,
+        frozen: bool,
+        generated: Collection[str],
     ) -> None:
         check_options(format_, {})
         columns = plain_schema(known or pa.schema([]))
-        self._levels = Levels(widen, closed, made)
-        self._spellings = self._levels.at("", pa.struct(list(columns)))
+        self._indexes = FieldIndexes(infer, frozen, generated)
+        self._index = self._indexes.at("", pa.struct(list(columns)))
 
     def __call__(self, values: pa.Array) -> Iterator[Parsed]:
         left, most = values_of(values), max(1, len(values))
@@ -85,23 +85,23 @@ class JsonParser:
 
     def _part(self, values: Values) -> Parsed:
         """Of as many of the first values as have no more slots than may be held at once."""
-        spellings = self._spellings
+        index = self._index
         while True:
-            most = _MOST_SLOTS // max(1, spellings.slots)
-            data, begins, ends = values.first(max(_FEWEST_ROWS, most))
-            slots, unknown = empty_slots(spellings.slots, len(begins)), no_unknown()
+            most = _MAX_SLOTS // max(1, index.slots)
+            data, begins, ends = values.first(max(_MIN_ROWS, most))
+            slots, unknown = empty_slots(index.slots, len(begins)), no_unknown()
             kept = np.empty(len(begins), np.int32)
             codes = np.zeros(len(begins), np.uint8)
             places = np.zeros(len(begins), np.int32)
             good = json_kernels.take_apart(
-                data, begins, ends, spellings.names(), spellings.mode, slots, unknown,
+                data, begins, ends, index.names(), index.mode, slots, unknown,
                 kept, codes, places,
             )  # fmt: skip
             if not unknown[2][0]:
                 break
-            spellings.learn(texts_of(data, unknown))
-        builder = Builder(data, self._levels, _MOST_SLOTS if len(begins) > 1 else sys.maxsize)
-        batch = _batch(builder, spellings, slots, good)
+            index.add_keys(texts_of(data, unknown))
+        builder = Builder(data, self._indexes, _MAX_SLOTS if len(begins) > 1 else sys.maxsize)
+        batch = _batch(builder, index, slots, good)
         rows = kept[:good].astype(np.int64)
         bad = {int(at): _reason(-int(codes[at]), int(places[at])) for at in np.flatnonzero(codes)}
         if builder.misfits:
@@ -114,13 +114,13 @@ class JsonParser:
 
 
 def _batch(
-    builder: Builder, spellings: Spellings, slots: json_kernels.Slots, good: int
+    builder: Builder, index: FieldIndex, slots: json_kernels.Slots, good: int
 ) -> pa.RecordBatch:
     fields: list[pa.Field] = []
     arrays: list[pa.Array] = []
     slots = (slots[0][:, :good], slots[1][:, :good], slots[2][:, :good])
-    for column in spellings.columns:
-        chosen = builder.choose(spellings, column, slots, None, "")
+    for column in index.columns:
+        chosen = builder.choose(index, column, slots, None, "")
         array = builder.column(chosen, column.type, column.name, 1)
         if array is not None:
             arrays.append(array)

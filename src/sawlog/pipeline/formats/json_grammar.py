@@ -23,7 +23,7 @@ OK, NO_VALUE, EMPTY, CUT_OFF, UNEXPECTED, BAD_ESCAPE, BAD_SURROGATE = 0, -1, -2,
 CONTROL, BAD_NUMBER, TOO_DEEP, NOT_UTF8, TRAILING, TOO_MANY_FIELDS = -7, -8, -9, -10, -11, -12
 NOT_AN_OBJECT = -20
 
-MOST_LEVELS = 500
+MAX_LEVELS = 500
 HIGH = 64  # beside a kind: bytes above ASCII were seen
 _IS_PLAIN = np.array([32 <= c < 128 and c not in (34, 92) for c in range(256)])
 _IS_BLANK = np.array([c in (32, 9, 10, 13) for c in range(256)])

@@ -16,8 +16,8 @@ from sawlog.pipeline.formats.json_grammar import (
     EMPTY,
     ESCAPED,
     HIGH,
+    MAX_LEVELS,
     MISSING,
-    MOST_LEVELS,
     NO_VALUE,
     NOT_AN_OBJECT,
     NOT_UTF8,
@@ -203,7 +203,7 @@ def take_apart(
     A begin below zero is no value. Stops early once `unknown` is full: then nothing counts.
     """
     order = np.full(64, -1, np.int32)
-    stack = np.empty(MOST_LEVELS, np.uint8)
+    stack = np.empty(MAX_LEVELS, np.uint8)
     good = LONG(0)
     for row in range(len(begins)):
         if len(unknown[0]) and unknown[2][0] >= len(unknown[0]):
@@ -256,7 +256,7 @@ def take_apart_nested(
 ) -> None:
     """The same for objects that are known to be JSON; what is no object leaves its slots empty."""
     order = np.full(64, -1, np.int32)
-    stack = np.empty(MOST_LEVELS, np.uint8)
+    stack = np.empty(MAX_LEVELS, np.uint8)
     for row in range(len(kinds)):
         if len(unknown[0]) and unknown[2][0] >= len(unknown[0]):
             return
@@ -283,7 +283,7 @@ def count_inside(
     """How many elements (or members) all arrays (or objects) have together; `bounds` tells where
     those of each begin. They are known to be JSON.
     """
-    stack = np.empty(MOST_LEVELS, np.uint8)
+    stack = np.empty(MAX_LEVELS, np.uint8)
     total = LONG(0)
     for row in range(len(kinds)):
         bounds[row] = total
@@ -315,7 +315,7 @@ def list_inside(
     values: Slots,
 ) -> None:
     """Fills the slots of all elements, or of all keys and values; one row in each of the arrays."""
-    stack = np.empty(MOST_LEVELS, np.uint8)
+    stack = np.empty(MAX_LEVELS, np.uint8)
     at = LONG(0)
     for row in range(len(kinds)):
         if kinds[row] != wanted:

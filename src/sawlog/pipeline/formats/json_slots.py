@@ -12,7 +12,7 @@ from sawlog.pipeline.formats import json_kernels
 from sawlog.pipeline.formats.compiled import Bytes, Flags, Places
 
 Longs = npt.NDArray[np.int64]
-_MOST_UNKNOWN = 4_096
+_MAX_UNKNOWN = 4_096
 
 
 class Slots(NamedTuple):
@@ -40,7 +40,7 @@ def empty_slots(slots: int, objects: int) -> json_kernels.Slots:
 
 def no_unknown() -> json_kernels.Unknown:
     """Room for spellings that are met and not known."""
-    return np.empty(_MOST_UNKNOWN, np.int32), np.empty(_MOST_UNKNOWN, np.int32), np.zeros(1, int)
+    return np.empty(_MAX_UNKNOWN, np.int32), np.empty(_MAX_UNKNOWN, np.int32), np.zeros(1, int)
 
 
 def texts_of(data: Bytes, unknown: json_kernels.Unknown) -> list[bytes]:

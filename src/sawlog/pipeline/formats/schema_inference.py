@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sawlog.pipeline.formats.avro_schemas import from_avro
 from sawlog.pipeline.formats.ddl import from_ddl
-from sawlog.pipeline.formats.spark_types import MOST_DIGITS, ddl, is_list, plain, plain_schema
+from sawlog.pipeline.formats.spark_types import MAX_DIGITS, ddl, is_list, plain, plain_schema
 
 __all__ = ["Merged", "ddl", "from_avro", "from_ddl", "merge", "merge_types"]
 
@@ -67,7 +67,7 @@ def _merge_numbers(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     if pa.types.is_integer(one) and pa.types.is_integer(other):
         return one if one.bit_width >= other.bit_width else other
     scales = [type_.scale for type_ in (one, other) if pa.types.is_decimal(type_)]
-    return pa.decimal128(MOST_DIGITS, max(scales))
+    return pa.decimal128(MAX_DIGITS, max(scales))
 
 
 def _merge_structs(one: pa.DataType, other: pa.DataType) -> pa.DataType:

@@ -34,7 +34,7 @@ _NEAREST = {
     pa.date64(): "date",
     pa.month_day_nano_interval(): "interval",
 }
-MOST_DIGITS = 38
+MAX_DIGITS = 38
 # Years 1 to 9999, in seconds: Spark's times go on, but Python's and those of many readers do not.
 FIRST_S, END_S = -62_135_596_800, 253_402_300_800
 FIRST_MS, LAST_MS = FIRST_S * 1_000, END_S * 1_000 - 1
@@ -123,12 +123,12 @@ RECORD_NAMES = ("topic", "partition", "offset", "timestamp", "key")
 """The columns of a record itself, which every table has beside those of the value."""
 
 
-def field_column(name: str, made: Collection[str] = ()) -> str:
+def field_column(name: str, generated: Collection[str] = ()) -> str:
     """The column of a field of the value, at its top level. A record's own names are taken, and
-    those of columns that are `made` of others (in lower case): such a field is moved aside.
+    those of columns that are `generated` of others (in lower case): such a field is moved aside.
     """
     column = column_name(name)
-    while column.lower() in RECORD_NAMES or column.lower() in made:
+    while column.lower() in RECORD_NAMES or column.lower() in generated:
         column = f"value_{column}"
     return column
 

@@ -1,5 +1,7 @@
-"""Topics to tables, exactly once: the file that says what lands where, and the query that does it.
+"""Lands topics in tables, exactly once, as a pipeline file says.
 
-A task reads a range of offsets, writes Parquet files and reports them; the driver alone commits,
-and the table itself knows how far it is (`tables`). Nothing here outlives a run but the tables.
+A task reads a range of offsets, writes Parquet files and reports them; only the driver commits, and
+the table stores its offsets (`delta`). The folders are the processes: `driver/`, the process beside
+it in which Spark plans a source (`planning/`), the tasks (`task/`), and `configuration/`, which all
+of them use. Nothing but the tables outlives a run.
 """

@@ -1,7 +1,7 @@
-"""What can stop a table, told so that it survives the way from a task through Spark to the driver.
+"""Failures of a table, in a form that survives the way from a task through Spark to the driver.
 
-Spark hands on an exception of a task as text. What is known here is wrapped before it is raised,
-and unwrapped from whatever text comes back; all else is `OTHER` and keeps its last line.
+Spark passes an exception of a task on as text. Known failures are tagged before they are raised and
+parsed from the text; all others are `OTHER` with the last line of the text.
 """
 
 import errno
@@ -22,7 +22,7 @@ _ERROR_LINE = re.compile(
 _TAGGED = re.compile(r"<sawlog:([a-z-]+)>(.*?)</sawlog>", re.DOTALL)
 _STREAM_FAILED = re.compile(r"^\[STREAM_FAILED\].*?terminated with exception: |SQLSTATE: \w+\s*$")
 _SCHEMA_CHANGED = re.compile(
-    r"\bSchemaChanged: (.+?)(?:; begin it again from the same checkpoint.*)?$", re.M
+    r"\bSchemaChanged: (.+?)(?:; restart it from the same checkpoint.*)?$", re.M
 )
 _STATE_INCOMPATIBLE = re.compile(
     r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE"
@@ -34,22 +34,20 @@ _DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class FailureKind(Enum):
-    """What became of a run, and so what to do about it."""
+    """The kind of a failure, which decides what to do about it."""
 
-    CONFLICT = "overtaken"  # another driver moved the table: start over from where it is
+    CONFLICT = "overtaken"  # another driver moved the table: restart from its offsets
     UNREACHABLE = "unreachable"  # no broker answers: wait for one
-    NOT_FOUND = "no-topic"  # the topic, or the table that a query reads, is not there yet: wait
+    NOT_FOUND = "no-topic"  # the topic, or a table that a query reads, does not exist yet: wait
     SOURCE_REWRITTEN = (
-        "set-back"  # a table that a query reads lost rows or its history: begin it anew
+        "set-back"  # a table that a query reads lost rows or history: start from the first row
     )
-    SCHEMA_CHANGED = (
-        "evolved"  # a table that a query reads has new columns: begin it again with them
-    )
-    STATE_INCOMPATIBLE = "other-state"  # a query's state has an incompatible schema: begin it anew
-    DISK_FULL = "disk-full"  # wait for room
-    DATA_LOSS = "lost"  # records that were to land are gone: for somebody to decide
-    TOPIC_DELETED = "topic-gone"  # deleted, or another one by the same name
-    INVALID = "refused"  # the table, the file or the environment is not as it must be
+    SCHEMA_CHANGED = "evolved"  # a table that a query reads has new columns: restart with them
+    STATE_INCOMPATIBLE = "other-state"  # Spark cannot use the state: start from the first row
+    DISK_FULL = "disk-full"  # wait for space
+    DATA_LOSS = "lost"  # records were lost before they landed: the operator must decide
+    TOPIC_DELETED = "topic-gone"  # the topic was deleted, or created again
+    INVALID = "refused"  # the table, the file or the environment is wrong
     OTHER = "other"
 
 
@@ -57,7 +55,7 @@ FATAL = frozenset({FailureKind.DATA_LOSS, FailureKind.TOPIC_DELETED, FailureKind
 
 
 class LandingFailure(Exception):
-    """A failure of a known kind, in words for whoever reads the terminal."""
+    """A failure of a known kind with a message for the operator."""
 
     def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(kind, message)
@@ -69,7 +67,7 @@ class LandingFailure(Exception):
 
 
 def classify(error: BaseException) -> LandingFailure:
-    """An exception of this process, as what it means for a table."""
+    """Convert an exception of this process."""
     if isinstance(error, LandingFailure):
         return error
     if isinstance(error, OffsetConflict | TooManyConflicts):
@@ -82,7 +80,7 @@ def classify(error: BaseException) -> LandingFailure:
         return LandingFailure(FailureKind.INVALID, str(error))
     if isinstance(error, OSError) and error.errno in _DISK_FULL_ERRNOS:
         where = f" ({error.filename})" if error.filename else ""
-        return LandingFailure(FailureKind.DISK_FULL, f"no room is left on the disk{where}")
+        return LandingFailure(FailureKind.DISK_FULL, f"no space is left on the disk{where}")
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return LandingFailure(FailureKind.OTHER, f"{error.filename}: {error.strerror}")
     if isinstance(error, KafkaError | ClientError):
@@ -110,27 +108,27 @@ def _words(error: KafkaError | ClientError) -> str:
 
 
 def parse_failure(text: str) -> LandingFailure:
-    """The failure inside what Spark made of it."""
-    told = _TAGGED.search(text)
-    if told is not None:
-        return LandingFailure(FailureKind(told[1]), told[2])
+    """Find the failure in the text that Spark made of it."""
+    match = _TAGGED.search(text)
+    if match is not None:
+        return LandingFailure(FailureKind(match[1]), match[2])
     if any(words in text for words in _SOURCE_REWRITTEN):
         return LandingFailure(
-            FailureKind.SOURCE_REWRITTEN, "a table that it reads was set back or cleaned up"
+            FailureKind.SOURCE_REWRITTEN, "a table that it reads was restored or vacuumed"
         )
     if (changed := _SCHEMA_CHANGED.search(text)) is not None:
         return LandingFailure(FailureKind.SCHEMA_CHANGED, changed[1][:_MAX_MESSAGE_CHARS])
     if _STATE_INCOMPATIBLE.search(text) is not None:
         return LandingFailure(
             FailureKind.STATE_INCOMPATIBLE,
-            "the state that the query keeps has other columns than it needs now",
+            "Spark cannot use the state of the query with its new columns",
         )
     if "No space left on device" in text:
-        return LandingFailure(FailureKind.DISK_FULL, "no room is left on the disk")
+        return LandingFailure(FailureKind.DISK_FULL, "no space is left on the disk")
     if "failed to connect back" in text or "CANNOT_OPEN_SOCKET" in text:
         return LandingFailure(
             FailureKind.OTHER,
-            "a Python worker of Spark's did not start within Spark's limit of 10 s",
+            "a Python worker of Spark did not start within Spark's limit of 10 s",
         )
     lines = _ERROR_LINE.findall(text)
     if lines:
@@ -143,9 +141,7 @@ def parse_failure(text: str) -> LandingFailure:
 
 @contextmanager
 def tagged_failures() -> Iterator[None]:
-    """Around what runs where only text comes back: known failures leave it in their wrapping, and
-    unknown ones as they are, for the sake of their traceback.
-    """
+    """Tag known failures that leave the block; others keep their type and traceback."""
     try:
         yield
     except LandingFailure:

@@ -1,8 +1,8 @@
-"""Whether the landing of a table can go on with its topic: one rule for run, check and status.
+"""Whether a landing can continue with its topic: one rule for run, check and status.
 
-It cannot where the topic was deleted or created again, where its log ends before what has landed,
-and where the log begins behind it: then records are lost. A gap within the log (compaction,
-transactions) is no loss.
+It cannot if the topic was deleted or created again, if its log ends before the landed offsets, or
+if the log starts after them, since records are lost then. Gaps within the log (compaction,
+transactions) are not losses.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,15 +16,15 @@ from sawlog.core.ids import NO_TOPIC_ID, TopicPartition, format_topic_id
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.source.offset_json import Offsets
 
-_MOST_NAMED = 3
-_ELSEWHERE = "land the topic in a table of another name, which begins where the topic does"
+_MAX_NAMED = 3
+_ELSEWHERE = "land the topic in a table of another name, which starts where the topic does"
 
 
 class TopicLog:
-    """The topic of one table as the brokers have it now. For one thread.
+    """The topic of one table as the brokers have it now. Not thread-safe.
 
-    `topic_id` is that of the topic whose records the table has. Methods raise LandingFailure where
-    the landing cannot go on, and what the client raises where the brokers do not tell.
+    `topic_id` is the id of the topic that landed. Methods raise LandingFailure if the landing
+    cannot continue, and client errors if the brokers do not answer.
     """
 
     def __init__(
@@ -36,19 +36,25 @@ class TopicLog:
         self._read_committed = read_committed
 
     def ends(self) -> Offsets:
-        """Where each partition ends for a reader of this isolation level."""
+        """The end offset of each partition at the isolation level of the landing."""
         partitions = self._cluster.retry(self._partitions)
         return self._offsets(partitions, LATEST, read_committed=self._read_committed)
 
     def check_end_offsets(self, landed: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
-        """`ends`, or where the table is if only an open transaction keeps readers before that."""
+        """Raise LandingFailure if a log ends before the landed offsets.
+
+        Returns `ends`, or the landed offset where an open transaction holds the end back.
+        """
         behind = [partition for partition, end in ends.items() if end < landed.get(partition, 0)]
         if behind:
             check_log(landed, {}, self._offsets(behind, LATEST))
         return {partition: max(end, landed.get(partition, 0)) for partition, end in ends.items()}
 
     def check_start_offsets(self, landed: Mapping[TopicPartition, int], ends: Offsets) -> None:
-        """Asks for those partitions only that have something to land: `ends` are behind them."""
+        """Raise LandingFailure if a log starts after the landed offsets.
+
+        Only partitions with records to land are checked.
+        """
         waiting = [partition for partition, end in ends.items() if end > landed.get(partition, 0)]
         if waiting:
             check_log(landed, self._offsets(waiting, EARLIEST), ends)
@@ -68,20 +74,20 @@ class TopicLog:
     ) -> Offsets:
         wanted = dict.fromkeys(partitions, mark)
         found = list_offsets(self._cluster, wanted, read_committed=read_committed)
-        return {partition: told.offset for partition, told in sorted(found.items())}
+        return {partition: entry.offset for partition, entry in sorted(found.items())}
 
 
 def topic_deleted(topic: str) -> LandingFailure:
-    """For a table that has records of the topic, or may have."""
+    """The failure for a topic that is missing although its table exists."""
     return LandingFailure(
         FailureKind.TOPIC_DELETED,
-        f"the topic {topic!r} is no longer there; take the table out of the file, or land a topic"
+        f"the topic {topic!r} no longer exists; remove the table from the file, or land a topic"
         " that is there in a table of another name",
     )
 
 
 def check_topic_id(topic: str, expected: bytes, found: bytes) -> None:
-    """Offsets of one topic mean nothing in another of the same name."""
+    """Raise LandingFailure if the topic was created again: its offsets mean other records."""
     if NO_TOPIC_ID in (expected, found) or expected == found:
         return
     raise LandingFailure(
@@ -97,33 +103,33 @@ def check_log(
     begins: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> None:
-    """Compares the next offsets to land with where the logs begin and end, as far as known.
+    """Compare the next offsets to land with the start and end offsets of the logs, if known.
 
-    An example with numbers. The table has t-0 up to 500, exclusively. A log of 500 to 700 goes on;
-    so does one of 0 to 500. A log of 600 to 700 has lost the offsets 500 to 599. A log that ends at
-    400 is not the one that landed: the next records get offsets that the table has already.
+    An example with numbers. The table has t-0 up to 500, exclusive. A log from 500 to 700 is fine,
+    and so is one from 0 to 500. A log from 600 to 700 has lost the offsets 500 to 599. A log that
+    ends at 400 is not the one that landed: its next records get offsets that the table already has.
     """
     short = {tp: end for tp, end in ends.items() if end < landed.get(tp, 0)}
     if short:
-        told = [
+        reasons = [
             f"{tp} ends at offset {end}, and the table has it up to {landed[tp]}"
             for tp, end in sorted(short.items())
         ]
         raise LandingFailure(
             FailureKind.DATA_LOSS,
-            f"{_some(told)}: the records between are gone from the broker, and others will get"
-            f" their offsets; {_ELSEWHERE}",
+            f"{_some(reasons)}: the broker has lost the records between, and will reuse their"
+            f" offsets; {_ELSEWHERE}",
         )
     late = {tp: start for tp, start in begins.items() if start > landed.get(tp, 0)}
     if late:
-        told = [
+        reasons = [
             f"{tp} no longer has all of the offsets {landed.get(tp, 0)} to {ends[tp] - 1}: it"
             f" begins at {start}, and {landed.get(tp, 0)} to {start - 1} are lost"
             for tp, start in sorted(late.items())
         ]
         raise LandingFailure(
             FailureKind.DATA_LOSS,
-            f"{_some(told)}. Retention or deleted records took them before they landed; to go on"
+            f"{_some(reasons)}. Retention or deleted records took them before they landed; to go on"
             f" without them, {_ELSEWHERE}",
         )
 
@@ -142,6 +148,6 @@ def data_loss(error: OffsetsLost) -> LandingFailure:
     return LandingFailure(FailureKind.DATA_LOSS, str(error))
 
 
-def _some(told: list[str]) -> str:
-    more = len(told) - _MOST_NAMED
-    return "; ".join(told[:_MOST_NAMED]) + (f"; and {more} partitions more" if more > 0 else "")
+def _some(reasons: list[str]) -> str:
+    more = len(reasons) - _MAX_NAMED
+    return "; ".join(reasons[:_MAX_NAMED]) + (f"; and {more} more partitions" if more > 0 else "")

@@ -14,7 +14,7 @@ BOOTSTRAP = "kafka.bootstrap.servers"
 GROUP = "kafka.group.id"
 DEFAULT_CLIENT_ID = "sawlog-spark"
 DEFAULT_FETCH_BYTES = 8 * 1024 * 1024
-_LONGEST_REQUEST_MS = 86_400_000  # those who want to wait for ever write the largest number
+_MAX_REQUEST_MS = 86_400_000  # those who want to wait for ever write the largest number
 
 _REFUSED = {
     "kafka.auto.offset.reset": "say where to start by 'startingOffsets'",
@@ -124,7 +124,7 @@ def read_brokers(options: Options) -> Brokers:
         client_id=options.text("kafka.client.id") or DEFAULT_CLIENT_ID,
         request_timeout_ms=min(
             options.read("kafka.request.timeout.ms", whole(1), DEFAULT_REQUEST_TIMEOUT_MS),
-            _LONGEST_REQUEST_MS,
+            _MAX_REQUEST_MS,
         ),
         timeout_ms=options.read("kafka.default.api.timeout.ms", whole(1), DEFAULT_TIMEOUT_MS),
     )

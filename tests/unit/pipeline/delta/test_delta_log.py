@@ -112,7 +112,7 @@ def test_offsets_survive_the_cleaning_of_the_log(tmp_path: Path) -> None:
         table.checkpoint()
     land(table, 1, 26, 27)
     kept = [int(entry.name[:20]) for entry in logged(path) if entry.suffix == ".json"]
-    assert 0 not in kept, "nothing was cleaned away: the test tests nothing"
+    assert 0 not in kept, "nothing was cleaned up: the test tests nothing"
     after = Table.open(path)
     assert after.offsets(PIPELINE) == {at(0): 20, at(1): 27, at(7): 3}
     assert after.snapshot.transactions.items() >= {"lake-access/access/7": 3}.items()
@@ -140,7 +140,7 @@ def test_a_version_whose_entries_are_gone_is_refused_and_a_later_one_is_not(tmp_
     table = busy_table(path)
     table.checkpoint()
     (path / LOG / f"{2:020}.json").unlink()
-    with pytest.raises(TableNotFound, match="entry 2 of its log was cleaned away"):
+    with pytest.raises(TableNotFound, match="entry 2 of its log was cleaned up"):
         Table.open(path, version=5)
     assert Table.open(path, version=1).version == 1
     assert Table.open(path).version == table.version
@@ -178,7 +178,7 @@ def test_a_handle_does_not_go_on_with_a_table_that_was_made_anew(tmp_path: Path)
     table = busy_table(tmp_path / "t")
     shutil.rmtree(tmp_path / "t")
     new_table(tmp_path / "t", ["date(timestamp)"])
-    with pytest.raises(TableNotFound, match="was deleted and made anew"):
+    with pytest.raises(TableNotFound, match="was deleted and created again"):
         land(table, 0, 20, 25)
     assert Table.open(tmp_path / "t").version == 0
 

@@ -82,7 +82,7 @@ def test_a_type_without_a_form_is_refused_with_the_column_named(
 
 def test_names_that_differ_by_case_only_are_refused() -> None:
     schema = pa.schema([pa.field("Name", pa.string()), pa.field("name", pa.string())])
-    with pytest.raises(InvalidColumn, match="'Name' and 'name' differ by case only"):
+    with pytest.raises(InvalidColumn, match="'Name' and 'name' differ only in case"):
         stored_schema(schema)
 
 

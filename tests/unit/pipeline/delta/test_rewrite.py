@@ -212,5 +212,5 @@ def test_rows_of_other_topics_stay_when_a_table_is_set_back(tmp_path: Path) -> N
 def test_a_table_cannot_be_set_forward(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 10)
-    with pytest.raises(TableError, match="access-0 up to offset 10: it cannot be set back to 11"):
+    with pytest.raises(TableError, match="access-0 up to offset 10: it cannot be restored to 11"):
         restore_offsets(table, PIPELINE, {at(0): 11})

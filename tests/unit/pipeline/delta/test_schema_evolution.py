@@ -43,7 +43,7 @@ def test_structs_grow_wherever_they_are() -> None:
             "'a' is of type int in the table and bigint in",
         ),
         (schema(s=struct(x=pa.int64())), schema(s=struct(x=pa.bool_())), r"'s\.x' is of type"),
-        (schema(a=pa.int64()), schema(A=pa.int64()), "'A' differs from 'a' by case only"),
+        (schema(a=pa.int64()), schema(A=pa.int64()), "'A' differs from 'a' only in case"),
         (schema(s=struct(x=pa.int64())), schema(s=struct(X=pa.int64())), r"'s\.X' differs"),
     ],
 )

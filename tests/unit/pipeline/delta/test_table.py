@@ -67,7 +67,7 @@ def test_there_is_no_table_where_there_is_none(tmp_path: Path) -> None:
 
 
 def test_an_object_store_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedStorage, match="object stores are not served"):
+    with pytest.raises(UnsupportedStorage, match="object stores are not supported"):
         Table.open("s3://bucket/table")
     made = new_table(tmp_path / "t")
     assert Table.open(f"file://{made.path}").path == made.path
@@ -163,7 +163,7 @@ def test_new_columns_come_in_the_version_of_the_rows_that_bring_them(tmp_path: P
     land(table, 0, 0, 3)
     wide = rows(0, range(3, 6)).append_column("user", pa.array(["a", None, "c"]))
     files = written(table, wide)
-    with pytest.raises(SchemaMismatch, match=r"columns that the table has not: \['user'\]"):
+    with pytest.raises(SchemaMismatch, match=r"columns that the table lacks: \['user'\]"):
         table.commit(PIPELINE, files, {at(0): OffsetSpan(3, 6)})
     done = table.commit(PIPELINE, files, {at(0): OffsetSpan(3, 6)}, schema=wide.schema)
     assert done == Committed(2)
@@ -232,7 +232,7 @@ def test_a_checkpoint_that_fails_does_not_fail_the_commit(
 
     monkeypatch.setattr(table, "checkpoint", fail)
     assert land(table, 0, 0, 3) == Committed(1)
-    assert "no checkpoint" in caplog.text
+    assert "could not write a checkpoint" in caplog.text
 
 
 def test_a_table_with_features_that_are_not_served_is_refused(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_files_of_a_commit_that_only_seemed_to_fail_are_not_thrown_away(
 
 def test_a_table_that_would_forget_its_offsets_is_refused(tmp_path: Path) -> None:
     expiry = {"delta.setTransactionRetentionDuration": "interval 1 days"}
-    with pytest.raises(TableError, match="would forget how far it is"):
+    with pytest.raises(TableError, match="would forget its offsets"):
         new_table(tmp_path / "t", properties=expiry)
     table = new_table(tmp_path / "t")
     DeltaTable(table.path).alter.set_table_properties(expiry)

@@ -221,7 +221,7 @@ def test_a_field_named_as_one_of_the_record_s_columns_gets_a_prefix() -> None:
 
 def test_a_wider_schema_than_the_table_s_widens_it_and_another_is_refused() -> None:
     known = from_ddl("old string, user string")
-    outcome = parse("avro", body(ROW), known=known, widen=True, schema=SCHEMA)
+    outcome = parse("avro", body(ROW), known=known, infer=True, schema=SCHEMA)
     assert outcome.rows == [{"old": None, **ROW}]
     narrow = parse("avro", body(ROW), known=known, schema=SCHEMA)
     assert narrow.rows == [{"old": None, "user": "ann"}]

@@ -136,6 +136,6 @@ def test_a_slice_of_an_array_is_read_where_it_lies() -> None:
     from sawlog.pipeline.formats import Format, parser
 
     values = pa.array([b"[]", b'{"a": 1}', None, b'{"a": 2}', b"[]"], pa.binary())
-    (parsed,) = parser(Format("json"), None, widen=True)(values.slice(1, 3))
+    (parsed,) = parser(Format("json"), None, infer=True)(values.slice(1, 3))
     assert parsed.rows.to_pylist() == [{"a": 1}, {"a": 2}]
     assert [row.row for row in parsed.bad] == [1]

@@ -11,7 +11,7 @@ import pytest
 
 from sawlog.pipeline.formats import Format, parser
 from sawlog.pipeline.formats import json_format as json_format_module
-from sawlog.pipeline.formats.json_fields import MOST_NEW_FIELDS
+from sawlog.pipeline.formats.json_fields import MAX_NEW_FIELDS
 from sawlog.pipeline.formats.schema_inference import from_ddl
 from sawlog.pipeline.formats.spark_types import type_name
 from support.pipeline.formats import outcome_of, parse
@@ -226,7 +226,7 @@ def test_a_whole_number_that_no_column_of_numbers_holds_is_bad_by_itself() -> No
 def test_an_inferred_double_of_the_table_takes_whole_numbers_only_as_they_are() -> None:
     known = from_ddl("a double")
     values = (field("9007199254740993"), field("9007199254740994"))
-    outcome = parse("json", *values, known=known, widen=True)
+    outcome = parse("json", *values, known=known, infer=True)
     assert outcome.rows == [{"a": 9007199254740994.0}]
     assert "a schema can make the column DECIMAL or STRING" in outcome.bad[0]
 
@@ -240,7 +240,7 @@ def test_a_new_field_without_any_value_gets_no_column(value: str) -> None:
 
 def test_new_fields_come_behind_known_columns_in_the_order_in_which_they_were_met() -> None:
     known = from_ddl("k bigint, s struct<b:bigint>")
-    outcome = parse("json", b'{"z": 1, "s": {"c": "x"}, "y": 2}', known=known, widen=True)
+    outcome = parse("json", b'{"z": 1, "s": {"c": "x"}, "y": 2}', known=known, infer=True)
     assert [f"{part.name} {type_name(part.type)}" for part in outcome.schema] == [
         "k bigint",
         "s struct<b:bigint,c:string>",
@@ -258,7 +258,7 @@ def test_without_widening_fields_that_are_not_known_are_left_out() -> None:
 
 
 def test_a_known_type_binds_new_values_also_when_widening() -> None:
-    outcome = parse("json", field("1"), field("1.5"), known=from_ddl("a bigint"), widen=True)
+    outcome = parse("json", field("1"), field("1.5"), known=from_ddl("a bigint"), infer=True)
     assert outcome.rows == [{"a": 1}]
     assert outcome.bad == {1: "field a: expected bigint, found 1.5"}
 
@@ -293,7 +293,7 @@ def test_fields_that_differ_in_case_share_a_column_but_not_in_one_row() -> None:
 
 
 def test_a_parser_remembers_fields_but_not_their_types() -> None:
-    parse_values = parser(Format("json"), None, widen=True)
+    parse_values = parser(Format("json"), None, infer=True)
     first = outcome_of(parse_values(pa.array([field("1")], pa.binary())), 1)
     second = outcome_of(parse_values(pa.array([field('"x"'), b'{"b": 1}'], pa.binary())), 2)
     third = outcome_of(parse_values(pa.array([b'{"b": 1.5}'], pa.binary())), 1)
@@ -303,24 +303,24 @@ def test_a_parser_remembers_fields_but_not_their_types() -> None:
 
 
 def test_objects_that_use_data_as_names_do_not_make_columns_without_end() -> None:
-    values = [json.dumps({f"user-{number}": 1}).encode() for number in range(3 * MOST_NEW_FIELDS)]
+    values = [json.dumps({f"user-{number}": 1}).encode() for number in range(3 * MAX_NEW_FIELDS)]
     outcome = parse("json", *values)
-    assert len(outcome.schema) == MOST_NEW_FIELDS
-    assert len(outcome.bad) == 2 * MOST_NEW_FIELDS
-    assert "give the table a schema" in outcome.bad[3 * MOST_NEW_FIELDS - 1]
+    assert len(outcome.schema) == MAX_NEW_FIELDS
+    assert len(outcome.bad) == 2 * MAX_NEW_FIELDS
+    assert "give the table a schema" in outcome.bad[3 * MAX_NEW_FIELDS - 1]
     nested = [b'{"a": {"b": 1}}', *(b'{"a": ' + value + b"}" for value in values)]
     found = parse("json", *nested)
-    assert len(found.rows) == MOST_NEW_FIELDS - 1
+    assert len(found.rows) == MAX_NEW_FIELDS - 1
     assert "too many new fields" in found.bad[len(nested) - 1]
 
 
 def test_a_wide_table_is_parsed_in_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_format_module, "_MOST_SLOTS", 40)
-    monkeypatch.setattr(json_format_module, "_FEWEST_ROWS", 2)
+    monkeypatch.setattr(json_format_module, "_MAX_SLOTS", 40)
+    monkeypatch.setattr(json_format_module, "_MIN_ROWS", 2)
     for names, rows in ((10, 4), (40, 2)):
         values = [b'{"n%d": 1}' % number for number in range(names)]
         values.insert(5, b"broken")
-        parts = list(parser(Format("json"), None, widen=True)(pa.array(values, pa.binary())))
+        parts = list(parser(Format("json"), None, infer=True)(pa.array(values, pa.binary())))
         assert max(part.values for part in parts) == rows
         outcome = outcome_of(parts, len(values))
         assert list(outcome.bad) == [5]
@@ -331,10 +331,10 @@ def test_a_wide_table_is_parsed_in_several_parts(monkeypatch: pytest.MonkeyPatch
 def test_nested_fields_count_for_how_much_is_parsed_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(json_format_module, "_MOST_SLOTS", 40)
+    monkeypatch.setattr(json_format_module, "_MAX_SLOTS", 40)
     values = [b'{"a": {"b": [{"n%d": 1}]}}' % (number % 10) for number in range(30)]
     values.append(b'{"a": {"b": [%s]}}' % b",".join([b'{"n1": 1}'] * 50))
-    parts = list(parser(Format("json"), None, widen=True)(pa.array(values, pa.binary())))
+    parts = list(parser(Format("json"), None, infer=True)(pa.array(values, pa.binary())))
     assert max(part.values for part in parts) * 10 <= 40
     rows = outcome_of(parts, len(values)).rows
     assert [len(row["a"]["b"]) for row in rows] == [*([1] * 30), 50]
@@ -348,7 +348,7 @@ def test_a_closed_parser_takes_new_fields_that_need_no_column() -> None:
         b'{"s": {"t": 1}, "b": null}',
     ]
     parse_values = parser(
-        Format("json"), from_ddl("a int, s struct<t: int>"), widen=True, closed=True
+        Format("json"), from_ddl("a int, s struct<t: int>"), infer=True, frozen=True
     )
     outcome = outcome_of(parse_values(pa.array(values, pa.binary())), len(values))
     assert outcome.rows == [{"a": 1, "s": {"t": None}}, {"a": None, "s": {"t": 1}}]

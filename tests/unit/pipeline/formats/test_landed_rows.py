@@ -38,7 +38,7 @@ def chunk(*values: bytes | None) -> pa.RecordBatch:
 
 def test_kept_records_carry_their_own_columns_and_bad_ones_everything() -> None:
     records = chunk(b'{"a": 1}', b"broken", b'{"a": 2}')
-    (parsed,) = parser(Format("json"), None, widen=True)(records.column("value"))
+    (parsed,) = parser(Format("json"), None, infer=True)(records.column("value"))
     when = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     rows = assemble("logs", 3, records, parsed)
     assert rows.schema == table_schema(from_ddl("a bigint"))
@@ -71,7 +71,7 @@ def test_kept_records_carry_their_own_columns_and_bad_ones_everything() -> None:
 
 def test_columns_that_were_not_read_are_null() -> None:
     records = chunk(b"{}", b"x").select(["offset", "timestamp", "value"])
-    (parsed,) = parser(Format("json"), None, widen=True)(records.column("value"))
+    (parsed,) = parser(Format("json"), None, infer=True)(records.column("value"))
     assert assemble("logs", 0, records, parsed).column("key").null_count == 1
     letters = dead("logs", 0, records, parsed).to_pylist()
     assert (letters[0]["key"], letters[0]["headers"], letters[0]["value"]) == (None, None, b"x")
@@ -116,4 +116,4 @@ def test_an_option_that_a_format_does_not_have_is_refused() -> None:
         with pytest.raises(FormatError, match=f"format {kind} has no option 'header'"):
             parse(kind, header="no")
     with pytest.raises(FormatError, match="json needs a schema, or `infer`"):
-        parse("json", widen=False)
+        parse("json", infer=False)

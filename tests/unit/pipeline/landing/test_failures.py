@@ -78,7 +78,7 @@ def test_an_unknown_failure_is_not_wrapped() -> None:
 
 
 def test_new_columns_of_a_table_are_named_and_come_out_of_a_traceback() -> None:
-    error = SchemaChanged("version 3 of /lake/t has columns that the stream began without: 'b'")
+    error = SchemaChanged("version 3 of /lake/t has columns that the stream started without: 'b'")
     assert classify(error).kind is FailureKind.SCHEMA_CHANGED
     told = parse_failure(SPARK.format(f"sawlog.pipeline.delta.tail.SchemaChanged: {error}"))
     assert (told.kind, told.message) == (FailureKind.SCHEMA_CHANGED, str(error))

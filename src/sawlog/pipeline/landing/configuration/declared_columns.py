@@ -1,7 +1,7 @@
-"""Which columns a landed table has: what the file declares, and what its parser has to know.
+"""The columns of a landed table: those that the file declares, and those its parser needs.
 
-A partition like `date(timestamp)` makes a column of the table that no value has. Should a value
-have a field of that name, it becomes `value_<name>`, as fields do that are named as a record's own.
+A partition such as `date(timestamp)` generates a column. A field of a value with the same name
+becomes `value_<name>`, as do fields named like a column of the record.
 """
 
 from collections.abc import Collection, Iterable
@@ -19,7 +19,7 @@ from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 
 
 def format_of(config: LandedTable) -> Format:
-    """With the text of the schema file in it, where there is one: tasks may not see the file."""
+    """The format with the text of its schema file, which tasks may not be able to read."""
     options = dict(config.options)
     if config.format == "avro":
         options["schema"] = _schema_file(config)
@@ -27,7 +27,7 @@ def format_of(config: LandedTable) -> Format:
 
 
 def declared_schema(config: LandedTable) -> pa.Schema | None:
-    """The columns of values as the file says; None where they are inferred."""
+    """The columns of values that the file declares; None if they are inferred."""
     try:
         if config.format == "raw":
             return RAW
@@ -41,19 +41,21 @@ def declared_schema(config: LandedTable) -> pa.Schema | None:
 
 
 def initial_schema(config: LandedTable) -> pa.Schema:
-    """What the table has at least."""
+    """The columns that the table has from the start."""
     return table_schema(declared_schema(config) or pa.schema([]))
 
 
 def generated_columns(partition_by: Iterable[str]) -> frozenset[str]:
-    """Those that partitions make of others, in lower case."""
+    """The names of generated partition columns, in lower case."""
     entries = [parse(text) for text in partition_by]
     return frozenset(entry.name.lower() for entry in entries if entry.unit is not None)
 
 
-def parser_schema(table: pa.Schema, made: Collection[str]) -> pa.Schema:
+def parser_schema(table: pa.Schema, generated: Collection[str]) -> pa.Schema:
     """The columns of a table that come from values."""
-    return value_schema(pa.schema([field for field in table if field.name.lower() not in made]))
+    return value_schema(
+        pa.schema([field for field in table if field.name.lower() not in generated])
+    )
 
 
 def _schema_file(config: LandedTable) -> str:

@@ -1,6 +1,6 @@
-"""The pipeline file as values: what lands where, how, and how often it is committed.
+"""The pipeline file as frozen data with defaults.
 
-Frozen data and defaults only; `reading.py` makes it from YAML, and says what is wrong with a file.
+`pipeline_file.py` reads it from YAML and reports errors.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ CHECKPOINTS = "_checkpoints"
 
 @dataclass(frozen=True, slots=True)
 class CommitBounds:
-    """Whichever comes first ends a batch; `fetched_bytes` are bytes as they come from brokers."""
+    """The limits of a batch; the first one reached ends it. `fetched_bytes` are as fetched."""
 
     every_s: float = 10.0
     rows: int = 1_000_000
@@ -25,14 +25,14 @@ class CommitBounds:
 
 @dataclass(frozen=True, slots=True)
 class LandedTable:
-    """A table that a topic lands in."""
+    """A table in which a topic lands."""
 
     name: str
     path: str
     topic: str
     group: str
     format: str = "raw"
-    schema: str = INFER  # or DDL, or the path of an Avro schema
+    schema: str = INFER  # `infer`, DDL, or the path of an Avro schema
     options: Mapping[str, str] = field(default_factory=dict)
     partition_by: tuple[str, ...] = ()
     commit: CommitBounds = CommitBounds()
@@ -48,8 +48,8 @@ class LandedTable:
 class QueryTable:
     """A table that a query over other tables or topics fills.
 
-    `key` names the columns that tell its rows apart, where they change: aggregates. Without it
-    rows are only ever added.
+    `key` names the columns by which rows are upserted, for aggregates. Without it rows are
+    appended.
     """
 
     name: str
@@ -59,7 +59,7 @@ class QueryTable:
     key: tuple[str, ...] = ()
     watermark: Mapping[str, float] = field(default_factory=dict)  # column to seconds
     topics: tuple[str, ...] = ()
-    tables: tuple[str, ...] = ()  # tables of the file that the query names
+    tables: tuple[str, ...] = ()  # tables of the file that the query reads
     partition_by: tuple[str, ...] = ()
     every_s: float = 10.0
 
@@ -69,7 +69,7 @@ Table = LandedTable | QueryTable
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A whole file."""
+    """The content of a pipeline file."""
 
     file: str
     brokers: str

@@ -1,6 +1,6 @@
-"""`pipeline.yaml` read and checked: every key, every value, and what does not fit together.
+"""Reads and checks `pipeline.yaml`: every key, every value, and how they fit together.
 
-A problem is told with file, line and, for a key that does not exist, the nearest that does.
+A problem is reported with file and line, and an unknown key with the nearest known one.
 """
 
 import re
@@ -40,23 +40,23 @@ if TYPE_CHECKING:
 
 _TABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_LONGEST_GROUP = 255
+_MAX_GROUP_CHARS = 255
 _QUERY_KEYS = ("sql", "key", "watermark", "topics", "partition_by", "every")
 _LANDED_KEYS = (
     "topic", "format", "schema", "options", "partition_by", "commit", "group", "start", "isolation",
 )  # fmt: skip
 NO_NAMES: tuple[str, ...] = ()
-START: Start = AT_EARLIEST  # where nothing is said
+START: Start = AT_EARLIEST  # the default
 _ISOLATION = {"read_committed": True, "read_uncommitted": False}
 
 
 def read_pipeline(path: str) -> Pipeline:
-    """The file at this path; OSError where it cannot be read, BadPipelineFile where it is wrong."""
+    """Read the file. Raises OSError, or BadPipelineFile with all problems."""
     return parse_pipeline(path, Path(path).read_text(encoding="utf-8", errors="replace"))
 
 
 def parse_pipeline(file: str, content: str) -> Pipeline:
-    """What the text says. Relative places in it are relative to the directory of `file`."""
+    """Parse the text; relative paths in it are relative to the directory of `file`."""
     problems, node = yaml_nodes.parse(file, content)
     top = Section(problems, node, "the file")
     directory = Path(file).resolve().parent
@@ -93,7 +93,7 @@ def _brokers(node: "yaml.Node") -> str:
 def _check_spark(problems: Problems, top: Section, settings: dict[str, str]) -> None:
     for name in settings:
         if not name.startswith("spark."):
-            problems.add(top.node_of("spark"), f"spark: {name!r} is no setting of Spark's: they"
+            problems.add(top.node_of("spark"), f"spark: {name!r} is not a Spark setting: they"
                          " begin with 'spark.'")  # fmt: skip
 
 
@@ -105,7 +105,7 @@ def _tables(problems: Problems, top: Section, lake: str, directory: Path) -> lis
         return []
     names = section.names()
     if not names:
-        problems.add(section.node, "tables: there is none")
+        problems.add(section.node, "tables: there are none")
     tables: list[Table] = []
     for name in names:
         try:
@@ -119,14 +119,16 @@ def _tables(problems: Problems, top: Section, lake: str, directory: Path) -> lis
 
 
 def check_name(name: str) -> None:
-    """ValueError where no table can be called so."""
+    """Raise ValueError if a table cannot have this name."""
     if not _TABLE_NAME.fullmatch(name) or name.lower().endswith(DEAD_SUFFIX):
         raise ValueError(
-            f"{name!r} is no name for a table: letters, digits and '_', no digit first, and"
+            f"{name!r} is not a valid table name: letters, digits and '_', no digit first, and"
             f" not {DEAD_SUFFIX!r} at the end, which is for dead letters"
         )
     if name.lower() == CHECKPOINTS:
-        raise ValueError(f"{name!r} is no name for a table: checkpoints of queries lie there")
+        raise ValueError(
+            f"{name!r} is not a valid table name: reserved for the checkpoints of queries"
+        )
 
 
 def _table(entry: Section, name: str, lake: str, directory: Path, names: Sequence[str]) -> Table:
@@ -170,24 +172,22 @@ def _landed(entry: Section, name: str, lake: str, directory: Path) -> LandedTabl
 
 
 def _check_columns(entry: Section, table: LandedTable) -> None:
-    """What the schema declares, that its format has such options, and that partitions are made of
-    what is there.
-    """
+    """Check the declared schema, the options of the format, and the partition columns."""
     try:
         columns = initial_schema(table)
     except LandingFailure as failure:
         entry.problems.add(entry.node_of("schema"), failure.message)
         return
     try:
-        if table.options:  # else there is nothing to find that would be worth the import
-            parser(format_of(table), value_schema(columns), widen=table.schema == INFER)
+        if table.options:  # else the slow import would check nothing
+            parser(format_of(table), value_schema(columns), infer=table.schema == INFER)
     except FormatError as error:
         entry.problems.add(entry.node_of("options"), f"options: {error}")
     try:
         add_partition_columns(columns, [parse_partition(text) for text in table.partition_by])
     except TableError as error:
         there = "" if table.schema != INFER or table.format == "raw" else (
-            "; of inferred columns none is known when the table is made"
+            "; inferred columns are not known when the table is created"
         )  # fmt: skip
         entry.problems.add(entry.node_of("partition_by"), f"partition_by: {error}{there}")
 
@@ -226,7 +226,7 @@ def _query(entry: Section, name: str, lake: str, names: Sequence[str]) -> QueryT
 
 
 def _watermark(entry: Section) -> dict[str, float]:
-    """`watermark: {timestamp: 1m}`: how late rows may come, by the column that holds their time."""
+    """`watermark: {timestamp: 1m}`: how late rows may be, by the column with their event time."""
     section = entry.section("watermark")
     if section is None:
         return {}
@@ -241,7 +241,7 @@ def _format(node: "yaml.Node") -> str:
 
 
 def _options(node: "yaml.Node") -> dict[str, str]:
-    """Options are texts; of `schema_id` there may be several, which become one text: `7,9`."""
+    """Options as text; several values of `schema_id` are joined: `7,9`."""
     return yaml_nodes.mapping(node, lists=("schema_id",))
 
 
@@ -270,15 +270,16 @@ def _topics(node: "yaml.Node") -> tuple[str, ...]:
 
 def _topic_name(name: str) -> str:
     if not _TOPIC_NAME.fullmatch(name) or name in (".", ".."):
-        raise ValueError(f"{name!r} is no name for a topic: 1 to 249 of letters, digits, '.', '_'"
-                         " and '-'")  # fmt: skip
+        raise ValueError(
+            f"{name!r} is not a valid topic name: 1 to 249 of letters, digits, '.', '_' and '-'"
+        )
     return name
 
 
 def _group(node: "yaml.Node") -> str:
     found = yaml_nodes.text(node)
-    if len(found) > _LONGEST_GROUP:
-        raise ValueError(f"expected at most {_LONGEST_GROUP} characters")
+    if len(found) > _MAX_GROUP_CHARS:
+        raise ValueError(f"expected at most {_MAX_GROUP_CHARS} characters")
     return found
 
 
@@ -317,25 +318,25 @@ def _isolation(node: "yaml.Node") -> bool:
 
 
 def _check_together(problems: Problems, top: Section, tables: Iterable[Table]) -> None:
-    """What is right by itself and wrong beside the others."""
+    """Check tables against each other."""
     where = top.node_of("tables")
     found = list(tables)
     for name, count in Counter(table.name.lower() for table in found).items():
         if count > 1:
-            problems.add(where, f"tables: {count} have the name {name!r} but for their case")
+            problems.add(where, f"tables: {count} have the name {name!r} if case is ignored")
     landed = [table for table in found if isinstance(table, LandedTable)]
     readers = Counter((table.group, table.topic) for table in landed)
     for (group, topic), count in readers.items():
         if count > 1:
             problems.add(
                 where, f"tables: {count} read the topic {topic!r} as the group {group!r}: each"
-                " needs a group of its own, or nobody knows how far each is"
+                " needs a group of its own for its offsets"
             )  # fmt: skip
-    _check_circles(problems, where, [table for table in found if isinstance(table, QueryTable)])
+    _check_cycles(problems, where, [table for table in found if isinstance(table, QueryTable)])
 
 
-def _check_circles(problems: Problems, where: "yaml.Node", queries: Sequence[QueryTable]) -> None:
-    """A query that reads what it writes, by whatever way, would never come to an end."""
+def _check_cycles(problems: Problems, where: "yaml.Node", queries: Sequence[QueryTable]) -> None:
+    """Report queries that read their own result, directly or through other queries."""
     feeds = {query.name: query.tables for query in queries}
     for name in feeds:
         seen: set[str] = set()

@@ -1,6 +1,6 @@
-"""YAML as nodes that know their line: keys checked against those that exist, values by kind.
+"""YAML nodes with their lines: keys checked against known ones, values converted by kind.
 
-Every problem of a file is collected, so that one look shows them all.
+All problems of a file are collected before they are reported.
 """
 
 import math
@@ -19,15 +19,15 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGT]i?)?B?")
 _POWERS = {"k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
 _WHOLE = re.compile(r"\d[\d_]*")
-_DEPTH = 20  # levels of a file; ours has four
+_DEPTH = 20  # the format itself has four levels
 
 
 class BadPipelineFile(Exception):
-    """What is wrong with a file, a line for each problem: `file:line: text`."""
+    """The problems of a file, one per line: `file:line: text`."""
 
 
 class Problems:
-    """Collects what is wrong, by line."""
+    """Collects problems by line."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -44,7 +44,7 @@ class Problems:
 
 
 class Section:
-    """One mapping of the file. What is asked for is taken; `finish` names what nobody asked for."""
+    """One mapping of the file. `take` and `section` read its keys; `finish` reports the others."""
 
     def __init__(self, problems: Problems, node: yaml.MappingNode, title: str) -> None:
         self.problems = problems
@@ -55,7 +55,7 @@ class Section:
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else ""
             if not name:
-                problems.add(key, f"a key of {title} is no text")
+                problems.add(key, f"a key of {title} is not text")
             elif name in self._entries:
                 first = self._entries[name][0].start_mark.line + 1
                 problems.add(key, f"{name!r} is given twice; the first is in line {first}")
@@ -69,12 +69,12 @@ class Section:
         return list(self._entries)
 
     def node_of(self, name: str) -> yaml.Node:
-        """Where a key stands, or the section itself where it is missing."""
+        """The value of a key, or the section itself if the key is missing."""
         entry = self._entries.get(name)
         return self.node if entry is None else entry[1]
 
     def take(self, name: str, convert: "Callable[[yaml.Node], Value]", default: Value) -> Value:
-        """The value of a key as its kind; the default where it is not given or wrong."""
+        """The converted value of a key; the default if it is missing or invalid."""
         self._known.append(name)
         entry = self._entries.get(name)
         if entry is None:
@@ -109,17 +109,17 @@ class Section:
 
 
 def parse(file: str, text: str) -> tuple[Problems, yaml.MappingNode]:
-    """The file's outermost mapping; BadPipelineFile where it is no YAML or no mapping."""
+    """The top-level mapping of the file. Raises BadPipelineFile if there is none."""
     problems = Problems(file)
     try:
         node = yaml.compose(text, yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = 1 if mark is None else mark.line + 1
-        raise BadPipelineFile(f"{file}:{line}: this is no YAML: {error.problem}") from None
+        raise BadPipelineFile(f"{file}:{line}: invalid YAML: {error.problem}") from None
     except (yaml.YAMLError, RecursionError) as error:
         reason = " ".join(str(error).split())
-        raise BadPipelineFile(f"{file}:1: this is no YAML: {reason}") from None
+        raise BadPipelineFile(f"{file}:1: invalid YAML: {reason}") from None
     if not isinstance(node, yaml.MappingNode):
         found = "nothing" if node is None else kind(node)
         raise BadPipelineFile(f"{file}:1: expected the keys brokers, lake and tables, not {found}")
@@ -129,7 +129,7 @@ def parse(file: str, text: str) -> tuple[Problems, yaml.MappingNode]:
 
 
 def _check_depth(problems: Problems, node: yaml.Node, left: int) -> None:
-    """An alias may point at its own parent: such a file would have no end."""
+    """Report deep nesting: an alias may refer to its own parent, so depth may be infinite."""
     if left == 0:
         problems.add(node, f"nested deeper than {_DEPTH} levels")
         return
@@ -150,7 +150,7 @@ def kind(node: yaml.Node) -> str:
 
 
 def text(node: yaml.Node) -> str:
-    """Whatever stands there, as it stands there: `group: 7` is the text 7."""
+    """A scalar as written: `group: 7` is the text 7."""
     if not isinstance(node, yaml.ScalarNode):
         raise ValueError(f"expected text, not {kind(node)}")
     if not node.value.strip():
@@ -159,14 +159,14 @@ def text(node: yaml.Node) -> str:
 
 
 def texts(node: yaml.Node) -> tuple[str, ...]:
-    """A list of texts; a single one may stand alone."""
+    """A list of texts, or a single text."""
     if isinstance(node, yaml.SequenceNode):
         return tuple(text(item) for item in node.value)
     return (text(node),)
 
 
 def mapping(node: yaml.Node, lists: Collection[str] = ()) -> dict[str, str]:
-    """Keys with texts. The value of a key in `lists` may be a list, which is joined by commas."""
+    """Keys with texts. A key in `lists` may have a list, which is joined by commas."""
     if not isinstance(node, yaml.MappingNode):
         raise ValueError(f"expected keys with values, not {kind(node)}")
     pairs = [(text(key), value) for key, value in node.value]
@@ -205,7 +205,7 @@ def parse_duration_s(found: str) -> float:
 
 
 def parse_size(found: str) -> int:
-    """`256MB` are 256,000,000 bytes, `256MiB` are 268,435,456; a bare number is bytes."""
+    """Parse a size: `256MB` is 256,000,000 bytes, `256MiB` is 268,435,456; no unit is bytes."""
     match = _SIZE.fullmatch(found)
     if match is None:
         raise ValueError(f"expected a size like 64kB, 256MB or 1GiB, not {found!r}")

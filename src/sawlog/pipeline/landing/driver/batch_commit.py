@@ -1,9 +1,9 @@
-"""The driver's end of a batch: reports in, one version of the table out.
+"""Commits a batch on the driver: task reports in, one version of the table out.
 
-Order is everything here. Files that do not fit together are parsed again first; then the columns
-that dead letters were judged by, the dead letters, and the table, each in one commit; then the
-group's offsets, which nothing depends on. A driver may die between any two: the next one begins
-where the table is.
+The order matters. Ranges whose files conflict with others are parsed again; then the new columns,
+the dead letters and the table are committed, each in one version; then the group's offsets are
+published, on which nothing depends. The driver may die between any two steps: the next run starts
+from the offsets in the table.
 """
 
 import time
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-_ROUNDS = 4  # of parsing again: another driver may widen the table meanwhile
+_ROUNDS = 4  # of parsing again; another driver may add columns meanwhile
 
 
 class LandingCommitter(BatchCommitter):
-    """For one run of one table."""
+    """Commits the batches of one run of one landed table."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class LandingCommitter(BatchCommitter):
     def commit(
         self, spark: "SparkSession", reports: Sequence[TaskReport], began_s: float
     ) -> LandedBatch | None:
-        """One version; None where the table had all of it."""
+        """Commit a batch as one version; None if the table already has it."""
         schema, fitting = self._fit_schemas(spark, reports)
         spans = batch_spans(fitting)
         done = self._commit_tables(schema, fitting, spans)
@@ -104,10 +104,10 @@ class LandingCommitter(BatchCommitter):
         reports: Sequence[TaskReport],
         spans: Mapping[TopicPartition, OffsetSpan],
     ) -> Committed | AlreadyCommitted:
-        """The dead letters, then the table."""
+        """Commit the dead letters, then the table."""
         group, replays = self._job.group, self._replays
         dead_files = dead_letter_files(reports)
-        letters = count_dead_letters(self._dead.storage, [file.path for file in dead_files])
+        counts = count_dead_letters(self._dead.storage, [file.path for file in dead_files])
         proposal = commit_dead_letters(
             self._dead, group, dead_files, spans, replays=replays,
             is_next=lambda: self._is_next(spans),
@@ -118,7 +118,7 @@ class LandingCommitter(BatchCommitter):
         try:
             done = self._table.commit(
                 group, data_files(reports), spans, schema=schema, info={"topic": self._job.topic},
-                marks=lambda versions: counts_after_batch(group, versions, letters),
+                extra_versions=lambda versions: counts_after_batch(group, versions, counts),
             )  # fmt: skip
         except OffsetConflict:
             revert_dead_letters(self._dead, group, proposal, spans, replays=replays)
@@ -128,18 +128,19 @@ class LandingCommitter(BatchCommitter):
         return done
 
     def _is_next(self, spans: Mapping[TopicPartition, OffsetSpan]) -> bool:
-        """Raises OffsetConflict."""
+        """Whether the batch is still the next one. Raises OffsetConflict."""
         self._table.refresh()
         return check_offsets(self._table.offsets(self._job.group), spans) is OffsetCheck.NEXT
 
     def _fit_schemas(
         self, spark: "SparkSession", reports: Sequence[TaskReport]
     ) -> tuple["pa.Schema", list[TaskReport]]:
-        """The reports, with those ranges parsed again whose files do not fit the others.
+        """Parse ranges again whose files conflict with the others, and add new columns to the
+        table.
 
-        The table has the columns then. A verdict on a row leans on them, so they bind before it
-        counts: else of two drivers that infer different ones, one could take dead letters away for
-        rows that the other then leaves out.
+        Whether a row is a dead letter depends on the columns, so the columns are committed first.
+        Otherwise, of two drivers that infer different columns, one could delete dead letters for
+        rows that the other leaves out.
         """
         fitting = list(reports)
         for _ in range(_ROUNDS):
@@ -149,7 +150,7 @@ class LandingCommitter(BatchCommitter):
                 try:
                     self._table.evolve_schema(schema)
                 except SchemaMismatch:
-                    continue  # another driver's columns came first
+                    continue  # another driver added conflicting columns first
                 return schema, fitting
             renewed = parse_again(spark, self._job, schema, [fitting[place] for place in again])
             for place, report in zip(again, renewed, strict=True):
@@ -161,15 +162,15 @@ class LandingCommitter(BatchCommitter):
 def parse_again(
     spark: "SparkSession", job: LandingJob, schema: "pa.Schema", reports: Sequence[TaskReport]
 ) -> list[TaskReport]:
-    """Another job over the same ranges, which holds to these columns."""
+    """Run a Spark job that parses the ranges again with exactly these columns."""
     text = columns_text(schema)
-    told = [ranges_to_json(report.ranges) for report in reports]
+    ranges = [ranges_to_json(report.ranges) for report in reports]
 
-    def work(ranges: Sequence[Sequence[object]]) -> str:
+    def work(share: Sequence[Sequence[object]]) -> str:
         with tagged_failures():
-            return land(job, text, ranges_from_json(ranges), again=True).to_json()
+            return land(job, text, ranges_from_json(share), again=True).to_json()
 
-    found = spark.sparkContext.parallelize(told, len(told)).map(work).collect()
+    found = spark.sparkContext.parallelize(ranges, len(ranges)).map(work).collect()
     return [read_report(text) for text in found]
 
 

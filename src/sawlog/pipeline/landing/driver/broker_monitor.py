@@ -1,7 +1,6 @@
-"""Looks at the brokers while a pipeline runs: how far the topics are, and whether anybody answers.
+"""Measures the lag of each table while a pipeline runs, and reports unreachable brokers.
 
-A thread of its own, because an answer may take long when a broker is in trouble, which is just when
-somebody wants to know.
+It has a thread of its own, because requests may take long when a broker is in trouble.
 """
 
 import threading
@@ -24,17 +23,17 @@ class MonitoredTable(Protocol):
     def name(self) -> str: ...
 
     def landed_offsets(self) -> dict[TopicPartition, int]:
-        """The next offset of each partition, as far as it is known."""
+        """The next offset of each partition, as far as known."""
 
 
 class BrokerMonitor:
-    """Tells how far each table is, once a second, and when brokers go and come back."""
+    """Reports the progress of each table every second, and brokers that go and come back."""
 
     def __init__(self, brokers: str, tables: Sequence[MonitoredTable], events: Events) -> None:
         self._brokers = brokers
         self._tables = tables
         self._events = events
-        self._is_silent = False
+        self._is_unreachable = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run_loop, name="sawlog-monitor", daemon=True)
 
@@ -64,16 +63,16 @@ class BrokerMonitor:
             try:
                 found = list_offsets(cluster, dict.fromkeys(offsets, LATEST))
             except UNANSWERED:
-                self._heard(False)
+                self._set_reachable(False)
                 return
             except (KafkaError, ClientError):
-                continue  # the table's own query meets it, and says what it means
-            self._heard(True)
-            ends = sum(told.offset for told in found.values())
+                continue  # the query of the table fails too, and reports it
+            self._set_reachable(True)
+            ends = sum(end.offset for end in found.values())
             self._events.measured(table.name, sum(offsets.values()), ends)
 
-    def _heard(self, is_there: bool) -> None:
-        if is_there is self._is_silent:
-            text = "the brokers are back" if is_there else "no broker answers; waiting for one"
+    def _set_reachable(self, is_there: bool) -> None:
+        if is_there is self._is_unreachable:
+            text = "the brokers answer again" if is_there else "no broker answers; waiting for one"
             self._events.said("brokers", text)
-        self._is_silent = not is_there
+        self._is_unreachable = not is_there

@@ -1,9 +1,9 @@
-"""What a table knows of its dead letters: which table has them, how many, and from where on.
+"""What a table records about its dead letters: the id of their table, counts, first offsets.
 
-They are in a table of their own, which may be deleted while the other stays. So the table keeps the
-id of the one that has them, and in the version that lands a batch the number of its dead letters
-and the first offset of each partition. Where another table lies there, or none, and there were dead
-letters, they are lost, and the operator must decide.
+Dead letters are in a table of their own, which may be deleted separately. So the table stores the
+id of that table as a property and, in the version that lands a batch, the number of dead letters
+and their first offset per partition. If counts exist but the id differs, dead letters are lost and
+the operator must decide.
 """
 
 import time
@@ -23,7 +23,7 @@ from sawlog.pipeline.formats.landed_rows import RECORD
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 
-DEAD_TABLE = "sawlog.deadLetters"  # the property with the id of their table
+DEAD_TABLE = "sawlog.deadLetters"  # the table property with the id of the dead letter table
 _COUNT = "(dead letters)"
 _FIRST = "(first dead letter)"
 _PLACES = pa.schema([RECORD.field(name) for name in ("topic", "partition", "offset")])
@@ -33,13 +33,13 @@ class DeadLetterCount(NamedTuple):
     """The dead letters of one partition."""
 
     rows: int
-    first: int  # offset
+    first: int  # first offset
 
 
 def count_dead_letters(
     storage: Storage, paths: Iterable[str]
 ) -> dict[TopicPartition, DeadLetterCount]:
-    """What these files of a table of dead letters hold."""
+    """Count the rows in these files of a dead letter table."""
     found: dict[TopicPartition, DeadLetterCount] = {}
     for path in paths:
         rows = pa.Table.from_batches(scan_file(storage, path, _PLACES, {}), _PLACES)
@@ -58,14 +58,14 @@ def count_dead_letters(
 def recorded_counts(
     group: str, versions: Mapping[str, int]
 ) -> dict[TopicPartition, DeadLetterCount]:
-    """What a table, by the versions of its applications, has put aside."""
-    return {tp: letters for tp, letters in _recorded(group, versions).items() if letters.rows}
+    """The counts that a table has recorded in its application versions."""
+    return {tp: counts for tp, counts in _recorded(group, versions).items() if counts.rows}
 
 
 def counts_after_batch(
     group: str, versions: Mapping[str, int], more: Mapping[TopicPartition, DeadLetterCount]
 ) -> dict[str, int]:
-    """What a table notes when a batch with these dead letters lands."""
+    """The application versions that record the dead letters of one more batch."""
     known = recorded_counts(group, versions)
     return _as_transactions(
         group,
@@ -81,27 +81,27 @@ def counts_after_batch(
 def counts_after_replay(
     group: str, versions: Mapping[str, int], left: Mapping[TopicPartition, DeadLetterCount]
 ) -> dict[str, int]:
-    """What a table notes when these are all that there are, after a replay."""
+    """The application versions that record `left` as all remaining dead letters."""
     none = dict.fromkeys(_recorded(group, versions), DeadLetterCount(0, 0))
     return _as_transactions(group, {**none, **left})
 
 
 def lost_dead_letters(config: LandedTable, table: Table) -> dict[TopicPartition, DeadLetterCount]:
-    """Those that the table has put aside and that are not where they should be."""
+    """The recorded dead letters whose table is missing or was replaced."""
     found = Table.open(config.dead_path).id if Table.exists(config.dead_path) else None
     is_other = found != _dead_letter_table_id(table.snapshot)
     return recorded_counts(config.group, table.snapshot.transactions) if is_other else {}
 
 
 def check_dead_letters(config: LandedTable, table: Table) -> None:
-    """LandingFailure where dead letters are lost."""
+    """Raise LandingFailure if dead letters are lost."""
     lost = lost_dead_letters(config, table)
     if lost:
-        raise _lost(config, table.offsets(config.group), lost)
+        raise _loss_failure(config, table.offsets(config.group), lost)
 
 
 def describe(lost: Mapping[TopicPartition, DeadLetterCount]) -> str:
-    total = sum(letters.rows for letters in lost.values())
+    total = sum(counts.rows for counts in lost.values())
     parts = [f"{count} of {tp} from offset {first} on" for tp, (count, first) in lost.items()]
     return f"{total} dead letter{'' if total == 1 else 's'} ({', '.join(parts)})"
 
@@ -109,8 +109,10 @@ def describe(lost: Mapping[TopicPartition, DeadLetterCount]) -> str:
 def set_dead_letter_table(
     config: LandedTable, table: Table, dead: Table, *, lose: bool = False
 ) -> None:
-    """Notes which table has the dead letters from now on. LandingFailure where some would be lost
-    by it, unless `lose`: then they are forgotten in the same version.
+    """Record `dead` as the dead letter table.
+
+    Raises LandingFailure if recorded dead letters would be lost; with `lose` their counts are reset
+    instead, in the same version.
     """
     group = config.group
 
@@ -119,7 +121,7 @@ def set_dead_letter_table(
             return None
         lost = recorded_counts(group, snapshot.transactions)
         if lost and not lose:
-            raise _lost(config, offsets_of(group, snapshot.transactions), lost)
+            raise _loss_failure(config, offsets_of(group, snapshot.transactions), lost)
         now = time.time_ns() // 1_000_000
         configuration = {**(snapshot.metadata.get("configuration") or {}), DEAD_TABLE: dead.id}
         return [
@@ -133,17 +135,17 @@ def set_dead_letter_table(
     table.transact("SET TBLPROPERTIES", plan)
 
 
-def _lost(
+def _loss_failure(
     config: LandedTable,
     landed: Mapping[TopicPartition, int],
     lost: Mapping[TopicPartition, DeadLetterCount],
 ) -> LandingFailure:
     replay = f"sawlog pipeline replay {config.name} --from"
-    firsts = ",".join(f"{tp.partition}:{letters.first}" for tp, letters in lost.items())
+    firsts = ",".join(f"{tp.partition}:{counts.first}" for tp, counts in lost.items())
     ends = ",".join(f"{tp.partition}:{landed.get(tp, 0)}" for tp in lost)
     return LandingFailure(
         FailureKind.DATA_LOSS,
-        f"{config.dead_path} was deleted or replaced, and with it {describe(lost)}; put it back, or"
+        f"{config.dead_path} was deleted or replaced, and with it {describe(lost)}; restore it, or"
         f" land them again as far as the topic has them ({replay} {firsts} -f FILE), or go on"
         f" without them ({replay} {ends} -f FILE)",
     )
@@ -167,10 +169,10 @@ def _recorded(group: str, versions: Mapping[str, int]) -> dict[TopicPartition, D
 
 
 def _as_transactions(
-    group: str, letters: Mapping[TopicPartition, DeadLetterCount]
+    group: str, counts: Mapping[TopicPartition, DeadLetterCount]
 ) -> dict[str, int]:
     return {
         application_id(group, partition_of(kind + tp.topic, tp.partition)): value
-        for tp, (count, first) in sorted(letters.items())
+        for tp, (count, first) in sorted(counts.items())
         for kind, value in ((_COUNT, count), (_FIRST, first))
     }

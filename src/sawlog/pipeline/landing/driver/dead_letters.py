@@ -1,10 +1,10 @@
-"""The dead letters of a table: a table beside it, with its own account of how far it is.
+"""The dead letter table beside a landed table, which stores offsets of its own.
 
-It is committed before the table, and only where a batch has bad rows. So it may know less offsets
-than the table: there were no bad rows since. Where it knows more than the table, a driver died
-between the two commits, or another one is about to make the second: what it has from the start of
-the batch on is only a proposal, and this batch's rows take its place. A row may be bad in one batch
-and good in the next attempt, which was cut otherwise and found other columns.
+It is committed before the landed table, and only if a batch has bad rows. Offsets behind those of
+the landed table mean that there were no bad rows since. Offsets ahead of them mean that a driver
+died between the two commits, or that another driver is about to make the second: those rows are
+tentative, and the rows of this batch replace them. A row that was bad may be good in the next
+attempt, which may be planned differently and infer other columns.
 """
 
 import json
@@ -38,23 +38,23 @@ _ATTEMPTS = 20
 
 
 class DeadLetterCommit(NamedTuple):
-    """What a batch made of the dead letters.
+    """The commit of a batch's dead letters, to be reverted if the batch does not land.
 
-    The verdict of whose batch landed counts. So nothing is replaced for a batch that the table has,
-    no batch lands beside dead letters that are not its own, and who finds after all that the table
-    moved in that very moment puts back what was there before.
+    The dead letters of the batch that landed are the valid ones. So nothing is replaced for a batch
+    that already landed, no batch lands beside the dead letters of another, and a driver whose batch
+    lost the race restores what it replaced.
     """
 
-    version: int  # of the dead letters, with it
-    replaced: Sequence[ActiveFile] | None  # what had rows of its offsets before; None: untouched
+    version: int  # version of the dead letter table after the commit
+    replaced: Sequence[ActiveFile] | None  # None: nothing was committed
 
 
-class _Moved(Exception):
-    """Somebody else committed between the look and the commit: look again."""
+class _Retry(Exception):
+    """Another writer committed since the snapshot was read: try again."""
 
 
 def open_dead_letters(config: LandedTable, schema: pa.Schema) -> Table:
-    """The table of dead letters, created where there is none."""
+    """Open the dead letter table, or create it."""
     path, group = config.dead_path, config.group
     if not Table.exists(path):
         try:
@@ -74,9 +74,10 @@ def commit_dead_letters(
     replays: int,
     is_next: Callable[[], bool],
 ) -> DeadLetterCommit | None:
-    """Makes these files all that it has of the batch's offsets; None, and nothing is changed, where
-    the table does not await the batch any more. `replays` is what the driver began with: a replay
-    since then has set both tables back, and the batch is not what is to land.
+    """Make `files` the only dead letters of the batch's offsets.
+
+    Returns None and changes nothing if the batch is no longer the next one. `replays` is the replay
+    count at the start of the run: after a later replay the batch is outdated.
     """
     for _ in range(_ATTEMPTS):
         _refresh(dead)
@@ -88,7 +89,7 @@ def commit_dead_letters(
         batch = _Batch(group, spans, replays, is_next)
         try:
             done = _commit(dead, batch, [*kept, *files], replaced)
-        except _Moved:
+        except _Retry:
             delete_uncommitted(dead.storage, kept)
             continue
         if isinstance(done, AlreadyCommitted):
@@ -102,9 +103,7 @@ def commit_dead_letters(
 
 
 def _refresh(dead: Table) -> None:
-    """LandingFailure where the dead letters were deleted: whether some are lost is found out where
-    a run begins (`dead_marks.py`).
-    """
+    """Refresh the table. Raises LandingFailure if it was deleted; the next run checks for loss."""
     try:
         dead.refresh()
     except TableNotFound as error:
@@ -114,7 +113,7 @@ def _refresh(dead: Table) -> None:
 
 
 def check_unchanged(dead: Table, proposal: DeadLetterCommit) -> None:
-    """LandingFailure where somebody else changed the dead letters since."""
+    """Raise LandingFailure if another driver changed the dead letters since."""
     _refresh(dead)
     if dead.version != proposal.version:
         raise LandingFailure(FailureKind.CONFLICT, f"another driver wrote to {dead.path} meanwhile")
@@ -128,13 +127,13 @@ def revert_dead_letters(
     *,
     replays: int,
 ) -> None:
-    """Another driver's verdict on these offsets counts: what was there of them is there again."""
+    """Restore the dead letters that were replaced for a batch that did not land."""
     if proposal.replaced is None:
         return
     with FileWriter(dead.storage) as writer:
         for file in proposal.replaced:
             for batch in scan_file(dead.storage, file.path, dead.schema, file.partition_values):
-                writer.write(batch.filter(_is_of(batch, spans)))
+                writer.write(batch.filter(_is_in_spans(batch, spans)))
         files = writer.close()
     commit_dead_letters(dead, group, files, spans, replays=replays, is_next=lambda: True)
 
@@ -149,15 +148,15 @@ class _Batch(NamedTuple):
 def _commit(
     dead: Table, batch: _Batch, files: Sequence[DataFile], replaced: Sequence[ActiveFile]
 ) -> Committed | AlreadyCommitted:
-    """On the version that the handle knows, and the table is looked at after it."""
+    """Commit on the version of the handle, and check the landed table after reading it."""
     based_on = dead.version
     group, spans, replays, is_next = batch
 
     def plan(snapshot: Snapshot) -> list[Action] | None:
         if replay_count(group, snapshot.transactions) != replays:
-            raise LandingFailure(FailureKind.CONFLICT, "a replay set the dead letters back")
+            raise LandingFailure(FailureKind.CONFLICT, "a replay restored the dead letters")
         if snapshot.version != based_on:
-            raise _Moved
+            raise _Retry
         if not is_next():
             return None
         stored = offsets_of(group, snapshot.transactions)
@@ -177,7 +176,7 @@ def _commit(
 def _without(
     dead: Table, proposed: Mapping[TopicPartition, OffsetSpan]
 ) -> tuple[list[ActiveFile], list[DataFile]]:
-    """The files that have rows of these offsets, and new ones that have their other rows."""
+    """The files that have rows of these spans, and new files with their other rows."""
     replaced: list[ActiveFile] = []
     if not proposed:
         return replaced, []
@@ -186,22 +185,22 @@ def _without(
             if not _may_hold(file, proposed):
                 continue
             for batch in scan_file(dead.storage, file.path, dead.schema, file.partition_values):
-                if pc.any(_is_of(batch, proposed)).as_py():
+                if pc.any(_is_in_spans(batch, proposed)).as_py():
                     replaced.append(file)
                     break
         for file in replaced:
             for batch in scan_file(dead.storage, file.path, dead.schema, file.partition_values):
-                writer.write(batch.filter(pc.invert(_is_of(batch, proposed))))
+                writer.write(batch.filter(pc.invert(_is_in_spans(batch, proposed))))
         return replaced, writer.close()
 
 
 def _may_hold(file: ActiveFile, proposed: Mapping[TopicPartition, OffsetSpan]) -> bool:
-    """By its statistics: what is proposed is new, and most files are old."""
+    """Whether the statistics allow rows of these spans; most files are older."""
     highest = json.loads(file.stats or "{}").get("maxValues", {}).get("offset")
     return highest is None or any(highest >= span.start for span in proposed.values())
 
 
-def _is_of(batch: pa.RecordBatch, proposed: Mapping[TopicPartition, OffsetSpan]) -> pa.Array:
+def _is_in_spans(batch: pa.RecordBatch, proposed: Mapping[TopicPartition, OffsetSpan]) -> pa.Array:
     found = pa.repeat(pa.scalar(False), batch.num_rows)
     offsets = batch.column("offset")
     for (topic, index), span in proposed.items():

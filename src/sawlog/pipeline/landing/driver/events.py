@@ -1,4 +1,4 @@
-"""What a running pipeline tells whoever watches it."""
+"""Events of a running pipeline, for progress output."""
 
 from typing import NamedTuple, Protocol
 
@@ -6,7 +6,7 @@ from sawlog.core.ids import TopicPartition
 
 
 class LandedBatch(NamedTuple):
-    """One batch that became a version."""
+    """A batch that was committed as one version."""
 
     version: int
     rows: int
@@ -19,13 +19,13 @@ class LandedBatch(NamedTuple):
 
 
 class Events(Protocol):
-    """Called from the threads of all tables."""
+    """The receiver of events; called from the threads of all tables."""
 
     def said(self, table: str, text: str) -> None:
-        """Something that somebody should know: a wait, a new beginning, an end."""
+        """Report a wait, a restart or a stop."""
 
     def landed(self, table: str, batch: LandedBatch, done: int) -> None:
-        """A batch became a version; `done` offsets of the topic are in the table now."""
+        """Report a committed batch; the table now has `done` offsets of the topic."""
 
     def measured(self, table: str, done: int, ends: int) -> None:
-        """How many offsets of the topic are in the table, and how many there are."""
+        """Report how many offsets of the topic the table has, and how many exist."""

@@ -1,4 +1,4 @@
-"""One landed table's query: prepared, started on a checkpoint that lives as long as it does."""
+"""The streaming query that fills one landed table, on a temporary checkpoint."""
 
 import json
 import shutil
@@ -64,8 +64,8 @@ class LandingQuery:
     def _start(
         self, ready: PreparedTable, ends: ExitStack, *, once: bool
     ) -> tuple["StreamingQuery", LandingCommitter]:
-        """What goes with its life is left to `ends`, the checkpoint too: the table knows what it
-        knew.
+        """Start the query. Its resources go to `ends`, the checkpoint too: the table has the
+        offsets.
         """
         config = self._config
         job = make_job(self._pipeline, config, ready.topic_id)
@@ -98,7 +98,7 @@ class LandingQuery:
         return (writer.trigger(availableNow=True) if once else writer).start(), committer
 
     def reset(self, why: FailureKind) -> None:
-        """There is nothing to forget: every life begins by what the table tells."""
+        """Nothing to do: every start begins from the offsets in the table."""
 
     def _landed(self, batch: LandedBatch) -> None:
         self._moved(batch.ends)

@@ -1,4 +1,4 @@
-"""A whole file at work: its landings, then its queries, or all at once where it does not end."""
+"""Runs a pipeline file: landings, then queries, or all at once if it runs until stopped."""
 
 import threading
 from collections.abc import Sequence
@@ -26,12 +26,14 @@ def run_pipeline(
     *,
     once: bool,
 ) -> list[Outcome]:
-    """What became of every table. With `once` it lands what there is now and returns; else it
-    goes on until `stop` is set or no table can go on.
+    """Run all tables and return their outcomes.
+
+    With `once` it lands what is available now; otherwise it runs until `stop` is set or no table
+    can continue.
     """
     is_local = (spark.sparkContext.master or "").startswith("local")
     try:
-        if not is_local:  # there tasks run in the driver's own Python
+        if not is_local:  # local tasks run in the driver's Python
             check_executors(spark)
     except ExecutorDiffers as error:
         failure = LandingFailure(FailureKind.INVALID, str(error))
@@ -45,7 +47,7 @@ def run_pipeline(
         if not once:
             return run_queries([*landings, *queries], events, stop, once=False)
         outcomes = run_queries(landings, events, stop, once=True)
-        for query in queries:  # each over all that those before it have made
+        for query in queries:  # each sees all rows of the queries before it
             if stop.is_set():
                 break
             outcomes += run_queries([query], events, stop, once=True)
@@ -53,7 +55,7 @@ def run_pipeline(
 
 
 def dependency_order(queries: Sequence[QueryTable]) -> list[QueryTable]:
-    """Each behind those that it reads; there are no circles."""
+    """Order queries so that each comes after those that it reads; there are no cycles."""
     by_name = {query.name: query for query in queries}
     ordered: dict[str, QueryTable] = {}
 

@@ -1,7 +1,7 @@
-"""How the tables of a file are: from their logs, and from their topics as the brokers have them.
+"""The status of the tables of a file, from their logs and from the brokers.
 
-Whether a table can go on is decided by what a run that begins now would meet (`checking.py`), so
-that no table is called ready that would stop.
+The state comes from the checks of a run (`preflight.py`), so a table that would stop is never shown
+as ready.
 """
 
 import json
@@ -20,31 +20,31 @@ from sawlog.pipeline.landing.driver.preflight import PreflightResult, preflight
 from sawlog.pipeline.landing.failures import FATAL, FailureKind, LandingFailure, classify
 
 _RECENT_MS = 5 * 60 * 1_000
-_MOST_VERSIONS = 200
+_MAX_VERSIONS = 200
 
 
 class State(Enum):
     """What a run would do with the table now."""
 
-    READY = "ready"  # go on, or make it
-    WAITING = "waiting"  # wait: for its topic, for a replay, or for a table that it reads
-    STOPPED = "stopped"  # give it up; the operator must decide
+    READY = "ready"  # continue, or create it
+    WAITING = "waiting"  # wait for its topic, a replay, or a table that it reads
+    STOPPED = "stopped"  # stop; the operator must decide
     UNKNOWN = "unknown"  # no broker answers
 
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """None is what is not known: the table is not there yet, or no broker answers."""
+    """The status of one table. None means unknown: no table yet, or no broker answers."""
 
     table: str
     topic: str | None
     state: State = State.UNKNOWN
     reason: str | None = None  # why it is not ready, and what to do
     version: int | None = None
-    offset: int | None = None  # of all partitions together
+    offset: int | None = None  # sum over all partitions
     lag: int | None = None
     rows: int | None = None
-    rows_per_s: float | None = None  # while it landed, in the last five minutes
+    rows_per_s: float | None = None  # over the last five minutes with commits
     committed_ms: int | None = None
     files: int | None = None
     small_files: int | None = None
@@ -55,10 +55,10 @@ class TableStatus:
 
 
 def statuses(
-    pipeline: Pipeline, cluster: Cluster, tell: Callable[[str], None]
+    pipeline: Pipeline, cluster: Cluster, warn: Callable[[str], None]
 ) -> list[TableStatus]:
-    """Of all tables, in the order of the file. That no broker answers is told once."""
-    brokers = _Brokers(cluster, tell)
+    """The status of all tables in the order of the file. Unreachable brokers are reported once."""
+    brokers = _Brokers(cluster, warn)
     found = {config.name: _landed_status(config, brokers) for config in pipeline.landed}
 
     def add(config: QueryTable) -> TableStatus:
@@ -98,7 +98,7 @@ def _state(failure: LandingFailure) -> State:
 def _query_status(
     config: QueryTable, sources: Mapping[str, TableStatus], brokers: "_Brokers"
 ) -> TableStatus:
-    """A query runs whatever becomes of its tables; from those that stopped it gets no more rows."""
+    """A query runs even if its tables are stopped; it then gets no more rows from them."""
     try:
         entry = status_of(config, None)
     except (TableError, OSError) as error:
@@ -121,7 +121,7 @@ def _query_status(
 def status_of(
     config: LandedTable | QueryTable, ends: Mapping[TopicPartition, int] | None
 ) -> TableStatus:
-    """By the table's log alone; `ends` are where its topic ends, None where that is not known."""
+    """The status by the table's log alone; `ends` are the end offsets of its topic, if known."""
     landed = config if isinstance(config, LandedTable) else None
     topic = None if landed is None else landed.topic
     if not Table.exists(config.path):
@@ -149,62 +149,64 @@ def status_of(
 
 
 class _Brokers:
-    """The brokers of a file. After one call without an answer no other is made."""
+    """The brokers of a file. After one request without an answer no more are sent."""
 
-    def __init__(self, cluster: Cluster, tell: Callable[[str], None]) -> None:
+    def __init__(self, cluster: Cluster, warn: Callable[[str], None]) -> None:
         self._cluster = cluster
-        self._tell = tell
-        self._silence: LandingFailure | None = None
+        self._warn = warn
+        self._unreachable: LandingFailure | None = None
 
     def preflight(self, config: LandedTable) -> PreflightResult:
-        if self._silence is not None:
-            return PreflightResult(0, failure=self._silence)
+        if self._unreachable is not None:
+            return PreflightResult(0, failure=self._unreachable)
         found = preflight(self._cluster, config)
         if found.failure is not None:
-            self._heard(found.failure)
+            self._note_failure(found.failure)
         return found
 
     def failure_of(self, topics: Iterable[str]) -> LandingFailure | None:
-        """Why topics that a query reads cannot be read, for the first that cannot."""
+        """Why the first unreadable topic of a query cannot be read; None if all can."""
         for topic in topics:
-            if self._silence is not None:
-                return self._silence
+            if self._unreachable is not None:
+                return self._unreachable
             try:
                 self._cluster.topic(topic)
             except NoSuchTopic as error:
                 return LandingFailure(FailureKind.NOT_FOUND, error.message or str(error))
             except (KafkaError, ClientError) as error:
                 failure = classify(error)
-                self._heard(failure)
+                self._note_failure(failure)
                 return failure
         return None
 
-    def _heard(self, failure: LandingFailure) -> None:
+    def _note_failure(self, failure: LandingFailure) -> None:
         if failure.kind is FailureKind.UNREACHABLE:
-            self._silence = failure
-            self._tell(f"whether tables can go on is not known: {failure.message}")
+            self._unreachable = failure
+            self._warn(f"the state of tables is unknown: {failure.message}")
 
 
 def recent_rate(table: Table) -> float | None:
-    """Rows a second between the first and the last of the newest versions that brought rows; None
-    where there are not two of them within a few minutes. New columns bring none, nor do merged
-    files and those that were written again without some rows.
+    """Rows per second over the newest versions that added rows, within five minutes.
+
+    None if there are fewer than two. Schema changes, compactions and rewrites do not count.
     """
     newest = table.snapshot.committed_ms
     if newest is None:
         return None
     commits: list[tuple[int, int]] = []  # time and rows, newest first
-    for version in range(table.version, max(0, table.version - _MOST_VERSIONS), -1):
+    for version in range(table.version, max(0, table.version - _MAX_VERSIONS), -1):
         actions = table.log.entry(version) or []
-        told = next((action["commitInfo"] for action in actions if "commitInfo" in action), None)
-        if told is None or newest - told["timestamp"] > _RECENT_MS:
+        commit_info = next(
+            (action["commitInfo"] for action in actions if "commitInfo" in action), None
+        )
+        if commit_info is None or newest - commit_info["timestamp"] > _RECENT_MS:
             break
         count = sum(_count(action) for action in actions)
-        if count and told.get("operation") == WRITE:
-            commits.append((told["timestamp"], count))
+        if count and commit_info.get("operation") == WRITE:
+            commits.append((commit_info["timestamp"], count))
     if len(commits) < 2 or commits[0][0] <= commits[-1][0]:
         return None
-    rows = sum(count for _, count in commits[:-1])  # how long the first ones took is not known
+    rows = sum(count for _, count in commits[:-1])  # the duration of the oldest commit is unknown
     return rows * 1_000 / (commits[0][0] - commits[-1][0])
 
 

@@ -1,4 +1,4 @@
-"""Checks before a run that change nothing: the lake, and what each table would meet."""
+"""Checks before a run that change nothing: the lake, the tables and the queries."""
 
 import os
 import tempfile
@@ -41,20 +41,20 @@ class CheckResult(NamedTuple):
 
 
 class PreflightResult(NamedTuple):
-    """What a run that begins now would meet at a landed table."""
+    """What a run that starts now would find for a landed table."""
 
-    partitions: int  # of the topic; 0 where it is not known
+    partitions: int  # of the topic; 0 if unknown
     starts: Offsets | None = None  # None: there is no table yet
-    ends: Offsets | None = None  # None: not known, or those of a log that did not land here
+    ends: Offsets | None = None  # None: unknown, or of another topic than the one that landed
     failure: LandingFailure | None = None
 
 
 def preflight(cluster: Cluster, config: LandedTable) -> PreflightResult:
-    """Goes through the checks of a run in its order: the file, the topic, the table, the log."""
+    """Run the checks of a run in its order: the file, the topic, the table, the topic's log."""
     found = PreflightResult(0)
     try:
         columns = value_schema(initial_schema(config))
-        parser(format_of(config), columns, widen=declared_schema(config) is None)
+        parser(format_of(config), columns, infer=declared_schema(config) is None)
         topic = find_topic(cluster, config)
         found = PreflightResult(len(topic.partitions))
         if not Table.exists(config.path):
@@ -100,7 +100,7 @@ def check_tables(
         if isinstance(config, QueryTable):
             stopped = [name for name in config.tables if found[name].problem in FATAL]
             if stopped:
-                text = f"{found[config.name].text}; it gets no more rows of {', '.join(stopped)}"
+                text = f"{found[config.name].text}; it gets no more rows from {', '.join(stopped)}"
                 found[config.name] = found[config.name]._replace(text=text)
     return found
 
@@ -130,20 +130,21 @@ def check_landed(cluster: Cluster, config: LandedTable) -> CheckResult:
         text = f"stopped: {failure.message}" if is_stopped else failure.message
         return CheckResult(text, failure.kind)
     if starts is not None:
-        return CheckResult(f"goes on at offset {sum(starts.values())} of {config.topic!r}")
-    return CheckResult(f"will be made from {partitions} partitions of {config.topic!r}")
+        return CheckResult(f"continues at offset {sum(starts.values())} of {config.topic!r}")
+    return CheckResult(f"will be created from {partitions} partitions of {config.topic!r}")
 
 
 def unwritable(lake: str) -> str | None:
-    """Why this directory cannot be made or written to, and what to do; None where it can. Tried at
-    the nearest directory that is there, with one that is taken away again: permissions alone do
-    not tell of file systems that are read-only or take no files.
+    """Why the lake cannot be created or written to, and what to do; None if it can.
+
+    The check creates and deletes a directory, since permissions say nothing about read-only and
+    special file systems.
     """
-    nearest = _nearest(Path(lake))
-    does = "be written to" if nearest == Path(lake) else "be made"
+    nearest = _nearest_existing(Path(lake))
+    does = "be written to" if nearest == Path(lake) else "be created"
     advice = "choose another directory for 'lake', or let this user write there"
     if not nearest.is_dir():
-        return f"the lake {lake} cannot {does}: {nearest} is no directory; {advice}"
+        return f"the lake {lake} cannot {does}: {nearest} is not a directory; {advice}"
     try:
         with tempfile.TemporaryDirectory(prefix=".sawlog-", dir=nearest):
             return None
@@ -152,6 +153,6 @@ def unwritable(lake: str) -> str | None:
         return f"the lake {lake} cannot {does}: writing in {nearest} fails: {reason}; {advice}"
 
 
-def _nearest(path: Path) -> Path:
-    """The first that is there, from the path upwards; there is always the root."""
+def _nearest_existing(path: Path) -> Path:
+    """The path itself or its nearest ancestor that exists."""
     return next(place for place in (path, *path.parents) if os.path.lexists(place))

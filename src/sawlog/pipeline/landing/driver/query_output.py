@@ -1,8 +1,8 @@
-"""The table that a query fills: rows added or merged by key, each batch of the query exactly once.
+"""The table that a query fills: rows appended or upserted, each batch exactly once.
 
-The table keeps the number of the last batch of the query that fills it. A query that begins anew,
-because its checkpoint is gone, has another id: its first batch, which holds all that its tables
-have, takes the place of what the query before it had left.
+The table stores the number of the last batch of the query. A query whose checkpoint was lost starts
+again with a new id: its first batch has all rows of its sources and replaces the rows of the query
+before it.
 """
 
 import json
@@ -32,7 +32,7 @@ from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-QUERY = "sawlog.query"  # marks tables that queries fill, and no others are touched
+QUERY = "sawlog.query"  # table property of tables that queries fill; others are not changed
 
 
 class WrittenBatch(NamedTuple):
@@ -43,7 +43,7 @@ class WrittenBatch(NamedTuple):
 
 
 def open_query_table(path: str, schema: pa.Schema, partition_by: Sequence[str], name: str) -> Table:
-    """Created where it is not there; widened by what the query has more by now."""
+    """Open the table of a query, or create it, and add new columns of the query."""
     if not Table.exists(path):
         try:
             return Table.create(path, schema, partition_by, properties={QUERY: name})
@@ -52,7 +52,7 @@ def open_query_table(path: str, schema: pa.Schema, partition_by: Sequence[str], 
     table = Table.open(path)
     if QUERY not in table.snapshot.metadata.get("configuration", {}):
         raise LandingFailure(
-            FailureKind.INVALID, f"the table in {path} was not made by a query; use another name"
+            FailureKind.INVALID, f"the table in {path} was not created by a query; use another name"
         )
     if [parse(entry) for entry in partition_by] != table.partition_by:
         has = ", ".join(map(str, table.partition_by)) or "nothing"
@@ -73,15 +73,17 @@ def open_query_table(path: str, schema: pa.Schema, partition_by: Sequence[str], 
 
 
 def is_new_query(table: Table, query_id: str) -> bool:
-    """Whether this query has committed nothing yet and there are rows of another."""
+    """Whether this query has committed nothing yet and the table has rows of another."""
     return query_id not in table.snapshot.transactions and bool(table.snapshot.files)
 
 
 def append_batch(
     table: Table, frame: "DataFrame", query_id: str, batch_id: int, *, replace: bool
 ) -> WrittenBatch | None:
-    """Tasks write the rows, the driver commits them; None where the table has the batch already,
-    and where there is nothing to commit: a batch without rows only moves the watermark.
+    """Write the rows in tasks and commit them on the driver.
+
+    None if the table already has the batch, or if there is nothing to commit: a batch without rows
+    only advances the watermark.
     """
     files = write_files(table, frame)
     if not files and not replace:
@@ -114,7 +116,7 @@ def _commit(
 def replace_by_key(
     table: Table, frame: "DataFrame", keys: Sequence[str], query_id: str, batch_id: int
 ) -> WrittenBatch | None:
-    """The batch's rows, the last of each key, in the place of all that the table has."""
+    """Replace all rows of the table by the last row of each key of the batch."""
     rows = last_per_key(frame.toArrow(), keys)
     with FileWriter(table.storage, table.partition_by) as writer:
         for batch in rows.to_batches():
@@ -130,7 +132,7 @@ def upsert_batch(
     query_id: str,
     batch_id: int,
 ) -> WrittenBatch | None:
-    """The batch's rows in the place of those with the same keys."""
+    """Upsert the rows of the batch."""
     rows = frame.toArrow()
     if not rows.num_rows:
         return None
@@ -141,7 +143,7 @@ def upsert_batch(
 
 
 def write_files(table: Table, frame: "DataFrame") -> list[DataFile]:
-    """One job of Spark's, whose rows are files."""
+    """Write the rows in a Spark job whose result is the data files."""
     root = table.path
     by: list[PartitionBy] = [parse(str(entry)) for entry in table.partition_by]
 
@@ -157,7 +159,7 @@ def write_files(table: Table, frame: "DataFrame") -> list[DataFile]:
 
 
 def arrow_schema(frame: "DataFrame") -> pa.Schema:
-    """The columns of a query as a table stores them."""
+    """The columns of a query with the types that a table stores."""
     from sawlog.pipeline.delta.delta_types import from_json
 
     return stored_schema(from_json(json.dumps(json.loads(frame.schema.json()))))

@@ -1,4 +1,4 @@
-"""One life of a query: the batches the driver commits in it, and its end between two of them."""
+"""One run of a streaming query: its batch committer, and a stop between two commits."""
 
 import threading
 from abc import ABC, abstractmethod
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class LateBatch(Exception):
-    """What ends a batch that came too late, where Spark must not take it for done."""
+    """Raised for a batch after the stop, so that Spark does not record it as done."""
 
 
 class BatchCommitter(ABC):
@@ -35,16 +35,16 @@ class BatchCommitter(ABC):
 
     @abstractmethod
     def commit_batch(self, frame: "DataFrame", batch_id: int) -> None:
-        """One batch becomes a version of the table."""
+        """Commit one batch as a version of the table."""
 
     def stop_accepting(self) -> None:
-        """Returns when no commit is under way, and none will be."""
+        """Wait for the commit in progress; no other follows."""
         with self.commit_lock:
             self.accepts_batches = False
 
 
 class QueryRun:
-    """A `QueryHandle` of a step; `ended` is called last, whatever became of the query."""
+    """A running query; `ended` is called after it stopped, whatever the reason."""
 
     def __init__(
         self,

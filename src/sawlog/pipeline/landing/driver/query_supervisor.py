@@ -1,7 +1,7 @@
-"""Runs a pipeline: a query for each table, watched over until all are done, stopped or given up.
+"""Supervises one query per table until all are finished, stopped or failed for good.
 
-One thread looks at all tables. What ends a query is put into words, and decides whether it begins
-anew (`deciding.py`). A table that gives up does not stop the others.
+One thread polls all tables. The failure of a query decides whether it is restarted
+(`retry_policy.py`). A table that fails does not stop the others.
 """
 
 import math
@@ -22,38 +22,39 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.1
 SPARK_GONE_ERRORS = (Py4JNetworkError, ConnectionRefusedError)
-"""What a call of Spark's raises when its JVM has ended; no table can go on then."""
+"""Raised by Spark calls after the JVM exited; no table can continue then."""
 
 
 class QueryHandle(Protocol):
-    """One life of a table's query."""
+    """One run of a table's query."""
 
     query: "StreamingQuery"
 
     @property
     def failure(self) -> BaseException | None:
-        """What went wrong in the driver's own part, where that ended the query."""
+        """The exception of the driver's own code that ended the query, if any."""
 
     @property
     def rows(self) -> int:
-        """How many have landed in this life."""
+        """The rows landed in this run."""
 
     def stop(self) -> None:
-        """Ends it between two commits."""
+        """Stop the query between two commits."""
 
 
 class TableQuery(Protocol):
-    """A table that can be filled, life after life."""
+    """A query that fills a table and can be restarted."""
 
     @property
     def name(self) -> str: ...
 
     def start(self, *, once: bool) -> QueryHandle:
-        """Starts a query from where the table is."""
+        """Start the query from the state of its table."""
 
     def reset(self, why: FailureKind) -> None:
-        """Forgets what the table does not tell; asked for where that is of no use any more.
-        LandingFailure where to begin anew could lose or double rows.
+        """Drop the checkpoint so that the next start begins from the first row.
+
+        Raises LandingFailure if that could lose or duplicate rows.
         """
 
 
@@ -63,27 +64,27 @@ class Outcome(NamedTuple):
 
 
 class QuerySupervisor:
-    """One table: its query or, while it waits, when to begin again."""
+    """Supervises one table: its running query, or the time of the next start."""
 
     def __init__(
-        self, step: TableQuery, events: Events, stop: threading.Event, *, once: bool
+        self, query: TableQuery, events: Events, stop: threading.Event, *, once: bool
     ) -> None:
-        self._step = step
+        self._query = query
         self._events = events
         self._stop = stop
         self._once = once
-        self._tries = RetryPolicy(once=once)
+        self._retries = RetryPolicy(once=once)
         self._run: QueryHandle | None = None
         self._start_at_s = -math.inf
-        self._said: str | None = None
+        self._last_message: str | None = None
         self.outcome: Outcome | None = None
 
     @property
     def name(self) -> str:
-        return self._step.name
+        return self._query.name
 
     def poll(self, now_s: float) -> None:
-        """Begins what is due, and sees to what has ended."""
+        """Start the query if it is due, and handle its end."""
         if self.outcome is not None or now_s < self._start_at_s:
             return
         if self._run is None:
@@ -100,7 +101,7 @@ class QuerySupervisor:
 
     def _start(self, now_s: float) -> None:
         try:
-            self._run = self._step.start(once=self._once)
+            self._run = self._query.start(once=self._once)
         except SPARK_GONE_ERRORS:
             raise
         except Exception as error:
@@ -109,8 +110,8 @@ class QuerySupervisor:
     def _ended(self, run: QueryHandle, now_s: float) -> None:
         self._run = None
         if run.rows:
-            self._tries.landed()
-            self._said = None
+            self._retries.landed()
+            self._last_message = None
         failure = run_failure(run)
         run.stop()
         if failure is None:
@@ -120,11 +121,11 @@ class QuerySupervisor:
 
     def _failed(self, failure: LandingFailure, now_s: float) -> None:
         if self._stop.is_set():
-            return  # Spark's JVM may have got the same signal; `stop` follows
-        decided = self._tries.ended(failure)
+            return  # Spark's JVM may have received the same signal; `stop` follows
+        decided = self._retries.ended(failure)
         if isinstance(decided, Retry) and failure.kind in _RESET_KINDS:
             try:
-                self._step.reset(failure.kind)
+                self._query.reset(failure.kind)
             except LandingFailure as refusal:
                 failure, decided = refusal, GiveUp(refusal)
         if isinstance(decided, GiveUp):
@@ -133,39 +134,39 @@ class QuerySupervisor:
             return
         self._start_at_s = now_s + decided.after_s
         text = f"{failure.message}; {_NEXT_STEPS[failure.kind]}"
-        if text != self._said:
+        if text != self._last_message:
             self._events.said(self.name, text)
-            self._said = text
+            self._last_message = text
 
 
 _RESET_KINDS = frozenset({FailureKind.SOURCE_REWRITTEN, FailureKind.STATE_INCOMPATIBLE})
 _NEXT_STEPS = {
-    FailureKind.CONFLICT: "going on from where the table is",
-    FailureKind.SOURCE_REWRITTEN: "beginning anew over all rows",
-    FailureKind.SCHEMA_CHANGED: "going on with them",
-    FailureKind.STATE_INCOMPATIBLE: "beginning anew over all rows",
+    FailureKind.CONFLICT: "restarting from the offsets in the table",
+    FailureKind.SOURCE_REWRITTEN: "restarting over all rows",
+    FailureKind.SCHEMA_CHANGED: "restarting with them",
+    FailureKind.STATE_INCOMPATIBLE: "restarting over all rows",
     FailureKind.UNREACHABLE: "waiting for the brokers",
     FailureKind.NOT_FOUND: "waiting for it",
-    FailureKind.DISK_FULL: "waiting for room",
-    FailureKind.OTHER: "trying again",
+    FailureKind.DISK_FULL: "waiting for space",
+    FailureKind.OTHER: "retrying",
 }
 
 
 def run_failure(run: QueryHandle) -> LandingFailure | None:
-    """What ended a query; None where it came to its end."""
-    told = run.query.exception()
-    if told is None:
+    """Why a query ended; None if it finished."""
+    exception = run.query.exception()
+    if exception is None:
         return None
     if run.failure is not None:
         return classify(run.failure)
-    return parse_failure(str(told))
+    return parse_failure(str(exception))
 
 
 def run_queries(
-    steps: Sequence[TableQuery], events: Events, stop: threading.Event, *, once: bool
+    queries: Sequence[TableQuery], events: Events, stop: threading.Event, *, once: bool
 ) -> list[Outcome]:
-    """Until all have an outcome, or `stop` is set: then every query is ended well."""
-    tables = [QuerySupervisor(step, events, stop, once=once) for step in steps]
+    """Run until all queries have an outcome or `stop` is set; then stop the running ones."""
+    tables = [QuerySupervisor(query, events, stop, once=once) for query in queries]
     with ExitStack() as ends:
         for table in reversed(tables):
             ends.callback(table.stop)

@@ -1,9 +1,8 @@
-"""Landing again from an offset or a time on, without doubles: into the same table or a new one.
+"""Replay: land again from an offset or a time on, into the same table or a new one.
 
-Into the same table: the rows from there on are taken out and the table is set back, in one version.
-The dead letters are set back before it, and both count replays, so that a landing that runs beside
-does not take one for the other (`replay_marks.py`). Then lands what always lands: from where the
-table is.
+Into the same table, the rows from there on are deleted and the offsets set back in one version. The
+dead letters are restored first. Both tables count replays, so that a concurrent landing notices
+(`replay_counts.py`). Then the landing continues from the table's offsets as usual.
 """
 
 from collections.abc import Mapping
@@ -41,17 +40,19 @@ From = AtOffset | AtTime | Mapping[int, int]
 
 
 class InvalidReplayStart(Exception):
-    """A replay from where the topic has nothing; it says what the topic has."""
+    """The topic has no records at the start of the replay; the message says what it has."""
 
 
 def resolve(cluster: Cluster, topic: str, start: From) -> Offsets:
-    """An offset for each partition that is named, or for all. What the broker has no longer is
-    refused: it could be taken out, but not be landed again. BadStart: it never had it.
+    """The start offset of each named partition, or of all.
+
+    Offsets that the broker no longer has are rejected, since their rows could be deleted but not
+    landed again. Raises InvalidReplayStart for offsets that never existed.
     """
     indexes = cluster.topic(topic).partitions
     partitions = [partition_of(topic, index) for index in indexes]
-    told = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
-    ends = {partition: told[partition].offset for partition in partitions}
+    latest = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
+    ends = {partition: latest[partition].offset for partition in partitions}
     if isinstance(start, AtTime):
         return _by_time(cluster, topic, start, ends)
     if isinstance(start, AtOffset):
@@ -60,7 +61,7 @@ def resolve(cluster: Cluster, topic: str, start: From) -> Offsets:
                 f"the topic {topic!r} ends before offset {start.offset}: its partitions end at"
                 f" {_listed(ends)}; nothing was changed"
             )
-        # Shorter ones have nothing from there on, and go on where they end.
+        # Shorter partitions have no records from there on and continue at their end.
         wanted = {partition: min(start.offset, end) for partition, end in ends.items()}
     else:
         wanted = _by_partition(topic, start, ends)
@@ -76,11 +77,14 @@ def resolve(cluster: Cluster, topic: str, start: From) -> Offsets:
 
 def _by_time(cluster: Cluster, topic: str, start: AtTime, ends: Offsets) -> Offsets:
     found = list_offsets(cluster, dict.fromkeys(ends, start.timestamp_ms))
-    if all(told.offset < 0 for told in found.values()):
+    if all(found_offset.offset < 0 for found_offset in found.values()):
         raise InvalidReplayStart(
             f"the topic {topic!r} has no record of that time or later; nothing was changed"
         )
-    return {tp: ends[tp] if told.offset < 0 else told.offset for tp, told in found.items()}
+    return {
+        tp: ends[tp] if found_offset.offset < 0 else found_offset.offset
+        for tp, found_offset in found.items()
+    }
 
 
 def _by_partition(topic: str, start: Mapping[int, int], ends: Offsets) -> Offsets:
@@ -105,11 +109,12 @@ def _listed(offsets: Offsets) -> str:
 
 
 def restore_to(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offsets:
-    """The table and its dead letters at these offsets, or where they are if that is before. Can be
-    run again where it died, and then goes back as far as that one would have. Returns what the
-    table is set back to. Where a landing would be refused, so is this: what was taken out would not
-    land again. Lost dead letters are forgotten: those from these offsets on land again, and for the
-    others the replay is the decision to go on without them.
+    """Restore the table and its dead letters to these offsets; returns those that changed.
+
+    A repeated call after a crash restores as far back as the first would have. The checks of a
+    landing apply, since deleted rows could not be landed again otherwise. Lost dead letters are
+    forgotten: those from these offsets on land again, and the replay is the decision to go on
+    without the others.
     """
     if not Table.exists(config.path):
         raise _refused(f"there is no table in {config.path} to replay into")
@@ -122,8 +127,8 @@ def restore_to(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offset
     table.refresh()
     back = _behind(table, group, begun)
     dead.refresh()
-    letters = count_dead_letters(dead.storage, [file.path for file in dead.files()])
-    resets = counts_after_replay(group, table.snapshot.transactions, letters)
+    counts = count_dead_letters(dead.storage, [file.path for file in dead.files()])
+    resets = counts_after_replay(group, table.snapshot.transactions, counts)
     restore_offsets(table, group, back, {replay_count_id(group): replays}, resets=resets)
     return back
 
@@ -131,8 +136,9 @@ def restore_to(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offset
 def _restore_dead_letters(
     table: Table, dead: Table, group: str, starts: Offsets
 ) -> tuple[int, Offsets]:
-    """The count of this replay, and from where on it goes: not later than one that died after it
-    set the dead letters back, or that is about to set the table back.
+    """Restore the dead letters; returns the number of this replay and its start offsets.
+
+    The start is no later than that of a replay that died, or runs, between its two commits.
     """
     for _ in range(_ATTEMPTS):
         dead.refresh()
@@ -147,7 +153,7 @@ def _restore_dead_letters(
         try:
             restore_offsets(dead, group, back, marks, {replay_count_id(group): count})
         except FileConflict:
-            continue  # another replay was first: its offsets count, too
+            continue  # another replay committed first: its offsets count too
         return replays, begun
     raise LandingFailure(
         FailureKind.CONFLICT,
@@ -161,20 +167,21 @@ def _earliest(one: Offsets, other: Offsets) -> Offsets:
 
 
 def _behind(table: Table, group: str, starts: Mapping[TopicPartition, int]) -> Offsets:
-    """Those that lie behind where the table is: nothing is ever set forward."""
+    """The offsets that lie behind those of the table: nothing is set forward."""
     stored = table.offsets(group)
     return {tp: start for tp, start in sorted(starts.items()) if stored.get(tp, 0) > start}
 
 
 def replay_target(config: LandedTable, name: str) -> LandedTable:
-    """The same landing into a table beside it, as a group of its own."""
+    """The same landing into a table of another name, with its own group."""
     path = f"{config.path[: -len(config.name)]}{name}"
     return replace(config, name=name, path=path, group=f"{config.group}-{name}")
 
 
 def create_replay_table(cluster: Cluster, config: LandedTable, starts: Offsets) -> bool:
-    """A new table that begins at these offsets, and at the end where none was asked for. False for
-    one that is there, which goes on: a replay that died is finished by running it again.
+    """Create a table that starts at these offsets; other partitions start at their end.
+
+    False if the table exists: a replay that died continues when it is run again.
     """
     if Table.exists(config.path):
         check_owner(Table.open(config.path), config)

@@ -1,9 +1,9 @@
-"""How a table tells that a replay went over it, and its dead letters too.
+"""Replay counts, by which a landing notices a replay of its table.
 
-A replay changes two tables, and no commit covers both. It sets back the dead letters first and the
-table second, and counts itself in each. So whoever sees two counts that differ knows that one is
-under way, or died in between, and must not land anything until it was run again. The dead letters
-know from where on, too: when it is run again, `--from 2h` may mean less.
+A replay commits to two tables: the dead letters first, the table second. It increments a count in
+each. Different counts mean that a replay is running or died between the commits; nothing may land
+until it is run again. The dead letters also store the start offsets, because a repeated `--from 2h`
+would mean a later time.
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.landed_offsets import application_id, notes_of
 from sawlog.pipeline.delta.table import Table
 
-_REPLAYS = partition_of("(replays)", 0)  # no topic can be called so
-_FROM = "(replay)"  # nor have a name that begins with this
+_REPLAYS = partition_of("(replays)", 0)  # not a valid topic name
+_FROM = "(replay)"  # nor a prefix of one
 _NOT_THIS_TIME = -1
 
 
@@ -23,14 +23,14 @@ def replay_count_id(group: str) -> str:
 
 
 def replay_count(group: str, versions: Mapping[str, int]) -> int:
-    """How many replays a table has seen, by the versions of its applications."""
+    """The number of replays of a table, from its application versions."""
     return versions.get(replay_count_id(group), 0)
 
 
 def replay_transactions(
     group: str, count: int, starts: Mapping[TopicPartition, int], versions: Mapping[str, int]
 ) -> dict[str, int]:
-    """What a replay from these offsets on leaves in the dead letters, whose versions are given."""
+    """The application versions that a replay from these offsets stores in the dead letters."""
     wanted = {**dict.fromkeys(replay_starts(group, versions), _NOT_THIS_TIME), **starts}
     marks = {
         application_id(group, partition_of(_FROM + tp.topic, tp.partition)): start
@@ -40,7 +40,7 @@ def replay_transactions(
 
 
 def replay_starts(group: str, versions: Mapping[str, int]) -> dict[TopicPartition, int]:
-    """From where on the last replay set the dead letters back."""
+    """The start offsets of the last replay."""
     return {
         partition_of(tp.topic.removeprefix(_FROM), tp.partition): start
         for tp, start in notes_of(group, versions).items()
@@ -49,9 +49,7 @@ def replay_starts(group: str, versions: Mapping[str, int]) -> dict[TopicPartitio
 
 
 def same_replay_count(path: str, group: str) -> dict[TopicPartition, int]:
-    """For a table that is made beside one that is there already, because it was deleted: a mark
-    that says as many replays as that one's does.
-    """
+    """The replay count of the table at `path`, for a table that is created beside it again."""
     if not Table.exists(path):
         return {}
     count = replay_count(group, Table.open(path).snapshot.transactions)

@@ -1,14 +1,15 @@
-"""What to do when the run of a table has ended: begin again, when, or give up. Pure.
+"""Whether and when to restart a query that ended. Pure.
 
-A run that ends has lost nothing: the next begins where the table is. So what may pass is tried
-again, with waits that grow while nothing lands; only what somebody must decide stops a table.
+Nothing is lost when a query ends: the next run continues from the table. So transient failures are
+retried with a growing backoff while nothing lands; only failures that an operator must resolve stop
+a table.
 """
 
 from typing import NamedTuple
 
 from sawlog.pipeline.landing.failures import FATAL, FailureKind, LandingFailure
 
-_FIRST_WAIT_S = {
+_INITIAL_BACKOFF_S = {
     FailureKind.CONFLICT: 0.1,
     FailureKind.SOURCE_REWRITTEN: 0.1,
     FailureKind.SCHEMA_CHANGED: 0.1,
@@ -18,7 +19,7 @@ _FIRST_WAIT_S = {
     FailureKind.DISK_FULL: 5.0,
     FailureKind.OTHER: 1.0,
 }
-_LONGEST_WAIT_S = {
+_MAX_BACKOFF_S = {
     FailureKind.CONFLICT: 2.0,
     FailureKind.SOURCE_REWRITTEN: 30.0,
     FailureKind.SCHEMA_CHANGED: 2.0,
@@ -28,8 +29,8 @@ _LONGEST_WAIT_S = {
     FailureKind.DISK_FULL: 30.0,
     FailureKind.OTHER: 30.0,
 }
-_MOST_TRIES = {FailureKind.OTHER: 20}  # ten minutes or so
-_MOST_TRIES_ONCE = {
+_MAX_ATTEMPTS = {FailureKind.OTHER: 20}  # about ten minutes
+_MAX_ATTEMPTS_ONCE = {
     FailureKind.CONFLICT: 30,
     FailureKind.SOURCE_REWRITTEN: 3,
     FailureKind.SCHEMA_CHANGED: 30,
@@ -50,10 +51,10 @@ class GiveUp(NamedTuple):
 
 
 class RetryPolicy:
-    """Counts the ends of one table's runs since something landed."""
+    """Counts the failures of one table since rows last landed."""
 
     def __init__(self, *, once: bool) -> None:
-        self._most = _MOST_TRIES_ONCE if once else _MOST_TRIES
+        self._max_attempts = _MAX_ATTEMPTS_ONCE if once else _MAX_ATTEMPTS
         self._count = 0
         self._kind: FailureKind | None = None
 
@@ -67,8 +68,8 @@ class RetryPolicy:
         if failure.kind is not self._kind:
             self._kind, self._count = failure.kind, 0
         self._count += 1
-        most = self._most.get(failure.kind)
+        most = self._max_attempts.get(failure.kind)
         if most is not None and self._count >= most:
             return GiveUp(failure)
-        doubled = _FIRST_WAIT_S[failure.kind] * 2 ** min(self._count - 1, 20)
-        return Retry(min(doubled, _LONGEST_WAIT_S[failure.kind]))
+        doubled = _INITIAL_BACKOFF_S[failure.kind] * 2 ** min(self._count - 1, 20)
+        return Retry(min(doubled, _MAX_BACKOFF_S[failure.kind]))

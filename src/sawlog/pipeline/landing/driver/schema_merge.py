@@ -1,8 +1,8 @@
-"""Whether the files of a batch fit the table, each other, and what is to be done where they do not.
+"""Whether the files of a batch fit the table and each other.
 
-Tasks infer the types of fields that are new, each from what it sees. Where they agree, the table is
-widened by what they found. Where they do not, their types are merged into one that holds both, and
-those tasks that wrote another must parse their ranges again.
+Each task infers the types of new fields from the records it sees. If the tasks agree, the columns
+are added to the table. If not, the types are merged into one that holds all values, and tasks that
+wrote another type must parse their ranges again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,12 +17,12 @@ from sawlog.pipeline.landing.task.task_report import TaskReport
 
 
 class SchemaFit(NamedTuple):
-    schema: pa.Schema  # the table's, with all that the files have
-    again: tuple[int, ...]  # places of the reports whose ranges must be parsed again to fit it
+    schema: pa.Schema  # the table's columns and those of all files
+    again: tuple[int, ...]  # indexes of the reports whose ranges must be parsed again
 
 
 def fit(table: pa.Schema, reports: Sequence[TaskReport]) -> SchemaFit:
-    """Where nothing is to be parsed again, every file fits `schema`, and it widens the table."""
+    """Merge the schemas of a batch. If nothing is parsed again, all files fit the result."""
     found = [distinct_schemas(report) for report in reports]
     try:
         return SchemaFit(union(table, (schema for schemas in found for schema in schemas)), ())
@@ -38,7 +38,7 @@ def fit(table: pa.Schema, reports: Sequence[TaskReport]) -> SchemaFit:
 
 
 def union(table: pa.Schema, found: Iterable[pa.Schema]) -> pa.Schema:
-    """Raises SchemaMismatch where two have a column of different types."""
+    """Add the columns of all schemas. Raises SchemaMismatch."""
     for schema in found:
         table = evolved_schema(table, schema)
     return table

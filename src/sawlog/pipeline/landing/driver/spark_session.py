@@ -1,4 +1,4 @@
-"""The Spark session that a pipeline runs in: quiet, on loopback where it is local, in UTC."""
+"""The Spark session of a pipeline: quiet, in UTC, and on loopback if it is local."""
 
 import logging
 import os
@@ -32,8 +32,8 @@ appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 """
-# What these say of a failure is told by us, in a line; of a query that is being stopped they
-# report as failed what was only ended.
+# We report failures in one line. These loggers would repeat them, and report a stopped query
+# as failed.
 _SILENCED = (
     "TaskContextImpl", "api.python", "broadcast", "executor", "scheduler",
     "sql.execution.datasources", "sql.execution.streaming",
@@ -42,18 +42,18 @@ _TASK_TRIES = 4
 
 
 class SparkDidNotStart(Exception):
-    """With what it said itself."""
+    """Spark's JVM did not start; the message is its output."""
 
 
 class SparkJvmExited(Exception):
-    """Its JVM is gone: killed, out of memory, or ended by a signal that all processes got."""
+    """Spark's JVM exited: killed, out of memory, or by a signal to the process group."""
 
 
 @contextmanager
 def session(
     pipeline: Pipeline, master: str | None, *, verbose: bool = False
 ) -> "Iterator[SparkSession]":
-    """For the length of a block. What Spark and its workers print is seen with `verbose` only."""
+    """A session for the block. Output of Spark and its workers is shown only with `verbose`."""
     spark = _build_verbose(pipeline, master) if verbose else _build_quiet(pipeline, master)
     try:
         try:
@@ -62,8 +62,8 @@ def session(
             spark.stop()
     except SPARK_GONE_ERRORS as error:
         raise SparkJvmExited(
-            "Spark's JVM has ended, by a signal or for want of memory (spark.driver.memory in the"
-            " file gives it more); what has landed is safe, and the next run goes on from there"
+            "Spark's JVM exited, by a signal or out of memory (set spark.driver.memory in the"
+            " file); committed batches are safe, and the next run continues from there"
         ) from error
 
 
@@ -81,9 +81,9 @@ def _build_quiet(pipeline: Pipeline, master: str | None) -> "SparkSession":
     except PySparkException as error:  # there is no JVM
         raise SparkDidNotStart(without_java_frames(captured.last()) or str(error)) from error
     except SPARK_GONE_ERRORS as error:
-        said = without_java_frames(captured.last()) or "nothing; its JVM ended while it started"
+        said = without_java_frames(captured.last()) or "nothing; its JVM exited during the start"
         raise SparkDidNotStart(said) from error
-    except Py4JError as error:  # it does not take the settings
+    except Py4JError as error:  # invalid settings
         raise SparkDidNotStart(parse_failure(str(error)).message) from error
     counter = spark.sparkContext._accumulatorServer  # noqa: SLF001
     counter.handle_error = _ignore_error  # type: ignore[method-assign, assignment]
@@ -91,8 +91,8 @@ def _build_quiet(pipeline: Pipeline, master: str | None) -> "SparkSession":
 
 
 def _in_another_thread(build: "Callable[[], SparkSession]") -> "SparkSession":
-    """What `build` returns or raises. In the main thread PySpark would put its own handler in the
-    place of ours for Ctrl-C, and call the JVM from it in the middle of another call.
+    """Call `build` in another thread. In the main thread PySpark would replace our Ctrl-C handler
+    by one that calls the JVM in the middle of another call.
     """
     built: Future[SparkSession] = Future()
 
@@ -107,11 +107,11 @@ def _in_another_thread(build: "Callable[[], SparkSession]") -> "SparkSession":
 
 
 def _ignore_error(*_: object) -> None:
-    """In place of a traceback for a JVM that left, which it does at the end of every run."""
+    """Replaces PySpark's traceback for a JVM that exited, which happens at the end of every run."""
 
 
 def without_java_frames(text: str) -> str:
-    """What a JVM that ended has said, but for where in itself it was."""
+    """The output of a JVM without stack frames."""
     noise = ("\tat ", "\t... ", "WARNING: Using incubator modules")
     return "\n".join(line for line in text.splitlines() if not line.startswith(noise))
 
@@ -119,9 +119,7 @@ def without_java_frames(text: str) -> str:
 def build_session(
     pipeline: Pipeline, master: str | None, *, verbose: bool = False
 ) -> "SparkSession":
-    """With the settings of the file over ours. Failed queries are told by us, in a line, so Spark's
-    own pages about them are not printed.
-    """
+    """Create the session with the settings of the file over ours."""
     from pyspark.sql import SparkSession
 
     wanted = master or pipeline.spark.get("spark.master") or f"local[*,{_TASK_TRIES}]"
@@ -139,7 +137,7 @@ def build_session(
     if wanted.startswith("local"):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     settings |= pipeline.spark
-    # The setting alone is heard by spark-submit only.
+    # Only spark-submit honours the setting.
     python = settings.get("spark.pyspark.python", sys.executable)
     os.environ.setdefault("PYSPARK_PYTHON", python)
     with _log_settings(verbose) as options:
@@ -155,12 +153,12 @@ def build_session(
 
 
 def in_own_pool(spark: "SparkSession", name: str) -> None:
-    """What this thread starts from now on shares the cores fairly with what others start."""
+    """Give this thread's jobs a scheduler pool, so that they share the cores fairly."""
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
 
 
 def register(spark: "SparkSession") -> None:
-    """The sources that are not found by name: Spark knows one for each package."""
+    """Register sources that PySpark does not find itself: it finds one per package."""
     from sawlog.pipeline.delta.table_source import TableSource
     from sawlog.pipeline.landing.planning.landing_source import LandingSource
 
@@ -169,21 +167,19 @@ def register(spark: "SparkSession") -> None:
 
 
 def _is_not_py4j_s(record: logging.LogRecord) -> bool:
-    """py4j logs calls that a JVM did not answer to the root logger, with their traceback."""
+    """Filter py4j's tracebacks of unanswered calls out of the root logger."""
     return "py4j" not in Path(record.pathname).parts
 
 
 @contextmanager
 def _log_settings(verbose: bool) -> "Iterator[str]":
-    """A file of settings for log4j; the JVM reads it when it starts, and never again. What PySpark
-    logs itself of a query that is wrong, we tell in a line.
-    """
+    """A log4j configuration, which the JVM reads at its start, and quiet Python loggers."""
     from pyspark.logger import PySparkLogger
 
     text = _LOG_SETTINGS.format(level="warn" if verbose else "error")
     if not verbose:
         PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-        # Repeats what ended a query, and what was cut off by a second Ctrl-C.
+        # Repeats failures that we report, and calls cut off by a second Ctrl-C.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         logging.getLogger().addFilter(_is_not_py4j_s)
         for number, name in enumerate(_SILENCED):

@@ -1,8 +1,8 @@
-"""One query of the file: SQL over tables and topics as streams, committed batch by batch.
+"""The streaming query of one SQL table: SQL over tables and topics, committed batch by batch.
 
-Its checkpoint lies in the lake, because a query has a state that its table does not tell. Where the
-checkpoint is gone, or a table that it reads was set back, the query begins anew over all rows.
-Where a table gets new columns, the query begins again with them, from its checkpoint (`SqlQuery`).
+Its checkpoint is in the lake, because a query has state that its table does not have. If the
+checkpoint is lost, or a source table was rewritten, the query starts again over all rows. If a
+source table gets new columns, the query restarts from its checkpoint with them (`SqlQuery`).
 """
 
 import json
@@ -38,27 +38,29 @@ TABLE_SOURCE = "sawlog-table"
 
 
 class SqlCommitter(BatchCommitter):
-    """For one life of the query."""
+    """Commits the batches of one run of the query."""
 
-    def __init__(self, step: "SqlQuery", table: Table, query_id: str) -> None:
+    def __init__(self, query: "SqlQuery", table: Table, query_id: str) -> None:
         super().__init__()
-        self._step = step
+        self._query = query
         self._table = table
         self._query_id = query_id
 
     def commit_batch(self, frame: "DataFrame", batch_id: int) -> None:
-        """Raises Stopped after the end: what returns is done for Spark, and never comes again."""
+        """Commit a batch. Raises LateBatch after the stop: if it returned, Spark would record the
+        batch as done and not repeat it.
+        """
         began_s = time.monotonic()
         with self.commit_lock:
             if not self.accepts_batches:
-                raise LateBatch(f"batch {batch_id} of {self._step.name!r} is left to the next run")
+                raise LateBatch(f"batch {batch_id} of {self._query.name!r} is left to the next run")
             written = self._commit(frame, batch_id)
         if written is not None:
             self.rows += written.rows
-            self._step.wrote(written, time.monotonic() - began_s)
+            self._query.wrote(written, time.monotonic() - began_s)
 
     def _commit(self, frame: "DataFrame", batch_id: int) -> WrittenBatch | None:
-        config = self._step.config
+        config = self._query.config
         self._table.refresh()
         is_new = is_new_query(self._table, self._query_id)
         if config.key:
@@ -68,19 +70,19 @@ class SqlCommitter(BatchCommitter):
             raise LandingFailure(
                 FailureKind.INVALID,
                 f"the checkpoint of {config.name!r} is gone, and its table has rows of the topics"
-                " that it reads: they would be doubled; delete the table as well to begin anew",
+                " that it reads, which would be duplicated; delete the table too to start again",
             )
         return append_batch(self._table, frame, self._query_id, batch_id, replace=is_new)
 
 
 class SqlQuery:
-    """A query reads its tables with the columns that they have when it begins.
+    """A query that reads its source tables with the columns they have at its start.
 
-    Where a table gets more, the source ends the query before the first row that has them
-    (`tables/following.py`), and `start` starts it from its checkpoint with the new columns, which
-    its own table gets, too. Its id and the numbers of its batches stay, so a batch that was planned
-    before is committed once, with whichever columns. A state that Spark cannot use with the new
-    columns, as of `max_by(struct(*), offset)`, is computed anew over all rows.
+    If a source table gets new columns, its stream ends the query before the first row that has them
+    (`delta/tail.py`), and `start` restarts it from its checkpoint with the new columns, which are
+    added to its own table. The query id and batch numbers stay, so a batch planned before is
+    committed once. State that Spark cannot use with the new columns, such as that of
+    `max_by(struct(*), offset)`, is computed again over all rows.
     """
 
     def __init__(
@@ -117,7 +119,7 @@ class SqlQuery:
             {"availableNow": True} if once else {"processingTime": f"{config.every_s} seconds"}
         )
         in_own_pool(self._spark, config.name)
-        with self._explaining():
+        with self._explained_failures():
             query = writer.trigger(**trigger).start()
         return QueryRun(query, committer)
 
@@ -128,23 +130,25 @@ class SqlQuery:
         self._events.landed(self.name, landed, written.rows)
 
     def reset(self, why: FailureKind) -> None:
-        """Forgets how far the query was; its first batch will hold everything. A topic may have
-        lost what made up the state, so a state over topics is not given up without being told to.
+        """Delete the checkpoint, so that the first batch has all rows.
+
+        State over topics is not dropped automatically: topics may have lost the records it came
+        from.
         """
         if why is FailureKind.STATE_INCOMPATIBLE and self.config.topics:
             raise _refused(
                 f"the columns of {self.name!r} changed, and Spark cannot use the state that it has"
                 f" for them; topics that it reads ({', '.join(self.config.topics)}) may no longer"
-                f" have all records that made it up: to begin anew, delete {self.config.checkpoint}"
+                f" have all records it came from: to start again, delete {self.config.checkpoint}"
             )
         shutil.rmtree(self.config.checkpoint, ignore_errors=True)
 
     def _frame(self) -> "DataFrame":
-        """The query over streams. Views live only as long as the query is read."""
+        """The query over streams. The views exist only while the SQL is analysed."""
         views: list[str] = []
         columns: set[str] = set()
         try:
-            with self._explaining():
+            with self._explained_failures():
                 for name in (*self.config.tables, *self.config.topics):
                     is_table = name in self.config.tables
                     stream = self._table_stream(name) if is_table else self._topic_stream(name)
@@ -173,7 +177,7 @@ class SqlQuery:
         source = self._pipeline.table(name)
         assert source is not None, name
         if not Table.exists(source.path):
-            raise LandingFailure(FailureKind.NOT_FOUND, f"the table {name!r} is not there yet")
+            raise LandingFailure(FailureKind.NOT_FOUND, f"the table {name!r} does not exist yet")
         return self._spark.readStream.format(TABLE_SOURCE).option("path", source.path).load()
 
     def _topic_stream(self, topic: str) -> "DataFrame":
@@ -186,8 +190,8 @@ class SqlQuery:
         )
 
     @contextmanager
-    def _explaining(self) -> Iterator[None]:
-        """Puts what fails inside into words, and says whether it may pass."""
+    def _explained_failures(self) -> Iterator[None]:
+        """Convert exceptions to LandingFailure with a kind that says whether to retry."""
         try:
             yield
         except (LandingFailure, *SPARK_GONE_ERRORS):
@@ -200,26 +204,28 @@ class SqlQuery:
 
 
 def start_failure(error: Exception, *, has_run: bool = False) -> LandingFailure:
-    """Why a query did not begin. Only what Spark finds wrong with its SQL is refused; a column may
-    be one that its table does not have yet, where columns are inferred. In a UNION one table may
-    have got its new column before the other: a query that has run before waits for that, another
-    one is tried again for some minutes only, because its SQL may be wrong.
+    """Why a query did not start.
+
+    Only invalid SQL is rejected. A missing column may appear later if columns are inferred. In a
+    UNION one table may get its new column before the other: a query that has run before waits for
+    that; a new one is retried for some minutes only, because its SQL may be wrong.
     """
     from pyspark.errors import AnalysisException
 
-    told = condense_spark_error(str(error)) or type(error).__name__
-    if "UNRESOLVED_COLUMN" in told:
-        return LandingFailure(FailureKind.NOT_FOUND, told)
-    if "NUM_COLUMNS_MISMATCH" in told:
-        return LandingFailure(FailureKind.NOT_FOUND if has_run else FailureKind.OTHER, told)
-    if isinstance(error, AnalysisException) and "PYTHON_DATA_SOURCE_ERROR" not in told:
-        return LandingFailure(FailureKind.INVALID, told)
+    message = condense_spark_error(str(error)) or type(error).__name__
+    if "UNRESOLVED_COLUMN" in message:
+        return LandingFailure(FailureKind.NOT_FOUND, message)
+    if "NUM_COLUMNS_MISMATCH" in message:
+        return LandingFailure(FailureKind.NOT_FOUND if has_run else FailureKind.OTHER, message)
+    if isinstance(error, AnalysisException) and "PYTHON_DATA_SOURCE_ERROR" not in message:
+        return LandingFailure(FailureKind.INVALID, message)
     return classify(error)
 
 
 def check_watermark(config: QueryTable, columns: Collection[str]) -> None:
-    """LandingFailure where nothing has the column: without a word the state would grow for ever.
-    It may be one that its table does not have yet.
+    """Raise LandingFailure if no source has a watermark column: the state would grow without bound.
+
+    The column may appear later.
     """
     for column in config.watermark:
         if column not in columns:
@@ -231,8 +237,9 @@ def check_watermark(config: QueryTable, columns: Collection[str]) -> None:
 
 
 def make_checkpoint(path: str) -> str:
-    """The id of the query whose checkpoint this is. A new one gets its id here, in the form in
-    which Spark looks for it, so that it is known before the first batch.
+    """Read the query id of a checkpoint, or create a checkpoint with a new id.
+
+    The id is stored where Spark expects it, so that it is known before the first batch.
     """
     import uuid
 
@@ -243,15 +250,15 @@ def make_checkpoint(path: str) -> str:
     except FileNotFoundError:
         pass
     except (ValueError, KeyError):
-        shutil.rmtree(path, ignore_errors=True)  # torn: of no use to Spark either
+        shutil.rmtree(path, ignore_errors=True)  # torn; Spark could not use it either
     os.makedirs(path, exist_ok=True)
     query_id = str(uuid.uuid4())
-    aside = f"{file}.{query_id}"
-    with open(aside, "w", encoding="utf-8") as opened:
+    temporary = f"{file}.{query_id}"
+    with open(temporary, "w", encoding="utf-8") as opened:
         json.dump({"id": query_id}, opened)
         opened.flush()
         os.fsync(opened.fileno())
-    os.rename(aside, file)
+    os.rename(temporary, file)
     return query_id
 
 

@@ -1,6 +1,4 @@
-"""Keeps what other processes print from the terminal: Spark's JVM warns of itself and repeats the
-tracebacks of workers that are tried again. The last lines are kept, for when it comes to nothing.
-"""
+"""Captures the stderr of Spark's JVM and workers, which is noisy, and keeps its last lines."""
 
 import os
 import sys
@@ -10,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _KEPT_LINES = 40
-_LONGEST_LINE = 8_192
+_MAX_LINE_BYTES = 8_192
 _LAST_WORDS_S = 2.0
 _STDERR = 2
 
 
 class StderrCapture:
-    """Reads to the end what comes, so that nobody who writes ever waits."""
+    """Reads a pipe to its end, so that its writers never block."""
 
     def __init__(self, descriptor: int) -> None:
         self._lines: deque[bytes] = deque(maxlen=_KEPT_LINES)
@@ -25,20 +23,21 @@ class StderrCapture:
         self._thread.start()
 
     def last(self) -> str:
-        """The last lines of processes that have ended."""
+        """The last lines, after the writers have exited."""
         self._thread.join(_LAST_WORDS_S)
         return b"".join(self._lines.copy()).decode(errors="replace").strip()
 
     def _read(self) -> None:
         with open(self._descriptor, "rb") as source:
-            while line := source.readline(_LONGEST_LINE):
+            while line := source.readline(_MAX_LINE_BYTES):
                 self._lines.append(line)
 
 
 @contextmanager
 def captured_stderr() -> Iterator[StderrCapture]:
-    """The stderr of processes that are started within the block, for as long as they live. Whoever
-    writes to this process's own meanwhile is heard there as well.
+    """Capture the stderr of processes started in the block, for as long as they live.
+
+    What this process writes to stderr in the block is captured too.
     """
     sys.stderr.flush()
     own = os.dup(_STDERR)

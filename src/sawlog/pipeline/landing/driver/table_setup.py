@@ -1,8 +1,7 @@
-"""Everything that must be so before the first batch: the topic, the table, where it begins.
+"""Prepares a landing: finds the topic, creates or checks the table, reads its offsets.
 
-Starting offsets are resolved once and are in the table's first version. From then on the table says
-where to go on, whatever else is lost. A table that somebody else's landing fills, or that was made
-for another topic of the same name, is refused.
+Start offsets are resolved once and stored in the first version of the table; from then on the table
+has the offsets. A table of another group, or of another topic of the same name, is rejected.
 """
 
 from typing import NamedTuple
@@ -45,7 +44,7 @@ class PreparedTable(NamedTuple):
 
 
 def prepare(cluster: Cluster, config: LandedTable) -> PreparedTable:
-    """Creates what is missing; LandingFailure, KafkaError or TableError where it cannot begin."""
+    """Create what is missing. Raises LandingFailure, KafkaError or TableError."""
     topic = find_topic(cluster, config)
     if not Table.exists(config.path):
         partitions = [partition_of(topic.name, index) for index in topic.partitions]
@@ -61,8 +60,9 @@ def prepare(cluster: Cluster, config: LandedTable) -> PreparedTable:
 
 
 def find_topic(cluster: Cluster, config: LandedTable) -> Topic:
-    """The topic as the brokers have it now; LandingFailure where there is none: it was deleted if
-    the table is there, and is waited for if not.
+    """Look up the topic.
+
+    Raises LandingFailure if it is missing: it was deleted if the table exists, else it is awaited.
     """
     cluster.forget([config.topic])
     try:
@@ -74,26 +74,26 @@ def find_topic(cluster: Cluster, config: LandedTable) -> Topic:
 
 
 def next_offsets(table: Table, config: LandedTable, topic: Topic) -> Offsets:
-    """The next offset to land of each partition. One that the table does not know begins at 0."""
+    """The next offset to land of each partition; 0 for partitions new to the table."""
     stored = table.offsets(config.group)
     partitions = [partition_of(topic.name, index) for index in topic.partitions]
     return {partition: stored.get(partition, 0) for partition in partitions}
 
 
 def check_replays(config: LandedTable, table: Table, dead: Table) -> int:
-    """How many replays the table has seen; LandingFailure where its dead letters differ in that."""
+    """The replay count of the table. Raises LandingFailure if that of its dead letters differs."""
     replays = replay_count(config.group, table.snapshot.transactions)
     if replay_count(config.group, dead.snapshot.transactions) != replays:
         raise LandingFailure(
             FailureKind.CONFLICT,
-            f"a replay of {config.name!r} is under way, or died before its end; in that case run"
+            f"a replay of {config.name!r} is running, or died before its end; in that case run"
             " it again",
         )
     return replays
 
 
 def create_table(config: LandedTable, topic: Topic, starts: Offsets) -> None:
-    """An empty table that knows where it begins, and which table has its dead letters."""
+    """Create an empty table with its start offsets and the id of its dead letter table."""
     properties = {GROUP: config.group, DEAD_TABLE: open_dead_letters(config, DEAD).id}
     if topic.has_id:
         properties[TOPIC_ID + topic.name] = format_topic_id(topic.id)
@@ -107,13 +107,13 @@ def create_table(config: LandedTable, topic: Topic, starts: Offsets) -> None:
             properties,
         )
     except TableExists:
-        pass  # by another driver, at the same time, and with the same right
+        pass  # by another driver at the same time, which is fine
 
 
 def resolve_starts(
     cluster: Cluster, config: LandedTable, partitions: list[TopicPartition]
 ) -> Offsets:
-    """An offset for each partition. A time that no record has yet is the end."""
+    """The start offset of each partition; its end for a time after the last record."""
     start = config.start
     if isinstance(start, AtOffset):
         return dict.fromkeys(partitions, start.offset)
@@ -122,16 +122,16 @@ def resolve_starts(
         for at in (LATEST, start.timestamp_ms)
     )
     return {
-        partition: ends[partition].offset if told.offset < 0 else told.offset
-        for partition, told in sorted(found.items())
+        partition: ends[partition].offset if found_offset.offset < 0 else found_offset.offset
+        for partition, found_offset in sorted(found.items())
     }
 
 
 def check_owner(table: Table, config: LandedTable) -> None:
-    """A table that this landing did not make is none of its business."""
+    """Raise LandingFailure if the table belongs to something else than this landing."""
     group = _properties(table).get(GROUP)
     if group is None:
-        raise _refused(f"the table in {config.path} was not made by a landing; use another name")
+        raise _refused(f"the table in {config.path} was not created by a landing; use another name")
     if group != config.group:
         raise _refused(
             f"the table in {config.path} is filled by the group {group!r}, the file says"
@@ -140,20 +140,18 @@ def check_owner(table: Table, config: LandedTable) -> None:
 
 
 def landed_topics(table: Table, group: str) -> set[str]:
-    """Whose records a landing has put there."""
+    """The topics whose records the landing has put into the table."""
     return {tp.topic for tp in table.offsets(group)}
 
 
 def landed_topic_id(table: Table, topic: str) -> bytes:
-    """Of the topic whose records the table has; NO_TOPIC_ID where no broker told it."""
-    told = _properties(table).get(TOPIC_ID + topic)
-    return parse_topic_id(told) if told else NO_TOPIC_ID
+    """The id of the topic whose records the table has; NO_TOPIC_ID if it is unknown."""
+    topic_id = _properties(table).get(TOPIC_ID + topic)
+    return parse_topic_id(topic_id) if topic_id else NO_TOPIC_ID
 
 
 def check_table(table: Table, config: LandedTable, topic: Topic) -> None:
-    """LandingFailure where the table and the file do not belong together. A schema that the file
-    grew by columns is none.
-    """
+    """Raise LandingFailure if table and file contradict each other. New columns are allowed."""
     check_owner(table, config)
     topics = landed_topics(table, config.group)
     if topics and topic.name not in topics:

@@ -1,6 +1,6 @@
-"""Keeps the tables of a file from filling the disk with files that nobody needs any more.
+"""Vacuums the tables of a file at the start of a run and every few hours.
 
-While tables are filled it is a thread of its own: a sweep looks at every file of the lake.
+It has a thread of its own, because a vacuum lists every file of the lake.
 """
 
 import threading
@@ -17,7 +17,7 @@ _LAST_WAIT_S = 3.0
 
 
 class VacuumSchedule:
-    """Sweeps where a block begins, and every few hours for as long as it lasts."""
+    """Vacuums when the block starts, and periodically while it lasts."""
 
     def __init__(
         self, pipeline: Pipeline, events: Events, *, every_s: float = VACUUM_EVERY_S
@@ -34,7 +34,7 @@ class VacuumSchedule:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """A sweep may be cut off anywhere: the next one finds what is left."""
+        """A vacuum may be cut off anywhere; the next one continues."""
         self._stop.set()
         self._thread.join(_LAST_WAIT_S)
 
@@ -44,15 +44,15 @@ class VacuumSchedule:
 
 
 def vacuum_tables(pipeline: Pipeline, events: Events) -> None:
-    """What tasks that died have left, and what was replaced, long enough ago to be nobody's."""
+    """Delete orphan and expired files of all tables, dead letters included."""
     for table in pipeline.tables:
         paths = [table.path]
         if isinstance(table, LandedTable):
             paths.append(table.dead_path)
         for path in paths:
             try:
-                swept = vacuum(Table.open(path)).files if Table.exists(path) else 0
+                deleted = vacuum(Table.open(path)).files if Table.exists(path) else 0
             except (TableError, OSError):
-                continue  # the table's own step meets it, and says what it means
-            if swept:
-                events.said(table.name, f"swept {swept} files that it does not need any more")
+                continue  # the query of the table fails too, and reports it
+            if deleted:
+                events.said(table.name, f"vacuumed {deleted} files")

@@ -1,7 +1,7 @@
-"""How far the next batch goes: asks the brokers where the topic ends, and keeps to the bounds.
+"""Plans the next batch: where the topic ends, within the commit bounds.
 
-It lives in the process in which Spark plans a query, and looks again every time it is asked, so
-that new partitions are found and a topic that is another one by now is noticed.
+It runs in the process in which Spark plans a source, and asks the brokers at every call, so that
+new partitions are found and a topic that was created again is noticed.
 """
 
 import time
@@ -19,12 +19,12 @@ from sawlog.pipeline.landing.topic_check import TopicLog
 from sawlog.pipeline.source.batch_limits import Limits, plan_batch
 from sawlog.pipeline.source.offset_json import Offsets
 
-MISSING_S = 10.0  # so long may a cluster not know a topic, while a broker starts
+MISSING_S = 10.0  # how long a starting cluster may not know a topic
 _POLL_S = 0.2
 
 
 class BatchPlanner:
-    """Of one table's topic. For one thread."""
+    """Plans the batches of one table. Not thread-safe."""
 
     def __init__(
         self,
@@ -51,13 +51,11 @@ class BatchPlanner:
         self._cluster.close()
 
     def ends(self) -> Offsets:
-        """Where each partition ends now; what the brokers cannot tell is an error."""
+        """The end offset of each partition. Raises an error if the brokers do not answer."""
         return self._log.ends()
 
     def next_batch(self, starts: Mapping[TopicPartition, int]) -> Offsets:
-        """Where the next batch ends: at `starts` where none is due yet. Looks once, and waits a
-        little where there is nothing to do.
-        """
+        """The end offsets of the next batch; `starts` if none is due, after a short wait."""
         try:
             ends = self._log.check_end_offsets(starts, self._known_ends(starts))
             now_s = self._monotonic_s()
@@ -74,8 +72,9 @@ class BatchPlanner:
         return planned
 
     def bounded(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> Offsets:
-        """As much of what lies before `ends` as one batch may take; LandingFailure where some of it
-        is lost.
+        """The part of the records before `ends` that one batch may have.
+
+        Raises LandingFailure if some of them are lost.
         """
         ends = self._log.check_end_offsets(starts, ends)
         self._log.check_start_offsets(starts, ends)
@@ -100,7 +99,7 @@ class BatchPlanner:
         return ends
 
     def _is_gone_for_good(self) -> bool:
-        """False for as long as a missing topic may be one that a starting broker does not know."""
+        """False while a starting broker may not yet know the topic."""
         now_s = self._monotonic_s()
         if self._missing_since_s is None:
             self._missing_since_s = now_s

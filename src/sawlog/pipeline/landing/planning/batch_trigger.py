@@ -1,20 +1,20 @@
-"""When a batch begins: at once where a full one waits, else when the last began long enough ago.
+"""When a batch starts: at once if a full one is available, else `every` after the last start.
 
-So a backlog goes as fast as it can, and a trickle makes one commit per `every`. Time is passed in.
+So a backlog lands at full speed, and a trickle makes one commit per `every`. Time is passed in.
 """
 
 from sawlog.pipeline.landing.configuration.pipeline_config import CommitBounds
 
 
 class BatchTrigger:
-    """Of one table. The first batch begins at once."""
+    """The trigger of one table. The first batch starts at once."""
 
     def __init__(self, bounds: CommitBounds) -> None:
         self._bounds = bounds
         self._began_s: float | None = None
 
     def is_due(self, waiting_rows: int, waiting_bytes: float, now_s: float) -> bool:
-        """Whether what waits makes a batch now. Nothing makes none."""
+        """Whether a batch of this size starts now; an empty one never does."""
         if waiting_rows <= 0:
             return False
         if waiting_rows >= self._bounds.rows or waiting_bytes >= self._bounds.fetched_bytes:

@@ -1,8 +1,7 @@
-"""The landing as Spark sees it: a streaming source whose rows are reports of files.
+"""The streaming source of a landing, as Spark calls it. Its rows are task reports.
 
-Spark plans it (offsets, ranges) in a process beside the driver and reads it in its tasks. A task
-has some ranges and becomes one row. Where the topic ends is asked in `planner.py`, what a task does
-is in `task.py`; here is only what Spark calls.
+Spark plans it (offsets and ranges) in a process beside the driver and reads it in tasks. A task
+lands some ranges and returns one row. `batch_planner.py` plans, `task/landing_task.py` lands.
 """
 
 import json
@@ -27,19 +26,19 @@ from sawlog.pipeline.source.offset_json import Offsets, read_position, write_off
 
 NAME = "sawlog-landing"
 SCHEMA = "report string"
-_TIMEOUT_MS = 5_000  # planning must not keep a query from being stopped
+_TIMEOUT_MS = 5_000  # planning must not delay the stop of a query
 
 
 @dataclass
 class RangesToLand(InputPartition):
-    """One task. `columns` is what the table has, as text."""
+    """The ranges of one task; `columns` are those of the table as JSON."""
 
     ranges: tuple[OffsetRange, ...]
     columns: str
 
 
 class LandingSource(DataSource):
-    """Options: `job` (see `task.Job`), `starts` (offsets as JSON), `tasks` (how many at once)."""
+    """Options: `job` (LandingJob as JSON), `starts` (offsets as JSON), `tasks` (a number)."""
 
     @classmethod
     def name(cls) -> str:
@@ -57,7 +56,7 @@ class LandingSource(DataSource):
 
 
 class LandingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Pickled to the tasks: what it holds open stays where it is."""
+    """Pickled to the tasks, without its connection."""
 
     def __init__(self, job: LandingJob, starts: Offsets, tasks: int) -> None:
         self._job = job
@@ -73,7 +72,7 @@ class LandingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return write_offsets(self._starts)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        return ReadAllAvailable()  # the bounds are the planner's
+        return ReadAllAvailable()  # the planner limits batches itself
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         with tagged_failures():

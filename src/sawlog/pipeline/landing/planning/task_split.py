@@ -1,19 +1,20 @@
-"""A batch dealt out to tasks: equal shares of rows, whatever partitions they are in.
+"""Splits a batch into tasks with equal numbers of rows, across partitions.
 
-A task writes its ranges into the same files, so a batch makes as many files as it has tasks, and a
-small batch makes one, however many partitions the topic has.
+A task writes all its ranges to the same files. So a batch makes as many files as tasks, and a small
+batch makes one, however many partitions the topic has.
 """
 
 from collections.abc import Sequence
 
 from sawlog.pipeline.source.batch_limits import OffsetRange
 
-MIN_TASK_ROWS = 20_000  # rows; less than that is read faster than another task starts
+MIN_TASK_ROWS = 20_000  # fewer rows are read faster than another task starts
 
 
 def split_into_tasks(ranges: Sequence[OffsetRange], tasks: int) -> list[tuple[OffsetRange, ...]]:
-    """The same offsets in at most `tasks` shares that differ by one row at most. A share is a run
-    of the ranges as they lie one after the other, cut where it must be.
+    """Split the ranges into at most `tasks` shares whose sizes differ by at most one row.
+
+    A share is a run of consecutive ranges, which are cut where necessary.
     """
     whole = [part for part in sorted(ranges) if part.size > 0]
     rows = sum(part.size for part in whole)

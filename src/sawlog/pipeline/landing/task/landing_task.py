@@ -1,7 +1,7 @@
-"""What a task does: reads its ranges, parses the values, writes files, and reports them.
+"""A landing task: read ranges, parse the values, write data files, and report them.
 
-Memory is bounded by what is read at once and what waits to be written, not by the ranges. Nothing
-that it writes counts before the driver commits it, so a task may die, or run twice, at any time.
+Memory is bounded by the fetch size and the write buffers, not by the ranges. Nothing counts before
+the driver commits it, so a task may die, or run twice, at any time.
 """
 
 import json
@@ -43,12 +43,12 @@ from sawlog.pipeline.source.batch_limits import OffsetRange
 from sawlog.pipeline.source.executor_check import ExecutorDiffers, check_here, versions_here
 
 _RAW_COLUMNS = ("offset", "timestamp", "key", "value")
-_ALL_COLUMNS = (*_RAW_COLUMNS, "headers")  # a dead letter keeps everything
+_ALL_COLUMNS = (*_RAW_COLUMNS, "headers")  # a dead letter has the whole record
 
 
 @dataclass(frozen=True)
 class LandingJob:
-    """What all tasks of a table have in common; small, and sent along with each."""
+    """The parameters that all tasks of a table share; small, sent with each task."""
 
     brokers: str
     topic: str
@@ -57,7 +57,7 @@ class LandingJob:
     path: str
     dead_path: str
     format: Format
-    columns: str | None  # of values, as the file declares them; None: inferred, so the table's
+    columns: str | None  # declared columns of values as JSON; None: inferred
     partition_by: tuple[str, ...]
     read_committed: bool
     bounds: CommitBounds
@@ -86,14 +86,14 @@ def make_job(pipeline: Pipeline, config: LandedTable, topic_id: bytes) -> Landin
 
 
 def read_job(text: str) -> LandingJob:
-    told: dict[str, Any] = json.loads(text)
+    fields: dict[str, Any] = json.loads(text)
     return LandingJob(
         **{
-            **told,
-            "topic_id": bytes.fromhex(told["topic_id"]),
-            "format": Format(**told["format"]),
-            "partition_by": tuple(told["partition_by"]),
-            "bounds": CommitBounds(**told["bounds"]),
+            **fields,
+            "topic_id": bytes.fromhex(fields["topic_id"]),
+            "format": Format(**fields["format"]),
+            "partition_by": tuple(fields["partition_by"]),
+            "bounds": CommitBounds(**fields["bounds"]),
         }
     )
 
@@ -103,15 +103,16 @@ def columns_text(schema: pa.Schema) -> str:
 
 
 def current_columns(job: LandingJob) -> str:
-    """What the parser is bound to: the file's columns, or those that the table has by now."""
+    """The columns that bind the parser: those of the file, or those of the table by now."""
     return columns_text(Table.open(job.path).schema) if job.columns is None else job.columns
 
 
 def land(
     job: LandingJob, columns: str, ranges: Sequence[OffsetRange], *, again: bool = False
 ) -> TaskReport:
-    """One task. `columns` are the table's, as text; where the ranges are parsed `again`, they are
-    what was found in them, too, and no more are added.
+    """Run one task; `columns` are those of the table as JSON.
+
+    With `again` they include the new columns of these ranges, and no others are inferred.
     """
     try:
         check_here(job.versions)
@@ -119,15 +120,16 @@ def land(
         raise LandingFailure(FailureKind.INVALID, str(error)) from error
     landing = _Landing(job, from_json(columns))
     report = landing.attempt(ranges, again=again)
-    if report is None:  # new fields had other types further on: now they are known
+    if report is None:  # types of new fields conflicted; now all are known
         report = landing.attempt(ranges, again=True)
     assert report is not None, f"{job.topic}: types that were merged do not fit"
     return report
 
 
 def merge_inferred(known: pa.Schema, found: Sequence[pa.Schema]) -> pa.Schema:
-    """A schema that all rows can be parsed with. What the table has stays as it is; of names that
-    differ by case only the first one is kept.
+    """A schema with which all rows can be parsed.
+
+    Known columns keep their type; of names that differ only in case the first is kept.
     """
     return stored_schema(merge(known, *found).schema)
 
@@ -136,20 +138,21 @@ class _Part(NamedTuple):
     partition: TopicPartition
     records: pa.RecordBatch
     parsed: Parsed
-    fetched_bytes: int  # of the whole chunk, with its first part
+    fetched_bytes: int  # of the whole chunk, counted with its first part
 
 
 class _Landing:
     def __init__(self, job: LandingJob, table: pa.Schema) -> None:
         self._job = job
         self._table = table
-        self._made = generated_columns(job.partition_by)
-        self._widen = job.columns is None
+        self._generated = generated_columns(job.partition_by)
+        self._infer = job.columns is None
         self._reads = _RAW_COLUMNS if job.format.kind == "raw" else _ALL_COLUMNS
 
     def attempt(self, ranges: Sequence[OffsetRange], *, again: bool) -> TaskReport | None:
-        """None where the types of new fields clashed. From there on nothing is written, only
-        learned, so that the next attempt knows them all.
+        """Land the ranges; None if types of new fields conflict.
+
+        After a conflict nothing more is written, but all types are collected for the next attempt.
         """
         job = self._job
         seen = self._table
@@ -185,9 +188,9 @@ class _Landing:
             )  # fmt: skip
 
     def _parsed(self, ranges: Sequence[OffsetRange], again: bool) -> Iterator[_Part]:
-        known = parser_schema(self._table, self._made)
+        known = parser_schema(self._table, self._generated)
         parse_values = parser(
-            self._job.format, known, widen=self._widen, closed=again, made=self._made
+            self._job.format, known, infer=self._infer, frozen=again, generated=self._generated
         )
         for partition, chunk in self._chunks(ranges):
             left, fetched_bytes = chunk.batch, chunk.fetched_bytes

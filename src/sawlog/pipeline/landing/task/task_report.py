@@ -1,7 +1,6 @@
-"""What a task tells the driver of its ranges: the files it wrote, and how much it read.
+"""The report of a task to the driver: its ranges, its files, and how much it read.
 
-A report travels as JSON through a row of Spark's. Together the reports of a batch say how far it
-moves every partition.
+A report is JSON in a row of Spark. The reports of a batch together give its offset spans.
 """
 
 import json
@@ -38,14 +37,14 @@ class TaskReport(NamedTuple):
 
 
 def read_report(text: str) -> TaskReport:
-    told = json.loads(text)
+    fields = json.loads(text)
     return TaskReport(
-        ranges_from_json(told["ranges"]),
-        told["rows"],
-        told["bad_rows"],
-        told["fetched_bytes"],
-        tuple(DataFile.from_json(file) for file in told["files"]),
-        tuple(DataFile.from_json(file) for file in told["dead_files"]),
+        ranges_from_json(fields["ranges"]),
+        fields["rows"],
+        fields["bad_rows"],
+        fields["fetched_bytes"],
+        tuple(DataFile.from_json(file) for file in fields["files"]),
+        tuple(DataFile.from_json(file) for file in fields["dead_files"]),
     )
 
 
@@ -53,15 +52,16 @@ def ranges_to_json(ranges: Iterable[OffsetRange]) -> list[list[Any]]:
     return [[*part.partition, part.start, part.end] for part in ranges]
 
 
-def ranges_from_json(told: Iterable[Sequence[Any]]) -> tuple[OffsetRange, ...]:
+def ranges_from_json(ranges: Iterable[Sequence[Any]]) -> tuple[OffsetRange, ...]:
     return tuple(
-        OffsetRange(partition_of(topic, index), start, end) for topic, index, start, end in told
+        OffsetRange(partition_of(topic, index), start, end) for topic, index, start, end in ranges
     )
 
 
 def batch_spans(reports: Sequence[TaskReport]) -> dict[TopicPartition, OffsetSpan]:
-    """How far a batch goes in each partition. Its ranges lie end to end, or a task told nothing,
-    which must never be committed over: AssertionError.
+    """The span of a batch in each partition.
+
+    Asserts that the ranges are contiguous: a missing report must never be committed over.
     """
     spans: dict[TopicPartition, OffsetSpan] = {}
     for partition, start, end in sorted(part for report in reports for part in report.ranges):
@@ -69,7 +69,7 @@ def batch_spans(reports: Sequence[TaskReport]) -> dict[TopicPartition, OffsetSpa
         if before is None:
             spans[partition] = OffsetSpan(start, end)
         else:
-            assert before.end == start, f"{partition}: nothing was told of {before.end} to {start}"
+            assert before.end == start, f"{partition}: no report for {before.end} to {start}"
             spans[partition] = OffsetSpan(before.start, end)
     return spans
 

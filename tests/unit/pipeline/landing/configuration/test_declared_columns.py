@@ -14,8 +14,8 @@ def test_only_partitions_of_times_make_columns() -> None:
     assert {"timestamp_date", "h"} == MADE
 
 
-def parse(table: pa.Schema, *values: bytes, widen: bool = True) -> Outcome:
-    parse_values = parser(Format("json"), parser_schema(table, MADE), widen=widen, made=MADE)
+def parse(table: pa.Schema, *values: bytes, infer: bool = True) -> Outcome:
+    parse_values = parser(Format("json"), parser_schema(table, MADE), infer=infer, generated=MADE)
     return outcome_of(parse_values(pa.array(values, pa.binary())), len(values))
 
 
@@ -39,11 +39,11 @@ def test_two_fields_that_belong_to_one_column_are_a_dead_letter() -> None:
 def test_a_declared_column_beside_a_made_one_has_the_field_that_is_spelled_so() -> None:
     table = table_schema(pa.schema({"value_h": pa.int64()}))
     values = (b'{"h": 1}', b'{"value_h": 2}', b'{"h": 3, "value_h": 4}')
-    assert parse(table, *values, widen=False).rows == [{"value_h": n} for n in (1, 2, 4)]
+    assert parse(table, *values, infer=False).rows == [{"value_h": n} for n in (1, 2, 4)]
 
 
 def test_an_aside_name_that_is_taken_too_is_moved_further() -> None:
     made = generated_columns(["date(timestamp) as value_timestamp"])
-    parse_values = parser(Format("json"), None, widen=True, made=made)
+    parse_values = parser(Format("json"), None, infer=True, generated=made)
     outcome = outcome_of(parse_values(pa.array([b'{"timestamp": 1}'], pa.binary())), 1)
     assert outcome.rows == [{"value_value_timestamp": 1}]

@@ -102,7 +102,7 @@ def test_other_partitions_are_judged_by_their_own_offsets(dead: Table) -> None:
 def test_a_driver_that_slept_through_a_replay_adds_nothing(dead: Table) -> None:
     propose(dead, written(dead, 3, 9), moved(0, 10))
     restore_offsets(Table.open(dead.path), GROUP, {PARTITION: 5}, {replay_count_id(GROUP): 1})
-    with pytest.raises(LandingFailure, match="a replay set the dead letters back"):
+    with pytest.raises(LandingFailure, match="a replay restored the dead letters"):
         propose(dead, written(dead, 12), moved(10, 15))
     assert offsets(dead) == [3]
     propose(dead, written(dead, 9, 12), moved(5, 15), replays=1)

@@ -93,7 +93,7 @@ def test_what_the_driver_met_counts_more_than_what_spark_made_of_it() -> None:
     watched.poll(2)
     assert len(table.begun) == 2
     assert [line.rpartition("; ")[2] for line in heard.lines] == [
-        "going on from where the table is"
+        "restarting from the offsets in the table"
     ]
 
 
@@ -134,19 +134,18 @@ def test_a_query_whose_tables_were_set_back_begins_anew() -> None:
 
 
 def test_a_query_whose_table_has_new_columns_goes_on_from_its_checkpoint() -> None:
-    text = "tables.following.SchemaChanged: version 8 of /lake/t has columns that the stream began"
-    table = Table(
-        QueryRun(f"{text} without: 'b'; begin it again from the same checkpoint"), QueryRun()
+    text = (
+        "tables.following.SchemaChanged: version 8 of /lake/t has columns that the stream started"
     )
+    table = Table(QueryRun(f"{text} without: 'b'; restart it from the same checkpoint"), QueryRun())
     watched, heard = supervised(table)
     watched.poll(0)
     table.begun[0].query.isActive = False
     watched.poll(1)
     watched.poll(2)
     assert (table.anew, len(table.begun)) == (0, 2)
-    assert heard.lines == [
-        "t: version 8 of /lake/t has columns that the stream began without: 'b'; going on with them"
-    ]
+    changed = "version 8 of /lake/t has columns that the stream started without: 'b'"
+    assert heard.lines == [f"t: {changed}; restarting with them"]
 
 
 def test_a_query_whose_state_does_not_fit_begins_anew_unless_its_step_refuses() -> None:

@@ -47,6 +47,4 @@ def test_a_worker_that_is_too_late_is_told_in_a_line() -> None:
         "org.apache.spark.SparkException: Python worker failed to connect back.\n\tat"
     )
     assert failure.kind is FailureKind.OTHER
-    assert (
-        failure.message == "a Python worker of Spark's did not start within Spark's limit of 10 s"
-    )
+    assert failure.message == "a Python worker of Spark did not start within Spark's limit of 10 s"

@@ -33,7 +33,7 @@ def test_a_damaged_table_does_not_keep_the_others_from_being_swept(tmp_path: Pat
     leave_file(good)
     heard = Heard()
     vacuum_tables(pipeline, heard)
-    assert heard.lines == ["good: swept 1 files that it does not need any more"]
+    assert heard.lines == ["good: vacuumed 1 files"]
 
 
 def test_dead_letters_and_tables_of_queries_are_swept_too(tmp_path: Path) -> None:
