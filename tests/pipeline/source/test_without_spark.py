@@ -136,7 +136,7 @@ def test_lost_records_stop_a_task_or_are_left_out(
     with caplog.at_level(logging.WARNING):
         assert offsets_read(lenient, topic, 2, 12) == list(range(4, 10))
         assert offsets_read(lenient, "no-such-topic", 0, 5) == []
-    assert "going on with what there is" in caplog.text
+    assert "continuing with the records that are left" in caplog.text
     with pytest.raises(DataLost, match="no-such-topic"):
         offsets_read(settings_for(broker), "no-such-topic", 0, 5)
 
@@ -153,7 +153,7 @@ def test_progress_is_published_and_what_fails_is_said_once(
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             assert not publisher.publish({partition_of("no-such-topic", 0): 1})
-    assert caplog.text.count("the progress was not published") == 1
+    assert caplog.text.count("offsets were not published") == 1
 
 
 def test_a_broker_that_is_not_there_is_not_asked_at_every_batch() -> None:

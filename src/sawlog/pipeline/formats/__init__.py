@@ -1,4 +1,4 @@
-"""Bytes to columns: raw, JSON, CSV and Avro, and every value that does not fit with its reason."""
+"""Parsers from record values to columns: raw, JSON, CSV and Avro. Bad values have a reason."""
 
 from collections.abc import Collection, Iterator
 
@@ -27,13 +27,13 @@ def parser(
     frozen: bool = False,
     generated: Collection[str] = (),
 ) -> Parser:
-    """Parses values of that format. The columns of `known` bind: a value that does not fit them is
-    a bad row. With `infer` new fields become columns behind them, with types that are inferred;
-    where that is `frozen`, a value that needs one is a bad row: `known` has what was found in an
-    earlier go over the same values, and must not grow by what that one had no room for.
-    `generated` are names, in lower case, that the columns of fields cannot have in this table.
+    """A parser for values of a format. A value that does not fit the columns of `known` is a bad
+    row.
 
-    FormatError says what is wrong with the format or its schema, before any value is seen.
+    With `infer`, new fields become columns with inferred types after the known ones. With `frozen`
+    too, a value that needs a new column is a bad row: `known` then has the columns of an earlier
+    pass over the same values and must not grow. `generated` are column names, in lower case, that
+    fields cannot have. Raises FormatError for an invalid format or schema.
     """
     match format_.kind:
         case "raw":
@@ -56,5 +56,5 @@ def parser(
 
 
 def _raw(values: pa.Array) -> Iterator[Parsed]:
-    """Every value as it is; none is bad."""
+    """Return every value as it is; none is bad."""
     yield Parsed(pa.RecordBatch.from_arrays([values.cast(pa.binary())], schema=RAW), None, ())

@@ -1,9 +1,9 @@
-"""Avro records to columns, by fastavro. The schema comes from a file; it does not change by itself.
+"""Avro records to columns, by fastavro, with a schema from a file.
 
-Options: `schema`, the text of the .avsc file, and `encoding`: `plain` (a record's bytes alone),
-`single-object` (Avro's own header, whose fingerprint must be the schema's), `confluent` (a zero
-byte and the four-byte id of a schema in a registry, which must be one of `schema_id`), or `auto`,
-the default: single-object where the header is there, plain elsewhere.
+Options: `schema`, the text of the .avsc file, and `encoding`: `plain` (the record's bytes alone),
+`single-object` (Avro's header, whose fingerprint must be that of the schema), `confluent` (a zero
+byte and the four-byte id of a registry schema, which must be one of `schema_id`), or `auto`, the
+default: single-object if the header is present, else plain.
 """
 
 import datetime as dt
@@ -35,14 +35,14 @@ _ENCODINGS = ("auto", "plain", "single-object", "confluent")
 
 
 class _Bad(Exception):
-    """A value that is no record; its text is the reason."""
+    """A value that is not a record; the message is the reason."""
 
 
 class AvroParser:
     """Reads values of one schema.
 
-    Avro's bytes do not describe themselves: a record of another schema may decode without an error
-    and give other values. So wherever a header names the schema, it must name this one.
+    Avro data does not describe itself: a record of another schema may decode without error to wrong
+    values. So a header that names a schema must name this one.
     """
 
     def __init__(self, format_: Format, known: pa.Schema | None, *, infer: bool) -> None:
@@ -92,7 +92,7 @@ class AvroParser:
         try:
             record = fastavro.schemaless_reader(body, self._schema, None)
         except Exception as error:
-            # fastavro meets strange bytes with whatever error its code runs into.
+            # fastavro raises arbitrary exceptions for malformed bytes.
             text = f"{type(error).__name__}: {error}".rstrip(": ")
             raise _Bad(f"not such an Avro record: {text}{_hint(value, start)}") from error
         if left := len(value) - body.tell():
@@ -127,7 +127,7 @@ class AvroParser:
         return 0
 
     def _batch(self, records: list[dict[str, Any]]) -> tuple[pa.RecordBatch, dict[int, str]]:
-        """Columns of what fits, and what does not with its reason."""
+        """The columns of records that fit, and the reasons for those that do not."""
         arrays: list[pa.Array] = []
         wrong: dict[int, str] = {}
         for part in self._known:
@@ -148,9 +148,7 @@ class AvroParser:
 
 
 def _with_checked_times(schema: Any) -> Any:
-    """The schema with its times of a day read by `_time`: fastavro's own readers take a negative
-    number for a time before midnight, without its sign.
-    """
+    """The schema with times of day read by `_time`: fastavro drops the sign of negative times."""
     if isinstance(schema, list):
         return [_with_checked_times(part) for part in schema]
     if not isinstance(schema, dict):
@@ -172,7 +170,7 @@ fastavro.read.LOGICAL_READERS["long-sawlog-time-micros"] = lambda data, *_: _tim
 
 
 def _schema_ids(format_: Format) -> tuple[int, ...]:
-    """The ids that the schema has in the registry, from `7` or `7,9`; none for other encodings."""
+    """The registry ids of the schema, from `7` or `7,9`; empty for other encodings."""
     written = format_.options.get("schema_id")
     if format_.options.get("encoding") != "confluent":
         if written is not None:
@@ -206,7 +204,7 @@ def _hint(value: bytes, start: int) -> str:
 
 
 def _array(column: Sequence[Any], type_: pa.DataType) -> tuple[pa.Array, list[int]]:
-    """The values as that type, null where they do not fit, and where those are."""
+    """Convert values to a type; returns the array and the positions that do not fit, as nulls."""
     column = _converted(column, type_)
     try:
         return pa.array(column, type_), []
@@ -225,9 +223,7 @@ def _array(column: Sequence[Any], type_: pa.DataType) -> tuple[pa.Array, list[in
 
 
 def _converted(column: Sequence[Any], type_: pa.DataType) -> Sequence[Any]:
-    """Times of a day and UUIDs as text, times without a zone as UTC: all that pyarrow would not
-    take as it is. Only where the type can hold such.
-    """
+    """Convert values that pyarrow rejects: times of day and UUIDs to text, naive times to UTC."""
     if pa.types.is_string(type_):
         odd = (dt.time, uuid.UUID)
         return [str(value) if isinstance(value, odd) else value for value in column]

@@ -1,7 +1,7 @@
-"""The table's schema for an Avro schema, and what makes an Avro schema unusable for a table.
+"""Converts an Avro schema to the columns of a table, or says why it cannot be one.
 
-Refused is what no table can hold (a type inside of itself, a union of unlike types) and what a few
-bytes could blow up to any size (arrays of something that takes no bytes).
+Rejected are types that no table has (recursive types, unions of different types) and types that a
+few bytes can inflate to any size (arrays of items without bytes).
 """
 
 import json
@@ -38,7 +38,7 @@ _LOGICAL = {
 
 
 def parsed(text: str) -> Any:
-    """The schema as fastavro wants it; FormatError where it is none, or not a record's."""
+    """The schema in fastavro's form. Raises FormatError if it is not the schema of a record."""
     try:
         schema = fastavro.parse_schema(json.loads(text))
     except (ValueError, TypeError, KeyError, SchemaParseException, UnknownType) as error:
@@ -49,7 +49,7 @@ def parsed(text: str) -> Any:
 
 
 def from_avro(text: str) -> pa.Schema:
-    """The columns for the record that the schema (the text of an .avsc file) describes."""
+    """The columns of the record that an .avsc text describes."""
     struct = _Types().of(parsed(text), "", ())
     if not struct.num_fields:
         raise FormatError("the Avro schema is that of a record without fields")
@@ -57,7 +57,7 @@ def from_avro(text: str) -> pa.Schema:
 
 
 class _Types:
-    """Types by their place in a schema; a named type may be used again by its name."""
+    """Converts types; named types may be used again by name."""
 
     def __init__(self) -> None:
         self._named: dict[str, Any] = {}

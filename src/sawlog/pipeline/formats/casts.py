@@ -1,9 +1,8 @@
-"""Texts to dates, numbers and the like by Arrow's casts, with the texts that do not fit told apart.
+"""Casts text to dates, numbers and other types with Arrow, and flags text that does not fit.
 
-A cast fails as a whole, so a failing array is halved until what does not fit stands alone. Times
-without a zone are UTC; digits beyond microseconds are cut off; dates and times are those of the
-years 1 to 9999. A float is the nearest one; a number beyond its range does not fit: it would become
-infinite, or zero.
+A cast fails as a whole, so a failing array is halved until each misfit is alone. Times without a
+zone are UTC; digits beyond microseconds are cut off; years are 1 to 9999. A float is the nearest
+one; a number out of range does not fit, since it would become infinite or zero.
 """
 
 import base64
@@ -43,7 +42,7 @@ _MISFIT = (
 
 
 def cast_texts(texts: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags]:
-    """The texts as that type, null where they do not fit, which the flags tell."""
+    """Cast text to a type; returns the array, null at misfits, and flags of the misfits."""
     type_ = plain(type_)
     if pa.types.is_string(type_):
         return texts, np.zeros(len(texts), np.bool_)
@@ -63,18 +62,14 @@ def cast_texts(texts: pa.Array, type_: pa.DataType) -> tuple[pa.Array, Flags]:
 
 
 def beyond_range(type_: pa.DataType, text: str) -> str:
-    """What to add to the reason of a text that does not fit the type; empty where it is no number,
-    or the type has no range that the reader may not know.
-    """
+    """A suffix for the reason if a number is out of range of the type; else empty."""
     if pa.types.is_floating(type_) and re.search(_DECIMAL, text):
         return f", which is beyond the range of {type_name(type_)}"
     return ""
 
 
 def is_zero(text: str) -> bool:
-    """Whether the digits of a number, as JSON or CSV write it, are all zeros: 1e-400 is not zero,
-    though the nearest float is.
-    """
+    """Whether all digits of a number are zeros: 1e-400 is not zero, though the nearest float is."""
     return re.search(_NOT_ZERO, text) is None
 
 
@@ -97,7 +92,7 @@ def _apart(texts: pa.Array, type_: pa.DataType, cast: Cast) -> tuple[pa.Array, F
 
 
 def _within_years(array: pa.Array, bad: Flags) -> tuple[pa.Array, Flags]:
-    """Arrow knows a year 0, and a zone may lead into it, or behind the last one."""
+    """Reject years below 1 and above 9999, which a zone offset may lead to."""
     if pa.types.is_date(array.type):
         seconds = np.asarray(array.cast(pa.int32()).fill_null(0)).astype(np.int64) * _DAY_S
     else:
@@ -124,14 +119,14 @@ def _to_timestamps(texts: pa.Array) -> pa.Array:
 
 
 def _to_integers(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Arrow would read the digits of base 16 too, which nobody asked for."""
+    """Cast to integers, without the hexadecimal digits that Arrow accepts."""
     if pc.any(pc.match_substring_regex(texts, _HEXADECIMAL)).as_py():
         raise pa.ArrowInvalid("not a decimal number")
     return pc.cast(texts, type_)
 
 
 def _to_floats(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Arrow's cast gives infinity, or zero, for what is beyond the range."""
+    """Cast to floats; Arrow gives infinity or zero for numbers out of range."""
     floats = pc.cast(texts, type_)
     infinite = texts.filter(pc.is_inf(floats))
     zero = texts.filter(pc.equal(floats, pa.scalar(0, type_)))
@@ -144,8 +139,8 @@ def _to_floats(texts: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _to_decimals(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Arrow's cast does not check for more than 38 digits on the way, or for powers of ten beyond:
-    it would give other numbers, or crash. It gets what cannot do that; the rest Python reads.
+    """Cast to decimals. Arrow overflows or crashes beyond 38 digits or with large exponents, so
+    Python reads such numbers.
     """
     whole = type_.precision - type_.scale
     is_short = pc.match_substring_regex(

@@ -1,4 +1,4 @@
-"""How the loops over bytes are compiled, and what they are given."""
+"""How the loops over bytes are compiled, and the array types that they take."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,11 +16,12 @@ Places = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
 LONG = cast("Callable[[Any], int]", np.int64)
-"""Makes a number one of 64 bits. Helpers are compiled for each type that they are called with, and
-a constant or a number from an array of 32 bits is another one each."""
+"""Converts to a 64-bit integer. Helpers are compiled once per argument type, and constants and
+32-bit array items would each add one.
+"""
 
 _HERE = Path(__file__).parent
 _SOURCES = [str(_HERE / "json_grammar.py"), *sorted(map(str, _HERE.glob("*_kernels.py")))]
 
 kernel = numba_cache.kernel(None, _SOURCES)
-"""Compiled at its first call, or taken from where an earlier process kept it."""
+"""Compiled at the first call, or loaded from the cache of an earlier process."""

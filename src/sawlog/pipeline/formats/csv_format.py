@@ -1,8 +1,8 @@
-"""Lines of separated fields to columns: one value is one line, its fields in the schema's order.
+"""CSV lines to columns: one value is one line with the fields of the schema in order.
 
-Options: `delimiter` (a comma), `quote` (a double quote; empty for none) and `null`, the text that
-stands for no value (an empty field does; a quoted empty one is an empty string). A line with more
-or fewer fields than columns does not fit.
+Options: `delimiter` (a comma), `quote` (a double quote; empty for none) and `null`, the text for
+null (the empty field; a quoted empty field is an empty string). A line with more or fewer fields
+than columns is a bad row.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ class CsvParser:
         slots = empty_slots(len(self._schema), count)
         kept = np.empty(count, np.int32)
         codes, places = np.zeros(count, np.uint8), np.zeros(count, np.int32)
-        good = csv_kernels.cut_apart(
+        good = csv_kernels.split_lines(
             data, begins, ends, self._delimiter, self._quote, slots, kept, codes, places
         )
         bad = {
@@ -67,7 +67,7 @@ class CsvParser:
                 slots[0][number, :good], slots[1][number, :good], slots[2][number, :good]
             )
             texts = self._texts(data, column)
-            # Blanks around a number mean nothing; inside of a text they may.
+            # Spaces around a number are ignored; in text they are kept.
             trimmed = texts if pa.types.is_string(part.type) else pc.ascii_trim_whitespace(texts)
             array, wrong = cast_texts(trimmed, part.type)
             for at in places_of(wrong):

@@ -1,4 +1,4 @@
-"""Cuts lines of separated fields apart, compiled, and takes the quotes out of quoted ones."""
+"""Compiled loops that split CSV lines into fields and unquote them."""
 
 from sawlog.compiled.numba_cache import helper
 from sawlog.pipeline.formats.compiled import LONG, Bytes, Flags, Places, kernel
@@ -13,13 +13,13 @@ from sawlog.pipeline.formats.json_grammar import (
 )
 from sawlog.pipeline.formats.json_kernels import Slots
 
-# Why a value is no row; below what JSON's grammar uses, so that both can be told by one table.
+# Error codes of lines; they continue those of the JSON grammar, so that one table names both.
 UNCLOSED, BEHIND_QUOTE, SECOND_LINE, FIELD_COUNT = -40, -41, -42, -43
 
 
 @helper
 def _quoted(data: Bytes, i: int, stop: int, quote: int) -> tuple[int, int]:
-    """The closing quote's place, and the kind; i is behind the opening one."""
+    """The position of the closing quote and the kind; `i` is after the opening quote."""
     kind = STRING
     while i < stop:
         if data[i] == quote:
@@ -36,7 +36,7 @@ def _quoted(data: Bytes, i: int, stop: int, quote: int) -> tuple[int, int]:
 def _line(
     data: Bytes, i: int, stop: int, delimiter: int, quote: int, column: int, slots: Slots
 ) -> tuple[int, int]:
-    """How many fields the line has, or where it is wrong and why. An empty field is MISSING."""
+    """The number of fields of a line, or the position and code of an error. Empty is MISSING."""
     kinds, begins, ends = slots
     count = 0
     while True:
@@ -67,7 +67,7 @@ def _line(
 
 
 @kernel
-def cut_apart(
+def split_lines(
     data: Bytes,
     begins: Places,
     ends: Places,
@@ -78,8 +78,9 @@ def cut_apart(
     codes: Bytes,
     places: Places,
 ) -> int:
-    """Cuts values into as many fields as there are slots: how many were so; the rest as JSON's
-    `take_apart` has it. A quote of zero is none.
+    """Split values into fields; returns the number of good lines, the rest as in `split_objects`.
+
+    A quote of zero means no quoting.
     """
     good = LONG(0)
     for row in range(len(begins)):
@@ -121,7 +122,7 @@ def fields(
     out: Bytes,
     bounds: Places,
 ) -> int:
-    """The texts of the fields wanted, one behind the other, one quote for two; their length."""
+    """Write the text of the wanted fields one after another, unquoted; returns the length."""
     at = LONG(0)
     for row in range(len(kinds)):
         bounds[row] = at

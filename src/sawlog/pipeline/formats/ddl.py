@@ -1,4 +1,4 @@
-"""Reads a schema as Spark writes it, `id BIGINT, tags ARRAY<STRING>`, as far as tables have it."""
+"""Parses a schema in Spark's DDL, `id BIGINT, tags ARRAY<STRING>`, with the types of tables."""
 
 import difflib
 import re
@@ -38,7 +38,7 @@ class _Token:
 
 
 class _Reader:
-    """Tokens, and what may stand at each place."""
+    """A recursive descent parser over tokens."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -194,5 +194,5 @@ def _hint(written: str) -> str:
 
 
 def from_ddl(text: str) -> pa.Schema:
-    """The schema that the text describes; FormatError says what is wrong and where."""
+    """Parse a schema. FormatError says what is wrong and at which character."""
     return _Reader(text).schema()

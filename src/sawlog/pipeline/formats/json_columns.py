@@ -1,8 +1,8 @@
-"""Builds Arrow columns from the slots of JSON members, and notes the rows that do not fit.
+"""Builds Arrow columns from the slots of JSON members, and collects rows that do not fit.
 
-The type of a known column binds, as in Spark's `from_json`: whole numbers fit where floats are
-expected, anything at all fits as text where a string is expected, nothing else is converted. A new
-field gets the type that holds all its values here; one that only ever is null gets no column.
+Known columns have binding types, as in Spark's `from_json`: integers fit floats, any value fits a
+string as its text, and nothing else is converted. A new field gets a type that holds all its
+values; a field that is always null gets no column.
 """
 
 from collections.abc import Collection
@@ -21,8 +21,8 @@ from sawlog.pipeline.formats.json_slots import (
     Slots,
     array_of,
     empty_slots,
-    last_of_each,
-    no_unknown,
+    empty_unknown,
+    last_per_owner,
     places_of,
     texts_of,
     validity,
@@ -38,7 +38,7 @@ from sawlog.pipeline.formats.spark_types import (
 )
 
 MAX_INFERRED_LEVELS = 20
-"""What is nested deeper in a new field becomes text."""
+"""Deeper values of a new field become text."""
 _EXCERPT = 40
 _FOUND = {
     grammar.FALSE: "",
@@ -61,15 +61,15 @@ _NOT_FINITE = frozenset((b"NaN", b"Infinity", b"-Infinity"))
 
 
 class TooWide(Exception):
-    """There are more slots than may be held at once: they must be those of fewer rows."""
+    """There are more slots than the limit: parse fewer rows at once."""
 
 
 class FieldIndexes:
-    """The spellings of every level of nesting, which outlive a call."""
+    """The field indexes of all nesting levels, kept between calls."""
 
     def __init__(self, infer: bool, frozen: bool, generated: Collection[str]) -> None:
         self.infer = infer
-        self.frozen = frozen  # to new columns: a value that needs one does not fit
+        self.frozen = frozen  # no new columns: a value that needs one does not fit
         self.generated = generated
         self.budget = FieldBudget()
         self._by_path: dict[str, tuple[pa.DataType | None, FieldIndex]] = {}
@@ -85,8 +85,9 @@ class FieldIndexes:
 
 
 class Builder:
-    """Columns over one buffer of values. `misfits` holds the first reason for each row. TooWide
-    where nested fields have more slots than `most_slots` in all.
+    """Builds columns over one buffer of values; `misfits` has the first reason per row.
+
+    Raises TooWide if nested fields have more than `most_slots` slots in total.
     """
 
     def __init__(self, data: Bytes, indexes: FieldIndexes, most_slots: int) -> None:
@@ -96,7 +97,7 @@ class Builder:
         self.misfits: dict[int, str] = {}
 
     def column(self, slots: Slots, known: pa.DataType | None, path: str, level: int) -> pa.Array:
-        """None where a new field has no type yet."""
+        """Build a column; None for a new field without a type yet."""
         if not slots.kinds.any():
             return None if known is None else pa.nulls(len(slots.kinds), known)
         if known is not None:
@@ -115,8 +116,8 @@ class Builder:
         return self._typed(slots, self._inferred(slots, present), path, level)
 
     def _inferred(self, slots: Slots, present: set[int]) -> pa.DataType:
-        """Strings stay strings, also those that look like times: a field that is a time only most
-        of the time must not cost the other rows, and a schema can always say what it is.
+        """The type of a new field. Strings stay strings even if they look like times: one other
+        value must not cost rows, and a schema can declare the type.
         """
         if present <= {grammar.FALSE, grammar.TRUE}:
             return pa.bool_()
@@ -125,7 +126,7 @@ class Builder:
         if present <= set(_WHOLE):
             big = slots.are(grammar.BIG_INTEGER)
             digits = slots.lengths(big) - (self._data[slots.begins[big]] == _MINUS)
-            # One that no decimal holds does not fit, and does not make the others decimals.
+            # A number too large for a decimal does not fit, and does not make the others decimals.
             is_decimal = digits.min() <= MAX_DIGITS or grammar.INTEGER not in present
             return pa.decimal128(MAX_DIGITS, 0) if is_decimal else pa.int64()
         if present <= set(_NUMBERS):
@@ -167,8 +168,9 @@ class Builder:
         return array_of(type_, fits, numbers.astype(type_.to_pandas_dtype(), copy=False))
 
     def _floats(self, slots: Slots, type_: pa.DataType, path: str) -> pa.Array:
-        """The nearest floats; a number beyond their range does not fit. Where columns are inferred
-        nothing asked for floats, and a whole number fits only if a double is that very number.
+        """The nearest floats; numbers out of range do not fit.
+
+        In inferred columns an integer fits only if a double represents it exactly.
         """
         numbers = np.empty(len(slots.kinds), np.float64)
         left = np.empty(len(slots.kinds), np.bool_)
@@ -180,7 +182,7 @@ class Builder:
             if self._indexes.infer and type_.bit_width == 64:
                 self._refuse_rounded(slots, left & fits, numbers, fits, path)
         for at in places_of(slots.are(*_STRINGS)):
-            # Spark writes and reads these three as strings, too.
+            # Spark also writes and reads these three as strings.
             if self._text(slots, at) in _NOT_FINITE:
                 numbers[at], fits[at] = float(self._text(slots, at)), True
         with np.errstate(over="ignore", under="ignore"):
@@ -190,8 +192,9 @@ class Builder:
         return array_of(type_, fits, stored)
 
     def _refuse_beyond(self, slots: Slots, left: Flags, numbers: Doubles, fits: Flags) -> None:
-        """Takes numbers that became infinite or zero out of `fits`. Those that were not `left` to
-        Python's reader are within the range.
+        """Remove numbers that became infinite or zero from `fits`.
+
+        Numbers that were not `left` to Python's parser are in range.
         """
         for at in places_of(left & (np.isinf(numbers) | (numbers == 0))):
             text = self._text(slots, at)
@@ -201,7 +204,7 @@ class Builder:
     def _refuse_rounded(
         self, slots: Slots, left: Flags, numbers: Doubles, fits: Flags, path: str
     ) -> None:
-        """Takes whole numbers that became others out of `fits`; up to 2^53 all are exact."""
+        """Remove integers that changed their value from `fits`; up to 2^53 all are exact."""
         for at in places_of(left & slots.are(*_WHOLE)):
             if int(self._text(slots, at)) != int(numbers[at]):
                 fits[at] = False
@@ -211,7 +214,7 @@ class Builder:
                 self._misfit(slots, at, f"field {path}: {reason}")
 
     def _timestamps(self, slots: Slots, type_: pa.DataType, path: str) -> pa.Array:
-        """From strings, and from whole numbers as seconds, which is how Spark takes them."""
+        """Timestamps from strings, and from integers as seconds, as in Spark."""
         whole = slots.kinds == grammar.INTEGER
         texts, fits = self._cast(slots, type_, _STRINGS)
         if not whole.any():
@@ -250,7 +253,7 @@ class Builder:
     def _text(self, slots: Slots, at: int) -> bytes:
         return self._data[slots.begins[at] : slots.ends[at]].tobytes()
 
-    # Types with others inside.
+    # Nested types.
 
     def _struct(
         self, slots: Slots, type_: pa.DataType | None, path: str, level: int
@@ -262,8 +265,8 @@ class Builder:
             if index.slots * count > self._slots_left:
                 raise TooWide
             inside = empty_slots(index.slots, count)
-            unknown = no_unknown()
-            json_kernels.take_apart_nested(
+            unknown = empty_unknown()
+            json_kernels.split_nested_objects(
                 self._data, *slots[:3], index.names(), index.mode, inside, unknown, refused
             )
             if not unknown[2][0]:
@@ -294,7 +297,7 @@ class Builder:
         rows: npt.NDArray[np.int64] | None,
         path: str,
     ) -> Slots:
-        """The slots of a column, from all spellings of its field."""
+        """The slots of a column, from all keys of its field."""
         first, *others = column.slots
         slots = Slots(found[0][first], found[1][first], found[2][first], rows)
         for other in others:
@@ -319,11 +322,11 @@ class Builder:
     def _inside(
         self, slots: Slots, kind: int
     ) -> tuple[Places, json_kernels.Slots, json_kernels.Slots, npt.NDArray[np.int64]]:
-        """Bounds, keys, values and rows of what all arrays or objects hold."""
+        """The bounds, keys, values and rows of the content of all arrays or objects."""
         bounds = np.empty(len(slots.kinds) + 1, np.int32)
-        total = json_kernels.count_inside(self._data, *slots[:3], kind, bounds)
+        total = json_kernels.count_items(self._data, *slots[:3], kind, bounds)
         keys, values = empty_slots(1, total), empty_slots(1, total)
-        json_kernels.list_inside(self._data, *slots[:3], kind, keys, values)
+        json_kernels.list_items(self._data, *slots[:3], kind, keys, values)
         owners = np.arange(len(slots.kinds)) if slots.rows is None else slots.rows
         return bounds, keys, values, np.repeat(owners, np.diff(bounds))
 
@@ -349,7 +352,7 @@ class Builder:
         self._note_misfits(of_keys, fits_key, type_.key_type, f"{path}{{}}")
         values_array = self.column(of_values, type_.item_type, f"{path}{{}}", level + 1)
         owners = np.repeat(np.arange(len(slots.kinds)), np.diff(bounds))
-        last = last_of_each(owners, keys_array)
+        last = last_per_owner(owners, keys_array)
         if len(last) < len(owners):
             keys_array, values_array = keys_array.take(last), values_array.take(last)
             bounds = np.searchsorted(owners[last], np.arange(len(slots.kinds) + 1)).astype(np.int32)

@@ -1,8 +1,8 @@
-"""Which member of a JSON object belongs to which column, as the compiled loop wants to know it.
+"""Maps the keys of JSON objects to columns, in the form that the compiled loop needs.
 
-A column's field may be spelled in several ways: with escapes, in another case (a Delta table does
-not tell them apart), with characters that a column's name cannot have. Each spelling that was met
-gets a slot of its own, so that two of them in one object can be seen.
+Several keys may belong to one column: written with escapes, in another case (Delta ignores case),
+or with characters that a column name cannot have. Each key that was seen gets its own slot, so that
+two of them in one object are noticed.
 """
 
 import json
@@ -16,7 +16,7 @@ from sawlog.pipeline.formats.json_grammar import IGNORE, RECORD, REFUSE
 from sawlog.pipeline.formats.json_kernels import Names, index_names
 
 MAX_NEW_FIELDS = 2_000
-"""Of one parser: objects that use data as names must not make columns without end."""
+"""Limit per parser: objects that use data as keys must not add columns without bound."""
 MAX_KEYS = 20_000
 
 
@@ -24,20 +24,20 @@ MAX_KEYS = 20_000
 class Column:
     name: str
     type: pa.DataType | None
-    """None where the table has no such column yet."""
+    """None if the table has no such column yet."""
     slots: list[int]
 
 
 @dataclass(slots=True)
 class FieldBudget:
-    """How many new fields there may still be, in all levels together."""
+    """How many new fields may still be added, over all nesting levels."""
 
     fields: int = MAX_NEW_FIELDS
 
 
 @dataclass(slots=True)
 class FieldIndex:
-    """Those of one level of nesting; they grow with what is met."""
+    """The keys and columns of one nesting level; it grows with the keys seen."""
 
     column_name: Callable[[str], str]
     infer: bool
@@ -51,13 +51,13 @@ class FieldIndex:
 
     @property
     def mode(self) -> int:
-        """What to do with spellings that are not known yet."""
+        """What the compiled loop does with unknown keys."""
         if not self.is_full:
             return RECORD
         return REFUSE if self.infer else IGNORE
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
-        """The columns that the table has; each is spelled as it is named."""
+        """Add the columns of the table, each with its name as key."""
         for part in fields:
             column = Column(part.name, part.type, [])
             self.columns.append(column)
@@ -65,7 +65,7 @@ class FieldIndex:
             self._give_slot(part.name.encode(), column)
 
     def add_keys(self, keys: Iterable[bytes]) -> None:
-        """Finds the column of each, or makes one, or notes that there is none."""
+        """Map each key to its column, to a new column, or to none."""
         self._names = None
         for key in keys:
             if len(self._slot_of) >= MAX_KEYS:
@@ -104,7 +104,7 @@ class FieldIndex:
         return self._names
 
     def keys_of(self, column: Column) -> list[str]:
-        """As they stand in the objects, by the column's slots."""
+        """The keys of a column as written in the objects, by slot."""
         by_slot = {slot: key for key, slot in self._slot_of.items()}
         return [_read(by_slot[slot]) for slot in column.slots]
 

@@ -1,8 +1,7 @@
-"""JSON objects to columns: one value is one object, and one object is one row.
+"""JSON objects to columns: one value is one object and one row.
 
-Values are taken apart by compiled loops that give every value its own verdict, so that a broken one
-costs no more than a good one and can never shift, swallow or invent its neighbours' rows. A key
-that occurs twice has its last value. Options: none.
+Compiled loops parse every value on its own, so a malformed value costs no more than a good one and
+never affects its neighbours. A key that occurs twice has its last value. Options: none.
 """
 
 import sys
@@ -15,14 +14,14 @@ from sawlog.pipeline.formats import json_grammar as grammar
 from sawlog.pipeline.formats import json_kernels
 from sawlog.pipeline.formats.json_columns import Builder, FieldIndexes, TooWide
 from sawlog.pipeline.formats.json_fields import MAX_NEW_FIELDS, FieldIndex
-from sawlog.pipeline.formats.json_slots import empty_slots, no_unknown, texts_of
+from sawlog.pipeline.formats.json_slots import empty_slots, empty_unknown, texts_of
 from sawlog.pipeline.formats.parsed import BadRow, Format, Parsed, check_options
 from sawlog.pipeline.formats.spark_types import plain_schema
 from sawlog.pipeline.formats.value_buffers import Values, values_of
 
 _MAX_SLOTS = (64 << 20) // 9
-"""More than that are not held at once, nor as many nested ones, each of 9 bytes: the values of a
-wide table are parsed in several parts, down to one row.
+"""Slots held at once, top-level and nested each, of 9 bytes: values of a wide table are parsed in
+several parts, down to one row.
 """
 _MIN_ROWS = 256
 _REASONS = {
@@ -54,7 +53,7 @@ _WITHOUT_PLACE = (grammar.NO_VALUE, grammar.EMPTY)
 
 
 class JsonParser:
-    """Fields that were met are remembered, from call to call, too; their types are not."""
+    """Keys are remembered between calls; inferred types are not."""
 
     def __init__(
         self,
@@ -84,16 +83,16 @@ class JsonParser:
                 return
 
     def _part(self, values: Values) -> Parsed:
-        """Of as many of the first values as have no more slots than may be held at once."""
+        """Parse as many of the first values as stay within the slot limit."""
         index = self._index
         while True:
             most = _MAX_SLOTS // max(1, index.slots)
             data, begins, ends = values.first(max(_MIN_ROWS, most))
-            slots, unknown = empty_slots(index.slots, len(begins)), no_unknown()
+            slots, unknown = empty_slots(index.slots, len(begins)), empty_unknown()
             kept = np.empty(len(begins), np.int32)
             codes = np.zeros(len(begins), np.uint8)
             places = np.zeros(len(begins), np.int32)
-            good = json_kernels.take_apart(
+            good = json_kernels.split_objects(
                 data, begins, ends, index.names(), index.mode, slots, unknown,
                 kept, codes, places,
             )  # fmt: skip

@@ -1,8 +1,8 @@
-"""JSON's grammar over a buffer of bytes, compiled into those who walk through it.
+"""The JSON grammar over a byte buffer, inlined into the compiled loops that use it.
 
-It is RFC 8259's, with NaN, Infinity and -Infinity as numbers, as Python and Spark have it. Every
-read is checked against the end that is given, nesting against the stack; what is not JSON is told
-by a negative code. A function gets where to begin and gives where it stopped, with a kind or code.
+It is RFC 8259 plus NaN, Infinity and -Infinity, as in Python and Spark. Every read is checked
+against the given end, and nesting against the stack. Functions take a start position and return the
+position where they stopped with a kind, or a negative error code.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from sawlog.compiled.numba_cache import helper
 from sawlog.pipeline.formats.compiled import LONG, Bytes
 
-# Kinds of what a slot holds. A string's begin and end leave its quotes out.
+# Kinds of a slot. The start and end of a string exclude its quotes.
 MISSING, NULL, FALSE, TRUE, INTEGER, BIG_INTEGER, FLOAT = 0, 1, 2, 3, 4, 5, 6
 STRING, ESCAPED, OBJECT, ARRAY = 7, 8, 9, 10
 KINDS = 11
@@ -18,13 +18,13 @@ KINDS = 11
 # What to do with a member that has no slot.
 IGNORE, RECORD, REFUSE = 0, 1, 2
 
-# Why a value is no row. NOT_AN_OBJECT goes down by the kind that was found.
+# Error codes. NOT_AN_OBJECT is lowered by the kind that was found.
 OK, NO_VALUE, EMPTY, CUT_OFF, UNEXPECTED, BAD_ESCAPE, BAD_SURROGATE = 0, -1, -2, -3, -4, -5, -6
 CONTROL, BAD_NUMBER, TOO_DEEP, NOT_UTF8, TRAILING, TOO_MANY_FIELDS = -7, -8, -9, -10, -11, -12
 NOT_AN_OBJECT = -20
 
 MAX_LEVELS = 500
-HIGH = 64  # beside a kind: bytes above ASCII were seen
+HIGH = 64  # flag beside a kind: there are bytes beyond ASCII
 _IS_PLAIN = np.array([32 <= c < 128 and c not in (34, 92) for c in range(256)])
 _IS_BLANK = np.array([c in (32, 9, 10, 13) for c in range(256)])
 _IS_ESCAPE = np.array([c in b'"\\/bfnrt' for c in range(256)])
@@ -40,7 +40,7 @@ def skip(data: Bytes, i: int, stop: int) -> int:
 
 @helper
 def hex4(data: Bytes, i: int, stop: int) -> int:
-    """The number that four digits write; -1 where there are none."""
+    """The value of four hexadecimal digits; -1 if they are not."""
     if i + 4 > stop:
         return -1
     number = 0
@@ -54,7 +54,7 @@ def hex4(data: Bytes, i: int, stop: int) -> int:
 
 @helper
 def _escape(data: Bytes, i: int, stop: int) -> tuple[int, int]:
-    """Behind the escape that begins at i, or a code."""
+    """The position after the escape that starts at `i`, or an error code."""
     if i + 1 >= stop:
         return i, CUT_OFF
     if _IS_ESCAPE[data[i + 1]]:
@@ -76,7 +76,7 @@ def _escape(data: Bytes, i: int, stop: int) -> tuple[int, int]:
 
 @helper
 def string(data: Bytes, i: int, stop: int) -> tuple[int, int]:
-    """Behind the closing quote, with the kind; i is behind the opening one."""
+    """The position after the closing quote, with the kind; `i` is after the opening quote."""
     kind, high = STRING, 0
     while i < stop:
         c = data[i]
@@ -102,7 +102,7 @@ _WORDS = np.frombuffer(b"truefalsenullNaNInfinity", np.uint8)
 
 @helper
 def _word(data: Bytes, i: int, stop: int, first: int, length: int, kind: int) -> tuple[int, int]:
-    """Behind one of the words above."""
+    """The position after one of the words above."""
     for k in range(length):
         if i + k >= stop:
             return i + k, CUT_OFF
@@ -181,7 +181,7 @@ def _scalar(data: Bytes, i: int, stop: int) -> tuple[int, int]:
 
 @helper
 def key(data: Bytes, i: int, stop: int) -> tuple[int, int]:
-    """Behind a key and its colon, at the member's value."""
+    """The position of a member's value, after its key and colon."""
     if i >= stop:
         return i, CUT_OFF
     if data[i] != 34:
@@ -199,7 +199,7 @@ def key(data: Bytes, i: int, stop: int) -> tuple[int, int]:
 
 @helper
 def value(data: Bytes, i: int, stop: int, stack: Bytes) -> tuple[int, int]:
-    """Behind the value that begins at i, with its kind (and HIGH), or where it ends and why."""
+    """The position after the value that starts at `i`, with its kind (and HIGH), or an error."""
     if i >= stop:
         return i, CUT_OFF
     if data[i] != 123 and data[i] != 91:
@@ -209,7 +209,7 @@ def value(data: Bytes, i: int, stop: int, stack: Bytes) -> tuple[int, int]:
     stack[0] = data[i]
     i = skip(data, i + 1, stop)
     while True:
-        # Here a member, an element, or (a fresh container) its end is due.
+        # Here a member, an element, or the end of an empty container follows.
         is_object = stack[depth] == 123
         closing = 125 if is_object else 93
         if is_fresh and i < stop and data[i] == closing:
@@ -233,7 +233,7 @@ def value(data: Bytes, i: int, stop: int, stack: Bytes) -> tuple[int, int]:
             if found < 0:
                 return i, found
             high |= found & HIGH
-            depth += 1  # as if it had been a container: it is closed below
+            depth += 1  # treated as a container, which is closed below
         while True:
             depth -= 1
             if depth < 0:
@@ -251,13 +251,13 @@ def value(data: Bytes, i: int, stop: int, stack: Bytes) -> tuple[int, int]:
 
 @helper
 def is_marked(data: Bytes, i: int, stop: int) -> bool:
-    """Whether a byte order mark stands here, as editors and spreadsheets write it."""
+    """Whether a byte order mark is at `i`."""
     return bool(i + 3 <= stop and data[i] == 0xEF and data[i + 1] == 0xBB and data[i + 2] == 0xBF)
 
 
 @helper
 def not_utf8(data: Bytes, i: int, stop: int) -> int:
-    """Where the bytes stop being UTF-8; -1 where they do not."""
+    """The position of the first byte that is not UTF-8; -1 if all are."""
     while i < stop:
         c = data[i]
         if c < 0x80:

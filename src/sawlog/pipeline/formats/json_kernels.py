@@ -1,8 +1,7 @@
-"""Takes JSON objects apart into slots, one for each member that is asked for: no Python object is
-made for a value.
+"""Compiled loops that split JSON objects into slots, one per wanted member, without Python objects.
 
-A slot is a kind, a begin and an end in the buffer. Objects inside of objects stay text here and are
-taken apart by another call, so that each level is one pass over all rows.
+A slot is a kind, a start and an end in the buffer. Nested objects stay text here and are split by
+another call, so that each nesting level is one pass over all rows.
 """
 
 import numpy as np
@@ -37,12 +36,13 @@ from sawlog.pipeline.formats.json_grammar import (
 )
 
 Names = tuple[Bytes, Places, Places, Places]
-"""All spellings, one behind the other; where each begins, and the end; a table of their hashes
-(a power of two of places, each a spelling's number or -1); the slot of each, -1 to ignore it."""
+"""All keys one after another; their start positions and the end; a hash table (a power of two of
+places with a key's number or -1); the slot of each key, -1 to ignore it.
+"""
 Slots = tuple[Bytes, Places, Places]
-"""Kinds, begins and ends, a row of the array for each slot and a column for each object."""
+"""Kinds, starts and ends; one row per slot and one column per object."""
 Unknown = tuple[Places, Places, npt.NDArray[np.int64]]
-"""Where spellings without a slot begin and end, and how many there are."""
+"""Starts, ends and the number of keys without a slot."""
 
 
 @helper
@@ -65,7 +65,7 @@ def _hash(data: Bytes, i: int, j: int) -> int:
 
 @kernel
 def index_names(names: Bytes, bounds: Places, table: Places) -> None:
-    """Fills the table of hashes, which comes full of -1."""
+    """Fill the hash table, which is passed in full of -1."""
     for name in range(len(bounds) - 1):
         place = _hash(names, LONG(bounds[name]), LONG(bounds[name + 1])) & (len(table) - 1)
         while table[place] >= 0:
@@ -95,8 +95,8 @@ def _name(
     order: Places,
     place: int,
 ) -> int:
-    """The number of a spelling, -1 where it has none. `order` holds the numbers that the members
-    of the last object had: the next one is likely to look the same.
+    """The number of a key, or -1. `order` has the numbers of the previous object's members, since
+    the next object likely has the same ones.
     """
     name = LONG(order[place]) if place < len(order) else LONG(-1)
     if name < 0 or not _same(data, i, j, names, LONG(bounds[name]), LONG(bounds[name + 1])):
@@ -108,9 +108,7 @@ def _name(
 
 @helper
 def _member(data: Bytes, i: int, stop: int) -> tuple[int, int, int]:
-    """The place of a member's value, the end of its key without the quote, and the key's kind; or
-    where it is wrong, and why.
-    """
+    """The position of a member's value, the end of its key and the key's kind; or an error."""
     if i >= stop:
         return i, i, LONG(CUT_OFF)
     if data[i] != 34:
@@ -140,7 +138,7 @@ def _object(
     order: Places,
     stack: Bytes,
 ) -> tuple[int, int]:
-    """Behind the object that begins at i; OK or HIGH, or a code."""
+    """The position after the object that starts at `i`, with OK or HIGH, or an error code."""
     spellings, bounds, table, slot_of = names
     kinds, begins, ends = slots
     unknown_begins, unknown_ends, unknown_count = unknown
@@ -186,7 +184,7 @@ def _object(
 
 
 @kernel
-def take_apart(
+def split_objects(
     data: Bytes,
     begins: Places,
     ends: Places,
@@ -198,9 +196,11 @@ def take_apart(
     codes: Bytes,
     places: Places,
 ) -> int:
-    """Takes whole values apart: how many were objects. Their slots lie side by side and `kept`
-    tells which values they were; `codes` and `places` tell of each other one what is wrong where.
-    A begin below zero is no value. Stops early once `unknown` is full: then nothing counts.
+    """Split values into slots; returns the number of objects.
+
+    Their slots are side by side; `kept` has their indexes, and `codes` and `places` the error of
+    each other value. A negative start means null. Stops early if `unknown` is full; the result is
+    invalid then.
     """
     order = np.full(64, -1, np.int32)
     stack = np.empty(MAX_LEVELS, np.uint8)
@@ -243,7 +243,7 @@ def take_apart(
 
 
 @kernel
-def take_apart_nested(
+def split_nested_objects(
     data: Bytes,
     kinds: Bytes,
     begins: Places,
@@ -254,7 +254,7 @@ def take_apart_nested(
     unknown: Unknown,
     refused: Flags,
 ) -> None:
-    """The same for objects that are known to be JSON; what is no object leaves its slots empty."""
+    """The same for valid JSON; what is not an object leaves its slots empty."""
     order = np.full(64, -1, np.int32)
     stack = np.empty(MAX_LEVELS, np.uint8)
     for row in range(len(kinds)):
@@ -277,11 +277,12 @@ def take_apart_nested(
 
 
 @kernel
-def count_inside(
+def count_items(
     data: Bytes, kinds: Bytes, begins: Places, ends: Places, wanted: int, bounds: Places
 ) -> int:
-    """How many elements (or members) all arrays (or objects) have together; `bounds` tells where
-    those of each begin. They are known to be JSON.
+    """Count the elements of all arrays (or members of all objects), which are valid JSON.
+
+    `bounds` receives the start of each.
     """
     stack = np.empty(MAX_LEVELS, np.uint8)
     total = LONG(0)
@@ -305,7 +306,7 @@ def count_inside(
 
 
 @kernel
-def list_inside(
+def list_items(
     data: Bytes,
     kinds: Bytes,
     begins: Places,
@@ -314,7 +315,7 @@ def list_inside(
     keys: Slots,
     values: Slots,
 ) -> None:
-    """Fills the slots of all elements, or of all keys and values; one row in each of the arrays."""
+    """Fill the slots of all elements, or of all keys and values; one row in each of the arrays."""
     stack = np.empty(MAX_LEVELS, np.uint8)
     at = LONG(0)
     for row in range(len(kinds)):

@@ -1,4 +1,4 @@
-"""Slots as numpy arrays, the other side of the compiled loops, and Arrow arrays made from numpy."""
+"""Slots as numpy arrays for the compiled loops, and Arrow arrays from numpy."""
 
 from typing import Any, NamedTuple
 
@@ -16,13 +16,13 @@ _MAX_UNKNOWN = 4_096
 
 
 class Slots(NamedTuple):
-    """What one column is built from."""
+    """The slots of one column."""
 
     kinds: Bytes
     begins: Places
     ends: Places
     rows: Longs | None = None
-    """The row that each slot belongs to; None where they are the rows."""
+    """The row of each slot; None if slots and rows are the same."""
 
     def are(self, *kinds: int) -> Flags:
         table = np.zeros(grammar.KINDS, np.bool_)
@@ -38,13 +38,13 @@ def empty_slots(slots: int, objects: int) -> json_kernels.Slots:
     return np.zeros(shape, np.uint8), np.empty(shape, np.int32), np.empty(shape, np.int32)
 
 
-def no_unknown() -> json_kernels.Unknown:
-    """Room for spellings that are met and not known."""
+def empty_unknown() -> json_kernels.Unknown:
+    """Empty arrays for unknown keys."""
     return np.empty(_MAX_UNKNOWN, np.int32), np.empty(_MAX_UNKNOWN, np.int32), np.zeros(1, int)
 
 
 def texts_of(data: Bytes, unknown: json_kernels.Unknown) -> list[bytes]:
-    """Each once, in the order in which they were met."""
+    """The distinct keys in order of appearance."""
     begins, ends, count = unknown
     texts = (data[begins[at] : ends[at]].tobytes() for at in range(count[0]))
     return list(dict.fromkeys(texts))
@@ -60,12 +60,12 @@ def validity(valid: Flags) -> pa.Buffer | None:
 
 
 def array_of(type_: pa.DataType, valid: Flags, values: npt.NDArray[Any]) -> pa.Array:
-    """An array over the numpy values, null where they are not valid."""
+    """An Arrow array over numpy values, null where not valid."""
     return pa.Array.from_buffers(type_, len(valid), [validity(valid), pa.py_buffer(values)])
 
 
-def last_of_each(owners: Longs, keys: pa.Array) -> Longs:
-    """The places of the last key of its kind in each owner, ascending."""
+def last_per_owner(owners: Longs, keys: pa.Array) -> Longs:
+    """The positions of the last occurrence of each key per owner, ascending."""
     codes = keys.dictionary_encode()
     numbers = np.asarray(pc.fill_null(codes.indices, -1)).astype(np.int64)
     pairs = owners * (len(codes.dictionary) + 1) + numbers

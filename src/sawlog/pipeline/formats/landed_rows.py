@@ -1,7 +1,7 @@
-"""The rows of a landed table: a record's own columns, then those of its value; and the dead ones.
+"""The rows of a landed table: columns of the record, then of its value; and dead letters.
 
-A record's topic, partition, offset, timestamp and key keep their plain names, since every query
-over every table needs them. A field of the value with such a name becomes `value_<name>`.
+A record's topic, partition, offset, timestamp and key keep their names, which every query needs. A
+field of the value with such a name becomes `value_<name>`.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ RECORD = pa.schema(
         pa.field("key", pa.binary()),
     ]
 )
-"""The columns that every landed row begins with."""
+"""The first columns of every landed row."""
 DEAD = pa.schema(
     [
         *RECORD,
@@ -38,7 +38,7 @@ DEAD = pa.schema(
         pa.field("error", pa.string()),
     ]
 )
-"""What is kept of a record whose value is no row: enough to send it again."""
+"""The columns of a dead letter: enough to send the record again."""
 
 
 def table_schema(value: pa.Schema) -> pa.Schema:
@@ -48,15 +48,16 @@ def table_schema(value: pa.Schema) -> pa.Schema:
 
 
 def value_schema(table: pa.Schema, partition_columns: tuple[str, ...] = ()) -> pa.Schema:
-    """The columns of a table that come from values: what its parser has to know. Columns that
-    only say in which directory a row lies are left out, too.
+    """The columns of a table that come from values, which its parser needs.
+
+    Partition columns are left out too.
     """
     left_out = {*RECORD_NAMES, *partition_columns}
     return plain_schema(pa.schema([part for part in table if part.name not in left_out]))
 
 
 def assemble(topic: str, partition: int, chunk: pa.RecordBatch, parsed: Parsed) -> pa.RecordBatch:
-    """The rows of a table: those records of the chunk that were kept, with their own columns."""
+    """The rows of a table: the good records of the chunk with their record columns."""
     own = chunk.select([name for name in chunk.schema.names if name in RECORD.names])
     kept = own if parsed.kept is None else own.take(parsed.kept)
     rows = parsed.rows
@@ -65,8 +66,8 @@ def assemble(topic: str, partition: int, chunk: pa.RecordBatch, parsed: Parsed) 
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def dead(topic: str, partition: int, chunk: pa.RecordBatch, parsed: Parsed) -> pa.RecordBatch:
-    """The rows of the dead letters' table: the other records, each with its reason."""
+def dead_rows(topic: str, partition: int, chunk: pa.RecordBatch, parsed: Parsed) -> pa.RecordBatch:
+    """The rows of the dead letter table: the bad records, each with its reason."""
     chosen = chunk.take(pa.array([row.row for row in parsed.bad], pa.int64()))
     columns = [
         *_own(topic, partition, chosen),
@@ -78,7 +79,7 @@ def dead(topic: str, partition: int, chunk: pa.RecordBatch, parsed: Parsed) -> p
 
 
 def microseconds(timestamps: pa.Array) -> pa.Array:
-    """Milliseconds as a table keeps them; what no calendar holds becomes its first or last day."""
+    """Convert milliseconds; times outside the years 1 to 9999 become the first or last in range."""
     valid = np.asarray(timestamps.is_valid())
     numbers = np.asarray(timestamps.cast(pa.int64()).fill_null(0))
     clamped = np.clip(numbers, FIRST_MS, LAST_MS) * 1_000
@@ -97,7 +98,7 @@ def _own(topic: str, partition: int, records: pa.RecordBatch) -> list[Any]:
 
 
 def _column(records: pa.RecordBatch, name: str, type_: pa.DataType) -> pa.Array:
-    """Null where the column was not read."""
+    """The column of the records; null if it was not read."""
     if name not in records.schema.names:
         return pa.nulls(len(records), type_)
     return records.column(name).cast(type_)

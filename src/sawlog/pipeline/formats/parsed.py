@@ -1,6 +1,6 @@
-"""What a format is and what parsing gives: rows that fit, and those that do not with the reason.
+"""Formats and the result of parsing: good rows, and bad rows with a reason.
 
-Every input value is in exactly one of both; nothing that a producer can send raises an error.
+Every value is one or the other; nothing that a producer can send raises an error.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,12 +14,12 @@ KINDS: tuple[Kind, ...] = ("raw", "json", "csv", "avro")
 
 
 class FormatError(ValueError):
-    """A format, a schema or one of their options that cannot be used: the user must change it."""
+    """An invalid format, schema or option."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """How values are written. What the options of each kind are, its parser says."""
+    """The format of values; each parser documents its options."""
 
     kind: Kind
     options: Mapping[str, str] = field(default_factory=dict)
@@ -27,35 +27,35 @@ class Format:
 
 class BadRow(NamedTuple):
     row: int
-    """Its index in the part."""
+    """The index in the part."""
     reason: str
 
 
 class Parsed(NamedTuple):
-    """What became of some values that follow each other: a part of those that were given."""
+    """The result for a part of the values: consecutive ones, in order."""
 
     rows: pa.RecordBatch
     kept: pa.Array | None
-    """The part's indexes of the rows, ascending; None where every value became one."""
+    """The ascending indexes of good values; None if all are good."""
     bad: Sequence[BadRow]
-    """Ascending, too."""
+    """Ascending by index."""
 
     @property
     def values(self) -> int:
-        """How many they are."""
+        """The number of values in the part."""
         return int(self.rows.num_rows) + len(self.bad)
 
 
 Parser = Callable[[pa.Array], Iterator[Parsed]]
-"""Gives one part after the other, each when it is asked for, so that no more than one is held. At
-least one, also of no values; two may have a new field with different types.
+"""Yields one part after another, so that only one is in memory. There is at least one part, even of
+no values; two parts may have a new field with different types.
 """
 
 
 def check_options(format_: Format, known: Mapping[str, Sequence[str] | None]) -> None:
-    """FormatError for an option that the kind does not have, or a word that it does not know.
+    """Raise FormatError for an unknown option or value.
 
-    `known` maps each option to its words, or to None where any text will do.
+    `known` maps each option to its allowed values, or to None if any text is allowed.
     """
     for name, value in format_.options.items():
         if name not in known:

@@ -1,7 +1,7 @@
-"""Schemas from what a user writes, and one schema from several that tasks have found.
+"""Schemas from DDL and Avro, and one schema from those that several tasks inferred.
 
-Where tasks found different types for a new field, the merged type holds the values of all; the
-types that a table has already are never changed.
+If tasks inferred different types for a new field, the merged type holds all values; columns of the
+table never change their type.
 """
 
 from collections.abc import Iterator
@@ -18,13 +18,13 @@ __all__ = ["Merged", "ddl", "from_avro", "from_ddl", "merge", "merge_types"]
 
 class Merged(NamedTuple):
     schema: pa.Schema
-    """The known columns, then the new ones in the order in which they were found."""
+    """The known columns, then the new ones in order of appearance."""
     clashes: list[str]
-    """What at least one found schema has otherwise than `schema`: its rows must be parsed again."""
+    """Columns that at least one found schema has with another type: parse its rows again."""
 
 
 def merge(known: pa.Schema | None, *found: pa.Schema) -> Merged:
-    """One schema for all; `found` ones may lack columns, but must not have any otherwise."""
+    """Merge schemas into one; `found` schemas may lack columns."""
     schema = plain_schema(known or pa.schema([]))
     bound = pa.struct(list(schema))
     for one in found:
@@ -39,7 +39,7 @@ def merge(known: pa.Schema | None, *found: pa.Schema) -> Merged:
 
 
 def merge_types(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """The type that holds the values of both: in doubt their text."""
+    """The type that holds the values of both, text if there is no other."""
     if one == other or pa.types.is_null(other):
         return one
     if pa.types.is_null(one):
@@ -71,7 +71,7 @@ def _merge_numbers(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _merge_structs(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """The fields of both; those that differ in case alone are one, named as it came first."""
+    """The fields of both; names that differ only in case are one field with the first name."""
     types = {part.name.lower(): (part.name, part.type) for part in one}
     for part in other:
         name, type_ = types.get(part.name.lower(), (part.name, pa.null()))
@@ -80,7 +80,7 @@ def _merge_structs(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _keep(bound: pa.DataType, merged: pa.DataType) -> Iterator[pa.Field]:
-    """The merged fields with the types that are bound, as far as they are."""
+    """The merged fields, with known types where there are any."""
     types = {part.name: part.type for part in bound}
     for part in merged:
         yield pa.field(part.name, _bound_type(types.get(part.name), part.type))
@@ -97,7 +97,7 @@ def _bound_type(bound: pa.DataType | None, merged: pa.DataType) -> pa.DataType:
 
 
 def _differences(schema: pa.DataType, found: pa.Schema | pa.DataType, path: str) -> Iterator[str]:
-    """The paths of what `found` has otherwise."""
+    """The paths of columns that `found` has with another type."""
     types = {part.name: part.type for part in schema}
     for part in found:
         here = f"{path}{part.name}"

@@ -1,7 +1,7 @@
-"""The types that a table can have, in Spark's words, and the names that its columns can have.
+"""The types that a table can have, under their Spark names, and valid column names.
 
-Many Arrow types mean the same type of a table: `plain` gives the one that is used here, so that
-types can be compared. Every column may be null.
+Many Arrow types map to the same table type: `plain` returns the one used here, so that types can be
+compared. All columns are nullable.
 """
 
 import re
@@ -35,17 +35,17 @@ _NEAREST = {
     pa.month_day_nano_interval(): "interval",
 }
 MAX_DIGITS = 38
-# Years 1 to 9999, in seconds: Spark's times go on, but Python's and those of many readers do not.
+# Years 1 to 9999, in seconds: Spark has more years, Python and many readers do not.
 FIRST_S, END_S = -62_135_596_800, 253_402_300_800
 FIRST_MS, LAST_MS = FIRST_S * 1_000, END_S * 1_000 - 1
-# Delta tables without column mapping, which old readers lack, refuse some of these in a name; of a
-# NUL whole readers die, and no control character is worth a try.
+# Delta tables without column mapping, which old readers lack, reject some of these characters;
+# some readers crash on NUL, and control characters are of no use.
 _REFUSED = re.compile(r"[\x00-\x1f\x7f ,;{}()=]")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def plain(type_: pa.DataType) -> pa.DataType:
-    """The type that stands for all that mean the same in a table."""
+    """The Arrow type used for a table type."""
     if pa.types.is_dictionary(type_):
         return plain(type_.value_type)
     if pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
@@ -82,9 +82,7 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def type_name(type_: pa.DataType) -> str:
-    """The type as Spark's SQL writes it: every message names types so. Types that no table has are
-    named by the nearest that SQL has.
-    """
+    """The type in Spark SQL, for messages; types that no table has get the nearest SQL name."""
     if isinstance(type_, pa.BaseExtensionType):
         return type_name(type_.storage_type)
     if pa.types.is_run_end_encoded(type_):
@@ -111,7 +109,7 @@ def type_name(type_: pa.DataType) -> str:
 
 
 def ddl(schema: pa.Schema) -> str:
-    """The schema as text that `from_ddl` reads."""
+    """The schema as DDL, which `from_ddl` parses."""
     return ", ".join(f"{quoted(part.name)} {type_name(part.type)}" for part in schema)
 
 
@@ -120,12 +118,12 @@ def quoted(name: str) -> str:
 
 
 RECORD_NAMES = ("topic", "partition", "offset", "timestamp", "key")
-"""The columns of a record itself, which every table has beside those of the value."""
+"""The columns of the record itself, which every table has."""
 
 
 def field_column(name: str, generated: Collection[str] = ()) -> str:
-    """The column of a field of the value, at its top level. A record's own names are taken, and
-    those of columns that are `generated` of others (in lower case): such a field is moved aside.
+    """The column of a top-level field; names of record columns and `generated` columns get a
+    prefix.
     """
     column = column_name(name)
     while column.lower() in RECORD_NAMES or column.lower() in generated:
@@ -134,5 +132,5 @@ def field_column(name: str, generated: Collection[str] = ()) -> str:
 
 
 def column_name(field: str) -> str:
-    """The name of the column for a field of any name."""
+    """The column name for a field of any name."""
     return _REFUSED.sub("_", field) or "_"

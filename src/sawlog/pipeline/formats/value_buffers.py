@@ -1,4 +1,4 @@
-"""Values as the compiled loops read them."""
+"""Values in the form that the compiled loops read."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from sawlog.pipeline.formats.compiled import Bytes, Places
 
 
 class Values(NamedTuple):
-    """Where values lie in their buffer; a begin below zero is no value."""
+    """The positions of values in their buffer; a negative start means null."""
 
     data: Bytes
     begins: Places
@@ -23,13 +23,13 @@ class Values(NamedTuple):
 
 
 def values_of(array: pa.Array) -> Values:
-    """Looks at the array's own memory: nothing is copied but the places."""
+    """Wrap the array's own memory; only the positions are copied."""
     if not (pa.types.is_binary(array.type) or pa.types.is_string(array.type)):
         array = array.cast(pa.binary())
     _, bounds, data = array.buffers()
     count = len(array)
     bytes_ = np.frombuffer(data if data is not None else b"", np.uint8)
-    bytes_.setflags(write=False)  # memory that may be written is another type to compiled code
+    bytes_.setflags(write=False)  # writable memory is another type to compiled code
     if bounds is None or not count:
         return Values(bytes_, np.zeros(0, np.int32), np.zeros(0, np.int32))
     places = np.frombuffer(bounds, np.int32, count + 1, array.offset * 4)

@@ -1,7 +1,7 @@
-"""Turns slots into the numbers and texts that columns are made of, compiled.
+"""Compiled loops that convert slots to numbers and text.
 
-What a slot's kind does not allow stays empty here; whether it may is decided by the caller. A float
-is exact to the last bit: what cannot be had so by one operation is left to Python's own reader.
+Slots of other kinds stay empty; the caller decides whether they are allowed. Floats are correctly
+rounded: those that need more than one operation are left to Python's parser.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from sawlog.pipeline.formats.compiled import LONG, Bytes, Flags, Places, kernel
 from sawlog.pipeline.formats.json_grammar import BIG_INTEGER, ESCAPED, FLOAT, INTEGER, hex4
 
 _POWERS = np.array([10.0**power for power in range(23)])
-_LONGEST = 10**17  # one more digit still fits into 64 bits
+_LONGEST = 10**17  # one more digit still fits 64 bits
 _EXACT = 1 << 53
 _LETTERS = np.zeros(256, np.uint8)
 for _letter, _meaning in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
@@ -23,7 +23,7 @@ for _letter, _meaning in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
 def integers(
     data: Bytes, kinds: Bytes, begins: Places, ends: Places, out: npt.NDArray[np.int64]
 ) -> None:
-    """The numbers of all slots of kind INTEGER; zero for the others."""
+    """The numbers of all INTEGER slots; zero for others."""
     for row in range(len(kinds)):
         number = np.int64(0)
         if kinds[row] == INTEGER:
@@ -31,7 +31,7 @@ def integers(
             is_negative = data[i] == 45
             if is_negative:
                 i += 1
-            # Counted downwards: the smallest number has no positive counterpart.
+            # Counted downwards: the smallest integer has no positive counterpart.
             for k in range(i, ends[row]):
                 number = number * 10 - (np.int64(data[k]) - 48)
             if not is_negative:
@@ -41,7 +41,7 @@ def integers(
 
 @helper
 def _decimal(data: Bytes, i: int, stop: int) -> tuple[int, int, bool]:
-    """Digits and power of ten of a number; False where they are too many, or it is not finite."""
+    """The digits and exponent of a number; False if there are too many, or it is not finite."""
     number, power, after_point = LONG(0), LONG(0), False
     while i < stop:
         c = LONG(data[i])
@@ -80,7 +80,7 @@ def doubles(
     out: npt.NDArray[np.float64],
     left: Flags,
 ) -> int:
-    """The numbers of all slots that are any; how many were left, which `left` tells."""
+    """The numbers of all numeric slots; returns how many are flagged in `left` for Python."""
     count = 0
     for row in range(len(kinds)):
         out[row] = 0.0
@@ -93,7 +93,7 @@ def doubles(
                 sign, i = -1.0, i + 1
             number, power, is_short = _decimal(data, i, LONG(ends[row]))
             if is_short and number <= _EXACT and -22 <= power <= 22:
-                # Both are exact, so that one operation rounds as the whole should be rounded.
+                # Both are exact, so one operation rounds correctly.
                 if power < 0:
                     out[row] = sign * (number / _POWERS[-power])
                 else:
@@ -127,7 +127,7 @@ def _utf8(code: int, out: Bytes, at: int) -> int:
 
 @helper
 def _unescape(data: Bytes, i: int, stop: int, out: Bytes, at: int) -> int:
-    """Writes a string without its escapes, which are known to be right; never longer than it."""
+    """Write a string without its escapes, which are valid; it never gets longer."""
     while i < stop:
         if data[i] != 92:
             out[at] = data[i]
@@ -157,8 +157,9 @@ def texts(
     out: Bytes,
     bounds: Places,
 ) -> int:
-    """The texts of the slots wanted, one behind the other; their length. Strings come without
-    escapes, anything else as it is written.
+    """Write the text of the wanted slots one after another; returns the length.
+
+    Strings are unescaped, other values are copied.
     """
     at = LONG(0)
     for row in range(len(kinds)):

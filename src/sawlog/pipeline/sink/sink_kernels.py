@@ -1,7 +1,7 @@
-"""Rows to the bytes of records, and keys to partitions, in compiled loops.
+"""Compiled loops that encode rows as records and choose partitions by key.
 
-What a batch of rows costs is copying its bytes once: no Python object is made for a record. Every
-write is within `out`, whose room is checked before each record.
+The bytes of a row are copied once, without Python objects. The space in `out` is checked before
+each record.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from sawlog.pipeline.sink.sink_rows import Pieces
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
 
-types: Any = numba.types  # numba is typed in part only
+types: Any = numba.types  # numba has partial type annotations
 
 _SOURCES = (__file__,)
 _SEED = 0x9747B28C
@@ -34,7 +34,7 @@ _HEADERS = types.Tuple((_LONGS, _PIECES, _PIECES))
 
 @helper
 def _number_size(number: int) -> int:
-    """Of a zigzag varint that is not negative."""
+    """The size of a non-negative zigzag varint."""
     rest = number << 1
     size = 1
     while rest > 127:
@@ -56,7 +56,7 @@ def _put_number(out: Bytes, position: int, number: int) -> int:
 
 @helper
 def _piece_size(pieces: Pieces, row: int) -> int:
-    """With its length in front; null is a length of -1, which takes one byte."""
+    """The size of a field with its length; null is the length -1 in one byte."""
     starts, _, there = pieces
     if not there[row]:
         return 1
@@ -80,7 +80,7 @@ def _put_piece(out: Bytes, position: int, pieces: Pieces, row: int) -> int:
 
 @helper
 def _content_size(keys: Pieces, values: Pieces, headers: Headers, row: int) -> int:
-    """All of a record but its length and the delta of its offset."""
+    """The size of a record without its length and offset delta."""
     lists, names, contents = headers
     first, last = lists[row], lists[row + 1]
     size = 2 + _piece_size(keys, row) + _piece_size(values, row) + _number_size(last - first)
@@ -91,7 +91,7 @@ def _content_size(keys: Pieces, values: Pieces, headers: Headers, row: int) -> i
 
 @kernel(_LONGS(_PIECES, _PIECES, _HEADERS), _SOURCES)
 def record_sizes(keys: Pieces, values: Pieces, headers: Headers) -> Longs:
-    """About what each row takes as a record: for sharing rows among batches."""
+    """The approximate record size of each row, to split rows into batches."""
     count = len(keys[2])
     sizes = np.empty(count, np.int64)
     for row in range(count):
@@ -109,11 +109,11 @@ def encode_records(
     keys: Pieces, values: Pieces, headers: Headers, rows: Longs, first: int, out: Bytes,
     wanted_bytes: int,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Puts rows[first], rows[first + 1] and so on into `out` as the records of one batch.
+    """Encode rows[first], rows[first + 1] and so on into `out` as the records of one batch.
 
-    Stops where there are no more, before one that would make it more than `wanted_bytes`, or before
-    one that does not fit; the first alone may be larger than wanted. Answers the index of the next
-    row, the bytes written, and the room that the next one needs where there was too little.
+    Stops at the last row, before a record that would exceed `wanted_bytes` (the first record may),
+    or before one that does not fit. Returns the index of the next row, the bytes written, and the
+    space that the next record needs if there was too little.
     """
     position = 0
     index = first
@@ -126,7 +126,7 @@ def encode_records(
         if position + room > len(out):
             return index, position, room
         position = _put_number(out, position, size)
-        out[position] = 0  # attributes, which have no meaning yet
+        out[position] = 0  # attributes, unused
         out[position + 1] = 0  # all records of a batch have the same timestamp
         position = _put_number(out, position + 2, index - first)
         position = _put_piece(out, position, keys, row)
@@ -142,7 +142,7 @@ def encode_records(
 
 @helper
 def _murmur2(data: Bytes, first: int, length: int) -> int:
-    """As `client.partitioner` has it, on 64 bits that are cut to 32."""
+    """The hash of `client.partitioner`, on 64 bits that are cut to 32."""
     result = (_SEED ^ length) & _WORD
     whole = length & ~3
     for at in range(first, first + whole, 4):
@@ -174,8 +174,9 @@ def choose_partitions(
     keys: Pieces, sizes: Longs, rows: Longs, chosen: Longs, partition_count: int,
     sticky: tuple[int, int], batch_bytes: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """For each of `rows` its partition into `chosen`, where that is -1: by the key, else the one
-    that `sticky` = (partition, bytes it got) is at, which moves on when a batch is full.
+    """Choose the partition of each row that has none: by key, else the sticky partition.
+
+    `sticky` is (partition, bytes it got); it moves on when a batch is full.
     """
     starts, data, there = keys
     partition, filled = sticky

@@ -1,7 +1,7 @@
-"""The options of the sink: where to write, and how the producers of its tasks behave.
+"""The options of the sink: target, and producer settings.
 
-Names and meanings are those of Spark's Kafka connector and of the Java producer. What would change
-what is written and is not there (serializers, partitioners, transactions) is refused by name.
+Names and meanings are those of Spark's Kafka connector and of the Java producer. Options that would
+change what is written and are not supported (serializers, partitioners, transactions) are rejected.
 """
 
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ WHAT = "the sink 'sawlog'"
 ALL_REPLICAS = -1
 _CODECS = {codec.name.lower(): codec for codec in Codec}
 _ACKS = {"all": ALL_REPLICAS, "-1": ALL_REPLICAS, "0": 0, "1": 1}
-_OF_SPARK = ("checkpointLocation", "queryName")  # given to every sink with the others
+_OF_SPARK = ("checkpointLocation", "queryName")  # passed to every sink by Spark
 _REFUSED = {
     "kafka.key.serializer": "keys are written as they are: bytes, or strings in UTF-8",
     "kafka.value.serializer": "values are written as they are: bytes, or strings in UTF-8",
     "kafka.partitioner.class": "rows go to their 'partition', or where their key belongs as with"
     " the Java client; add a column 'partition'",
-    "kafka.interceptor.classes": "there are no interceptors here",
+    "kafka.interceptor.classes": "interceptors are not supported",
     "kafka.transactional.id": "the sink does not write in transactions",
 }
 _WITHOUT_EFFECT = (
-    "includeHeaders",  # headers are written where there is such a column
+    "includeHeaders",  # headers are written if there is such a column
     "kafka.client.dns.lookup",
     "kafka.connections.max.idle.ms",
     "kafka.linger.ms",  # rows come in batches
@@ -61,7 +61,7 @@ _NAMES = (
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     brokers: Brokers
-    topic: str | None  # None: each row says its own
+    topic: str | None  # None: each row has its own
     acks: int
     idempotent: bool
     codec: Codec
@@ -72,10 +72,10 @@ class SinkOptions:
 
 
 def read_sink_options(written: Mapping[str, str]) -> SinkOptions:
-    """BadOption says which option is wrong and what it takes."""
+    """Parse the options. Raises BadOption."""
     options = Options(written, _NAMES, WHAT)
     for name in options.given(tuple(_REFUSED)):
-        raise BadOption(f"the option {name!r} is not taken: {_REFUSED[name]}")
+        raise BadOption(f"the option {name!r} is not supported: {_REFUSED[name]}")
     acks = _ACKS[options.read("kafka.acks", one_of(*_ACKS), "all")]
     idempotent = options.read("kafka.enable.idempotence", flag, acks == ALL_REPLICAS)
     if idempotent and acks != ALL_REPLICAS:

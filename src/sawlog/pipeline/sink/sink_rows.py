@@ -1,7 +1,6 @@
-"""Rows as a sink gets them: which columns there must be, and their bytes as the kernels read them.
+"""Input rows of the sink: required columns, and their buffers for the compiled loops.
 
-A batch's strings and bytes are not taken apart here: they stay where Arrow has them, with their
-offsets beside them.
+Strings and bytes are not copied here: they stay in Arrow's buffers with their offsets.
 """
 
 from collections.abc import Mapping
@@ -24,19 +23,21 @@ Numbers = npt.NDArray[np.int64]
 Content = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
 Pieces = tuple[Numbers, Content, Flags]
-"""One string or some bytes for each row: content[starts[row]:starts[row + 1]] where the flag says
-that there is one. A plain tuple, as compiled code takes it."""
+"""One string or bytes value per row: content[starts[row]:starts[row + 1]] if its flag is set. A
+plain tuple, because compiled code takes it.
+"""
 HeaderPieces = tuple[Numbers, Pieces, Pieces]
-"""Row r has the headers starts[r] to starts[r + 1] of the names and of the contents."""
+"""Row r has the headers starts[r] to starts[r + 1] of the names and of the values."""
 
 
 class BadRows(ValueError):
-    """Rows that cannot be written as records; it names the column."""
+    """Rows that cannot be written as records; the message names the column."""
 
 
 def check_columns(types: Mapping[str, str], *, has_topic: bool) -> None:
-    """`types` are Spark's names of the columns' types; BadRows says what is wrong with which.
-    Columns that a record has no place for are left out, as by Spark's connector.
+    """Check the columns by their Spark types. Raises BadRows.
+
+    Columns that a record does not have are ignored, as in Spark's connector.
     """
     for name, kind in types.items():
         if name in _TYPES and kind not in _TYPES[name]:
@@ -46,11 +47,11 @@ def check_columns(types: Mapping[str, str], *, has_topic: bool) -> None:
             f"there is no column 'value', which every record needs; there are {', '.join(types)}"
         )
     if "topic" not in types and not has_topic:
-        raise BadRows("where are the rows to go? Set the option 'topic' or add a column 'topic'")
+        raise BadRows("no topic to write to: set the option 'topic' or add a column 'topic'")
 
 
 def pieces_of(array: pa.Array | None, count: int) -> Pieces:
-    """Of a column of strings or bytes; None: no row has any."""
+    """The buffers of a string or binary column; None means null in every row."""
     if array is None:
         return np.zeros(count + 1, np.int64), _NO_BYTES, np.zeros(count, np.bool_)
     is_large = pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type)
@@ -67,7 +68,7 @@ def pieces_of(array: pa.Array | None, count: int) -> Pieces:
 
 
 def headers_of(array: pa.Array | None, count: int) -> HeaderPieces:
-    """BadRows where a header has no name."""
+    """The buffers of a headers column. Raises BadRows for a header without a name."""
     if array is None or len(array) == 0:
         return np.zeros(count + 1, np.int64), pieces_of(None, 0), pieces_of(None, 0)
     lists = array.cast(pa.large_list(array.type.value_type))

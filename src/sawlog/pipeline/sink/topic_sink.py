@@ -1,7 +1,7 @@
 """`df.write` and `df.writeStream.format("sawlog")`: rows to topics, as Arrow batches.
 
-Each task has a producer of its own. When Spark hears that a task is done, all of its rows are
-stored. A task, or a batch, that runs again writes again: at least once, as Spark's connector.
+Each task has its own producer. A task that is done has all its rows stored. A task or batch that
+runs again writes again: at least once, as with Spark's connector.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Stored(WriterCommitMessage):
-    """What a task has stored."""
+class StoredRecords(WriterCommitMessage):
+    """The number of records that a task has stored."""
 
     records: int
 
@@ -52,7 +52,7 @@ def batch_writer(
     written: Mapping[str, str], schema: StructType, overwrite: bool
 ) -> DataSourceArrowWriter:
     if overwrite:
-        raise BadOption(f"{WHAT} adds to topics and never overwrites: write with mode('append')")
+        raise BadOption(f"{WHAT} appends to topics and never overwrites: use mode('append')")
     return TopicBatchWriter(_checked(written, schema), versions_here())
 
 
@@ -79,4 +79,4 @@ def _write(
         writer = TopicWriter(cluster, options)
         for batch in batches:
             writer.write(batch)
-        return Stored(writer.finish())
+        return StoredRecords(writer.finish())

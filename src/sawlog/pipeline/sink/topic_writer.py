@@ -1,8 +1,8 @@
-"""What a task of the sink does: rows to record batches, to their leaders, until all are stored.
+"""Writes the rows of a sink task as record batches and waits until all are stored.
 
-A row goes to its own partition, else to the one of its key as with every Kafka client, else to one
-for as long as a batch lasts. With acks=all producing is idempotent, so what a lost answer makes us
-send again is stored once. A task that Spark runs again writes its rows again.
+A row goes to its `partition`, else to the partition of its key as in every Kafka client, else to a
+sticky partition for the length of a batch. With acks=all the producer is idempotent, so retries are
+stored once. A task that Spark runs again writes its rows again.
 """
 
 import random
@@ -34,7 +34,7 @@ _SMALLEST_ROOM_BYTES = 64 * 1024
 
 
 class EncodedRecords(BatchBuilder):
-    """Records that are bytes already, all of one time."""
+    """Records that are already encoded, with one timestamp."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ class _Columns(NamedTuple):
 
 
 class TopicWriter:
-    """For one task and one thread. What is not finished by `finish` may be lost."""
+    """The writer of one task. Not thread-safe. Rows may be lost without `finish`."""
 
     def __init__(self, cluster: Cluster, options: SinkOptions) -> None:
         self._cluster = cluster
@@ -77,7 +77,7 @@ class TopicWriter:
         self.stored_count = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Takes rows, and waits where too much is on its way."""
+        """Write rows; blocks while too many bytes are in flight."""
         count = batch.num_rows
         if count == 0:
             return
@@ -94,7 +94,7 @@ class TopicWriter:
             self._write_topic(topic, rows, columns, sizes, chosen[rows], timestamp_ms)
 
     def finish(self) -> int:
-        """Waits until all is stored; how many records that were."""
+        """Wait until all rows are stored; returns the number of records."""
         while not self._sender.accumulator.is_empty and self._error is None:
             self._wait_for_one()
         self._raise_what_failed()
@@ -115,7 +115,7 @@ class TopicWriter:
     def _write_topic(
         self, topic: str, rows: Longs, columns: _Columns, sizes: Longs, chosen: Longs, at_ms: int
     ) -> None:
-        known = self._cluster.topic(topic).partitions  # a name with a typo makes no topic
+        known = self._cluster.topic(topic).partitions  # a misspelt name must not create a topic
         wrong = chosen[(chosen >= len(known)) | (chosen < _NO_PARTITION)]
         if len(wrong):
             raise BadRows(
@@ -140,7 +140,7 @@ class TopicWriter:
             after, size, needed = encode_records(
                 *columns, rows, first, self._room, self._options.batch_bytes
             )
-            if after == first:  # one that is larger than any before
+            if after == first:  # a record larger than any before
                 self._room = np.empty(needed, np.uint8)
                 continue
             body = self._room[:size].tobytes()
@@ -160,7 +160,7 @@ class TopicWriter:
         self._raise_what_failed()
 
     def _wait_for_one(self) -> None:
-        """Sends what can be sent, and waits until something is answered or to be tried again."""
+        """Send what can be sent, and wait for a response or a retry that is due."""
         self._sender.run_once(flushing=True)
         if not self._sender.accumulator.is_empty:
             descriptors, wait_ms = self._sender.next_wait(flushing=True)

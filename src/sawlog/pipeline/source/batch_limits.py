@@ -1,7 +1,7 @@
-"""How much a batch takes, and how it is cut into tasks: numbers in, numbers out.
+"""The size of a batch and its split into tasks. Pure.
 
-Limits act as in Spark's Kafka connector: a batch's records are shared among partitions in
-proportion to what waits in each, and none that has something is left out.
+Limits work as in Spark's Kafka connector: the records of a batch are shared among partitions in
+proportion to their backlog, and no partition with a backlog is left out.
 """
 
 import math
@@ -18,8 +18,9 @@ DEFAULT_MAX_DELAY_MS = 15 * 60 * 1_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one batch; None: as much as there is. With fewer than `min_records` a batch waits for
-    more, `max_delay_ms` since the last one at most.
+    """The limits of one batch; None is unlimited.
+
+    A batch of fewer than `min_records` waits for more, at most `max_delay_ms` after the last batch.
     """
 
     max_records: int | None = None
@@ -29,7 +30,7 @@ class Limits:
 
 
 class OffsetRange(NamedTuple):
-    """All records of a partition with start <= offset < end; some offsets may have none."""
+    """The records of a partition with start <= offset < end; there may be gaps."""
 
     partition: TopicPartition
     start: int
@@ -48,23 +49,23 @@ def plan_batch(
     since_last_ms: float = math.inf,
     record_bytes: Mapping[TopicPartition, float] | None = None,
 ) -> Offsets:
-    """Where the next batch ends in each partition of `latest`: at its start where it takes none.
+    """The end offset of the next batch in each partition of `latest`.
 
     `starts` has every partition of `latest`. `since_last_ms` is the time since the last batch
-    began, `record_bytes` what a record takes on the wire, which `max_bytes` needs.
+    started; `record_bytes` is the size of a record on the wire, for `max_bytes`.
     """
     waiting = {tp: max(0, end - starts[tp]) for tp, end in latest.items()}
-    if is_to_wait(sum(waiting.values()), limits, since_last_ms):
+    if should_wait(sum(waiting.values()), limits, since_last_ms):
         waiting = dict.fromkeys(waiting, 0)
     if limits.max_records is not None:
-        waiting = share(limits.max_records, waiting)
+        waiting = share_records(limits.max_records, waiting)
     if limits.max_bytes is not None:
         waiting = share_bytes(limits.max_bytes, waiting, record_bytes or {})
     return {tp: starts[tp] + count for tp, count in waiting.items()}
 
 
-def is_to_wait(waiting_records: int, limits: Limits, since_last_ms: float) -> bool:
-    """Whether a batch would be too small now, and there is time for it to grow."""
+def should_wait(waiting_records: int, limits: Limits, since_last_ms: float) -> bool:
+    """Whether a batch is too small now and may still wait for more records."""
     return (
         limits.min_records is not None
         and waiting_records < limits.min_records
@@ -72,9 +73,11 @@ def is_to_wait(waiting_records: int, limits: Limits, since_last_ms: float) -> bo
     )
 
 
-def share(limit: int, waiting: Mapping[TopicPartition, int]) -> Offsets:
-    """So many of each, about `limit` in all. One at least of each that has any: the sum may be
-    larger by as many as there are partitions.
+def share_records(limit: int, waiting: Mapping[TopicPartition, int]) -> Offsets:
+    """Share about `limit` records in proportion to the backlogs.
+
+    Each partition with a backlog gets at least one, so the sum may exceed the limit by the number
+    of partitions.
     """
     total = sum(waiting.values())
     if total <= limit:
@@ -90,8 +93,9 @@ def share_bytes(
     waiting: Mapping[TopicPartition, int],
     record_bytes: Mapping[TopicPartition, float],
 ) -> Offsets:
-    """As many of each as come to about `limit` bytes in all, at least one of each that has any.
-    A partition whose records were not weighed counts as the heaviest that was.
+    """Share about `limit` bytes as records, at least one per partition with a backlog.
+
+    A partition whose record size is unknown counts with the largest known one.
     """
     heaviest = max(record_bytes.values(), default=0.0)
     total = sum(count * record_bytes.get(tp, heaviest) for tp, count in waiting.items())
@@ -103,14 +107,15 @@ def share_bytes(
     }
 
 
-def split(
+def split_ranges(
     ranges: Iterable[OffsetRange],
     *,
     min_tasks: int | None = None,
     max_records: int | None = None,
 ) -> list[OffsetRange]:
-    """The same records in pieces of at most `max_records`, and about `min_tasks` pieces where there
-    were fewer; empty ranges vanish.
+    """Split ranges into pieces of at most `max_records`, and into about `min_tasks` pieces.
+
+    Empty ranges are dropped.
     """
     pieces = [piece for piece in ranges if piece.size > 0]
     if max_records is not None:
@@ -132,12 +137,12 @@ def split(
 
 
 def _parts(size: int, total: int, wanted: int) -> int:
-    """Half a part more counts as one, as Java's Math.round has it."""
+    """The number of parts, rounded half up as by Java's Math.round."""
     return max(1, math.floor(size / total * wanted + 0.5))
 
 
 def _cut(piece: OffsetRange, parts: int) -> list[OffsetRange]:
-    """Into parts that differ by one record at most; never more than there are records."""
+    """Cut a range into parts that differ by at most one record; no more parts than records."""
     parts = min(parts, piece.size)
     bounds = [piece.start + piece.size * number // parts for number in range(parts + 1)]
     return [OffsetRange(piece.partition, start, end) for start, end in pairwise(bounds)]

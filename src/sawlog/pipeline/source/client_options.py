@@ -1,7 +1,7 @@
-"""The `kafka.*` options that reading and writing share: brokers, time-outs, sizes, isolation.
+"""The `kafka.*` options that source and sink share: brokers, timeouts, sizes, isolation.
 
-A setting of the Java client that has no counterpart here is taken without effect where it cannot
-change what is read (buffers, back-offs, sessions), and refused with the reason where it would.
+Java client settings without a counterpart here are ignored if they cannot change what is read
+(buffers, backoffs, sessions), and rejected with a reason if they would.
 """
 
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ BOOTSTRAP = "kafka.bootstrap.servers"
 GROUP = "kafka.group.id"
 DEFAULT_CLIENT_ID = "sawlog-spark"
 DEFAULT_FETCH_BYTES = 8 * 1024 * 1024
-_MAX_REQUEST_MS = 86_400_000  # those who want to wait for ever write the largest number
+_MAX_REQUEST_MS = 86_400_000  # the largest value means no timeout
 
 _REFUSED = {
-    "kafka.auto.offset.reset": "say where to start by 'startingOffsets'",
-    "kafka.key.deserializer": "keys are bytes; turn them into something else by Spark's functions",
+    "kafka.auto.offset.reset": "set 'startingOffsets' instead",
+    "kafka.key.deserializer": "keys are bytes; convert them with Spark functions",
     "kafka.value.deserializer": "values are bytes; turn them into something else by Spark's"
     " functions",
     "kafka.enable.auto.commit": "progress is published after each batch by itself; name a group"
     f" by {GROUP!r}",
-    "kafka.interceptor.classes": "there are no interceptors here",
+    "kafka.interceptor.classes": "interceptors are not supported",
 }
 _WITHOUT_EFFECT = (
     "kafka.allow.auto.create.topics",
@@ -70,7 +70,7 @@ CLIENT_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """How a cluster is reached; may be sent to other processes, unlike a Cluster."""
+    """How to reach a cluster; unlike a Cluster it can be sent to other processes."""
 
     bootstrap: str
     client_id: str = DEFAULT_CLIENT_ID
@@ -96,7 +96,7 @@ class ClientSettings:
 
 def read_client_settings(options: Options) -> ClientSettings:
     for name in options.given(tuple(_REFUSED)):
-        raise BadOption(f"the option {name!r} is not taken: {_REFUSED[name]}")
+        raise BadOption(f"the option {name!r} is not supported: {_REFUSED[name]}")
     level = options.read(
         "kafka.isolation.level", one_of("read_uncommitted", "read_committed"), "read_uncommitted"
     )

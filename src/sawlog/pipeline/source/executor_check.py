@@ -1,8 +1,8 @@
-"""Do the machines that run tasks have what the driver has? Versions, compared where tasks run.
+"""Checks that executors have the Python and packages of the driver.
 
-Executors bring their own Python. One that lacks a package, or has another version of Python or of
-this package, is found by the first task there, which says what is missing before it reads or writes
-anything. Other packages may have other versions: what travels between them is Arrow's format.
+Executors have their own Python. The first task of an executor that lacks a package, or has another
+version of Python or of this package, fails with a message before it reads or writes anything. Other
+packages may differ in version: only Arrow data is exchanged.
 """
 
 import platform
@@ -25,11 +25,11 @@ _checked: set[tuple[tuple[str, str], ...]] = set()
 
 
 class ExecutorDiffers(RuntimeError):
-    """An executor cannot run what the driver planned."""
+    """An executor cannot run the driver's tasks."""
 
 
 def versions_here(packages: Iterable[str] = PACKAGES) -> Versions:
-    """Of Python (3.11, say) and of the packages in this process."""
+    """The versions of Python (such as 3.11) and of the packages in this process."""
     found = {PYTHON: f"{sys.version_info.major}.{sys.version_info.minor}"}
     for package in packages:
         try:
@@ -40,7 +40,7 @@ def versions_here(packages: Iterable[str] = PACKAGES) -> Versions:
 
 
 def check_here(wanted: Mapping[str, str]) -> None:
-    """ExecutorDiffers where this process has not what the driver has. Looks once per process."""
+    """Raise ExecutorDiffers if this process differs from the driver; cached per process."""
     key = tuple(sorted(wanted.items()))
     if key in _checked:
         return
@@ -50,9 +50,9 @@ def check_here(wanted: Mapping[str, str]) -> None:
 
 
 def check_executors(spark: "SparkSession", packages: Iterable[str] = PACKAGES) -> None:
-    """Runs one small task for each core and compares; ExecutorDiffers names host and package.
+    """Run one small task per core and compare. ExecutorDiffers names host and package.
 
-    Works where an executor has not even this package: the task is shipped whole.
+    It works even if an executor lacks this package: the task is pickled by value.
     """
     context = spark.sparkContext
     cores = max(1, context.defaultParallelism)
@@ -63,7 +63,7 @@ def check_executors(spark: "SparkSession", packages: Iterable[str] = PACKAGES) -
 
 
 def _probe(packages: list[str]) -> Callable[[object], Iterable[tuple[str, Versions]]]:
-    """A function that is sent by value, since it is no module's own: it may use nothing of ours."""
+    """A function that is pickled by value, so it must not use anything of this package."""
 
     def look(_: object) -> Iterable[tuple[str, Versions]]:
         import platform

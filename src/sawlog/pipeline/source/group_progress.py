@@ -1,7 +1,7 @@
-"""Telling a consumer group how far a job is, so that Kafka's ordinary tools show its lag.
+"""Publishes the offsets of a job to a consumer group, so that Kafka's tools show its lag.
 
-Nothing depends on it: what a job has done is known elsewhere. So it never fails a batch and never
-holds one up for long; what goes wrong is said once.
+Nothing depends on these offsets. So publishing never fails a batch and never delays one for long;
+an error is logged once.
 """
 
 import logging
@@ -15,12 +15,12 @@ from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
 
 PUBLISH_TIMEOUT_MS = 5_000
-_PAUSE_MS = 30_000.0  # after a failure, which may have cost the whole time-out
+_PAUSE_MS = 30_000.0  # pause after a failure, which may have taken the whole timeout
 _logger = logging.getLogger(__name__)
 
 
 class Publisher:
-    """For one group; `cluster` should have a short time-out (PUBLISH_TIMEOUT_MS)."""
+    """Publishes for one group; `cluster` should have a short timeout (PUBLISH_TIMEOUT_MS)."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Publisher:
         self._has_warned = False
 
     def publish(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        """Whether the group has these offsets now: the next record of each partition."""
+        """Commit the next offset of each partition; False if that failed."""
         if not offsets or self._monotonic_ms() < self._not_before_ms:
             return False
         try:
@@ -54,8 +54,8 @@ class Publisher:
     def _failed(self, reason: object) -> None:
         if not self._has_warned:
             _logger.warning(
-                "the progress was not published to the group %r (%s); the job goes on, its lag is"
-                " shown wrong",
+                "offsets were not published to the group %r (%s); the job continues, but its lag"
+                " is shown wrong",
                 self._group,
                 reason,
             )

@@ -1,9 +1,9 @@
-"""Positions in topics as text and as values: where to start and end, and how far a stream is.
+"""Positions in topics as JSON and as values: start, end, and the offsets of a stream.
 
-The JSON is that of Spark's Kafka connector, `{"logs": {"0": 5}}`. What a stream remembers has one
-thing more: under "@start", which no topic can be called, where its batch begins in the partitions
-that the offset before it does not know or that Spark does not write down (those of the first
-batch). So a batch that is done again reads the same, whatever the topics hold by then.
+The JSON is that of Spark's Kafka connector, `{"logs": {"0": 5}}`. The offsets of a stream have one
+more key, "@start", which no topic can have: the start of the batch in partitions that the previous
+offset does not know or that Spark does not store (those of the first batch). So a repeated batch
+reads the same records, whatever the topics have by then.
 """
 
 import json
@@ -31,14 +31,14 @@ class Mark(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """An offset for each partition; -2 stands for the earliest, -1 for the latest."""
+    """An offset for each partition; -2 is the earliest, -1 the latest."""
 
     offsets: Offsets
 
 
 @dataclass(frozen=True, slots=True)
 class AtTimes:
-    """For each partition the first record that is not older than a time."""
+    """The first record at or after a time, for each partition."""
 
     times_ms: Offsets
 
@@ -54,7 +54,7 @@ Where = Mark | AtOffsets | AtTimes | AtTime
 
 
 class Position(NamedTuple):
-    """How far a stream is: all below `offsets` has been read. `starts` is what "@start" says."""
+    """The offsets of a stream: all records below are read. `starts` is the value of "@start"."""
 
     offsets: Offsets
     starts: Offsets
@@ -72,7 +72,7 @@ def read_position(value: Mapping[str, Any]) -> Position:
 
 
 def write_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """In a defined order, so that equal offsets are equal as text."""
+    """Encode offsets in a defined order, so that equal offsets are equal text."""
     found: dict[str, dict[str, int]] = {}
     for (topic, index), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(index)] = offset
@@ -80,17 +80,17 @@ def write_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, 
 
 
 def parse_offsets(text: str) -> AtOffsets:
-    """`{"logs": {"0": 23, "1": -2}}`; ValueError says what it should have been."""
+    """Parse `{"logs": {"0": 23, "1": -2}}`. Raises ValueError."""
     return AtOffsets(_read(_parse_json(text), EARLIEST_OFFSET, "offset"))
 
 
 def parse_times(text: str) -> AtTimes:
-    """`{"logs": {"0": 1000}}`, in ms since 1970."""
+    """Parse `{"logs": {"0": 1000}}`, in ms since 1970."""
     return AtTimes(_read(_parse_json(text), 0, "time in ms"))
 
 
 def parse_where(text: str) -> Where:
-    """`earliest`, `latest` or offsets as JSON."""
+    """Parse `earliest`, `latest` or offsets as JSON."""
     if text.lower() in (Mark.EARLIEST.value, Mark.LATEST.value):
         return Mark(text.lower())
     try:
@@ -100,7 +100,7 @@ def parse_where(text: str) -> Where:
 
 
 def parse_partitions(text: str) -> tuple[TopicPartition, ...]:
-    """`{"logs": [0, 1]}`."""
+    """Parse `{"logs": [0, 1]}`."""
     form = 'partitions are written {"topic": [0, 1]}'
     found: set[TopicPartition] = set()
     for topic, indexes in _object(_parse_json(text), form).items():
@@ -112,8 +112,8 @@ def parse_partitions(text: str) -> tuple[TopicPartition, ...]:
     return tuple(sorted(found))
 
 
-def named(partitions: Iterable[TopicPartition], at_most: int = 10) -> str:
-    """For people; a long list is cut."""
+def describe_partitions(partitions: Iterable[TopicPartition], at_most: int = 10) -> str:
+    """The partitions for a message; a long list is cut."""
     every = sorted(partitions)
     rest = len(every) - at_most
     shown = ", ".join(str(partition) for partition in every[:at_most])
@@ -139,7 +139,7 @@ def _parse_json(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON ({error})") from None
+        raise ValueError(f"it is not JSON ({error})") from None
 
 
 def _object(value: object, form: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
-"""Options as people write them: found whatever their case, their values checked, the rest refused.
+"""Parses options: names without regard to case, values checked, unknown names rejected.
 
-What is wrong is said with the option's own name, what it takes, and the name that was perhaps
-meant. Knows nothing of what the options are for.
+Error messages have the option's name, the values it accepts, and the nearest known name.
 """
 
 import difflib
@@ -29,11 +28,11 @@ _DURATION = re.compile(r"(\d+)\s*([a-z]*)")
 
 
 class BadOption(ValueError):
-    """An option that is unknown, misses, contradicts another or has no such value."""
+    """An option that is unknown, missing, contradictory or has an invalid value."""
 
 
 class Options:
-    """What was written, by the names in `known`; BadOption where a name is none of them."""
+    """The given options by their names in `known`. Raises BadOption for other names."""
 
     def __init__(self, written: Mapping[str, str], known: Iterable[str], what: str) -> None:
         spelling = {name.lower(): name for name in known}
@@ -54,7 +53,7 @@ class Options:
         return None if value is None else value.strip()
 
     def read(self, name: str, parse: Callable[[str], Value], default: Value) -> Value:
-        """The value as `parse` understands it; whatever it says is wrong comes with the name."""
+        """The parsed value of an option; errors are raised with its name."""
         value = self.text(name)
         if value is None:
             return default
@@ -77,7 +76,7 @@ def flag(text: str) -> bool:
 
 
 def whole(lowest: int, highest: int = INT) -> Callable[[str], int]:
-    """A whole number within these bounds; the usual ones are those of the Java client's int."""
+    """A parser for integers within bounds; the default is the Java client's int."""
 
     def parse(text: str) -> int:
         if re.fullmatch(r"[+-]?[0-9]+", text) is None or not lowest <= int(text) <= highest:
@@ -97,7 +96,7 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 def duration_ms(text: str) -> float:
-    """As Spark reads times: a number with us, ms, s, m, min, h or d; milliseconds without."""
+    """Parse a time as Spark does: a number with us, ms, s, m, min, h or d; default ms."""
     found = _DURATION.fullmatch(text.lower())
     if found is None or (found[2] or "ms") not in _UNITS_MS:
         raise ValueError(f"it takes a time such as 500ms, 10s or 15m ({', '.join(_UNITS_MS)})")
@@ -110,7 +109,7 @@ def addresses(text: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """How to go on from a name that is none of those known."""
+    """A suggestion for an unknown name."""
     by_lower = {each.lower(): each for each in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return f"did you mean {by_lower[close[0]]!r}?" if close else f"known are {', '.join(known)}"

@@ -1,7 +1,7 @@
-"""What a task does: one range of one partition, as Arrow batches in the columns that Spark expects.
+"""Reads one range of a partition in a task, as Arrow batches with Spark's columns.
 
-Memory is bounded by the size of a fetch. Connections are kept from task to task of a worker
-process. Where records are gone, it stops and says which, or goes on with what there is.
+Memory is bounded by the fetch size. Connections are kept between the tasks of a worker process. If
+records are lost, it fails with their offsets, or continues with what is left.
 """
 
 import logging
@@ -47,15 +47,15 @@ _clusters: dict[Brokers, Cluster] = {}
 
 
 def read_batches(settings: ReadSettings, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """The records of the range in the columns asked for, in order."""
+    """The records of the range in order, with the wanted columns."""
     check_here(settings.versions)
     cluster = _clusters.pop(settings.brokers, None) or settings.brokers.connect()
-    cluster.forget([wanted.partition.topic])  # it may have grown since the last task
+    cluster.forget([wanted.partition.topic])  # the topic may have changed since the last task
     try:
         for batch in _record_batches(cluster, settings, wanted):
             if batch.num_rows:
                 yield spark_batch(batch, wanted.partition, settings.columns)
-    except BaseException:  # left in the middle: answers may be under way
+    except BaseException:  # stopped in the middle: responses may be outstanding
         cluster.close()
         raise
     _clusters[settings.brokers] = cluster
@@ -64,7 +64,7 @@ def read_batches(settings: ReadSettings, wanted: OffsetRange) -> Iterator[pa.Rec
 def spark_batch(
     records: pa.RecordBatch, partition: TopicPartition, columns: tuple[str, ...]
 ) -> pa.RecordBatch:
-    """Records as the client gives them, with Spark's names and types."""
+    """Convert a batch of the client to Spark's names and types."""
     count = records.num_rows
     arrays: list[pa.Array] = []
     for name in columns:
@@ -82,8 +82,10 @@ def spark_batch(
 
 
 def clamped_timestamps(timestamps: pa.Array) -> pa.Array:
-    """Milliseconds as microseconds. A producer may send any 64 bits: what lies outside the years
-    1 to 9999 becomes the first or last moment of them.
+    """Convert milliseconds to microseconds.
+
+    Producers may send any 64-bit value; times outside the years 1 to 9999 become the first or last
+    in range.
     """
     millis = timestamps.cast(pa.int64())
     bounds = pc.min_max(millis).as_py()
@@ -117,13 +119,13 @@ def _record_batches(
                 raise
             if settings.fail_on_data_loss:
                 raise DataLost(
-                    f"{error}. To go on with what there is, set 'failOnDataLoss' to false"
+                    f"{error}. To continue without them, set 'failOnDataLoss' to false"
                 ) from error
-            _logger.warning("%s; going on with what there is", error)
+            _logger.warning("%s; continuing with the records that are left", error)
             if is_gone:
                 return
             left = _what_is_left(cluster, partition, position, end)
-            if left == (position, end):  # all is there after all: not a loss, so not to be skipped
+            if left == (position, end):  # all records are there after all, so nothing is skipped
                 raise
             position, end = left
 

@@ -1,7 +1,7 @@
-"""The options of the source, with the names, meanings and defaults of Spark's Kafka connector.
+"""The options of the source, with the names and defaults of Spark's Kafka connector.
 
-One is new: `columns`. Whatever is unknown, contradictory or has no such value is refused by name
-before anything is read. Importable without Spark.
+`columns` is new. Unknown, contradictory and invalid options are rejected before anything is read.
+Importable without Spark.
 """
 
 import logging
@@ -66,7 +66,7 @@ _NAMES = (
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
-    "groupIdPrefix",  # of the groups that Spark's connector makes up; none is needed here
+    "groupIdPrefix",  # prefix of the groups that Spark's connector creates; not needed here
 )
 _EVERY_NAME = (*_NAMES, *CLIENT_OPTIONS)
 _logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """What is read: topics by name, by a pattern of the whole name, or single partitions."""
+    """What to read: topics by name, by a pattern, or single partitions."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
@@ -87,7 +87,7 @@ class SourceOptions:
     topics: Topics
     starting: Where
     ending: Where
-    late_start_is_latest: bool  # where no record is as late as a starting time
+    late_start_is_latest: bool  # if no record is at or after a starting time
     limits: Limits
     min_tasks: int | None
     max_task_records: int | None
@@ -100,7 +100,7 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """What every task of a job needs besides its range."""
+    """The settings that every task of a job needs besides its range."""
 
     brokers: Brokers
     columns: tuple[str, ...]
@@ -111,7 +111,7 @@ class ReadSettings:
 
 
 def read_source_options(written: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """BadOption says which option is wrong and what it takes."""
+    """Parse the options. Raises BadOption."""
     options = Options(written, _EVERY_NAME, WHAT)
     _check_query_type(options, streaming)
     starting = _where(options, "starting", Mark.LATEST if streaming else Mark.EARLIEST)
@@ -140,7 +140,7 @@ def read_source_options(written: Mapping[str, str], *, streaming: bool) -> Sourc
 
 
 def read_columns(written: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns alone, for whoever does not know yet whether a stream is asked for."""
+    """Parse only the columns, before it is known whether the query is a stream."""
     return _columns(Options(written, _EVERY_NAME, WHAT))
 
 
@@ -179,12 +179,12 @@ def _pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"it is no regular expression: {error}") from None
+        raise ValueError(f"it is not a regular expression: {error}") from None
     return text
 
 
 def _where(options: Options, side: str, default: Where) -> Where:
-    """A time for all comes before times, and times before offsets."""
+    """The position: a time for all before times, and times before offsets."""
     if f"{side}Timestamp" in options:
         return AtTime(options.required(f"{side}Timestamp", whole(0, LONG)))
     if f"{side}OffsetsByTimestamp" in options:
@@ -193,7 +193,7 @@ def _where(options: Options, side: str, default: Where) -> Where:
 
 
 def _check_bounds(starting: Where, ending: Where) -> None:
-    """What a batch query cannot mean."""
+    """Check the start and end of a batch query against each other."""
     if starting is Mark.LATEST or _has(starting, LATEST_OFFSET):
         raise BadOption("'startingOffsets' cannot be latest (-1) for a batch query")
     if ending is Mark.EARLIEST or _has(ending, EARLIEST_OFFSET):

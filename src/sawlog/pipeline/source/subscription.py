@@ -1,8 +1,7 @@
-"""What a job reads, as the cluster has it now: its partitions, where they begin and end, and the
-offsets behind positions that people name.
+"""The partitions that a job reads, and their offsets, from the cluster.
 
-Partitions are looked up again after a while, so that new ones and new topics are found. Offsets are
-always asked for. For one thread.
+Partitions are looked up periodically, so that new partitions and topics are found. Offsets are
+always requested. Not thread-safe.
 """
 
 import re
@@ -23,7 +22,7 @@ from sawlog.pipeline.source.offset_json import (
     Mark,
     Offsets,
     Where,
-    named,
+    describe_partitions,
 )
 from sawlog.pipeline.source.source_options import Topics
 
@@ -36,7 +35,7 @@ class BadPosition(ValueError):
 
 
 class Subscription:
-    """`monotonic_ms` tells when to look for new partitions again."""
+    """`monotonic_ms` is the clock for the periodic lookup."""
 
     def __init__(
         self,
@@ -55,29 +54,31 @@ class Subscription:
         self._look_at_ms = -float("inf")
 
     def partitions(self, *, missing_ok: bool = False) -> list[TopicPartition]:
-        """All that are read. A topic or partition that was named and is not there is an error,
-        unless `missing_ok`: a topic may have been deleted since.
+        """All partitions to read.
+
+        Raises an error for a named topic or partition that does not exist, unless `missing_ok`: a
+        topic may have been deleted since.
         """
         if self._monotonic_ms() >= self._look_at_ms:
             self._seen = self._look(missing_ok)
             self._look_at_ms = self._monotonic_ms() + LOOK_EVERY_MS
         return self._seen
 
-    def look_again(self) -> None:
-        """What was seen last has proved wrong."""
+    def invalidate(self) -> None:
+        """Drop the cached partitions, which have proved wrong."""
         self._look_at_ms = -float("inf")
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return self._ask(dict.fromkeys(partitions, EARLIEST))
 
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Where they end: the last stable offset where only committed records are read."""
+        """The end offsets; the last stable offsets if only committed records are read."""
         return self._ask(dict.fromkeys(partitions, LATEST))
 
     def resolve(
         self, where: Where, *, is_start: bool, late_start_is_latest: bool = False
     ) -> Offsets:
-        """An offset for every partition; BadPosition where that cannot be."""
+        """The offset of every partition at a position. Raises BadPosition."""
         partitions = self.partitions()
         if isinstance(where, Mark):
             mark = EARLIEST if where is Mark.EARLIEST else LATEST
@@ -95,8 +96,8 @@ class Subscription:
         late = [partition for partition, offset in found.items() if offset == _NONE_THAT_LATE]
         if late and is_start and not late_start_is_latest:
             raise BadPosition(
-                f"no record of {named(late)} is as late as the starting time asked for; start"
-                " earlier, or set 'startingOffsetsByTimestampStrategy' to 'latest'"
+                f"no record of {describe_partitions(late)} is as late as the starting time asked"
+                " for; start earlier, or set 'startingOffsetsByTimestampStrategy' to 'latest'"
             )
         return found | self.latest(late)
 
@@ -129,7 +130,9 @@ class Subscription:
             return there
         missing = set(topics.partitions) - set(there)
         if missing and not missing_ok:
-            raise BadPosition(f"there is no {named(missing)}, which 'assign' asks for")
+            raise BadPosition(
+                f"there is no {describe_partitions(missing)}, which 'assign' asks for"
+            )
         return [partition for partition in topics.partitions if partition not in missing]
 
 
@@ -151,9 +154,9 @@ def _check_all_named(
     missing = set(partitions) - named_ones.keys()
     if missing:
         raise BadPosition(
-            f"{option!r} must name every partition that is read; it leaves out {named(missing)}"
-            " (-2 stands for the earliest offset, -1 for the latest)"
+            f"{option!r} must name every partition that is read; it leaves out"
+            f" {describe_partitions(missing)} (-2 is the earliest offset, -1 the latest)"
         )
     superfluous = named_ones.keys() - set(partitions)
     if superfluous:
-        raise BadPosition(f"{option!r} names {named(superfluous)}, which is not read")
+        raise BadPosition(f"{option!r} names {describe_partitions(superfluous)}, which is not read")

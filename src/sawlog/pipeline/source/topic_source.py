@@ -1,7 +1,8 @@
 """`spark.read` and `spark.readStream.format("sawlog")`: topics as DataFrames, without a jar.
 
-Thin: options, planning and reading are beside it, and know nothing of Spark. The writers are in
-`sink`. Made for PySpark 4.2 and later, whose readers have limits and Trigger.AvailableNow.
+Only the adapter to Spark: options, planning and reading are in modules beside it that do not know
+Spark; the writers are in `sink`. Needs PySpark 4.2, whose readers support limits and
+Trigger.AvailableNow.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +37,7 @@ from pyspark.sql.types import (
 
 from sawlog.client.net.cluster import Cluster
 from sawlog.pipeline.sink.topic_sink import batch_writer, stream_writer
-from sawlog.pipeline.source.batch_limits import OffsetRange, split
+from sawlog.pipeline.source.batch_limits import OffsetRange, split_ranges
 from sawlog.pipeline.source.executor_check import versions_here
 from sawlog.pipeline.source.group_progress import PUBLISH_TIMEOUT_MS, Publisher
 from sawlog.pipeline.source.option_values import BadOption
@@ -67,7 +68,7 @@ _TYPES: dict[str, DataType] = {
 
 
 class TopicSource(DataSource):
-    """Checks its options before anything is read or written."""
+    """The source; it checks its options before anything is read or written."""
 
     @classmethod
     def name(cls) -> str:
@@ -86,7 +87,7 @@ class TopicSource(DataSource):
             options = read_source_options(self.options, streaming=True)
             _check_schema(schema, options.columns)
         except BadOption as refused:
-            return RefusedStreamReader(str(refused))
+            return InvalidStreamReader(str(refused))
         return TopicStreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
@@ -101,14 +102,14 @@ class TopicSource(DataSource):
 
 
 class RangeToRead(InputPartition):
-    """What one task reads."""
+    """The range of one task."""
 
     def __init__(self, wanted: OffsetRange) -> None:
         self.wanted = wanted
 
 
 class TopicReader(DataSourceReader):
-    """A batch query: what lies between two positions, looked up once, when it is planned."""
+    """A batch query between two positions, which are resolved once, when it is planned."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -124,8 +125,8 @@ class TopicReader(DataSourceReader):
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream. Spark makes one in the driver, which it asks for offsets, and sends others to the
-    tasks, which read: those never connect to look around.
+    """A stream. Spark asks one in the driver for offsets, and sends copies to the tasks, which only
+    read.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -135,7 +136,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._clusters: list[Cluster] = []
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        # The limits are the stream's own: Spark's have no delay and do not combine.
+        # The stream has its own limits: those of Spark have no delay and cannot be combined.
         limit = self._options.limits.max_records
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
@@ -143,7 +144,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._stream.initial()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        # Without a limit of ours that is what Spark says always; with one, it overrules it.
+        # Spark always passes this if we have no limit; with a limit, ours is used.
         is_all = isinstance(limit, ReadAllAvailable) and limit != self.getDefaultReadLimit()
         return self._stream.latest(start, unlimited=is_all)
 
@@ -160,7 +161,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(self._settings, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Comes a batch late; what has been processed is known from the next start."""
+        """Does nothing: Spark calls it one batch late, and the next start has the same offsets."""
 
     def stop(self) -> None:
         for cluster in self._clusters:
@@ -193,9 +194,10 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._clusters[-1]
 
 
-class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Says what is wrong with the options when it is asked for anything. Raised before there is a
-    reader, that would be hidden: Spark stops the reader that it has not got, and tells of that.
+class InvalidStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Raises the error of invalid options when a method is called.
+
+    If the error were raised before there is a reader, Spark would report a failing stop() instead.
     """
 
     def __init__(self, reason: str) -> None:
@@ -225,7 +227,7 @@ def schema_of(columns: Iterable[str]) -> StructType:
 
 
 def read_settings(options: SourceOptions) -> ReadSettings:
-    """What the tasks are told, with the versions that the driver has."""
+    """The settings for the tasks, with the package versions of the driver."""
     client = options.client
     return ReadSettings(
         brokers=replace(client.brokers, timeout_ms=options.read_timeout_ms),
@@ -238,7 +240,7 @@ def read_settings(options: SourceOptions) -> ReadSettings:
 
 
 def ranges_between(topics: Subscription, options: SourceOptions) -> list[OffsetRange]:
-    """What the tasks of a batch query read; BadPosition where it ends before it starts."""
+    """The ranges of a batch query. Raises BadPosition if it ends before it starts."""
     starts = topics.resolve(
         options.starting, is_start=True, late_start_is_latest=options.late_start_is_latest
     )
@@ -250,7 +252,7 @@ def ranges_between(topics: Subscription, options: SourceOptions) -> list[OffsetR
                 f"{wanted.partition} would be read from {wanted.start} to {wanted.end}, which is"
                 " before"
             )
-    return split(whole, min_tasks=options.min_tasks, max_records=options.max_task_records)
+    return split_ranges(whole, min_tasks=options.min_tasks, max_records=options.max_task_records)
 
 
 def _subscription(cluster: Cluster, options: SourceOptions) -> Subscription:
@@ -258,7 +260,7 @@ def _subscription(cluster: Cluster, options: SourceOptions) -> Subscription:
 
 
 def _read(settings: ReadSettings, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-    if not isinstance(partition, RangeToRead):  # Spark's own, where there is nothing to read
+    if not isinstance(partition, RangeToRead):  # Spark's own partition if there is nothing to read
         return iter(())
     from sawlog.pipeline.source.range_reader import read_batches  # needs pyarrow and numba
 

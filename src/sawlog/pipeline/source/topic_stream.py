@@ -1,8 +1,8 @@
-"""A stream over topics: where it begins, how far the next batch goes, what a batch reads.
+"""A stream over topics: its start, the end of the next batch, and the ranges of a batch.
 
-Everything that Spark asks a streaming reader for, without Spark. A position is resolved once and
-travels in the offsets that Spark writes down, so that a batch which is done again, the first one
-too, reads what it read before. What has been processed is published to the group.
+Everything that Spark asks a streaming reader for, without Spark. The start is resolved once and
+stored in the offsets in Spark's checkpoint, so that a repeated batch reads the same records, the
+first batch included. Processed offsets are published to the group.
 """
 
 import logging
@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.source.batch_limits import Limits, OffsetRange, plan_batch, split
+from sawlog.pipeline.source.batch_limits import Limits, OffsetRange, plan_batch, split_ranges
 from sawlog.pipeline.source.offset_json import (
     Offsets,
     Position,
-    named,
+    describe_partitions,
     read_position,
     write_offsets,
 )
@@ -28,34 +28,34 @@ _logger = logging.getLogger(__name__)
 
 
 class DataLost(Exception):
-    """Records that the stream has not read are gone; it names them."""
+    """Records that the stream has not read are lost; the message names them."""
 
 
-class Watched(Protocol):
-    """What a stream needs to know of its topics; `Subscription` asks the cluster."""
+class TopicOffsets(Protocol):
+    """What a stream needs to know about its topics; implemented by `Subscription`."""
 
     def partitions(self, *, missing_ok: bool = False) -> list[TopicPartition]: ...
-    def look_again(self) -> None: ...
+    def invalidate(self) -> None: ...
     def earliest(self, partitions: list[TopicPartition]) -> Offsets: ...
     def latest(self, partitions: list[TopicPartition]) -> Offsets: ...
 
 
-class Hears(Protocol):
-    """Who is told what has been processed; whether that was heard."""
+class OffsetPublisher(Protocol):
+    """Receives processed offsets; returns False if publishing failed."""
 
     def publish(self, offsets: Offsets) -> bool: ...
 
 
 class Stream:
-    """`resolve_start` is asked once, and only for a stream that begins here. For one thread."""
+    """`resolve_start` is called once, and only for a new stream. Not thread-safe."""
 
     def __init__(
         self,
-        topics: Watched,
+        topics: TopicOffsets,
         options: SourceOptions,
         *,
         resolve_start: Callable[[], Offsets],
-        publisher: Hears | None = None,
+        publisher: OffsetPublisher | None = None,
         monotonic_ms: Callable[[], float] = lambda: time.monotonic() * 1_000,
         sleep_ms: Callable[[float], None] = lambda wait: time.sleep(wait / 1_000),
     ) -> None:
@@ -72,26 +72,24 @@ class Stream:
         self._last_batch_ms = -math.inf
 
     def initial(self) -> dict[str, Any]:
-        """Where the stream begins. Spark asks more than once, and gets the same answer."""
+        """The start of the stream; the same at every call."""
         if self._initial is None:
             offsets = self._resolve_start()
             self._initial = Position(offsets, offsets)
         return self._initial.to_json()
 
     def freeze(self) -> None:
-        """From now on there is nothing after what there is now (Trigger.AvailableNow)."""
+        """Fix the end of the stream to the current end offsets (Trigger.AvailableNow)."""
         self._target = self._ends()
 
     def latest(self, start: Mapping[str, Any], *, unlimited: bool = False) -> dict[str, Any]:
-        """How far the batch goes that begins at `start`; `start` itself where there is nothing
-        to read, or not enough yet.
-        """
+        """The end of the batch that starts at `start`; `start` itself if no batch is due."""
         begun = read_position(start)
         self._tell(begun.offsets)
         ends, starts = self._bounds(begun.offsets)
         self._latest = ends
         limits = _NO_LIMITS if unlimited else self._options.limits
-        if self._target is not None:  # what does not come before the end would never come
+        if self._target is not None:  # records that did not come before the end never will
             limits = Limits(max_records=limits.max_records, max_bytes=limits.max_bytes)
         now = self._monotonic_ms()
         planned = plan_batch(starts, ends, limits, since_last_ms=now - self._last_batch_ms)
@@ -108,24 +106,24 @@ class Stream:
         return Position(planned, noted).to_json()
 
     def ranges(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[OffsetRange]:
-        """What the tasks of a batch read."""
+        """The ranges of a batch."""
         begun, ended = read_position(start), read_position(end)
         if begun == ended:
             return []
         starts = begun.offsets | ended.starts
         unknown = sorted(ended.offsets.keys() - starts.keys())
-        if unknown:  # the offsets were written down by another source
+        if unknown:  # the checkpoint is that of another source
             starts |= self._topics.earliest(unknown)
         whole = [
             OffsetRange(partition, starts[partition], offset)
             for partition, offset in ended.offsets.items()
         ]
-        return split(
+        return split_ranges(
             whole, min_tasks=self._options.min_tasks, max_records=self._options.max_task_records
         )
 
     def reported(self) -> dict[str, Any] | None:
-        """The ends of the topics when last looked at, for Spark's progress reports."""
+        """The last known end offsets of the topics, for Spark's progress reports."""
         return None if self._latest is None else dict(write_offsets(self._latest))
 
     def _tell(self, processed: Offsets) -> None:
@@ -135,7 +133,7 @@ class Stream:
             self._published = processed
 
     def _bounds(self, begun: Offsets) -> tuple[Offsets, Offsets]:
-        """Where each partition ends now, and where reading goes on in it."""
+        """The end of each partition, and where reading continues in it."""
         for attempt in range(1, self._options.offset_tries + 1):
             ends = self._ends()
             gone = [partition for partition in begun if partition not in ends]
@@ -144,15 +142,17 @@ class Stream:
                 break
             if attempt < self._options.offset_tries:
                 self._sleep_ms(self._options.offset_retry_ms)
-                self._topics.look_again()
+                self._topics.invalidate()
         new = [partition for partition in ends if partition not in begun]
         starts = {partition: begun[partition] for partition in ends if partition in begun}
         if gone:
-            self._lost(f"{named(gone)} is gone; it was read up to {_shown(begun, gone)}")
+            self._lost(
+                f"{describe_partitions(gone)} is gone; it was read up to {_shown(begun, gone)}"
+            )
         if shrunk:
             self._lost(
-                f"{named(shrunk)} ends at {_shown(ends, shrunk)} and was read up to"
-                f" {_shown(begun, shrunk)}: it was cut, or deleted and made again"
+                f"{describe_partitions(shrunk)} ends at {_shown(ends, shrunk)} and was read up to"
+                f" {_shown(begun, shrunk)}: it was cut, or deleted and created again"
             )
         starts |= self._topics.earliest([*new, *shrunk])
         return ends, {partition: min(starts[partition], ends[partition]) for partition in ends}
@@ -165,16 +165,16 @@ class Stream:
         except KafkaError as error:
             if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
-            self._topics.look_again()  # one was deleted since they were looked up
+            self._topics.invalidate()  # a topic was deleted since the lookup
             return self._topics.latest(self._topics.partitions(missing_ok=True))
 
     def _lost(self, what: str) -> None:
         if self._options.fail_on_data_loss:
             raise DataLost(
-                f"{what}. Records may be lost; to go on with what there is, set 'failOnDataLoss'"
-                " to false"
+                f"{what}. Records may be lost; to continue without them, set 'failOnDataLoss' to"
+                " false"
             )
-        _logger.warning("%s; going on with what there is", what)
+        _logger.warning("%s; continuing with the records that are left", what)
 
 
 def _shown(offsets: Offsets, partitions: list[TopicPartition]) -> str:

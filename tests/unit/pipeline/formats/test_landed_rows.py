@@ -11,7 +11,7 @@ from sawlog.pipeline.formats.landed_rows import (
     HEADERS,
     RECORD,
     assemble,
-    dead,
+    dead_rows,
     microseconds,
     table_schema,
     value_schema,
@@ -53,7 +53,7 @@ def test_kept_records_carry_their_own_columns_and_bad_ones_everything() -> None:
         }
         for number, a in ((0, 1), (2, 2))
     ]
-    letters = dead("logs", 3, records, parsed)
+    letters = dead_rows("logs", 3, records, parsed)
     assert letters.schema == DEAD
     assert letters.to_pylist() == [
         {
@@ -73,13 +73,13 @@ def test_columns_that_were_not_read_are_null() -> None:
     records = chunk(b"{}", b"x").select(["offset", "timestamp", "value"])
     (parsed,) = parser(Format("json"), None, infer=True)(records.column("value"))
     assert assemble("logs", 0, records, parsed).column("key").null_count == 1
-    letters = dead("logs", 0, records, parsed).to_pylist()
+    letters = dead_rows("logs", 0, records, parsed).to_pylist()
     assert (letters[0]["key"], letters[0]["headers"], letters[0]["value"]) == (None, None, b"x")
 
 
 def test_no_bad_rows_make_no_letters() -> None:
     parsed = Parsed(pa.RecordBatch.from_pydict({"a": [1]}), None, [])
-    assert dead("logs", 0, chunk(b"{}"), parsed).num_rows == 0
+    assert dead_rows("logs", 0, chunk(b"{}"), parsed).num_rows == 0
     everything = Parsed(pa.RecordBatch.from_pydict({"a": []}), pa.array([], pa.int64()), [
         BadRow(0, "x")
     ])  # fmt: skip

@@ -10,9 +10,9 @@ from sawlog.pipeline.source.batch_limits import (
     Limits,
     OffsetRange,
     plan_batch,
-    share,
     share_bytes,
-    split,
+    share_records,
+    split_ranges,
 )
 
 A, B, C = (partition_of("logs", index) for index in range(3))
@@ -80,7 +80,7 @@ def test_a_log_that_shrank_gives_nothing() -> None:
 def test_a_share_is_near_its_limit_and_never_empty(
     waiting: dict[TopicPartition, int], limit: int
 ) -> None:
-    taken = share(limit, waiting)
+    taken = share_records(limit, waiting)
     total, some = sum(waiting.values()), sum(1 for count in waiting.values() if count)
     assert taken.keys() == waiting.keys()
     assert is_fair(taken, waiting)
@@ -113,7 +113,7 @@ def test_bytes_are_near_their_limit_and_never_empty(
 def test_the_pieces_are_the_whole(
     ranges: list[OffsetRange], min_tasks: int | None, max_records: int | None
 ) -> None:
-    pieces = split(ranges, min_tasks=min_tasks, max_records=max_records)
+    pieces = split_ranges(ranges, min_tasks=min_tasks, max_records=max_records)
     assert all(0 < piece.size <= (max_records or piece.size) for piece in pieces)
     for whole in ranges:
         mine = [piece for piece in pieces if piece.partition == whole.partition]
@@ -124,12 +124,12 @@ def test_the_pieces_are_the_whole(
 
 def test_one_task_a_partition_unless_more_are_wanted() -> None:
     ranges = [OffsetRange(A, 0, 90), OffsetRange(B, 0, 10), OffsetRange(C, 4, 4)]
-    assert split(ranges) == ranges[:2]
-    assert split(ranges, min_tasks=2) == ranges[:2]
-    sizes = [piece.size for piece in split(ranges, min_tasks=4)]
+    assert split_ranges(ranges) == ranges[:2]
+    assert split_ranges(ranges, min_tasks=2) == ranges[:2]
+    sizes = [piece.size for piece in split_ranges(ranges, min_tasks=4)]
     assert sizes == [30, 30, 30, 10]
 
 
 def test_a_task_reads_no_more_than_it_may() -> None:
-    sizes = [piece.size for piece in split([OffsetRange(A, 5, 105)], max_records=30)]
+    sizes = [piece.size for piece in split_ranges([OffsetRange(A, 5, 105)], max_records=30)]
     assert sizes == [25, 25, 25, 25]

@@ -14,7 +14,7 @@ from sawlog.pipeline.source.offset_json import (
     AtTimes,
     Mark,
     Position,
-    named,
+    describe_partitions,
     parse_offsets,
     parse_partitions,
     parse_times,
@@ -45,7 +45,7 @@ def test_a_position_is_a_mark_or_offsets(text: str, where: object) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("soon", "'earliest', 'latest' or offsets; it is no JSON"),
+        ("soon", "'earliest', 'latest' or offsets; it is not JSON"),
         ("[1]", 'write {"topic": {"0": offset}}, not [1]'),
         ('{"logs": 5}', 'write {"topic": {"0": offset}}, not 5'),
         ('{"logs": {"x": 5}}', "'logs' has no partition 'x'"),
@@ -56,7 +56,7 @@ def test_a_position_is_a_mark_or_offsets(text: str, where: object) -> None:
         ('{"logs": {"0": 1.5}}', "logs-0 has 1.5"),
         ('{"logs": {"0": -3}}', "logs-0 has -3, and the lowest is -2"),
         ('{"logs": {"0": 9223372036854775808}}', "logs-0 has 9223372036854775808"),
-        ("[" * 100_000, "it is no JSON"),
+        ("[" * 100_000, "it is not JSON"),
     ],
 )
 def test_what_is_no_position_says_what_would_be(text: str, reason: str) -> None:
@@ -98,4 +98,7 @@ def test_offsets_of_sparks_own_connector_are_read() -> None:
 
 
 def test_a_long_list_is_cut() -> None:
-    assert named([partition_of("a", index) for index in range(12)], 2) == "a-0, a-1 and 10 more"
+    assert (
+        describe_partitions([partition_of("a", index) for index in range(12)], 2)
+        == "a-0, a-1 and 10 more"
+    )

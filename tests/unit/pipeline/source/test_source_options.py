@@ -17,11 +17,11 @@ BROKERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 
 def read(streaming: bool = True, **written: str) -> SourceOptions:
     """Options by their names, with `__` for the dots in them."""
-    named = {name.replace("__", "."): value for name, value in written.items()}
+    describe_partitions = {name.replace("__", "."): value for name, value in written.items()}
     topics = {"subscribe", "subscribePattern", "assign"}
-    if not topics & named.keys():
-        named["subscribe"] = "logs"
-    return read_source_options(BROKERS | named, streaming=streaming)
+    if not topics & describe_partitions.keys():
+        describe_partitions["subscribe"] = "logs"
+    return read_source_options(BROKERS | describe_partitions, streaming=streaming)
 
 
 def test_the_defaults_are_those_of_sparks_connector() -> None:
@@ -172,8 +172,8 @@ def test_times_are_written_as_spark_has_them(text: str, ms: float) -> None:
         ({"kafka.gruop.id": "x"}, "did you mean 'kafka.group.id'"),
         ({"subscribe": "a", "assign": '{"a": [0]}'}, "'subscribe' and 'assign' are given"),
         ({"subscribe": " , "}, "'subscribe' is ',': it names no topic"),
-        ({"subscribePattern": "("}, "'subscribePattern' is '(': it is no regular expression"),
-        ({"assign": "a"}, "'assign' is 'a': it is no JSON"),
+        ({"subscribePattern": "("}, "'subscribePattern' is '(': it is not a regular expression"),
+        ({"assign": "a"}, "'assign' is 'a': it is not JSON"),
         ({"startingOffsets": "erliest"}, "'startingOffsets' is 'erliest': it takes 'earliest'"),
         ({"startingTimestamp": "now"}, "'startingTimestamp' is 'now': it takes a whole number"),
         ({"startingTimestamp": f"{2**63}"}, f"it takes a whole number from 0 to {2**63 - 1}"),
@@ -205,11 +205,11 @@ def test_times_are_written_as_spark_has_them(text: str, ms: float) -> None:
         ({"kafka.bootstrap.servers": "http://x"}, "'kafka.bootstrap.servers' is 'http://x'"),
         ({"kafka.isolation.level": "dirty"}, "'kafka.isolation.level' is 'dirty'"),
         ({"kafka.security.protocol": "SSL"}, "the client speaks PLAINTEXT only"),
-        ({"kafka.auto.offset.reset": "latest"}, "say where to start by 'startingOffsets'"),
+        ({"kafka.auto.offset.reset": "latest"}, "set 'startingOffsets' instead"),
         ({"kafka.enable.auto.commit": "true"}, "progress is published"),
         ({"kafka.key.deserializer": "x"}, "keys are bytes"),
         ({"kafka.value.deserializer": "x"}, "values are bytes"),
-        ({"kafka.interceptor.classes": "x"}, "no interceptors"),
+        ({"kafka.interceptor.classes": "x"}, "interceptors are not"),
     ],
 )
 def test_a_wrong_option_is_refused_by_name(written: dict[str, str], reason: str) -> None:

@@ -30,7 +30,7 @@ class FakeTopics:
     def partitions(self, *, missing_ok: bool = False) -> list[TopicPartition]:
         return sorted(self.ends)
 
-    def look_again(self) -> None:
+    def invalidate(self) -> None:
         pass
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
@@ -186,12 +186,12 @@ class SeenBefore(FakeTopics):
 
     def __init__(self, **ends: int) -> None:
         super().__init__(**ends)
-        self.look_again()
+        self.invalidate()
 
     def partitions(self, *, missing_ok: bool = False) -> list[TopicPartition]:
         return self.seen
 
-    def look_again(self) -> None:
+    def invalidate(self) -> None:
         self.seen = sorted(self.ends)
 
     def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:

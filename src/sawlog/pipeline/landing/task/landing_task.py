@@ -22,7 +22,7 @@ from sawlog.pipeline.delta.schema_evolution import evolved_schema
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_storage import Storage
 from sawlog.pipeline.formats import parser
-from sawlog.pipeline.formats.landed_rows import assemble, dead, table_schema
+from sawlog.pipeline.formats.landed_rows import assemble, dead_rows, table_schema
 from sawlog.pipeline.formats.parsed import Format, Parsed
 from sawlog.pipeline.formats.schema_inference import merge
 from sawlog.pipeline.landing.configuration.declared_columns import (
@@ -178,7 +178,7 @@ class _Landing:
                 bad_rows += len(parsed.bad)
                 writer.write(landed)
                 if parsed.bad:
-                    dead_writer.write(dead(*partition, records, parsed))
+                    dead_writer.write(dead_rows(*partition, records, parsed))
             if clashes:
                 self._table = clashes[0]
                 return None
