@@ -84,7 +84,7 @@ def test_duckdb_reads_the_listed_files(lake: Table) -> None:
     same(rows, without=frozenset({"landed", "country"}))
 
 
-def test_the_files_alone_hold_every_row(lake: Table) -> None:
+def test_the_data_files_alone_have_every_row(lake: Table) -> None:
     paths = [lake.storage.full(decode_path(file.path)) for file in lake.files()]
     found = [pq.read_table(path, partitioning=None) for path in paths]
     assert sum(table.num_rows for table in found) == 30
@@ -93,7 +93,7 @@ def test_the_files_alone_hold_every_row(lake: Table) -> None:
     } - {"country"}  # fmt: skip
 
 
-def test_deltalake_can_go_on_with_a_table_and_we_with_what_it_did(tmp_path: Path) -> None:
+def test_deltalake_and_sawlog_can_write_to_the_same_table(tmp_path: Path) -> None:
     """Its vacuum keeps our files, and its commits are entries like any other."""
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 10)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def test_a_table_is_a_frame_with_every_row(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_dataframe_has_every_row_of_a_table(spark: "SparkSession", tmp_path: Path) -> None:
     table = everything(tmp_path / "t[1] {x}")
     found = read(spark, table.path).orderBy("offset").collect()
     assert [row["offset"] for row in found] == list(range(30))
@@ -34,7 +34,7 @@ def test_a_table_is_a_frame_with_every_row(spark: "SparkSession", tmp_path: Path
         assert (struct and struct.asDict()) == wanted["struct"]
 
 
-def test_a_version_is_what_it_was(spark: "SparkSession", tmp_path: Path) -> None:
+def test_an_old_version_can_be_read(spark: "SparkSession", tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 4)
     land(table, 0, 4, 9)
@@ -43,7 +43,7 @@ def test_a_version_is_what_it_was(spark: "SparkSession", tmp_path: Path) -> None
     assert read(spark, table.path, version=0).columns == table.schema.names
 
 
-def test_a_partition_whose_name_had_to_be_cut_keeps_its_value(
+def test_a_partition_value_too_long_for_a_directory_is_kept(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     long = "ü" * 300
@@ -98,9 +98,7 @@ def test_a_stream_sees_every_row_once_over_restarts(spark: "SparkSession", tmp_p
     assert sorted(number for batch in batches.values() for number in batch) == list(range(30))
 
 
-def test_a_first_batch_that_is_done_again_reads_what_it_read(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
+def test_a_repeated_first_batch_reads_the_same_rows(spark: "SparkSession", tmp_path: Path) -> None:
     """The driver dies in batch 0; until it comes back the table grows and is compacted."""
     table = new_table(tmp_path / "t")
     for start in range(0, 20, 5):
@@ -135,7 +133,7 @@ def test_a_first_batch_that_is_done_again_reads_what_it_read(
         ({"skipChangeCommits": "yes"}, "must be true or false, not 'yes'"),
     ],
 )
-def test_options_that_cannot_be_are_refused_by_name(options: dict[str, str], said: str) -> None:
+def test_invalid_options_are_rejected_by_name(options: dict[str, str], said: str) -> None:
     from sawlog.pipeline.delta.table_source import TableOptions
 
     with pytest.raises(ValueError, match=said):
@@ -149,7 +147,7 @@ def test_a_path_is_needed() -> None:
         TableOptions({})
 
 
-def test_a_batch_by_the_source_is_the_table_too(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_batch_read_by_the_source_has_every_row(spark: "SparkSession", tmp_path: Path) -> None:
     table = everything(tmp_path / "t")
     reader = spark.read.format("sawlog-table")
     found: list[Any] = reader.load(table.path).orderBy("offset").collect()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_a_raw_table_is_its_topic_however_often_it_is_run(
+def test_a_raw_table_equals_its_topic_after_repeated_runs(
     spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
     create_topic(broker.bootstrap, topic, 3)
@@ -49,7 +49,7 @@ def test_a_raw_table_is_its_topic_however_often_it_is_run(
     ).offsets(group)
 
 
-def test_json_lands_in_columns_that_grow_and_what_is_broken_in_dead_letters(
+def test_json_lands_with_schema_evolution_and_malformed_values_become_dead_letters(
     spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
     create_topic(broker.bootstrap, topic, 2)
@@ -92,7 +92,7 @@ def test_a_run_stops_a_table_whose_dead_letters_were_deleted(
     assert f"with it 1 dead letter (1 of {topic}-0 from offset 1 on)" in line
 
 
-def test_what_cannot_land_is_said_and_does_not_stop_the_others(
+def test_a_table_that_cannot_land_is_reported_and_the_others_continue(
     spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
     create_topic(broker.bootstrap, topic, 1)

@@ -75,7 +75,7 @@ def test_a_table_counts_its_dead_letters_batch_by_batch(world: World) -> None:
     assert world.letters() == {0: DeadLetterCount(2, 1), 1: DeadLetterCount(2, 2)}
 
 
-def test_a_landing_stops_and_says_how_many_are_lost_and_what_can_be_done(world: World) -> None:
+def test_a_landing_stops_and_reports_how_many_dead_letters_are_lost(world: World) -> None:
     world.delete_dead()
     told = lost(world)
     t = world.topic
@@ -86,7 +86,9 @@ def test_a_landing_stops_and_says_how_many_are_lost_and_what_can_be_done(world: 
     assert not Path(world.config.dead_path).exists()
 
 
-def test_status_and_check_say_the_same(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_and_check_report_lost_dead_letters(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     world.delete_dead()
     told = lost(world)
     assert run(["pipeline", "status", world.pipeline.file, "--json"]) == 1
@@ -97,14 +99,16 @@ def test_status_and_check_say_the_same(world: World, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == f"t: stopped: {told}\n"
 
 
-def test_one_that_was_made_anew_in_its_place_is_not_taken_for_it(world: World) -> None:
+def test_a_dead_letter_table_that_was_created_again_is_noticed(world: World) -> None:
     schema = Table.open(world.config.dead_path).schema
     world.delete_dead()
     Table.create(world.config.dead_path, schema)
     assert "was deleted or replaced" in lost(world)
 
 
-def test_one_that_is_put_back_goes_on(world: World, tmp_path: Path) -> None:
+def test_a_landing_continues_after_its_dead_letters_were_restored(
+    world: World, tmp_path: Path
+) -> None:
     shutil.move(world.config.dead_path, tmp_path / "aside")
     lost(world)
     shutil.move(tmp_path / "aside", world.config.dead_path)
@@ -112,7 +116,7 @@ def test_one_that_is_put_back_goes_on(world: World, tmp_path: Path) -> None:
     assert len(world.dead()) == 3
 
 
-def test_where_there_were_no_dead_letters_a_new_table_is_made(
+def test_a_missing_dead_letter_table_is_created_if_none_are_lost(
     broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
     create_topic(broker.bootstrap, topic, 1)
@@ -132,7 +136,7 @@ def test_where_there_were_no_dead_letters_a_new_table_is_made(
 @pytest.mark.parametrize(
     ("start", "dead"), [("0:1,1:2", [(0, 1), (1, 2), (1, 3)]), ("0:4,1:4", []), ("1:3", [(1, 3)])]
 )
-def test_a_replay_is_the_decision_to_go_on(
+def test_a_replay_accepts_the_loss_of_dead_letters(
     world: World,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -152,7 +156,7 @@ def test_a_replay_is_the_decision_to_go_on(
     assert sorted(world.dead()) == sorted([*dead, (0, 4)])
 
 
-def test_after_a_replay_a_table_knows_of_the_dead_letters_that_are_left(world: World) -> None:
+def test_a_replay_counts_the_remaining_dead_letters(world: World) -> None:
     from sawlog.pipeline.landing.driver.replay import resolve, restore_to
 
     with Cluster(world.bootstrap) as cluster:
@@ -162,7 +166,7 @@ def test_after_a_replay_a_table_knows_of_the_dead_letters_that_are_left(world: W
     assert world.letters() == {0: DeadLetterCount(1, 1), 1: DeadLetterCount(2, 2)}
 
 
-def test_a_batch_under_way_does_not_land_beside_deleted_dead_letters(world: World) -> None:
+def test_a_batch_does_not_land_if_its_dead_letter_table_was_deleted(world: World) -> None:
     config = world.config
     with Cluster(world.bootstrap) as cluster:
         ready = prepare(cluster, config)

@@ -33,7 +33,7 @@ def test_a_type_that_changes_within_a_chunk_is_merged(
 
 
 @pytest.mark.parametrize(("partitions", "tasks"), [(1, 1), (2, 1), (2, 2)])
-def test_more_new_fields_than_there_is_room_for_do_not_stop_a_landing(
+def test_more_new_fields_than_the_limit_do_not_stop_a_landing(
     broker: SawlogServer,
     topic: str,
     tmp_path: Path,
@@ -57,7 +57,7 @@ def test_more_new_fields_than_there_is_room_for_do_not_stop_a_landing(
     assert sorted(row["n2"] for row in rows_of(table.path) if row["n2"]) == [1.0, 1.5]
 
 
-def test_fields_that_a_partition_s_column_drives_together_share_a_column(
+def test_fields_renamed_for_a_generated_column_share_a_column(
     broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
     create_topic(broker.bootstrap, topic, 1)

@@ -34,7 +34,7 @@ def counts(path: str) -> dict[tuple[str, str], int]:
     return found
 
 
-def test_aggregates_and_filters_follow_their_table_and_survive_a_lost_checkpoint(
+def test_aggregates_and_filters_survive_a_lost_checkpoint(
     spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
     create_topic(broker.bootstrap, topic, 2)
@@ -74,7 +74,7 @@ def test_a_query_may_read_a_topic(
     assert found == {"a": 3, "b": 1, "c": 1}
 
 
-def test_sql_that_spark_does_not_understand_is_told_in_one_line_with_its_place(
+def test_a_sql_error_is_reported_in_one_line_with_its_position(
     spark: "SparkSession", broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
     create_topic(broker.bootstrap, topic, 1)

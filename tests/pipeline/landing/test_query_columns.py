@@ -89,7 +89,7 @@ class World:
         return list(Table.open(self.query.path).snapshot.transactions)
 
 
-def test_a_copy_of_a_table_that_comes_later_has_each_field_from_its_first_row_on(
+def test_a_query_that_copies_a_table_gets_new_columns_from_their_first_row(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     with World(spark, tmp_path, 1, "SELECT * FROM ev0") as world:
@@ -108,7 +108,7 @@ def test_a_copy_of_a_table_that_comes_later_has_each_field_from_its_first_row_on
         assert len(world.query_ids()) == 1
 
 
-def test_a_batch_that_was_planned_before_its_table_got_a_column_is_committed_once(
+def test_a_batch_planned_before_a_new_column_is_committed_once(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
     with World(spark, tmp_path, 1, "SELECT * FROM ev0") as world:

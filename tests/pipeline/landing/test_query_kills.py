@@ -40,7 +40,7 @@ def by_place(path: str) -> list[dict[str, Any]]:
     return sorted(rows_of(path), key=lambda row: (row["partition"], row["offset"]))
 
 
-def test_a_copy_is_its_table_row_by_row_wherever_its_driver_was_killed(
+def test_a_query_copies_every_row_once_wherever_its_driver_is_killed(
     server: SawlogServer, tmp_path: Path
 ) -> None:
     file = pipeline_file(tmp_path, server.bootstrap, TABLES)

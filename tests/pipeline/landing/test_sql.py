@@ -58,7 +58,7 @@ def test_spark_finds_the_same_tables_in_every_query_of_the_corpus(spark: "SparkS
     assert found == QUERIES
 
 
-def test_spark_rejects_what_is_no_query(spark: "SparkSession") -> None:
+def test_spark_rejects_statements_that_are_not_queries(spark: "SparkSession") -> None:
     parser = session_parser(spark)
     assert parser.error("SELEC x FROM a") == (
         "syntax error at line 1, column 1: at or near 'SELEC' [PARSE_SYNTAX_ERROR]"

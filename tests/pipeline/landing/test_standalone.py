@@ -104,7 +104,7 @@ def test_executors_that_die_on_a_standalone_cluster_are_replaced(
     assert values_in(table.path) == records_of(server.bootstrap, "t")
 
 
-def test_an_executor_without_our_packages_is_told_of(
+def test_an_executor_without_our_packages_is_reported(
     server: SawlogServer, cluster: tuple[str, SparkDaemon], tmp_path: Path
 ) -> None:
     create_topic(server.bootstrap, "t", 1)

@@ -94,7 +94,7 @@ OTHER_MOMENTS = [
         *(pytest.param(*each, marks=pytest.mark.soak) for each in OTHER_MOMENTS),
     ],
 )
-def test_a_run_that_is_stopped_while_it_starts_says_only_that(
+def test_a_run_that_is_stopped_during_its_start_reports_only_the_stop(
     tmp_path: Path, sign: signal.Signals, moment: str
 ) -> None:
     require_java()

@@ -96,7 +96,7 @@ def land_what_is_not_there(world: World) -> None:
         ),
     ],
 )
-def test_a_table_that_a_landing_would_stop_is_called_stopped_for_the_same_reason(
+def test_status_shows_a_table_as_stopped_for_the_reason_a_landing_would_give(
     world: World, happens: Callable[[World], None], told: str, advice: str, lag: int | None
 ) -> None:
     happens(world)
@@ -123,7 +123,7 @@ def test_a_table_that_a_landing_would_stop_is_called_stopped_for_the_same_reason
     assert row.rstrip().endswith(reason)
 
 
-def test_a_table_that_can_go_on_is_ready(world: World) -> None:
+def test_a_table_that_can_continue_is_ready(world: World) -> None:
     """Also where all that has landed was deleted, and nothing else."""
     send(world.bootstrap, world.topic, [b"x"] * 2)
     with Cluster(world.bootstrap) as cluster:
@@ -137,7 +137,7 @@ def test_a_table_that_can_go_on_is_ready(world: World) -> None:
     assert [batch.rows for batch in land_here(world.pipeline)] == [2]
 
 
-def test_a_table_whose_topic_is_not_there_yet_waits_for_it(
+def test_a_table_whose_topic_does_not_exist_yet_is_waiting(
     broker: SawlogServer, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tables = f"  t: {{topic: {topic}}}\n  q: {{sql: select * from t}}\n"

@@ -57,7 +57,7 @@ def test_types_that_tasks_infer_differently_are_merged_and_no_row_is_lost(
     assert rows_of(table.dead_path) == []
 
 
-def test_the_columns_that_dead_letters_were_judged_by_bind_before_they_count(
+def test_new_columns_are_committed_before_dead_letters(
     broker: SawlogServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_topic(broker.bootstrap, topic, 1)
@@ -81,7 +81,7 @@ def test_the_columns_that_dead_letters_were_judged_by_bind_before_they_count(
     assert [row["value"] for row in rows_of(table.dead_path)] == [b"broken"]
 
 
-def test_an_empty_topic_makes_an_empty_table_that_knows_where_it_begins(
+def test_an_empty_topic_makes_an_empty_table_with_start_offsets(
     broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
     create_topic(broker.bootstrap, topic, 2)
@@ -158,7 +158,7 @@ def set_back_to(pipeline: Pipeline, start: dict[int, int]) -> LandedTable:
     return table
 
 
-def test_a_table_set_back_lands_the_same_again(
+def test_a_restored_table_lands_the_same_rows_again(
     broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
     create_topic(broker.bootstrap, topic, 2)
@@ -185,7 +185,7 @@ def test_a_table_set_back_lands_the_same_again(
     assert values_in(table.dead_path) == dead
 
 
-def test_a_replay_that_died_half_way_stops_landings_until_it_is_run_again(
+def test_a_replay_that_died_blocks_landings_until_it_is_repeated(
     broker: SawlogServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create_topic(broker.bootstrap, topic, 1)
@@ -213,7 +213,7 @@ def test_a_replay_that_died_half_way_stops_landings_until_it_is_run_again(
 
 
 @pytest.mark.parametrize("suffix", ["", "__dead"])
-def test_after_a_replay_either_table_may_be_deleted_to_be_made_anew(
+def test_either_table_may_be_deleted_and_created_again_after_a_replay(
     broker: SawlogServer, topic: str, tmp_path: Path, suffix: str
 ) -> None:
     create_topic(broker.bootstrap, topic, 1)
@@ -236,7 +236,7 @@ def test_after_a_replay_either_table_may_be_deleted_to_be_made_anew(
     )
 
 
-def test_what_the_topic_has_no_longer_cannot_be_replayed(
+def test_offsets_that_the_topic_no_longer_has_cannot_be_replayed(
     broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
     create_topic(broker.bootstrap, topic, 1)
@@ -258,7 +258,7 @@ def test_what_the_topic_has_no_longer_cannot_be_replayed(
         ("format: json, schema: 'value BIGINT, value_value STRING'", None),
     ],
 )
-def test_a_table_that_the_file_does_not_fit_is_refused(
+def test_a_table_that_contradicts_the_file_is_rejected(
     broker: SawlogServer, topic: str, tmp_path: Path, change: str, told: str | None
 ) -> None:
     create_topic(broker.bootstrap, topic, 1)
@@ -271,7 +271,9 @@ def test_a_table_that_the_file_does_not_fit_is_refused(
         assert told in caught.value.message
 
 
-def test_a_topic_created_again_is_refused(broker: SawlogServer, topic: str, tmp_path: Path) -> None:
+def test_a_topic_that_was_created_again_is_rejected(
+    broker: SawlogServer, topic: str, tmp_path: Path
+) -> None:
     create_topic(broker.bootstrap, topic, 1)
     send(broker.bootstrap, topic, [b"a"])
     pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}}}\n")
@@ -286,7 +288,7 @@ def test_a_topic_created_again_is_refused(broker: SawlogServer, topic: str, tmp_
     assert len(values_in(pipeline.landed[0].path)) == 1
 
 
-def test_a_table_of_one_topic_is_not_given_another(
+def test_a_table_of_another_topic_is_rejected(
     broker: SawlogServer, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in (topic, f"{topic}.other"):
@@ -304,7 +306,7 @@ def test_a_table_of_one_topic_is_not_given_another(
     assert len(values_in(pipeline.landed[0].path)) == 2
 
 
-def test_partitions_that_come_later_are_landed_from_their_beginning(
+def test_partitions_added_later_land_from_their_first_record(
     broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
     create_topic(broker.bootstrap, topic, 1)
@@ -326,7 +328,7 @@ def test_partitions_that_come_later_are_landed_from_their_beginning(
         (AtTime(2**50), "has no record of that time or later"),
     ],
 )
-def test_a_replay_from_beyond_the_end_is_refused_and_changes_nothing(
+def test_a_replay_from_beyond_the_end_is_rejected_and_changes_nothing(
     broker: SawlogServer,
     topic: str,
     tmp_path: Path,
@@ -351,7 +353,7 @@ def test_a_replay_from_beyond_the_end_is_refused_and_changes_nothing(
     assert Table.open(pipeline.landed[0].path).version == before
 
 
-def test_a_replay_from_an_offset_leaves_shorter_partitions_where_they_end(
+def test_a_replay_from_an_offset_leaves_shorter_partitions_at_their_end(
     broker: SawlogServer, topic: str
 ) -> None:
     create_topic(broker.bootstrap, topic, 2)

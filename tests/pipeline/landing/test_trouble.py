@@ -39,7 +39,7 @@ def pipeline_at(tmp_path: Path, server: SawlogServer, tables: str) -> tuple[Path
     return file, read_pipeline(str(file))
 
 
-def test_a_topic_deleted_in_the_middle_stops_its_table_and_no_other(
+def test_a_topic_deleted_during_a_run_stops_only_its_table(
     server: SawlogServer, tmp_path: Path
 ) -> None:
     for name in ("gone", "stays"):
@@ -65,7 +65,7 @@ def test_a_topic_deleted_in_the_middle_stops_its_table_and_no_other(
         assert driver.wait() == 1
 
 
-def test_records_that_retention_took_stop_the_table_with_their_offsets(
+def test_records_lost_to_retention_stop_the_table_with_their_offsets(
     server: SawlogServer, tmp_path: Path
 ) -> None:
     create_topic(server.bootstrap, "t", 1)
@@ -81,7 +81,7 @@ def test_records_that_retention_took_stop_the_table_with_their_offsets(
     assert [value for _, value in values_in(pipeline.landed[0].path)] == [b"a", b"b"]
 
 
-def test_a_signal_that_all_processes_get_ends_a_landing_as_well_as_one_to_itself(
+def test_a_signal_to_the_process_group_stops_a_landing_cleanly(
     server: SawlogServer, tmp_path: Path
 ) -> None:
     """As systemd sends it: Spark's JVM ends first."""
@@ -104,7 +104,7 @@ def test_a_signal_that_all_processes_get_ends_a_landing_as_well_as_one_to_itself
         assert driver.wait() == 1, driver.output
 
 
-def test_a_replay_beside_a_running_landing_neither_loses_nor_doubles(
+def test_a_replay_during_a_landing_loses_and_duplicates_nothing(
     server: SawlogServer, tmp_path: Path
 ) -> None:
     create_topic(server.bootstrap, "t", 2)
@@ -130,7 +130,7 @@ def test_a_replay_beside_a_running_landing_neither_loses_nor_doubles(
     assert [place for place, _ in values_in(table.dead_path)] == dead
 
 
-def test_a_replay_into_a_new_table_has_what_was_asked_for(
+def test_a_replay_into_a_new_table_has_the_records_from_its_start(
     server: SawlogServer, tmp_path: Path
 ) -> None:
     create_topic(server.bootstrap, "t", 2)

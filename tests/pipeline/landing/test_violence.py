@@ -116,7 +116,7 @@ def wait_for_version(pipeline: Pipeline, version: int, *drivers: Driver) -> None
 
 
 @pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.soak)])
-def test_a_driver_killed_between_writing_and_committing_is_taken_over(
+def test_a_batch_of_a_driver_killed_before_its_commit_lands_in_the_next_run(
     server: SawlogServer, file: Path, pipeline: Pipeline, number: int
 ) -> None:
     send(server.bootstrap, TOPIC, values(150_000))
@@ -140,7 +140,7 @@ def test_workers_killed_in_the_middle_of_their_tasks_are_replaced(
     assert_tables_are_the_topic(server, pipeline)
 
 
-def test_a_broker_that_dies_and_comes_back_is_waited_for(
+def test_a_landing_waits_for_a_broker_that_restarts(
     server: SawlogServer, file: Path, pipeline: Pipeline
 ) -> None:
     send(server.bootstrap, TOPIC, values(100_000))
@@ -158,7 +158,7 @@ def test_a_broker_that_dies_and_comes_back_is_waited_for(
     assert_tables_are_the_topic(server, pipeline)
 
 
-def test_two_drivers_and_lost_checkpoints_neither_lose_nor_double(
+def test_two_drivers_and_lost_checkpoints_lose_and_duplicate_nothing(
     server: SawlogServer,
     file: Path,
     pipeline: Pipeline,

@@ -87,7 +87,7 @@ def test_an_empty_topic_is_an_empty_frame(
         ({"assign": '{"no-such": [0]}'}, "there is no topic 'no-such'"),
     ],
 )
-def test_what_is_wrong_is_said_by_spark(
+def test_errors_are_raised_through_spark(
     spark: "SparkSession", broker: Server, options: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(PySparkException) as caught:

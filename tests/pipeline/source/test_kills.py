@@ -78,7 +78,7 @@ def kill_all_of(process: ServerProcess) -> None:
     process.kill()
 
 
-def test_a_driver_killed_in_its_first_batch_loses_and_doubles_nothing(
+def test_a_driver_killed_in_its_first_batch_loses_and_duplicates_nothing(
     tmp_path: Path, topic: str
 ) -> None:
     out = tmp_path / "out"
@@ -120,7 +120,7 @@ def read_by(out: Path) -> list[int]:
     return [value for batch in batches for value in json.loads((out / str(batch)).read_text())]
 
 
-def test_a_broker_that_dies_under_the_tasks_is_waited_for(
+def test_tasks_wait_for_a_broker_that_restarts(
     spark: "SparkSession", tmp_path: Path, topic: str
 ) -> None:
     found: list[int] = []

@@ -49,7 +49,7 @@ def consumer_partitions(topics: Topics, topic: str) -> list[int]:
     return list(topics.cluster.topic(topic).partitions)
 
 
-def test_rows_become_records_with_all_that_they_have(
+def test_rows_become_records_with_all_columns(
     spark: "SparkSession", broker: Server, topics: Topics, topic: str
 ) -> None:
     topics.create(topic, 3)
@@ -111,7 +111,7 @@ def test_a_stream_from_topic_to_topic(
         ("value string, partition int", ("x", 9), {}, "'partition' says 9"),
     ],
 )
-def test_what_cannot_be_written_is_said_by_spark(
+def test_rows_that_cannot_be_written_fail_in_spark(
     spark: "SparkSession",
     broker: Server,
     topics: Topics,

@@ -70,7 +70,7 @@ def job(spark: "SparkSession", broker: Server, tmp_path: Path) -> Job:
     return Job(spark, broker, tmp_path / "checkpoint")
 
 
-def test_a_stream_goes_on_where_it_was_and_finds_new_partitions(
+def test_a_stream_continues_from_its_checkpoint_and_finds_new_partitions(
     job: Job, topics: Topics, topic: str
 ) -> None:
     topics.create(topic)
@@ -88,7 +88,7 @@ def test_a_stream_goes_on_where_it_was_and_finds_new_partitions(
     assert job.run(subscribe=topic) == []
 
 
-def test_the_group_knows_what_was_processed_after_every_batch(
+def test_offsets_are_published_to_the_group_after_every_batch(
     job: Job, topics: Topics, topic: str
 ) -> None:
     topics.create(topic)
@@ -107,7 +107,7 @@ def test_the_group_knows_what_was_processed_after_every_batch(
     assert lags == [10, 6, 2, 0]
 
 
-def test_records_that_retention_took_stop_the_job_unless_told_otherwise(
+def test_records_lost_to_retention_stop_the_job_by_default(
     job: Job, topics: Topics, topic: str
 ) -> None:
     topics.create(topic)
@@ -124,7 +124,7 @@ def test_records_that_retention_took_stop_the_job_unless_told_otherwise(
     assert job.run(subscribe=topic, failOnDataLoss=False) == [list(range(8, 15))]
 
 
-def test_a_wrong_option_is_what_the_query_fails_with(job: Job) -> None:
+def test_a_query_fails_with_the_error_of_its_invalid_option(job: Job) -> None:
     """And not what Spark meets when it stops the reader that it did not get."""
     with pytest.raises(StreamingQueryException, match="a stream has no end") as caught:
         job.run(subscribe="logs", endingOffsets="latest")

@@ -99,7 +99,7 @@ def test_topics_are_found_by_name_by_pattern_and_by_partition(made: Made, topic:
     ]
 
 
-def test_a_task_keeps_its_connection_and_sees_that_a_topic_grew(
+def test_a_task_reuses_a_connection_and_sees_new_partitions(
     broker: Server, made: Made, topic: str
 ) -> None:
     made.create(topic)
@@ -112,7 +112,7 @@ def test_a_task_keeps_its_connection_and_sees_that_a_topic_grew(
     assert batch.to_pydict() == {"offset": [0, 1], "value": [b"0", b"1"]}
 
 
-def test_a_task_that_is_left_in_the_middle_does_no_harm_to_the_next(
+def test_a_task_that_is_abandoned_does_not_affect_the_next(
     broker: Server, made: Made, topic: str
 ) -> None:
     made.create(topic)
@@ -124,7 +124,7 @@ def test_a_task_that_is_left_in_the_middle_does_no_harm_to_the_next(
     assert offsets_read(settings, topic, 0, 5_000) == list(range(5_000))
 
 
-def test_lost_records_stop_a_task_or_are_left_out(
+def test_lost_records_stop_a_task_or_are_skipped(
     broker: Server, made: Made, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     made.create(topic)
@@ -141,7 +141,7 @@ def test_lost_records_stop_a_task_or_are_left_out(
         offsets_read(settings_for(broker), "no-such-topic", 0, 5)
 
 
-def test_progress_is_published_and_what_fails_is_said_once(
+def test_offsets_are_published_and_a_failure_is_logged_once(
     made: Made, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     made.create(topic, 2)
@@ -156,7 +156,7 @@ def test_progress_is_published_and_what_fails_is_said_once(
     assert caplog.text.count("offsets were not published") == 1
 
 
-def test_a_broker_that_is_not_there_is_not_asked_at_every_batch() -> None:
+def test_an_unreachable_broker_is_not_contacted_at_every_batch() -> None:
     now_ms = [0.0]
     with Cluster("127.0.0.1:1", timeout_ms=100) as nowhere:
         publisher = Publisher(nowhere, "group", monotonic_ms=lambda: now_ms[0])
@@ -174,7 +174,7 @@ def test_a_named_topic_that_is_missing_is_an_error_that_names_it(made: Made) -> 
     assert not isinstance(caught.value, NoSuchTopic)
 
 
-def test_a_typo_in_the_name_of_a_topic_is_refused_and_makes_none(
+def test_a_misspelt_topic_is_rejected_and_not_created(
     broker: Server, made: Made, topic: str
 ) -> None:
     made.create(topic)

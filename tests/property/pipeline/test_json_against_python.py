@@ -194,13 +194,13 @@ def check(values: list[bytes | None], known: pa.Schema | None) -> pa.Schema:
 
 @settings(max_examples=200, deadline=None)
 @given(VALUES)
-def test_every_value_is_a_row_that_python_reads_the_same_or_bad(values: list[bytes | None]) -> None:
+def test_every_value_is_the_row_that_python_reads_or_bad(values: list[bytes | None]) -> None:
     check(values, None)
 
 
 @settings(max_examples=60, deadline=None)
 @given(VALUES, VALUES)
-def test_types_that_two_tasks_found_merge_into_one_that_fits_the_rows_of_both(
+def test_types_inferred_by_two_tasks_merge_into_one_that_fits_all_rows(
     first: list[bytes | None], second: list[bytes | None]
 ) -> None:
     merged = merge(None, check(first, None), check(second, None))

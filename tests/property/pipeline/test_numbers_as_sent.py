@@ -94,7 +94,7 @@ def test_declared_floats_are_the_nearest_or_bad(type_: str, text: str) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(NUMBERS, st.sampled_from(["decimal(38,0)", "decimal(20,5)", "bigint", "string"]))
-def test_declared_exact_columns_hold_the_very_number_or_it_is_bad(text: str, type_: str) -> None:
+def test_declared_exact_columns_have_the_exact_number_or_it_is_bad(text: str, type_: str) -> None:
     for kind, value in (("json", f'{{"a": {text}}}'), ("csv", text)):
         found = only(parse(kind, value.encode(), known=from_ddl(f"a {type_}")))
         if type_ == "string":

@@ -23,7 +23,7 @@ HEAD = "brokers: 127.0.0.1:1\nlake: ./lake\ntables:\n"
 BATCH = LandedBatch(7, 1_000, 5, 2_000_000, 2, 500_000, 0.5, {})
 
 
-def test_a_file_that_is_wrong_is_a_wrong_call(
+def test_a_file_with_errors_is_a_usage_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "p.yaml"
@@ -34,14 +34,12 @@ def test_a_file_that_is_wrong_is_a_wrong_call(
     )
 
 
-def test_a_file_that_is_not_there_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["pipeline", "status", str(tmp_path / "none.yaml")]) == 2
     assert "none.yaml: No such file or directory" in capsys.readouterr().err
 
 
-def test_several_problems_are_told_in_a_line_each(
+def test_each_problem_of_a_file_has_a_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "p.yaml"
@@ -61,7 +59,7 @@ def test_several_problems_are_told_in_a_line_each(
     ("lake", "reason"),
     [("/proc/nolake", "writing in /proc fails"), ("p.yaml/lake", "p.yaml is not a directory")],
 )
-def test_a_lake_that_cannot_be_made_is_found_before_anything_is_begun(
+def test_a_lake_that_cannot_be_created_is_reported_before_the_start(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     command: str,
@@ -91,13 +89,13 @@ def test_a_check_leaves_nothing_behind_and_without_a_broker_has_its_own_code(
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_numbers_of_a_status_are_grouped_for_eyes() -> None:
+def test_numbers_of_a_status_have_thousands_separators() -> None:
     entry = TableStatus("t", "a", version=1_234, offset=5_000_000, rows_per_s=12_345.67)
     row = _row(entry)
     assert (row[3], row[4], row[6], row[8]) == ("5,000,000", None, "12,345.7", "1,234")
 
 
-def test_status_of_tables_that_are_not_there_yet(
+def test_status_of_tables_that_do_not_exist_yet(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "p.yaml"
@@ -110,7 +108,7 @@ def test_status_of_tables_that_are_not_there_yet(
     assert told.err.count("no broker can be reached") == 1
 
 
-def test_a_check_finds_a_schema_that_is_none(
+def test_a_check_reports_an_invalid_schema(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "p.yaml"
@@ -119,7 +117,7 @@ def test_a_check_finds_a_schema_that_is_none(
     assert f"{file}:4: the schema of 't'" in capsys.readouterr().err
 
 
-def test_a_replay_of_a_table_that_the_file_has_not(
+def test_a_replay_of_an_unknown_table_suggests_the_nearest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "p.yaml"
@@ -128,7 +126,7 @@ def test_a_replay_of_a_table_that_the_file_has_not(
     assert "did you mean access" in capsys.readouterr().err
 
 
-def test_a_replay_begins_at_offsets_or_a_time() -> None:
+def test_a_replay_starts_at_offsets_or_a_time() -> None:
     kind = ReplayFrom()
     assert kind.convert("17", None, None) == AtOffset(17)
     assert kind.convert("0:17,2:20", None, None) == {0: 17, 2: 20}
@@ -153,7 +151,7 @@ def test_a_replay_begins_at_offsets_or_a_time() -> None:
         ("Access", "has a table 'Access'; choose a new name"),
     ],
 )
-def test_a_replay_goes_into_a_table_of_the_lake_that_the_file_has_not(
+def test_a_replay_into_an_invalid_or_existing_name_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, reason: str
 ) -> None:
     file = tmp_path / "p.yaml"
@@ -165,7 +163,7 @@ def test_a_replay_goes_into_a_table_of_the_lake_that_the_file_has_not(
 
 
 @pytest.mark.parametrize("command", ["status", "compact"])
-def test_a_damaged_table_is_told_of_and_does_not_hide_the_others(
+def test_a_corrupt_table_is_reported_and_the_others_are_compacted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     file = tmp_path / "p.yaml"
@@ -181,7 +179,7 @@ def test_a_damaged_table_is_told_of_and_does_not_hide_the_others(
     assert "good" in told
 
 
-def test_where_there_is_nothing_to_merge_spark_is_not_started(
+def test_spark_does_not_start_if_there_is_nothing_to_merge(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "p.yaml"
@@ -223,7 +221,7 @@ def test_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert "t: waiting" in captured.err
 
 
-def test_a_signal_is_answered_above_the_bars_even_while_something_is_said(
+def test_a_signal_handler_can_write_a_line_during_another_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said: list[str] = []
@@ -256,7 +254,7 @@ def interruptible() -> Iterator[None]:
 
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(("signals", "is_started"), [(1, True), (2, False)])
-def test_a_signal_while_spark_starts_waits_for_it_and_a_second_does_not(
+def test_a_signal_is_deferred_while_spark_starts_but_a_second_is_not(
     capfd: pytest.CaptureFixture[str], signals: int, is_started: bool
 ) -> None:
     spark_started = []
@@ -275,7 +273,7 @@ def test_a_signal_while_spark_starts_waits_for_it_and_a_second_does_not(
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_a_spark_that_ends_after_a_signal_did_not_fail_to_start() -> None:
+def test_a_jvm_that_exits_after_a_signal_is_not_a_failed_start() -> None:
     """Its JVM gets a signal to the whole process group, too."""
 
     def start() -> None:

@@ -25,7 +25,7 @@ sizes = st.lists(st.tuples(st.integers(1, 300), st.sampled_from(["x", "y", None]
 
 
 @given(sizes)
-def test_a_plan_takes_each_small_file_once_and_keeps_to_partitions_and_sizes(
+def test_groups_have_each_small_file_once_within_partition_and_size(
     given_files: list[tuple[int, str | None]],
 ) -> None:
     files = [
@@ -54,7 +54,7 @@ def many(path: Path) -> Table:
     return table
 
 
-def test_the_rows_are_the_same_and_the_files_are_few(tmp_path: Path) -> None:
+def test_compaction_keeps_the_rows_in_fewer_files(tmp_path: Path) -> None:
     table = many(tmp_path / "t")
     done = compact(None, tmp_path / "t")
     assert (done.files_before, done.files_after, done.conflicts) == (20, 2, 0)
@@ -66,7 +66,7 @@ def test_the_rows_are_the_same_and_the_files_are_few(tmp_path: Path) -> None:
     assert table.offsets(PIPELINE) == {at(0): 50}
 
 
-def test_a_second_run_finds_nothing_to_do(tmp_path: Path) -> None:
+def test_a_second_compaction_finds_nothing_to_do(tmp_path: Path) -> None:
     table = many(tmp_path / "t")
     compact(None, tmp_path / "t")
     table.refresh()
@@ -76,7 +76,7 @@ def test_a_second_run_finds_nothing_to_do(tmp_path: Path) -> None:
     assert table.version == version
 
 
-def test_a_merge_says_that_no_data_changed(tmp_path: Path) -> None:
+def test_a_compaction_commits_without_data_change(tmp_path: Path) -> None:
     table = many(tmp_path / "t")
     compact(None, tmp_path / "t")
     table.refresh()
@@ -96,7 +96,7 @@ def test_files_from_before_a_new_column_merge_with_those_after(tmp_path: Path) -
     assert contents(table) == expected({0: 6})
 
 
-def test_two_that_merge_the_same_files_do_not_double_them(tmp_path: Path) -> None:
+def test_two_compactions_of_the_same_files_do_not_duplicate_rows(tmp_path: Path) -> None:
     mine = many(tmp_path / "t")
     other = Table.open(tmp_path / "t")
     groups = plan_groups(mine.files())
@@ -112,7 +112,7 @@ def test_two_that_merge_the_same_files_do_not_double_them(tmp_path: Path) -> Non
     assert contents(Table.open(tmp_path / "t")) == expected({0: 50})
 
 
-def test_a_landing_in_between_does_not_disturb_a_merge(tmp_path: Path) -> None:
+def test_a_landing_during_a_compaction_does_not_conflict(tmp_path: Path) -> None:
     mine = many(tmp_path / "t")
     (first, *_) = plan_groups(mine.files())
     merged = merge_files(mine.storage, first, mine.file_schema, mine.partition_columns)
@@ -121,7 +121,7 @@ def test_a_landing_in_between_does_not_disturb_a_merge(tmp_path: Path) -> None:
     assert contents(Table.open(tmp_path / "t")) == expected({0: 60})
 
 
-def test_a_merge_that_lost_a_row_is_not_committed(tmp_path: Path) -> None:
+def test_a_compaction_that_lost_a_row_is_not_committed(tmp_path: Path) -> None:
     table = many(tmp_path / "t")
     (first, *_) = plan_groups(table.files())
     fewer = FileGroup(first.files[1:])
@@ -131,7 +131,7 @@ def test_a_merge_that_lost_a_row_is_not_committed(tmp_path: Path) -> None:
     assert contents(Table.open(tmp_path / "t")) == expected({0: 50})
 
 
-def test_a_run_that_is_overtaken_leaves_no_file_behind(
+def test_a_compaction_with_a_conflict_leaves_no_file_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another compaction takes every group after this one has planned."""

@@ -41,7 +41,7 @@ def busy_table(path: Path, properties: dict[str, str] | None = None) -> Table:
     return table
 
 
-def test_the_state_is_what_deltalake_makes_of_the_same_log(tmp_path: Path) -> None:
+def test_the_snapshot_equals_that_of_deltalake(tmp_path: Path) -> None:
     table = busy_table(tmp_path / "t")
     theirs = DeltaTable(str(tmp_path / "t"))
     assert theirs.version() == table.version
@@ -56,7 +56,7 @@ def test_the_state_is_what_deltalake_makes_of_the_same_log(tmp_path: Path) -> No
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
 
 
-def test_a_checkpoint_tells_the_same_as_the_entries(tmp_path: Path) -> None:
+def test_a_checkpoint_gives_the_same_snapshot_as_the_entries(tmp_path: Path) -> None:
     table = busy_table(tmp_path / "t")
     before = DeltaLog(table.storage).snapshot()
     table.checkpoint()
@@ -67,7 +67,7 @@ def test_a_checkpoint_tells_the_same_as_the_entries(tmp_path: Path) -> None:
     same(before, after)
 
 
-def test_a_table_goes_on_from_a_checkpoint_alone(tmp_path: Path) -> None:
+def test_a_table_can_be_loaded_from_a_checkpoint_alone(tmp_path: Path) -> None:
     """What is written from a state that a checkpoint gave must be readable by others, too."""
     table = busy_table(tmp_path / "t")
     table.checkpoint()
@@ -83,7 +83,7 @@ def test_a_table_goes_on_from_a_checkpoint_alone(tmp_path: Path) -> None:
     assert contents(Table.open(tmp_path / "t")) == expected({0: 25, 1: 20})
 
 
-def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
+def test_a_torn_checkpoint_is_skipped(tmp_path: Path) -> None:
     table = busy_table(tmp_path / "t")
     table.checkpoint()
     (checkpoint,) = [path for path in logged(tmp_path / "t") if ".checkpoint." in path.name]
@@ -92,7 +92,9 @@ def test_a_torn_checkpoint_is_passed_over(tmp_path: Path) -> None:
         same(Table.open(tmp_path / "t").snapshot, table.snapshot)
 
 
-def test_checkpoints_come_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_are_written_automatically(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tables, "CHECKPOINT_EVERY", 4)
     table = busy_table(tmp_path / "t")
     names = [path.name for path in logged(tmp_path / "t") if ".checkpoint." in path.name]
@@ -100,7 +102,7 @@ def test_checkpoints_come_by_themselves(tmp_path: Path, monkeypatch: pytest.Monk
     same(Table.open(tmp_path / "t").snapshot, table.snapshot)
 
 
-def test_offsets_survive_the_cleaning_of_the_log(tmp_path: Path) -> None:
+def test_offsets_survive_log_cleanup(tmp_path: Path) -> None:
     """A partition that moved long ago, in an entry that is gone, is as far as it was."""
     path = tmp_path / "t"
     table = busy_table(path, {"delta.logRetentionDuration": "interval 1 hours"})
@@ -121,7 +123,7 @@ def test_offsets_survive_the_cleaning_of_the_log(tmp_path: Path) -> None:
     assert DeltaTable(str(path)).transaction_version("lake-access/access/7") == 3
 
 
-def test_a_handle_from_before_a_cleaning_does_not_write_into_the_past(tmp_path: Path) -> None:
+def test_a_handle_from_before_a_log_cleanup_does_not_reuse_versions(tmp_path: Path) -> None:
     """Its next version is free again in the directory, and must not be taken."""
     path = tmp_path / "t"
     table = busy_table(path)
@@ -135,7 +137,7 @@ def test_a_handle_from_before_a_cleaning_does_not_write_into_the_past(tmp_path: 
     assert contents(Table.open(path)) == expected({0: 20, 1: 21})
 
 
-def test_a_version_whose_entries_are_gone_is_refused_and_a_later_one_is_not(tmp_path: Path) -> None:
+def test_a_version_whose_entries_were_cleaned_up_cannot_be_loaded(tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = busy_table(path)
     table.checkpoint()
@@ -146,14 +148,14 @@ def test_a_version_whose_entries_are_gone_is_refused_and_a_later_one_is_not(tmp_
     assert Table.open(path).version == table.version
 
 
-def test_an_entry_that_is_no_json_is_named(tmp_path: Path) -> None:
+def test_a_log_entry_that_is_not_json_is_named(tmp_path: Path) -> None:
     table = busy_table(tmp_path / "t")
     (tmp_path / "t" / LOG / f"{3:020}.json").write_bytes(b'{"add": {"pa')
     with pytest.raises(CorruptLog, match=r"0003\.json is not a log entry"):
         DeltaLog(table.storage).snapshot()
 
 
-def test_checkpoints_in_parts_are_read_where_all_parts_are_there(tmp_path: Path) -> None:
+def test_multi_part_checkpoints_are_read_if_complete(tmp_path: Path) -> None:
     table = busy_table(tmp_path / "t")
     table.checkpoint()
     directory = tmp_path / "t" / LOG
@@ -173,7 +175,7 @@ def test_checkpoints_in_parts_are_read_where_all_parts_are_there(tmp_path: Path)
         Table.open(tmp_path / "t")
 
 
-def test_a_handle_does_not_go_on_with_a_table_that_was_made_anew(tmp_path: Path) -> None:
+def test_a_handle_does_not_continue_on_a_table_that_was_created_again(tmp_path: Path) -> None:
     """Else its next commit would leave a gap in the log."""
     table = busy_table(tmp_path / "t")
     shutil.rmtree(tmp_path / "t")
@@ -183,7 +185,7 @@ def test_a_handle_does_not_go_on_with_a_table_that_was_made_anew(tmp_path: Path)
     assert Table.open(tmp_path / "t").version == 0
 
 
-def test_files_that_went_long_ago_are_forgotten_by_a_handle_that_lives_long(
+def test_a_long_lived_handle_expires_tombstones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = new_table(tmp_path / "t")

@@ -28,12 +28,12 @@ EVERYTHING = pa.schema(
 )
 
 
-def test_every_stored_type_comes_back() -> None:
+def test_every_stored_type_round_trips() -> None:
     assert from_json(to_json(EVERYTHING)).equals(EVERYTHING)
     assert stored_schema(EVERYTHING).equals(EVERYTHING)
 
 
-def test_deltalake_reads_the_schema_as_it_was_meant() -> None:
+def test_deltalake_reads_the_same_schema() -> None:
     theirs = pa.schema(Schema.from_json(to_json(EVERYTHING)).to_arrow())
     assert [(field.name, field.type) for field in stored_schema(theirs)] == [
         (field.name, field.type) for field in EVERYTHING
@@ -57,7 +57,7 @@ def test_deltalake_reads_the_schema_as_it_was_meant() -> None:
         (pa.struct([pa.field("t", pa.timestamp("s"))]), pa.struct([pa.field("t", TIMESTAMP)])),
     ],
 )
-def test_what_delta_has_not_is_stored_as_what_holds_it(
+def test_types_that_delta_lacks_are_stored_as_wider_types(
     given: pa.DataType, stored: pa.DataType
 ) -> None:
     assert stored_schema(pa.schema([pa.field("a", given)])).field("a").type == stored
@@ -72,21 +72,19 @@ def test_what_delta_has_not_is_stored_as_what_holds_it(
         (pa.decimal256(50, 2), r"decimal\(50,2\)"),
     ],
 )
-def test_a_type_without_a_form_is_refused_with_the_column_named(
-    kind: pa.DataType, name: str
-) -> None:
+def test_an_unsupported_type_is_rejected_with_its_column(kind: pa.DataType, name: str) -> None:
     nested = pa.struct([pa.field("inner", kind)])
     with pytest.raises(InvalidColumn, match=rf"'outer\.inner' is of type {name}, which Delta"):
         stored_schema(pa.schema([pa.field("outer", nested)]))
 
 
-def test_names_that_differ_by_case_only_are_refused() -> None:
+def test_names_that_differ_only_in_case_are_rejected() -> None:
     schema = pa.schema([pa.field("Name", pa.string()), pa.field("name", pa.string())])
     with pytest.raises(InvalidColumn, match="'Name' and 'name' differ only in case"):
         stored_schema(schema)
 
 
-def test_a_type_that_is_not_known_is_refused() -> None:
+def test_an_unknown_type_is_rejected() -> None:
     nested = pa.schema([pa.field("outer", pa.list_(pa.struct([pa.field("inner", pa.int16())])))])
     text = to_json(nested).replace('"short"', '"variant"')
     with pytest.raises(

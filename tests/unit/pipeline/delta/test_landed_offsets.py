@@ -17,7 +17,7 @@ from sawlog.pipeline.delta.landed_offsets import (
 from support.pipeline.tables import at
 
 
-def test_a_batch_that_begins_where_the_table_ends_fits() -> None:
+def test_a_batch_that_starts_at_the_stored_offsets_is_next() -> None:
     stored = {at(0): 500, at(1): 80}
     assert (
         check_offsets(stored, {at(0): OffsetSpan(500, 700), at(1): OffsetSpan(80, 95)})
@@ -25,7 +25,7 @@ def test_a_batch_that_begins_where_the_table_ends_fits() -> None:
     )
 
 
-def test_a_batch_that_the_table_has_is_done() -> None:
+def test_a_batch_that_the_table_has_is_committed() -> None:
     stored = {at(0): 700, at(1): 200}
     assert (
         check_offsets(stored, {at(0): OffsetSpan(500, 700), at(1): OffsetSpan(80, 95)})
@@ -33,13 +33,13 @@ def test_a_batch_that_the_table_has_is_done() -> None:
     )
 
 
-def test_a_partition_that_the_table_does_not_know_begins_at_zero() -> None:
+def test_an_unknown_partition_starts_at_zero() -> None:
     assert check_offsets({}, {at(0): OffsetSpan(0, 10)}) is OffsetCheck.NEXT
     with pytest.raises(OffsetConflict):
         check_offsets({}, {at(0): OffsetSpan(5, 10)})
 
 
-def test_a_partition_that_does_not_move_is_not_looked_at() -> None:
+def test_an_empty_span_is_ignored() -> None:
     assert (
         check_offsets({at(0): 5}, {at(0): OffsetSpan(5, 9), at(1): OffsetSpan(77, 77)})
         is OffsetCheck.NEXT
@@ -49,7 +49,7 @@ def test_a_partition_that_does_not_move_is_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize("stored", [0, 99, 101, 199])
-def test_a_batch_that_would_lose_or_double_rows_is_overtaken(stored: int) -> None:
+def test_a_batch_that_would_lose_or_duplicate_rows_is_a_conflict(stored: int) -> None:
     with pytest.raises(OffsetConflict) as caught:
         check_offsets({at(0): stored}, {at(0): OffsetSpan(100, 200)})
     found = caught.value
@@ -57,13 +57,13 @@ def test_a_batch_that_would_lose_or_double_rows_is_overtaken(stored: int) -> Non
     assert f"access-0 up to offset {stored}" in str(found)
 
 
-def test_a_batch_of_which_another_writer_landed_one_partition_is_overtaken() -> None:
+def test_a_batch_partly_landed_by_another_writer_is_a_conflict() -> None:
     with pytest.raises(OffsetConflict) as caught:
         check_offsets({at(0): 0, at(1): 10}, {at(0): OffsetSpan(0, 10), at(1): OffsetSpan(0, 10)})
     assert caught.value.partition == at(1)
 
 
-def test_a_batch_that_moves_backwards_is_a_mistake_of_its_maker() -> None:
+def test_a_span_that_ends_before_its_start_is_rejected() -> None:
     with pytest.raises(ValueError, match="access-0 cannot move from 5 to 4"):
         check_offsets({}, {at(0): OffsetSpan(5, 4)})
 
@@ -73,7 +73,7 @@ spans = st.tuples(offsets, offsets).map(lambda pair: OffsetSpan(min(pair), max(p
 
 
 @given(st.dictionaries(st.integers(0, 3), offsets), st.dictionaries(st.integers(0, 3), spans))
-def test_what_fits_adds_each_offset_once(
+def test_the_next_batch_adds_each_offset_once(
     stored: dict[int, int], batch: dict[int, OffsetSpan]
 ) -> None:
     """The verdict against its meaning: sets of offsets that the table has and the batch brings."""
@@ -96,7 +96,7 @@ def test_what_fits_adds_each_offset_once(
             assert {offset for p, offset in after if p == partition} == set(range(span.end))
 
 
-def test_application_ids_are_read_back_and_others_passed_over() -> None:
+def test_application_ids_round_trip_and_others_are_ignored() -> None:
     mine = {at(0): 7, at(12, "b.c_d-e"): 9}
     versions = {application_id("a/b", partition): offset for partition, offset in mine.items()}
     versions |= {application_id("a", at(0)): 3, "a/b": 1, "a/b/t/x": 2, "query": 5, "a/b//1": 4}
@@ -105,7 +105,7 @@ def test_application_ids_are_read_back_and_others_passed_over() -> None:
     assert offsets_of("other", versions) == {}
 
 
-def test_notes_are_no_offsets() -> None:
+def test_notes_are_not_offsets() -> None:
     versions = {"a/t/0": 7, "a/(dead letters)t/0": 3, "a/(replays)/0": 1}
     assert offsets_of("a", versions) == {at(0, "t"): 7}
     assert notes_of("a", versions) == {at(0, "(dead letters)t"): 3, at(0, "(replays)"): 1}

@@ -33,7 +33,7 @@ def on_disk_now(path: Path) -> set[str]:
     return {str(found.relative_to(path)) for found in path.rglob("*.parquet")}
 
 
-def test_rows_come_back_in_their_order(tmp_path: Path) -> None:
+def test_rows_keep_their_order(tmp_path: Path) -> None:
     batches = [rows(0, range(700)), rows(0, range(700, 1000))]
     (file,) = write(tmp_path, *batches)
     assert read(tmp_path, file).equals(pa.Table.from_batches(batches))
@@ -55,7 +55,7 @@ def test_each_partition_has_a_file_in_a_directory_of_its_own(tmp_path: Path) -> 
     assert sum(file.rows for file in files) == 10
 
 
-def test_a_path_in_the_log_is_quoted_once_more(tmp_path: Path) -> None:
+def test_a_path_in_the_log_is_url_encoded(tmp_path: Path) -> None:
     batch = pa.RecordBatch.from_pydict({"a": ["x y"], "n": [1]})
     (file,) = write(tmp_path, batch, by=("a",))
     assert file.path.startswith("a=x%2520y/")
@@ -95,7 +95,7 @@ def test_statistics_hold_for_every_row(tmp_path: Path) -> None:
     assert not {"b", "l"} & (least.keys() | greatest.keys())
 
 
-def test_statistics_of_the_wrong_column_would_show(tmp_path: Path) -> None:
+def test_statistics_belong_to_their_column(tmp_path: Path) -> None:
     """Leaves are counted through lists, maps and structs as Parquet orders them."""
     batch = pa.RecordBatch.from_pydict(
         {
@@ -110,7 +110,7 @@ def test_statistics_of_the_wrong_column_would_show(tmp_path: Path) -> None:
     assert stats["minValues"] == {"s": {"in": {"deep": 3}, "out": 4}, "last": 6}
 
 
-def test_times_beyond_any_calendar_have_no_bounds(tmp_path: Path) -> None:
+def test_times_out_of_range_have_no_bounds(tmp_path: Path) -> None:
     batch = pa.RecordBatch.from_pydict({"t": pa.array([2**63 - 1, 0], TIMESTAMP)})
     (file,) = write(tmp_path, batch)
     assert json.loads(file.stats)["minValues"] == {}
@@ -122,7 +122,7 @@ def test_many_columns_have_statistics_for_the_first_ones_only(tmp_path: Path) ->
     assert list(json.loads(file.stats)["minValues"]) == [f"c{number:02}" for number in range(32)]
 
 
-def test_a_new_column_begins_a_new_file_and_its_absence_does_not(tmp_path: Path) -> None:
+def test_a_new_column_starts_a_new_file_and_a_missing_one_does_not(tmp_path: Path) -> None:
     plain, wide = rows(0, range(3)), rows(0, range(3, 6)).append_column("u", pa.array([1, 2, 3]))
     first, second = write(tmp_path, plain, wide, rows(0, range(6, 9)), wide)
     assert first.schema.names == plain.schema.names
@@ -130,7 +130,7 @@ def test_a_new_column_begins_a_new_file_and_its_absence_does_not(tmp_path: Path)
     assert read(tmp_path, second)["u"].to_pylist() == [1, 2, 3, None, None, None, 1, 2, 3]
 
 
-def test_a_column_that_changes_its_type_begins_a_new_file(tmp_path: Path) -> None:
+def test_a_column_that_changes_its_type_starts_a_new_file(tmp_path: Path) -> None:
     one = pa.RecordBatch.from_pydict({"a": [1], "b": ["x"]})
     two = pa.RecordBatch.from_pydict({"a": ["one"]})
     first, second = write(tmp_path, one, two)
@@ -138,7 +138,7 @@ def test_a_column_that_changes_its_type_begins_a_new_file(tmp_path: Path) -> Non
     assert second.schema.field("a").type == pa.string()
 
 
-def test_types_that_delta_has_not_are_stored_as_others(tmp_path: Path) -> None:
+def test_types_that_delta_lacks_are_converted(tmp_path: Path) -> None:
     batch = pa.RecordBatch.from_pydict(
         {
             "t": pa.array([1], pa.timestamp("ms", tz="UTC")),
@@ -171,7 +171,7 @@ def test_a_writer_that_fails_leaves_no_file(tmp_path: Path) -> None:
     assert on_disk_now(tmp_path) == set()
 
 
-def test_a_full_disk_is_told_and_leaves_no_file(
+def test_a_full_disk_is_reported_and_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """/dev/full refuses every byte as a full disk does."""
@@ -180,7 +180,7 @@ def test_a_full_disk_is_told_and_leaves_no_file(
         write(tmp_path, rows(0, range(100)))
 
 
-def test_nothing_to_write_is_no_file(tmp_path: Path) -> None:
+def test_no_rows_make_no_file(tmp_path: Path) -> None:
     assert write(tmp_path, rows(0, [])) == []
     assert on_disk_now(tmp_path) == set()
 
@@ -226,7 +226,7 @@ def test_memory_is_bounded_over_all_partitions(tmp_path: Path) -> None:
     assert max(groups) > 1
 
 
-def test_files_and_their_directories_are_synced_before_they_are_handed_out(
+def test_files_and_directories_are_synced_before_close_returns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []

@@ -41,12 +41,12 @@ def test_expressions_and_their_columns(text: str, entry: PartitionBy) -> None:
         ("country as c", "a plain column keeps its name"),
     ],
 )
-def test_what_is_no_expression_is_refused(text: str, said: str) -> None:
+def test_an_invalid_expression_is_rejected(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         parse(text)
 
 
-def test_columns_that_cannot_be_partitions_are_refused() -> None:
+def test_columns_that_cannot_be_partitions_are_rejected() -> None:
     kinds = {"t": TIMESTAMP, "b": pa.binary(), "t_date": pa.string()}
     schema = pa.schema([pa.field(name, kind) for name, kind in kinds.items()])
     for text, said in [
@@ -114,12 +114,14 @@ def test_partitions_by_several_columns_are_all_combinations_that_occur() -> None
         (pa.array(["k", "k"]).dictionary_encode(), ["k"]),
     ],
 )  # fmt: skip
-def test_values_are_spelled_as_delta_spells_them(values: pa.Array, texts: list[str | None]) -> None:
+def test_partition_values_have_the_format_of_delta(
+    values: pa.Array, texts: list[str | None]
+) -> None:
     batch = pa.RecordBatch.from_arrays([values, pa.array(range(len(values)))], ["a", "n"])
     assert [key for (key,) in parts(batch, "a")] == texts
 
 
-def test_a_time_of_no_calendar_goes_to_no_directory() -> None:
+def test_a_time_out_of_range_has_a_null_partition() -> None:
     """A producer may send any 64 bits as its time."""
     times = pa.array([2**63 - 1, -(2**63) + 1, 0], TIMESTAMP)
     batch = pa.RecordBatch.from_pydict({"t": times, "n": range(3)})
@@ -133,7 +135,7 @@ def test_an_empty_batch_has_no_partitions() -> None:
     assert parts(batch, "date(t)") == {}
 
 
-def test_directories_never_leave_the_table_and_are_never_too_long() -> None:
+def test_directories_stay_inside_the_table_and_are_never_too_long() -> None:
     names = ["a", "b=c"]
     evil = partition_directory(names, ("../../etc", "x/y z%"))
     assert evil == "a=..%2F..%2Fetc/b%3Dc=x%2Fy%20z%25"
@@ -144,7 +146,7 @@ def test_directories_never_leave_the_table_and_are_never_too_long() -> None:
     )
 
 
-def test_a_directory_tells_its_value_unless_it_was_cut() -> None:
+def test_a_directory_has_its_value_unless_it_was_cut() -> None:
     short, long = {"a": "x y"}, {"a": "x" * 300}
     assert path_has_values(["a"], short, "a=x%20y/f.parquet")
     assert path_has_values([], {}, "f.parquet")

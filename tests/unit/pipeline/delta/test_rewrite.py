@@ -40,7 +40,7 @@ def triples(table: Table) -> list[tuple[Any, ...]]:
     return sorted(((row["k"], row["g"], row["n"]) for row in found(table)), key=repr)
 
 
-def test_a_row_takes_the_place_of_the_one_with_its_key(tmp_path: Path) -> None:
+def test_a_row_replaces_the_one_with_its_key(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", schema=COUNTS)
     upsert(table, counts(("a", 1, 10), ("b", 1, 20)), ["k", "g"], "q", 0)
     done = upsert(table, counts(("a", 1, 11), ("a", 2, 5)), ["k", "g"], "q", 1)
@@ -48,7 +48,7 @@ def test_a_row_takes_the_place_of_the_one_with_its_key(tmp_path: Path) -> None:
     assert triples(Table.open(tmp_path / "t")) == [("a", 1, 11), ("a", 2, 5), ("b", 1, 20)]
 
 
-def test_a_batch_that_comes_again_changes_nothing(tmp_path: Path) -> None:
+def test_a_repeated_batch_changes_nothing(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", schema=COUNTS)
     upsert(table, counts(("a", 1, 10)), ["k"], "q", 4)
     assert upsert(
@@ -68,13 +68,13 @@ def test_null_is_a_key_like_any_other(tmp_path: Path) -> None:
     )
 
 
-def test_an_empty_batch_is_noted(tmp_path: Path) -> None:
+def test_an_empty_batch_is_recorded(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", schema=COUNTS)
     assert upsert(table, counts(), ["k"], "q", 0) == Committed(1)
     assert upsert(table, counts(("a", 1, 1)), ["k"], "q", 0) == AlreadyCommitted(1)
 
 
-def test_rows_can_only_be_merged_by_columns_that_they_have(tmp_path: Path) -> None:
+def test_rows_can_only_be_upserted_by_columns_that_they_have(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", schema=COUNTS)
     with pytest.raises(ValueError, match=r"not by \['x'\]"):
         upsert(table, counts(("a", 1, 1)), ["k", "x"], "q", 0)
@@ -119,7 +119,7 @@ def test_partitions_are_kept_and_files_without_a_key_are_left_alone(tmp_path: Pa
     assert untouched in table.files()
 
 
-def test_new_columns_of_an_aggregate_widen_its_table(tmp_path: Path) -> None:
+def test_new_columns_of_an_aggregate_are_added_to_its_table(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", schema=COUNTS)
     upsert(table, counts(("a", 1, 1), ("b", 1, 1)), ["k"], "q", 0)
     wide = counts(("a", 1, 2)).append_column("p95", pa.array([0.5]))
@@ -143,7 +143,7 @@ batches = st.lists(st.lists(st.tuples(keys, groups, st.integers(0, 9)), max_size
 
 @settings(max_examples=30, deadline=None)
 @given(batches)
-def test_merging_is_what_a_dictionary_does(
+def test_upserts_behave_like_a_dictionary(
     tmp_path_factory: pytest.TempPathFactory,
     many: list[list[tuple[str | None, int | None, int]]],
 ) -> None:
@@ -155,7 +155,7 @@ def test_merging_is_what_a_dictionary_does(
     assert triples(table) == sorted(((*key, value) for key, value in model.items()), key=repr)
 
 
-def test_another_writer_in_between_is_not_written_over(tmp_path: Path) -> None:
+def test_a_commit_of_another_writer_is_not_overwritten(tmp_path: Path) -> None:
     """Its commit comes after the rewrite has read the table: it is read and rewritten again."""
     mine, other = new_table(tmp_path / "t", schema=COUNTS), Table.open(tmp_path / "t")
     upsert(mine, counts(("a", 1, 1)), ["k"], "mine", 0)
@@ -175,7 +175,7 @@ def test_another_writer_in_between_is_not_written_over(tmp_path: Path) -> None:
     assert {path.name for path in Path(mine.path).glob("*.parquet")} == known
 
 
-def test_a_table_is_set_back_and_landed_again(tmp_path: Path) -> None:
+def test_a_table_is_restored_and_landed_again(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", ["date(timestamp)"])
     for start in range(0, 30, 10):
         land(table, 0, start, start + 10, days=2)
@@ -188,7 +188,7 @@ def test_a_table_is_set_back_and_landed_again(tmp_path: Path) -> None:
     assert restore_offsets(table, PIPELINE, {at(0): 30}) == AlreadyCommitted(8)
 
 
-def test_a_landing_that_runs_while_a_table_is_set_back_finds_itself_overtaken(
+def test_a_landing_during_a_restore_gets_an_offset_conflict(
     tmp_path: Path,
 ) -> None:
     table, landing = new_table(tmp_path / "t"), Table.open(tmp_path / "t")
@@ -199,7 +199,7 @@ def test_a_landing_that_runs_while_a_table_is_set_back_finds_itself_overtaken(
     assert contents(Table.open(tmp_path / "t")) == expected({0: 5})
 
 
-def test_rows_of_other_topics_stay_when_a_table_is_set_back(tmp_path: Path) -> None:
+def test_a_restore_keeps_rows_of_other_topics(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     other = rows(0, range(10)).set_column(0, "topic", pa.array(["other"] * 10))
     spans = {at(0): OffsetSpan(0, 10), at(0, "other"): OffsetSpan(0, 10)}
@@ -209,7 +209,7 @@ def test_rows_of_other_topics_stay_when_a_table_is_set_back(tmp_path: Path) -> N
     assert sorted(topics) == [("access", n) for n in range(10)] + [("other", n) for n in range(4)]
 
 
-def test_a_table_cannot_be_set_forward(tmp_path: Path) -> None:
+def test_a_table_cannot_be_restored_to_later_offsets(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 10)
     with pytest.raises(TableError, match="access-0 up to offset 10: it cannot be restored to 11"):

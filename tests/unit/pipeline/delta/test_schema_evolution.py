@@ -52,7 +52,7 @@ def test_a_column_that_does_not_fit_is_named(now: pa.Schema, found: pa.Schema, n
         evolved_schema(now, found)
 
 
-def test_what_a_reader_lacks_is_named_by_its_path() -> None:
+def test_missing_columns_are_named_by_their_path() -> None:
     inner = struct(x=pa.int64())
     listed = pa.list_(pa.field("element", inner))
     known = schema(a=pa.int64(), s=inner, l=listed, m=pa.map_(pa.string(), inner))
@@ -65,7 +65,7 @@ def test_what_a_reader_lacks_is_named_by_its_path() -> None:
     assert missing_columns(known, known) == missing_columns(known, schema(s=inner)) == []
 
 
-def test_a_batch_gets_nulls_for_what_it_has_not() -> None:
+def test_a_batch_gets_nulls_for_missing_columns() -> None:
     batch = pa.RecordBatch.from_pydict({"b": ["x"], "dropped": [1]})
     wide = schema(a=pa.int64(), b=pa.string())
     assert conform(batch, wide).to_pylist() == [{"a": None, "b": "x"}]
@@ -100,7 +100,7 @@ def test_structs_conform_with_their_nulls_also_when_sliced() -> None:
         assert found.column("s").to_pylist() == expected[start:]
 
 
-def test_times_that_microseconds_cannot_hold_become_the_last_ones_that_they_can() -> None:
+def test_times_out_of_range_are_clamped() -> None:
     most = 2**63 - 1
     times = pa.array([most, -most, 5, None], pa.timestamp("ms", tz="UTC"))
     batch = pa.RecordBatch.from_arrays([times], ["t"])
@@ -109,7 +109,7 @@ def test_times_that_microseconds_cannot_hold_become_the_last_ones_that_they_can(
     assert found == [bound, -bound, 5000, None]
 
 
-def test_nanoseconds_are_cut() -> None:
+def test_nanoseconds_are_truncated() -> None:
     times = pa.array([1999, None], pa.timestamp("ns"))
     batch = pa.RecordBatch.from_arrays([times], ["t"])
     assert conform(batch, schema(t=TIMESTAMP)).column("t").cast(pa.int64()).to_pylist() == [

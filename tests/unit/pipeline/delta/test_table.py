@@ -38,7 +38,7 @@ from support.pipeline.tables import (
 )
 
 
-def test_a_new_table_is_empty_and_knows_where_it_begins(tmp_path: Path) -> None:
+def test_a_new_table_is_empty_and_has_start_offsets(tmp_path: Path) -> None:
     assert not Table.exists(tmp_path / "t")
     made = new_table(tmp_path / "t", ["date(timestamp)"], {at(0): 0, at(1): 512})
     assert Table.exists(tmp_path / "t")
@@ -51,14 +51,14 @@ def test_a_new_table_is_empty_and_knows_where_it_begins(tmp_path: Path) -> None:
     assert [str(entry) for entry in table.partition_by] == ["date(timestamp) as timestamp_date"]
 
 
-def test_of_two_that_create_a_table_one_is_told_that_it_exists(tmp_path: Path) -> None:
+def test_of_two_that_create_a_table_one_gets_table_exists(tmp_path: Path) -> None:
     new_table(tmp_path / "t", starts={at(0): 7})
     with pytest.raises(TableExists, match="already"):
         new_table(tmp_path / "t", starts={at(0): 9})
     assert Table.open(tmp_path / "t").offsets(PIPELINE) == {at(0): 7}
 
 
-def test_there_is_no_table_where_there_is_none(tmp_path: Path) -> None:
+def test_opening_a_directory_without_a_table_fails(tmp_path: Path) -> None:
     with pytest.raises(TableNotFound, match="no table in"):
         Table.open(tmp_path)
     new_table(tmp_path / "t")
@@ -66,14 +66,14 @@ def test_there_is_no_table_where_there_is_none(tmp_path: Path) -> None:
         Table.open(tmp_path / "t", version=1)
 
 
-def test_an_object_store_is_refused(tmp_path: Path) -> None:
+def test_an_object_store_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedStorage, match="object stores are not supported"):
         Table.open("s3://bucket/table")
     made = new_table(tmp_path / "t")
     assert Table.open(f"file://{made.path}").path == made.path
 
 
-def test_a_batch_is_committed_once_however_often_it_comes(tmp_path: Path) -> None:
+def test_a_batch_is_committed_once_however_often_it_is_repeated(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", ["date(timestamp)"])
     assert land(table, 0, 0, 10, days=3) == Committed(1)
     assert land(table, 0, 0, 10, days=3) == AlreadyCommitted(1)
@@ -82,7 +82,7 @@ def test_a_batch_is_committed_once_however_often_it_comes(tmp_path: Path) -> Non
     assert Table.open(tmp_path / "t").offsets(PIPELINE) == {at(0): 10}
 
 
-def test_a_handle_that_is_behind_looks_again_before_it_commits(tmp_path: Path) -> None:
+def test_a_stale_handle_refreshes_before_it_commits(tmp_path: Path) -> None:
     mine = new_table(tmp_path / "t")
     stale = Table.open(tmp_path / "t")
     assert land(mine, 0, 0, 10) == Committed(1)
@@ -93,7 +93,7 @@ def test_a_handle_that_is_behind_looks_again_before_it_commits(tmp_path: Path) -
     assert contents(Table.open(tmp_path / "t")) == expected({0: 10, 1: 5})
 
 
-def test_a_writer_that_is_beaten_to_the_version_judges_anew(tmp_path: Path) -> None:
+def test_a_writer_that_loses_the_race_checks_offsets_again(tmp_path: Path) -> None:
     """The other one commits the same rows between the check and the commit."""
     mine, other = new_table(tmp_path / "t"), Table.open(tmp_path / "t")
     append = mine.log.append
@@ -110,7 +110,7 @@ def test_a_writer_that_is_beaten_to_the_version_judges_anew(tmp_path: Path) -> N
     assert contents(Table.open(tmp_path / "t")) == expected({0: 10})
 
 
-def test_a_writer_that_is_beaten_by_another_topic_commits_the_next_version(tmp_path: Path) -> None:
+def test_a_writer_that_loses_to_another_topic_commits_the_next_version(tmp_path: Path) -> None:
     mine, other = new_table(tmp_path / "t"), Table.open(tmp_path / "t")
     append = mine.log.append
     beaten: list[Committed | AlreadyCommitted] = []
@@ -125,7 +125,7 @@ def test_a_writer_that_is_beaten_by_another_topic_commits_the_next_version(tmp_p
     assert contents(mine) == expected({0: 10, 1: 3})
 
 
-def test_a_writer_that_is_always_beaten_gives_up_and_says_so(
+def test_a_writer_that_always_loses_gives_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "ATTEMPTS", 3)
@@ -135,7 +135,7 @@ def test_a_writer_that_is_always_beaten_gives_up_and_says_so(
         land(table, 0, 0, 1)
 
 
-def test_overtaken_changes_nothing(tmp_path: Path) -> None:
+def test_an_offset_conflict_changes_nothing(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 10)
     with pytest.raises(OffsetConflict):
@@ -145,20 +145,20 @@ def test_overtaken_changes_nothing(tmp_path: Path) -> None:
     assert (table.version, contents(table)) == (1, expected({0: 10}))
 
 
-def test_files_without_a_move_are_refused(tmp_path: Path) -> None:
+def test_files_without_an_offset_span_are_rejected(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     files = written(table, rows(0, range(3)))
     with pytest.raises(ValueError, match="no offset moves"):
         table.commit(PIPELINE, files, {at(0): OffsetSpan(0, 0)})
 
 
-def test_a_move_over_a_gap_needs_no_file(tmp_path: Path) -> None:
+def test_a_span_over_a_gap_needs_no_file(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     assert table.commit(PIPELINE, [], {at(0): OffsetSpan(0, 40)}) == Committed(1)
     assert table.offsets(PIPELINE) == {at(0): 40}
 
 
-def test_new_columns_come_in_the_version_of_the_rows_that_bring_them(tmp_path: Path) -> None:
+def test_new_columns_are_added_in_the_version_of_their_rows(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", ["date(timestamp)"])
     land(table, 0, 0, 3)
     wide = rows(0, range(3, 6)).append_column("user", pa.array(["a", None, "c"]))
@@ -171,7 +171,7 @@ def test_new_columns_come_in_the_version_of_the_rows_that_bring_them(tmp_path: P
     assert Table.open(tmp_path / "t", version=1).schema.names == [*SCHEMA.names, "timestamp_date"]
 
 
-def test_two_that_widen_by_different_columns_both_do(tmp_path: Path) -> None:
+def test_two_writers_can_add_different_columns(tmp_path: Path) -> None:
     one, two = new_table(tmp_path / "t"), Table.open(tmp_path / "t")
     assert one.evolve_schema(pa.schema([pa.field("a", pa.int64())])) == Committed(1)
     assert two.evolve_schema(pa.schema([pa.field("b", pa.timestamp("ms"))])) == Committed(2)
@@ -180,14 +180,14 @@ def test_two_that_widen_by_different_columns_both_do(tmp_path: Path) -> None:
     assert (fields.field("a").type, fields.field("b").type) == (pa.int64(), TIMESTAMP)
 
 
-def test_a_change_of_type_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_change_of_type_is_rejected(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     with pytest.raises(SchemaMismatch, match="'offset'"):
         table.evolve_schema(pa.schema([pa.field("offset", pa.string())]))
     assert table.version == 0
 
 
-def test_a_file_that_is_not_there_or_not_whole_is_not_committed(tmp_path: Path) -> None:
+def test_a_missing_or_truncated_file_is_not_committed(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     (file,) = written(table, rows(0, range(3)))
     path = table.storage.full(decode_path(file.path))
@@ -209,7 +209,7 @@ def test_a_file_of_another_partitioning_is_not_committed(tmp_path: Path) -> None
         table.commit(PIPELINE, [file], {at(0): OffsetSpan(0, 3)})
 
 
-def test_what_is_told_of_a_commit_is_in_the_log(tmp_path: Path) -> None:
+def test_commit_info_is_in_the_log(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     files = written(table, rows(0, range(3)))
     table.commit(PIPELINE, files, {at(0): OffsetSpan(0, 3)}, info={"rows": "3"})
@@ -235,7 +235,7 @@ def test_a_checkpoint_that_fails_does_not_fail_the_commit(
     assert "could not write a checkpoint" in caplog.text
 
 
-def test_a_table_with_features_that_are_not_served_is_refused(tmp_path: Path) -> None:
+def test_a_table_with_unsupported_features_is_rejected(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     protocol = {
         "minReaderVersion": 3,
@@ -250,7 +250,7 @@ def test_a_table_with_features_that_are_not_served_is_refused(tmp_path: Path) ->
         table.refresh()
 
 
-def test_a_data_file_travels_as_text() -> None:
+def test_a_data_file_round_trips_as_json() -> None:
     file = DataFile("a=b%2520c/x.parquet", 10, 2, {"a": None}, "{}", SCHEMA)
     back = DataFile.from_json(file.to_json())
     assert back == file
@@ -268,7 +268,7 @@ def test_a_plan_that_raises_changes_nothing(tmp_path: Path) -> None:
     assert Table.open(tmp_path / "t").version == 0
 
 
-def test_files_of_a_commit_that_only_seemed_to_fail_are_not_thrown_away(
+def test_files_of_a_commit_that_only_seemed_to_fail_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The entry has its name when the sync of its directory fails: it is committed."""
@@ -292,7 +292,7 @@ def test_files_of_a_commit_that_only_seemed_to_fail_are_not_thrown_away(
     assert not os.path.exists(table.storage.full(dead.path))
 
 
-def test_a_table_that_would_forget_its_offsets_is_refused(tmp_path: Path) -> None:
+def test_a_table_that_would_forget_its_offsets_is_rejected(tmp_path: Path) -> None:
     expiry = {"delta.setTransactionRetentionDuration": "interval 1 days"}
     with pytest.raises(TableError, match="would forget its offsets"):
         new_table(tmp_path / "t", properties=expiry)

@@ -10,7 +10,7 @@ from sawlog.pipeline.delta.errors import UnsupportedStorage
 from sawlog.pipeline.delta.table_storage import Storage
 
 
-def test_of_many_that_create_a_name_one_succeeds(tmp_path: Path) -> None:
+def test_of_many_writers_that_create_a_name_one_succeeds(tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     for number in range(20):
         with ThreadPoolExecutor(8) as pool:
@@ -43,9 +43,7 @@ def test_a_name_appears_only_when_its_bytes_are_on_disk(
     assert directory == str(tmp_path / "log")
 
 
-def test_a_failure_leaves_neither_the_name_nor_a_remainder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -55,7 +53,7 @@ def test_a_failure_leaves_neither_the_name_nor_a_remainder(
     assert os.listdir(tmp_path / "log") == []
 
 
-def test_a_file_system_without_links_is_refused(
+def test_a_file_system_without_hard_links_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(source: str, target: str) -> None:
@@ -66,7 +64,7 @@ def test_a_file_system_without_links_is_refused(
         Storage(tmp_path).put_if_absent("log/1", b"data")
 
 
-def test_a_link_that_was_made_although_it_says_that_it_was_not_counts(
+def test_a_link_whose_reply_was_lost_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NFS asks again when an answer gets lost, and then the name is taken: by ourselves."""

@@ -29,7 +29,7 @@ def offsets(table: Table, follower: TableTail, start: Position, end: Position) -
     return sorted(seen)
 
 
-def test_first_what_is_there_then_what_comes(tmp_path: Path) -> None:
+def test_a_tail_reads_the_snapshot_and_then_new_versions(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", ["date(timestamp)"])
     land(table, 0, 0, 10, days=3)
     follower = TableTail(table.path)
@@ -69,7 +69,7 @@ def test_batches_of_a_bounded_size_hold_each_row_once(
     assert sorted(seen) == list(range(60))
 
 
-def test_one_that_wants_only_what_comes_sees_only_that(tmp_path: Path) -> None:
+def test_a_tail_from_the_end_reads_only_new_versions(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 10)
     follower = TableTail(table.path)
@@ -90,7 +90,7 @@ def test_a_target_is_not_passed(tmp_path: Path) -> None:
     assert offsets(table, follower, start, end) == list(range(10))
 
 
-def test_merged_files_bring_nothing_new(tmp_path: Path) -> None:
+def test_a_compaction_adds_no_rows(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     follower = TableTail(table.path)
     start = follower.snapshot_start()
@@ -103,7 +103,7 @@ def test_merged_files_bring_nothing_new(tmp_path: Path) -> None:
     assert end == Position(7, 0)
 
 
-def test_the_table_at_the_start_is_the_same_after_it_was_compacted(tmp_path: Path) -> None:
+def test_the_start_snapshot_is_the_same_after_a_compaction(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     for number in range(4):
         land(table, 0, number, number + 1)
@@ -119,7 +119,7 @@ def test_the_table_at_the_start_is_the_same_after_it_was_compacted(tmp_path: Pat
     assert sorted(found[0] + found[1]) == [0, 1, 2, 3]
 
 
-def test_rows_that_are_taken_out_stop_a_stream_unless_it_skips_them(tmp_path: Path) -> None:
+def test_removed_rows_stop_a_stream_unless_it_skips_them(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 10)
     start = TableTail(table.path).end_position()
@@ -135,7 +135,7 @@ def test_rows_that_are_taken_out_stop_a_stream_unless_it_skips_them(tmp_path: Pa
 WIDER = SCHEMA.append(pa.field("more", pa.int64()))
 
 
-def test_a_reader_is_led_up_to_new_columns_and_begins_again_before_them(tmp_path: Path) -> None:
+def test_a_batch_ends_before_new_columns(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 10)
     reader = TableTail(table.path, columns=SCHEMA)
@@ -177,7 +177,7 @@ def test_new_columns_behind_the_target_are_left_to_the_next_run(tmp_path: Path) 
     assert reader.advance(target, target=target) == target
 
 
-def test_columns_that_were_taken_out_since_do_not_make_a_reader_begin_again_for_ever(
+def test_columns_removed_since_do_not_make_a_reader_restart_for_ever(
     tmp_path: Path,
 ) -> None:
     """As another writer of Delta tables may do it."""
@@ -192,7 +192,7 @@ def test_columns_that_were_taken_out_since_do_not_make_a_reader_begin_again_for_
     assert skipping.advance(start) == Position(3, 0)
 
 
-def test_a_stream_that_is_too_late_is_told(tmp_path: Path) -> None:
+def test_a_stream_behind_the_log_retention_fails(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     start = TableTail(table.path).end_position()
     for number in range(4):
@@ -216,7 +216,7 @@ def test_partition_columns_come_from_the_log(tmp_path: Path) -> None:
     assert sorted(found) == [(f"1970-01-0{day}", "access") for day in (1, 2, 3)]
 
 
-def test_a_table_that_is_behind_its_follower_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_table_behind_its_stream_is_an_error(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     for number in range(4):
         land(table, 0, number, number + 1)
@@ -227,7 +227,7 @@ def test_a_table_that_is_behind_its_follower_is_not_waited_for(tmp_path: Path) -
         TableTail(table.path).advance(start)
 
 
-def test_a_position_in_a_table_means_nothing_in_one_made_anew_in_its_place(
+def test_a_position_of_another_table_is_rejected(
     tmp_path: Path,
 ) -> None:
     table = new_table(tmp_path / "t")

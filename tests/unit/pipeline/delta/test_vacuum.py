@@ -17,7 +17,7 @@ def age(table: Table, path: str, days: float) -> None:
     os.utime(table.storage.full(path), (at_s, at_s))
 
 
-def test_files_of_dead_tasks_go_when_they_are_old_enough(tmp_path: Path) -> None:
+def test_orphan_files_are_deleted_when_they_are_old_enough(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", ["date(timestamp)"])
     land(table, 0, 0, 10, days=2)
     (old,) = written(table, rows(0, range(10, 20)))
@@ -32,7 +32,7 @@ def test_files_of_dead_tasks_go_when_they_are_old_enough(tmp_path: Path) -> None
     assert contents(table) == expected({0: 10})
 
 
-def test_files_of_others_are_never_touched(tmp_path: Path) -> None:
+def test_files_of_other_writers_are_never_deleted(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     for name in ("part-1.parquet", "sawlog-notes.txt", f"{LOG}/notes.json"):
         (tmp_path / "t" / name).write_bytes(b"x")
@@ -40,14 +40,14 @@ def test_files_of_others_are_never_touched(tmp_path: Path) -> None:
     assert vacuum(table, now_ms=NOW_MS) == VacuumResult(0, 0)
 
 
-def test_a_log_entry_that_was_never_finished_goes(tmp_path: Path) -> None:
+def test_an_unfinished_log_entry_is_deleted(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     (tmp_path / "t" / LOG / ".sawlog-abc").write_bytes(b"half")
     age(table, f"{LOG}/.sawlog-abc", 2)
     assert vacuum(table, now_ms=NOW_MS).files == 1
 
 
-def test_replaced_files_stay_for_those_who_read_older_versions(tmp_path: Path) -> None:
+def test_removed_files_stay_until_their_tombstone_expires(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 5)
     land(table, 0, 5, 10)
@@ -63,7 +63,7 @@ def test_replaced_files_stay_for_those_who_read_older_versions(tmp_path: Path) -
     assert contents(Table.open(tmp_path / "t")) == expected({0: 10})
 
 
-def test_a_file_that_is_committed_during_the_sweep_stays(tmp_path: Path) -> None:
+def test_a_file_committed_during_the_vacuum_stays(tmp_path: Path) -> None:
     """It is listed as unknown and old, and the log that is read after has it."""
     table = new_table(tmp_path / "t")
     other = Table.open(tmp_path / "t")

@@ -50,14 +50,14 @@ def single_object(record: dict[str, Any], schema: str = SCHEMA) -> bytes:
     return b"\xc3\x01" + bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO")) + body(record, schema)
 
 
-def test_plain_bodies_and_single_objects_are_told_apart() -> None:
+def test_plain_records_and_single_objects_are_distinguished() -> None:
     values = (body(ROW), single_object(ROW), body({"user": "", "count": None}))
     outcome = parse("avro", *values, schema=SCHEMA)
     assert outcome.rows == [ROW, ROW, {"user": "", "count": None}]
     assert outcome.schema == pa.schema({"user": pa.string(), "count": pa.int64()})
 
 
-def test_confluent_s_header_is_refused_unless_asked_for() -> None:
+def test_a_confluent_header_is_rejected_unless_configured() -> None:
     value = b"\x00\x00\x00\x00\x07" + body(ROW)
     refused = parse("avro", value, body(ROW), schema=SCHEMA)
     assert "magic byte 0, schema id 7" in refused.bad[0]
@@ -101,7 +101,7 @@ def test_another_magic_byte_or_a_cut_header_is_a_dead_letter(value: bytes) -> No
         ({"schema_id": "7"}, "schema_id .* is for encoding: confluent"),
     ],
 )
-def test_schema_ids_are_needed_with_confluent_s_encoding_and_refused_elsewhere(
+def test_schema_ids_are_required_for_confluent_and_rejected_elsewhere(
     options: dict[str, str], text: str
 ) -> None:
     with pytest.raises(FormatError, match=text):
@@ -121,7 +121,7 @@ def test_a_header_with_another_fingerprint_is_never_read_as_a_plain_record() -> 
     assert parse("avro", value, schema=schema, encoding="plain").bad == {}
 
 
-def test_a_single_object_of_another_schema_is_refused() -> None:
+def test_a_single_object_of_another_schema_is_rejected() -> None:
     other = record_schema("string", "long")
     value = single_object({"f0": "x", "f1": 1}, other)
     outcome = parse("avro", value, body(ROW), schema=SCHEMA, encoding="single-object")
@@ -141,7 +141,7 @@ def test_a_single_object_of_another_schema_is_refused() -> None:
         (b"\x00\x09", "not such an Avro record"),
     ],
 )
-def test_bytes_that_are_no_record_are_bad_and_their_neighbours_are_not(
+def test_malformed_records_are_bad_and_their_neighbours_are_not(
     value: bytes | None, reason: str
 ) -> None:
     outcome = parse("avro", body(ROW), value, body(ROW), schema=SCHEMA)
@@ -219,7 +219,7 @@ def test_a_field_named_as_one_of_the_record_s_columns_gets_a_prefix() -> None:
     assert parse("avro", value, schema=schema).rows == [{"value_topic": "x", "count": 1}]
 
 
-def test_a_wider_schema_than_the_table_s_widens_it_and_another_is_refused() -> None:
+def test_a_wider_schema_adds_columns_and_a_conflicting_one_is_rejected() -> None:
     known = from_ddl("old string, user string")
     outcome = parse("avro", body(ROW), known=known, infer=True, schema=SCHEMA)
     assert outcome.rows == [{"old": None, **ROW}]
@@ -260,7 +260,7 @@ def test_a_wider_schema_than_the_table_s_widens_it_and_another_is_refused() -> N
         ),
     ],
 )
-def test_schemas_that_no_table_can_have_are_refused(schema: str, text: str) -> None:
+def test_schemas_that_no_table_can_have_are_rejected(schema: str, text: str) -> None:
     with pytest.raises(FormatError, match=text):
         from_avro(schema)
 

@@ -55,7 +55,7 @@ def test_a_line_is_a_row(line: bytes, row: dict[str, Any]) -> None:
         (b'x,""', 'field b: expected bigint, found ""'),
     ],
 )
-def test_what_is_no_such_line_is_bad_and_its_neighbours_are_not(
+def test_malformed_lines_are_bad_and_their_neighbours_are_not(
     line: bytes | None, reason: str
 ) -> None:
     outcome = parse("csv", b"w,0", line, b"z,1", known=TWO)
@@ -135,7 +135,7 @@ def test_delimiter_quote_and_null_can_be_chosen() -> None:
         ({"separator": ";"}, "format csv has no option 'separator'; there are: delimiter, null"),
     ],
 )
-def test_options_that_cannot_be_are_refused(options: dict[str, str], text: str) -> None:
+def test_invalid_options_are_rejected(options: dict[str, str], text: str) -> None:
     with pytest.raises(FormatError, match=text):
         parse("csv", known=TWO, **options)
 

@@ -66,7 +66,7 @@ GOOD = b'{"a": 1}'
         (b'{"a": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", "nested deeper than 500 levels"),
     ],
 )  # fmt: skip
-def test_what_is_no_object_is_bad_and_its_neighbours_are_not(
+def test_malformed_values_are_bad_and_their_neighbours_are_not(
     value: bytes | None, reason: str
 ) -> None:
     found = parse("json", GOOD, value, GOOD)
@@ -84,7 +84,7 @@ def test_what_is_no_object_is_bad_and_its_neighbours_are_not(
         b'{"\\u0061": 1}',
     ],
 )
-def test_the_same_object_in_other_spellings(value: bytes) -> None:
+def test_equal_objects_in_other_notation_are_equal_rows(value: bytes) -> None:
     found = parse("json", value, GOOD)
     assert found.rows == [{"a": 1}, {"a": 1}]
     assert found.bad == {}
@@ -130,7 +130,7 @@ def test_deep_but_allowed_nesting_is_text_where_it_is_too_deep_for_columns() -> 
     assert found.rows[0]["b"] == 1
 
 
-def test_a_slice_of_an_array_is_read_where_it_lies() -> None:
+def test_a_slice_of_an_array_is_read() -> None:
     import pyarrow as pa
 
     from sawlog.pipeline.formats import Format, parser

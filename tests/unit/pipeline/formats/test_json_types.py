@@ -238,7 +238,7 @@ def test_a_new_field_without_any_value_gets_no_column(value: str) -> None:
     assert outcome.rows == [{"z": None}, {"z": 1}]
 
 
-def test_new_fields_come_behind_known_columns_in_the_order_in_which_they_were_met() -> None:
+def test_new_fields_come_after_known_columns_in_order_of_appearance() -> None:
     known = from_ddl("k bigint, s struct<b:bigint>")
     outcome = parse("json", b'{"z": 1, "s": {"c": "x"}, "y": 2}', known=known, infer=True)
     assert [f"{part.name} {type_name(part.type)}" for part in outcome.schema] == [
@@ -250,14 +250,14 @@ def test_new_fields_come_behind_known_columns_in_the_order_in_which_they_were_me
     assert outcome.rows == [{"k": None, "s": {"b": None, "c": "x"}, "z": 1, "y": 2}]
 
 
-def test_without_widening_fields_that_are_not_known_are_left_out() -> None:
+def test_without_inference_unknown_fields_are_ignored() -> None:
     known = from_ddl("k bigint")
     outcome = parse("json", b'{"z": {"a": [1]}, "k": 1, "y": "x"}', known=known)
     assert outcome.rows == [{"k": 1}]
     assert outcome.schema == known
 
 
-def test_a_known_type_binds_new_values_also_when_widening() -> None:
+def test_a_known_type_binds_also_with_inference() -> None:
     outcome = parse("json", field("1"), field("1.5"), known=from_ddl("a bigint"), infer=True)
     assert outcome.rows == [{"a": 1}]
     assert outcome.bad == {1: "field a: expected bigint, found 1.5"}
@@ -302,7 +302,7 @@ def test_a_parser_remembers_fields_but_not_their_types() -> None:
     assert third.rows == [{"b": 1.5}]
 
 
-def test_objects_that_use_data_as_names_do_not_make_columns_without_end() -> None:
+def test_objects_that_use_data_as_keys_do_not_add_columns_without_bound() -> None:
     values = [json.dumps({f"user-{number}": 1}).encode() for number in range(3 * MAX_NEW_FIELDS)]
     outcome = parse("json", *values)
     assert len(outcome.schema) == MAX_NEW_FIELDS
@@ -340,7 +340,7 @@ def test_nested_fields_count_for_how_much_is_parsed_at_once(
     assert [len(row["a"]["b"]) for row in rows] == [*([1] * 30), 50]
 
 
-def test_a_closed_parser_takes_new_fields_that_need_no_column() -> None:
+def test_a_frozen_parser_accepts_new_fields_that_need_no_column() -> None:
     values = [
         b'{"a": 1, "b": null, "c": [], "s": {"u": {}}}',
         b'{"a": 2, "d": 3}',

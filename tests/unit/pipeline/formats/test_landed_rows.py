@@ -36,7 +36,7 @@ def chunk(*values: bytes | None) -> pa.RecordBatch:
     )
 
 
-def test_kept_records_carry_their_own_columns_and_bad_ones_everything() -> None:
+def test_good_records_have_record_columns_and_bad_ones_everything() -> None:
     records = chunk(b'{"a": 1}', b"broken", b'{"a": 2}')
     (parsed,) = parser(Format("json"), None, infer=True)(records.column("value"))
     when = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -77,7 +77,7 @@ def test_columns_that_were_not_read_are_null() -> None:
     assert (letters[0]["key"], letters[0]["headers"], letters[0]["value"]) == (None, None, b"x")
 
 
-def test_no_bad_rows_make_no_letters() -> None:
+def test_no_bad_rows_make_no_dead_letters() -> None:
     parsed = Parsed(pa.RecordBatch.from_pydict({"a": [1]}), None, [])
     assert dead_rows("logs", 0, chunk(b"{}"), parsed).num_rows == 0
     everything = Parsed(pa.RecordBatch.from_pydict({"a": []}), pa.array([], pa.int64()), [
@@ -86,7 +86,7 @@ def test_no_bad_rows_make_no_letters() -> None:
     assert assemble("logs", 0, chunk(b"{}"), everything).num_rows == 0
 
 
-def test_a_table_s_schema_and_what_its_parser_must_know() -> None:
+def test_the_value_columns_of_a_table_schema_are_those_of_its_parser() -> None:
     table = table_schema(from_ddl("timestamp string, `a b` int, c date"))
     assert ddl(table) == f"{OWN}, value_timestamp string, a_b int, c date"
     assert ddl(value_schema(table)) == "value_timestamp string, a_b int, c date"
@@ -98,7 +98,7 @@ def test_a_table_s_schema_and_what_its_parser_must_know() -> None:
 @pytest.mark.parametrize(
     ("milliseconds", "year"), [(0, 1970), (-1, 1969), (2**63 - 1, 9999), (-(2**63), 1)]
 )
-def test_times_that_no_calendar_holds_become_its_ends(milliseconds: int, year: int) -> None:
+def test_record_times_out_of_range_are_clamped(milliseconds: int, year: int) -> None:
     times = microseconds(pa.array([milliseconds, None], pa.int64()).cast(MILLISECONDS))
     assert times.type == pa.timestamp("us", "UTC")
     assert times[0].as_py().year == year
@@ -111,7 +111,7 @@ def test_raw_values_are_kept_as_they_are() -> None:
     assert outcome.bad == {}
 
 
-def test_an_option_that_a_format_does_not_have_is_refused() -> None:
+def test_an_unknown_option_of_a_format_is_rejected() -> None:
     for kind in ("raw", "json"):
         with pytest.raises(FormatError, match=f"format {kind} has no option 'header'"):
             parse(kind, header="no")

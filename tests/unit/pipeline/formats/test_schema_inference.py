@@ -29,7 +29,7 @@ def test_every_type_is_read_and_written() -> None:
         ("date date, ünïcode int, 1st int", "date date, `ünïcode` int, `1` int"),
     ],
 )  # fmt: skip
-def test_other_ways_to_write_it(text: str, same: str) -> None:
+def test_other_notations_of_a_type_are_accepted(text: str, same: str) -> None:
     if "''" in text or "1st" in text:
         with pytest.raises(FormatError):
             from_ddl(text)
@@ -61,7 +61,7 @@ def test_other_ways_to_write_it(text: str, same: str) -> None:
         ("a " + "array<" * 60 + "int" + ">" * 60, "more than 50 types inside of each other"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(text: str, error: str) -> None:
+def test_a_ddl_error_has_its_position(text: str, error: str) -> None:
     with pytest.raises(FormatError, match=error):
         from_ddl(text)
 
@@ -102,7 +102,7 @@ def test_a_clash_names_what_must_be_parsed_again() -> None:
     assert merged.clashes == ["a", "s.b"]
 
 
-def test_what_one_found_and_another_lacks_is_no_clash() -> None:
+def test_a_column_that_only_one_schema_has_is_no_clash() -> None:
     merged = merge(from_ddl("k bigint"), from_ddl("k bigint, s struct<a:int>"), from_ddl("b int"))
     assert merged.clashes == []
     assert merge(from_ddl("k bigint")).clashes == []

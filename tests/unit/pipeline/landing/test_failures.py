@@ -44,7 +44,7 @@ def test_each_failure_has_its_kind(error: Exception, kind: FailureKind) -> None:
     assert classify(error).kind is kind
 
 
-def test_a_wrapped_failure_comes_out_of_a_traceback_as_it_was() -> None:
+def test_a_tagged_failure_is_parsed_from_a_traceback() -> None:
     with pytest.raises(LandingFailure) as caught, tagged_failures():
         raise NoBrokerReachable("no broker can be reached: 127.0.0.1:1 refused")
     text = SPARK.format(f"sawlog.pipeline.landing.failures.LandingFailure: {caught.value}")
@@ -59,12 +59,12 @@ def test_an_unknown_failure_keeps_its_last_line() -> None:
     assert (told.kind, told.message) == (FailureKind.OTHER, "division by zero")
 
 
-def test_an_error_of_our_own_is_known_by_its_module() -> None:
+def test_an_error_of_ours_is_recognised_by_its_module() -> None:
     text = SPARK.format("sawlog.pipeline.delta.errors.TableNotFound: there is no table in /lake/t")
     assert parse_failure(text).message == "there is no table in /lake/t"
 
 
-def test_without_a_traceback_it_is_the_first_line_that_tells() -> None:
+def test_without_a_traceback_the_first_line_is_the_message() -> None:
     text = (
         "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: The worker did not"
         " connect. SQLSTATE: XXKST\n=== Streaming Query ===\nThread State: RUNNABLE"
@@ -72,12 +72,12 @@ def test_without_a_traceback_it_is_the_first_line_that_tells() -> None:
     assert parse_failure(text).message == "The worker did not connect."
 
 
-def test_an_unknown_failure_is_not_wrapped() -> None:
+def test_an_unknown_failure_is_not_tagged() -> None:
     with pytest.raises(ZeroDivisionError), tagged_failures():
         raise ZeroDivisionError
 
 
-def test_new_columns_of_a_table_are_named_and_come_out_of_a_traceback() -> None:
+def test_a_schema_change_is_parsed_from_a_traceback() -> None:
     error = SchemaChanged("version 3 of /lake/t has columns that the stream started without: 'b'")
     assert classify(error).kind is FailureKind.SCHEMA_CHANGED
     told = parse_failure(SPARK.format(f"sawlog.pipeline.delta.tail.SchemaChanged: {error}"))
@@ -92,13 +92,13 @@ def test_new_columns_of_a_table_are_named_and_come_out_of_a_traceback() -> None:
         "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
     ],
 )
-def test_a_state_that_does_not_fit_is_known_by_spark_s_condition(condition: str) -> None:
+def test_incompatible_state_is_recognised_by_spark_s_condition(condition: str) -> None:
     assert (
         parse_failure(SPARK.format(f"SparkException: [{condition}] it differs")).kind
         is FailureKind.STATE_INCOMPATIBLE
     )
 
 
-def test_a_full_disk_is_known_by_its_words_too() -> None:
+def test_a_full_disk_is_recognised_by_its_text_too() -> None:
     text = SPARK.format("OSError: [Errno 28] Error writing bytes. Detail: No space left on device")
     assert parse_failure(text).kind is FailureKind.DISK_FULL

@@ -47,7 +47,7 @@ def columns_of(rows: list[Row], skip: int = 0) -> tuple[object, object, object]:
 
 @settings(deadline=None)
 @given(rows=ROWS, skip=st.integers(0, 3), codec=st.sampled_from(Codec))
-def test_a_batch_is_what_the_builder_makes(rows: list[Row], skip: int, codec: Codec) -> None:
+def test_a_batch_equals_that_of_the_batch_builder(rows: list[Row], skip: int, codec: Codec) -> None:
     columns = columns_of(rows, skip)
     out = np.zeros(MANY, np.uint8)
     index = np.arange(len(rows))
@@ -72,7 +72,7 @@ def test_a_batch_is_what_the_builder_makes(rows: list[Row], skip: int, codec: Co
 
 @settings(deadline=None)
 @given(rows=ROWS, wanted=st.integers(0, 20_000), room=st.integers(0, 20_000))
-def test_batches_have_the_size_wanted_and_never_more_room_than_there_is(
+def test_batches_stay_within_the_wanted_size_and_the_buffer(
     rows: list[Row], wanted: int, room: int
 ) -> None:
     columns = columns_of(rows)
@@ -98,7 +98,7 @@ def test_batches_have_the_size_wanted_and_never_more_room_than_there_is(
     keys=st.lists(st.binary(max_size=40), min_size=1, max_size=50),
     partitions=st.integers(1, 1_000),
 )
-def test_keys_go_where_every_kafka_client_puts_them(keys: list[bytes], partitions: int) -> None:
+def test_keys_go_to_the_partitions_of_the_java_client(keys: list[bytes], partitions: int) -> None:
     columns = columns_of([(key, b"", None) for key in keys])
     chosen = np.full(len(keys), -1, np.int64)
     sizes = record_sizes(*columns)  # type: ignore[arg-type]
@@ -123,7 +123,7 @@ def test_a_header_needs_a_name() -> None:
         headers_of(headers, 1)
 
 
-def test_what_a_row_may_be() -> None:
+def test_required_columns_and_types_are_checked() -> None:
     check_columns({"value": "string", "anything": "double"}, has_topic=True)
     headers = "array<struct<key:string,value:binary>>"
     check_columns(

@@ -16,7 +16,7 @@ def read(**written: str) -> SinkOptions:
     return read_sink_options(BROKERS | named)
 
 
-def test_what_is_written_is_safe_unless_told_otherwise() -> None:
+def test_the_defaults_are_acks_all_and_idempotence() -> None:
     found = read()
     assert (found.acks, found.idempotent, found.codec) == (ALL_REPLICAS, True, Codec.NONE)
     assert found.topic is None
@@ -56,6 +56,6 @@ def test_every_option_has_its_meaning() -> None:
         ({"subscribe": "x"}, "the sink 'sawlog' has no option 'subscribe'"),
     ],
 )
-def test_a_wrong_option_is_refused_by_name(written: dict[str, str], reason: str) -> None:
+def test_an_invalid_option_is_rejected_by_name(written: dict[str, str], reason: str) -> None:
     with pytest.raises(BadOption, match=re.escape(reason)):
         read(**written)

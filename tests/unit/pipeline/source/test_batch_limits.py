@@ -34,7 +34,7 @@ def test_without_limits_a_batch_takes_all() -> None:
     assert plan_batch({A: 5, B: 0}, {A: 9, B: 0}, Limits()) == {A: 9, B: 0}
 
 
-def test_records_are_shared_in_proportion_to_what_waits() -> None:
+def test_records_are_shared_in_proportion_to_the_backlog() -> None:
     ends = plan_batch({A: 0, B: 0, C: 7}, {A: 300, B: 100, C: 7}, Limits(max_records=40))
     assert ends == {A: 30, B: 10, C: 7}
 
@@ -43,7 +43,7 @@ def test_a_small_partition_is_never_starved() -> None:
     assert plan_batch({A: 0, B: 0}, {A: 10_000, B: 1}, Limits(max_records=10)) == {A: 9, B: 1}
 
 
-def test_bytes_are_shared_by_what_records_weigh() -> None:
+def test_bytes_are_shared_by_record_size() -> None:
     ends = plan_batch(
         {A: 0, B: 0},
         {A: 100, B: 100},
@@ -53,7 +53,7 @@ def test_bytes_are_shared_by_what_records_weigh() -> None:
     assert ends == {A: 50, B: 50}
 
 
-def test_an_unweighed_partition_counts_as_heavy() -> None:
+def test_a_partition_of_unknown_record_size_counts_as_largest() -> None:
     assert share_bytes(1_000, {A: 10, B: 10}, {A: 100.0}) == {A: 5, B: 5}
 
 
@@ -110,7 +110,7 @@ def test_bytes_are_near_their_limit_and_never_empty(
     min_tasks=st.none() | st.integers(1, 40),
     max_records=st.none() | st.integers(1, 12_000),
 )
-def test_the_pieces_are_the_whole(
+def test_the_pieces_cover_every_record_once(
     ranges: list[OffsetRange], min_tasks: int | None, max_records: int | None
 ) -> None:
     pieces = split_ranges(ranges, min_tasks=min_tasks, max_records=max_records)

@@ -24,7 +24,7 @@ def test_the_same_process_has_the_same_versions() -> None:
     check_here(wanted)
 
 
-def test_what_differs_is_named_with_the_host_and_what_to_do() -> None:
+def test_a_difference_is_named_with_its_host_and_advice() -> None:
     wanted = versions_here() | {"sawlog": "0.0", "no-such-package": "2.0", "python": "2.7"}
     with pytest.raises(ExecutorDiffers) as caught:
         check_here(wanted)
@@ -35,7 +35,7 @@ def test_what_differs_is_named_with_the_host_and_what_to_do() -> None:
     assert "spark.archives" in text
 
 
-def test_another_version_of_another_package_is_no_matter() -> None:
+def test_another_version_of_another_package_is_accepted() -> None:
     check_here(versions_here() | {"pyarrow": "1.0"})
 
 

@@ -59,7 +59,7 @@ def test_a_position_is_a_mark_or_offsets(text: str, where: object) -> None:
         ("[" * 100_000, "it is not JSON"),
     ],
 )
-def test_what_is_no_position_says_what_would_be(text: str, reason: str) -> None:
+def test_an_invalid_position_says_what_is_valid(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=re.escape(reason)):
         parse_where(text)
 
@@ -76,14 +76,14 @@ def test_partitions_are_lists_of_numbers() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"logs": 0}', '{"logs": [-1]}', '{"logs": ["0"]}', "{}", "[]"])
-def test_what_names_no_partitions_is_refused(text: str) -> None:
+def test_an_empty_list_of_partitions_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="partitions are written"):
         parse_partitions(text)
 
 
 @settings(deadline=None)
 @given(offsets=OFFSETS, starts=OFFSETS)
-def test_a_position_survives_what_spark_does_to_it(
+def test_a_position_round_trips_through_spark(
     offsets: dict[TopicPartition, int], starts: dict[TopicPartition, int]
 ) -> None:
     position = Position(offsets, starts)

@@ -41,7 +41,7 @@ def test_the_defaults_are_those_of_sparks_connector() -> None:
     )  # fmt: skip
 
 
-def test_the_largest_time_out_stands_for_as_long_as_it_takes() -> None:
+def test_the_largest_timeout_means_no_timeout() -> None:
     brokers = read(kafka__request__timeout__ms=f"{2**31 - 1}").client.brokers
     assert brokers.request_timeout_ms == 24 * 60 * 60 * 1_000  # what a socket still takes
 
@@ -212,7 +212,7 @@ def test_times_are_written_as_spark_has_them(text: str, ms: float) -> None:
         ({"kafka.interceptor.classes": "x"}, "interceptors are not"),
     ],
 )
-def test_a_wrong_option_is_refused_by_name(written: dict[str, str], reason: str) -> None:
+def test_an_invalid_option_is_rejected_by_name(written: dict[str, str], reason: str) -> None:
     with pytest.raises(BadOption, match=re.escape(reason)):
         read(**written)
 
@@ -243,7 +243,7 @@ def test_a_batch_query_ends_after_it_starts(written: dict[str, str], reason: str
         read(streaming=False, **written)
 
 
-def test_what_is_for_streams_is_warned_of_in_a_batch_query(
+def test_stream_options_are_warned_of_in_a_batch_query(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -251,7 +251,7 @@ def test_what_is_for_streams_is_warned_of_in_a_batch_query(
     assert "'maxOffsetsPerTrigger' is for streams" in caplog.text
 
 
-def test_no_topics_and_no_brokers_are_told() -> None:
+def test_missing_topics_and_brokers_are_reported() -> None:
     with pytest.raises(BadOption, match=r"exactly one of 'subscribe'.*none is"):
         read_source_options(BROKERS, streaming=True)
     with pytest.raises(BadOption, match=r"'kafka.bootstrap.servers' is missing"):

@@ -85,7 +85,7 @@ def test_latest_is_resolved_once() -> None:
     assert world.stream.ranges(first, end) == [OffsetRange(A, 5, 9)]
 
 
-def test_the_first_batch_done_again_reads_the_same() -> None:
+def test_a_repeated_first_batch_reads_the_same_offsets() -> None:
     world = World(FakeTopics(p0=5, p1=0))
     start = world.initial()
     world.topics.ends[A] = 9
@@ -96,7 +96,7 @@ def test_the_first_batch_done_again_reads_the_same() -> None:
     assert world.stream.ranges(world.initial(), end) == before == [OffsetRange(A, 5, 9)]
 
 
-def test_an_empty_first_batch_done_again_is_empty() -> None:
+def test_a_repeated_empty_first_batch_is_empty() -> None:
     world = World(FakeTopics(p0=5))
     end = world.latest(world.initial())
     world.topics.ends[A] = 9
@@ -105,7 +105,7 @@ def test_an_empty_first_batch_done_again_is_empty() -> None:
     assert world.stream.ranges(end, world.latest(end)) == [OffsetRange(A, 5, 9)]
 
 
-def test_nothing_new_is_the_very_same_offset() -> None:
+def test_no_new_records_give_the_same_offset() -> None:
     world = World(FakeTopics(p0=5))
     start = world.initial()
     assert json.dumps(world.latest(start)) == json.dumps(start)
@@ -114,7 +114,7 @@ def test_nothing_new_is_the_very_same_offset() -> None:
     assert json.dumps(world.latest(end)) == json.dumps(end)
 
 
-def test_a_new_partition_is_read_from_its_beginning_each_time() -> None:
+def test_a_new_partition_is_read_from_its_first_record_each_time() -> None:
     world = World(FakeTopics(p0=5))
     start = world.latest(world.initial())
     world.topics.ends[B] = 7
@@ -126,7 +126,7 @@ def test_a_new_partition_is_read_from_its_beginning_each_time() -> None:
     assert world.stream.ranges(start, end) == [OffsetRange(B, 2, 7)]
 
 
-def test_what_was_processed_is_published_once_each() -> None:
+def test_processed_offsets_are_published_once() -> None:
     world = World(FakeTopics(p0=5), maxOffsetsPerTrigger="2")
     start = world.initial()
     world.topics.ends[A] = 9
@@ -165,14 +165,14 @@ def test_a_small_batch_waits_for_more_or_for_long_enough() -> None:
     assert world.latest(first)["logs"] == {"0": 8}
 
 
-def test_all_that_is_there_knows_no_limit() -> None:
+def test_read_all_available_ignores_limits() -> None:
     world = World(FakeTopics(p0=0), maxOffsetsPerTrigger="1")
     start = world.initial()
     world.topics.ends[A] = 9
     assert world.latest(start, unlimited=True)["logs"] == {"0": 9}
 
 
-def test_a_topic_that_is_gone_is_a_loss() -> None:
+def test_a_deleted_topic_is_data_loss() -> None:
     world = World(FakeTopics(p0=5, p1=5))
     start = world.latest(world.initial())
     del world.topics.ends[B]
@@ -200,7 +200,7 @@ class SeenBefore(FakeTopics):
         return super().latest(partitions)
 
 
-def test_a_topic_deleted_since_it_was_looked_up_is_no_other_loss() -> None:
+def test_a_topic_deleted_after_the_lookup_is_the_same_loss() -> None:
     world = World(SeenBefore(p0=5, p1=5))
     start = world.latest(world.initial())
     del world.topics.ends[B]
@@ -212,7 +212,7 @@ def test_a_topic_deleted_since_it_was_looked_up_is_no_other_loss() -> None:
     assert world.latest(start)["logs"] == {"0": 5}
 
 
-def test_a_topic_that_shrank_is_a_loss() -> None:
+def test_a_truncated_topic_is_data_loss() -> None:
     world = World(FakeTopics(p0=5))
     start = world.latest(world.initial())
     world.topics.ends[A] = 3
@@ -220,7 +220,7 @@ def test_a_topic_that_shrank_is_a_loss() -> None:
         world.stream.latest(start)
 
 
-def test_where_loss_is_allowed_a_topic_made_again_is_read_from_its_start() -> None:
+def test_with_loss_allowed_a_recreated_topic_is_read_from_its_start() -> None:
     world = World(FakeTopics(p0=5, p1=5), failOnDataLoss="false")
     start = world.latest(world.initial())
     del world.topics.ends[B]
@@ -230,7 +230,7 @@ def test_where_loss_is_allowed_a_topic_made_again_is_read_from_its_start() -> No
     assert world.latest(end) == end
 
 
-def test_offsets_written_by_sparks_connector_go_on() -> None:
+def test_a_stream_continues_from_offsets_of_sparks_connector() -> None:
     world = World(FakeTopics(p0=9, p1=4))
     assert world.stream.ranges({"logs": {"0": 5}}, {"logs": {"0": 9, "1": 4}}) == [
         OffsetRange(A, 5, 9),
@@ -266,7 +266,7 @@ def test_the_ends_are_reported() -> None:
     ),
     limit=st.integers(1, 15),
 )
-def test_whatever_dies_every_record_is_read_once(
+def test_every_record_is_read_once_whatever_dies(
     steps: list[tuple[TopicPartition, int, bool, bool]], limit: int
 ) -> None:
     """Records come, drivers die after a batch was planned or when it is done, partitions appear."""

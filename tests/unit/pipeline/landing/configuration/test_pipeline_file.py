@@ -44,7 +44,7 @@ def landed(lines: str) -> LandedTable:
     return table
 
 
-def test_the_file_of_the_documentation_says_what_it_says(tmp_path: Path) -> None:
+def test_the_file_of_the_documentation_is_valid(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text(WHOLE)
     pipeline = read_pipeline(str(file))
@@ -80,7 +80,7 @@ def test_schema_ids_of_confluent_s_encoding_are_one_or_a_list(
     assert table.options == {"encoding": "confluent", "schema_id": ids}
 
 
-def test_confluent_s_encoding_without_schema_ids_is_refused_with_what_to_write(
+def test_confluent_encoding_without_schema_ids_is_rejected_with_advice(
     avro_schema: Path,
 ) -> None:
     table = (
@@ -91,12 +91,12 @@ def test_confluent_s_encoding_without_schema_ids_is_refused_with_what_to_write(
     assert "write schema_id: 7 or schema_id: [7, 9]" in told
 
 
-def test_a_list_is_no_value_of_other_options() -> None:
+def test_other_options_reject_a_list() -> None:
     table = "{topic: a, format: csv, schema: a INT, options: {null: [a, b]}}"
     assert "options: expected text, not a list" in refusal(f"{HEAD}  t: {table}\n")
 
 
-def test_what_is_not_said_has_its_usual_value() -> None:
+def test_missing_keys_have_defaults() -> None:
     table = landed("")
     assert (table.format, table.schema, table.group) == ("raw", "infer", "sawlog-t")
     assert table.commit == CommitBounds()
@@ -121,27 +121,27 @@ def test_sizes_have_units(text: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["10", "0s", "-1s", "s", "10 years", "1e3s"])
-def test_a_time_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_time_is_rejected(text: str) -> None:
     assert repr(text) in refusal(f"{HEAD}  t:\n    topic: a\n    commit: {{every: {text}}}\n")
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "MB", "12 apples", "0.1"])
-def test_a_size_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_size_is_rejected(text: str) -> None:
     assert repr(text) in refusal(f"{HEAD}  t:\n    topic: a\n    commit: {{bytes: {text}}}\n")
 
 
-def test_an_unknown_key_is_told_with_its_line_and_the_nearest() -> None:
+def test_an_unknown_key_is_reported_with_its_line_and_the_nearest() -> None:
     text = refusal(f"{HEAD}  t:\n    topic: a\n    fromat: json\n")
     assert text == "p.yaml:6: table 't' has no key 'fromat'; did you mean format?"
 
 
-def test_a_key_of_the_other_kind_of_table_is_told_apart() -> None:
+def test_a_key_of_the_other_kind_of_table_is_reported() -> None:
     assert "table 't' has no key 'watermark'" in refusal(
         f"{HEAD}  t:\n    topic: a\n    watermark: {{timestamp: 1m}}\n"
     )
 
 
-def test_all_problems_are_told_at_once_in_the_order_of_their_lines() -> None:
+def test_all_problems_are_reported_at_once_by_line() -> None:
     lines = refusal(
         "brokers: nowhere:at:all\nlake: l\ntables:\n  t:\n    format: xml\n    commit: {rows: 0}\n"
     ).splitlines()
@@ -202,7 +202,7 @@ def test_all_problems_are_told_at_once_in_the_order_of_their_lines() -> None:
         ("a: &x\n  b: *x\nbrokers: b:1\n", "nested deeper"),
     ],
 )
-def test_what_is_wrong_is_said(text: str, told: str) -> None:
+def test_every_kind_of_problem_is_reported(text: str, told: str) -> None:
     assert told in refusal(text)
 
 
@@ -224,7 +224,7 @@ def test_an_avro_schema_lies_beside_the_file(tmp_path: Path) -> None:
     assert table.schema == str(tmp_path / "schemas" / "a.avsc")
 
 
-def test_a_query_knows_the_tables_that_it_names() -> None:
+def test_a_query_depends_on_the_tables_that_it_reads() -> None:
     text = (
         f"{HEAD}  access: {{topic: a}}\n  other: {{topic: b}}\n"
         "  minutes:\n    sql: SELECT minute, count(*) FROM access GROUP BY 1\n"
@@ -251,20 +251,20 @@ def test_a_column_may_have_the_name_of_another_query() -> None:
     assert (minutes.tables, visits.tables) == (("access",), ("minutes",))
 
 
-def test_a_place_may_be_in_somebodys_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lake_may_be_in_a_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/somewhere")
     text = HEAD.replace("./lake", "~/lake") + "  t: {topic: a}\n"
     assert parse_pipeline("p.yaml", text).lake == "/somewhere/lake"
 
 
-def test_no_table_lies_where_checkpoints_do() -> None:
+def test_a_table_cannot_have_the_name_of_the_checkpoints() -> None:
     assert "checkpoints of queries" in refusal(f"{HEAD}  _checkpoints: {{topic: a}}\n")
 
 
-def test_what_is_no_text_is_one_problem() -> None:
+def test_a_value_that_is_not_text_is_one_problem() -> None:
     assert len(refusal("\0\0").splitlines()) == 1
 
 
-def test_an_avro_file_is_no_schema_for_json() -> None:
+def test_an_avro_file_is_rejected_for_json() -> None:
     told = refusal(f"{HEAD}  t: {{topic: a, format: json, schema: a.avsc}}\n")
     assert told.endswith("json takes the columns as DDL, or infer; an Avro file is for avro")

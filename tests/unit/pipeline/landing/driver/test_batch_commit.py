@@ -118,7 +118,7 @@ def without(*bad: int, end: int = 10) -> tuple[list[int], list[int]]:
 
 
 @pytest.mark.parametrize(("first", "second"), [([5], []), ([], [5]), ([5], [5, 6]), ([5], [7])])
-def test_a_batch_that_comes_late_leaves_the_verdict_that_counted(
+def test_a_late_batch_keeps_the_dead_letters_of_the_batch_that_landed(
     tmp_path: Path, first: list[int], second: list[int]
 ) -> None:
     early, late = Driver(tmp_path), Driver(tmp_path)
@@ -128,7 +128,7 @@ def test_a_batch_that_comes_late_leaves_the_verdict_that_counted(
     assert late.published == [10]
 
 
-def test_a_late_batch_that_was_cut_otherwise_leaves_it_too(tmp_path: Path) -> None:
+def test_a_late_batch_with_other_offsets_keeps_them_too(tmp_path: Path) -> None:
     early, late = Driver(tmp_path), Driver(tmp_path)
     early.lands(0, 10, bad=[5])
     with pytest.raises(OffsetConflict):
@@ -137,7 +137,7 @@ def test_a_late_batch_that_was_cut_otherwise_leaves_it_too(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("end", [10, 15])
-def test_who_is_late_by_a_moment_takes_its_dead_letters_back(tmp_path: Path, end: int) -> None:
+def test_a_driver_that_loses_the_race_reverts_its_dead_letters(tmp_path: Path, end: int) -> None:
     """The table moves after this driver's last look at it and before its dead letters are in."""
     early, late = Driver(tmp_path), Driver(tmp_path)
     around_the_next(late.dead, before=lambda: early.lands(0, 10))
@@ -146,7 +146,7 @@ def test_who_is_late_by_a_moment_takes_its_dead_letters_back(tmp_path: Path, end
     assert account(tmp_path) == without()
 
 
-def test_who_is_late_by_a_moment_gives_back_what_it_took_for_a_proposal(tmp_path: Path) -> None:
+def test_a_driver_that_loses_the_race_restores_the_dead_letters_it_replaced(tmp_path: Path) -> None:
     early, late = Driver(tmp_path), Driver(tmp_path)
     spans = {PARTITION: OffsetSpan(0, 10)}
     files = written(early.table, RECORD, without(5)[0])
@@ -157,7 +157,7 @@ def test_who_is_late_by_a_moment_gives_back_what_it_took_for_a_proposal(tmp_path
     assert account(tmp_path) == without(5)
 
 
-def test_no_batch_lands_beside_dead_letters_that_another_driver_put_there(tmp_path: Path) -> None:
+def test_no_batch_lands_beside_dead_letters_of_another_driver(tmp_path: Path) -> None:
     """That one died before its batch landed: whoever comes next begins where the table is."""
     driver, other = Driver(tmp_path), Driver(tmp_path)
 
@@ -175,7 +175,7 @@ def test_no_batch_lands_beside_dead_letters_that_another_driver_put_there(tmp_pa
     assert account(tmp_path) == without(5)
 
 
-def test_a_broker_that_is_gone_when_ranges_are_parsed_again_is_told_as_such(
+def test_an_unreachable_broker_during_parsing_again_is_reported_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only text comes back from where that happens."""

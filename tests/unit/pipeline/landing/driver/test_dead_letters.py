@@ -52,20 +52,20 @@ def offsets(dead: Table) -> list[int]:
     return sorted(row["offset"] for row in rows_of(dead.path))
 
 
-def test_batches_without_bad_rows_leave_no_trace_and_no_gap(dead: Table) -> None:
+def test_batches_without_bad_rows_make_no_commit_and_no_gap(dead: Table) -> None:
     propose(dead, written(dead, 3), moved(0, 10))
     propose(dead, written(dead, 35), moved(30, 40))
     assert offsets(dead) == [3, 35]
     assert dead.offsets(GROUP) == {PARTITION: 40}
 
 
-def test_a_batch_that_comes_again_adds_nothing(dead: Table) -> None:
+def test_a_repeated_batch_adds_nothing(dead: Table) -> None:
     for _ in range(2):
         propose(dead, written(dead, 3), moved(0, 10))
     assert offsets(dead) == [3]
 
 
-def test_a_batch_cut_otherwise_takes_the_place_of_what_was_proposed(dead: Table) -> None:
+def test_a_batch_with_other_offsets_replaces_tentative_dead_letters(dead: Table) -> None:
     """A driver died after this commit and before the table's; the next cuts other batches."""
     propose(dead, written(dead, 3, 9), moved(0, 10))
     propose(dead, written(dead, 3, 9, 10, 12), moved(0, 15))
@@ -89,7 +89,7 @@ def test_a_batch_without_bad_rows_makes_no_version(dead: Table) -> None:
     assert dead.version == 0
 
 
-def test_other_partitions_are_judged_by_their_own_offsets(dead: Table) -> None:
+def test_partitions_are_compared_by_their_own_offsets(dead: Table) -> None:
     other = partition_of("t", 1)
     propose(dead, written(dead, 3), moved(0, 10))
     files = [*written(dead, 3), *written(dead, 3, index=1)]
@@ -99,7 +99,7 @@ def test_other_partitions_are_judged_by_their_own_offsets(dead: Table) -> None:
     ]  # fmt: skip
 
 
-def test_a_driver_that_slept_through_a_replay_adds_nothing(dead: Table) -> None:
+def test_a_driver_that_missed_a_replay_adds_nothing(dead: Table) -> None:
     propose(dead, written(dead, 3, 9), moved(0, 10))
     restore_offsets(Table.open(dead.path), GROUP, {PARTITION: 5}, {replay_count_id(GROUP): 1})
     with pytest.raises(LandingFailure, match="a replay restored the dead letters"):

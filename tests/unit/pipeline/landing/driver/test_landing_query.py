@@ -25,7 +25,7 @@ class NoSpark:
         raise RuntimeError("Spark is gone")
 
 
-def test_what_a_start_that_failed_had_opened_is_closed_and_deleted(
+def test_a_failed_start_closes_and_deletes_its_resources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_ones: list[Cluster] = []

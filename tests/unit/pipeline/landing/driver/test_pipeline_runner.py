@@ -15,12 +15,12 @@ def query(name: str, *tables: str) -> QueryTable:
     return QueryTable(name, f"/{name}", "SELECT", f"/c/{name}", tables=tables)
 
 
-def test_a_query_comes_behind_what_it_reads() -> None:
+def test_a_query_comes_after_the_queries_it_reads() -> None:
     queries = [query("c", "b"), query("b", "a", "landed"), query("a"), query("d", "a", "c")]
     assert [entry.name for entry in dependency_order(queries)] == ["a", "b", "c", "d"]
 
 
-def test_a_checkpoint_has_one_id_for_as_long_as_it_is_there(tmp_path: Path) -> None:
+def test_a_checkpoint_keeps_its_id(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     first = make_checkpoint(str(path))
     assert make_checkpoint(str(path)) == first
@@ -31,7 +31,7 @@ def test_a_checkpoint_has_one_id_for_as_long_as_it_is_there(tmp_path: Path) -> N
     assert not (path / "offsets").exists()
 
 
-def test_a_watermark_by_a_column_that_nothing_has_is_not_passed_over() -> None:
+def test_a_watermark_on_a_missing_column_fails() -> None:
     config = replace(query("q", "a"), watermark={"timestmp": 60.0})
     with pytest.raises(LandingFailure, match=r"no.* with a column 'timestmp', which 'watermark'"):
         check_watermark(config, {"timestamp", "status"})

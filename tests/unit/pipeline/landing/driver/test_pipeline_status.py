@@ -33,7 +33,7 @@ def rate(path: Path) -> float | None:
     return recent_rate(Table.open(path))
 
 
-def test_a_version_without_rows_is_no_beginning_of_a_landing(tmp_path: Path, clock: Clock) -> None:
+def test_a_version_without_rows_does_not_count_for_the_rate(tmp_path: Path, clock: Clock) -> None:
     table = new_table(tmp_path / "t")
     table.evolve_schema(SCHEMA.append(pa.field("more", pa.int64())))
     clock.now_ms += 2
@@ -41,9 +41,7 @@ def test_a_version_without_rows_is_no_beginning_of_a_landing(tmp_path: Path, clo
     assert rate(tmp_path / "t") is None
 
 
-def test_rows_a_second_are_those_since_the_first_of_the_recent_commits(
-    tmp_path: Path, clock: Clock
-) -> None:
+def test_the_rate_covers_the_recent_commits(tmp_path: Path, clock: Clock) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 700)
     clock.now_ms += 2_000
@@ -53,7 +51,7 @@ def test_rows_a_second_are_those_since_the_first_of_the_recent_commits(
     assert rate(tmp_path / "t") == 100.0
 
 
-def test_what_was_long_ago_does_not_count(tmp_path: Path, clock: Clock) -> None:
+def test_old_commits_do_not_count_for_the_rate(tmp_path: Path, clock: Clock) -> None:
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 700)
     clock.now_ms += 3_600_000
@@ -61,7 +59,7 @@ def test_what_was_long_ago_does_not_count(tmp_path: Path, clock: Clock) -> None:
     assert rate(tmp_path / "t") is None
 
 
-def test_rows_that_were_only_written_again_do_not_count(tmp_path: Path, clock: Clock) -> None:
+def test_rewritten_rows_do_not_count_for_the_rate(tmp_path: Path, clock: Clock) -> None:
     """As a replay does with the rows that stay."""
     table = new_table(tmp_path / "t")
     for start in (0, 700):

@@ -18,7 +18,7 @@ def test_a_query_is_described_by_what_it_reads() -> None:
     assert result == ("a query over a, b, t; the syntax of its SQL is valid", None)
 
 
-def test_a_syntax_error_is_reported_before_all_else() -> None:
+def test_a_syntax_error_is_reported_first() -> None:
     result = check_query(query(), ["a", "q"], lambda sql: f"syntax error in {sql}")
     assert result == ("sql: syntax error in SELECT 1", FailureKind.INVALID)
 

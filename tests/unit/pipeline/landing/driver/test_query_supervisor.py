@@ -69,7 +69,7 @@ def supervised(table: Table, *, once: bool = False) -> tuple[QuerySupervisor, He
     return QuerySupervisor(table, heard, threading.Event(), once=once), heard
 
 
-def test_a_query_that_comes_to_its_end_is_done() -> None:
+def test_a_query_that_finishes_is_done() -> None:
     table = Table(QueryRun())
     watched, heard = supervised(table, once=True)
     watched.poll(0)
@@ -82,7 +82,7 @@ def test_a_query_that_comes_to_its_end_is_done() -> None:
     assert heard.lines == []
 
 
-def test_what_the_driver_met_counts_more_than_what_spark_made_of_it() -> None:
+def test_the_exception_of_the_driver_is_preferred_to_spark_s_text() -> None:
     table = Table(QueryRun("a long story", CONFLICT), QueryRun())
     watched, heard = supervised(table)
     watched.poll(0)
@@ -97,7 +97,7 @@ def test_what_the_driver_met_counts_more_than_what_spark_made_of_it() -> None:
     ]
 
 
-def test_a_wait_is_said_once() -> None:
+def test_a_wait_is_reported_once() -> None:
     table = Table(*[NoBrokerReachable("nobody there")] * 5, QueryRun())
     watched, heard = supervised(table)
     for now_s in range(0, 60, 10):
@@ -106,7 +106,7 @@ def test_a_wait_is_said_once() -> None:
     assert len(table.begun) == 1
 
 
-def test_a_failure_that_somebody_must_decide_ends_it() -> None:
+def test_a_fatal_failure_ends_the_query() -> None:
     table = Table(
         QueryRun(f"x {LandingFailure(FailureKind.DATA_LOSS, 'offsets 5 to 9 are gone')} y")
     )
@@ -122,7 +122,7 @@ def test_a_failure_that_somebody_must_decide_ends_it() -> None:
     assert len(table.begun) == 1
 
 
-def test_a_query_whose_tables_were_set_back_begins_anew() -> None:
+def test_a_query_whose_tables_were_rewritten_starts_over() -> None:
     table = Table(QueryRun("errors.RowsRemoved: version 8 took rows out"), QueryRun())
     watched, _ = supervised(table)
     watched.poll(0)
@@ -133,7 +133,7 @@ def test_a_query_whose_tables_were_set_back_begins_anew() -> None:
     assert len(table.begun) == 2
 
 
-def test_a_query_whose_table_has_new_columns_goes_on_from_its_checkpoint() -> None:
+def test_a_query_whose_table_has_new_columns_restarts_from_its_checkpoint() -> None:
     text = (
         "tables.following.SchemaChanged: version 8 of /lake/t has columns that the stream started"
     )
@@ -148,7 +148,7 @@ def test_a_query_whose_table_has_new_columns_goes_on_from_its_checkpoint() -> No
     assert heard.lines == [f"t: {changed}; restarting with them"]
 
 
-def test_a_query_whose_state_does_not_fit_begins_anew_unless_its_step_refuses() -> None:
+def test_a_query_whose_state_is_incompatible_starts_over_unless_it_refuses() -> None:
     text = "[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema does not match"
     table = Table(QueryRun(text), QueryRun(text))
     watched, heard = supervised(table)
@@ -164,7 +164,7 @@ def test_a_query_whose_state_does_not_fit_begins_anew_unless_its_step_refuses() 
     assert heard.lines[-1] == "t: stopped: rows would be lost"
 
 
-def test_a_query_that_fails_after_the_stop_says_nothing() -> None:
+def test_a_failure_after_the_stop_is_not_reported() -> None:
     """Spark's JVM gets a signal to the whole process group, too, and may end first."""
     stop, heard = threading.Event(), Heard()
     table = Table(QueryRun("An error occurred while calling o31.load"))
@@ -178,7 +178,7 @@ def test_a_query_that_fails_after_the_stop_says_nothing() -> None:
     assert heard.lines == []
 
 
-def test_a_stop_ends_what_runs_and_is_no_failure() -> None:
+def test_a_stop_ends_running_queries_without_a_failure() -> None:
     tables = [Table(QueryRun()), Table(NoBrokerReachable("nobody"))]
     stop = threading.Event()
     heard = Heard()
@@ -194,7 +194,7 @@ def test_a_stop_ends_what_runs_and_is_no_failure() -> None:
     assert tables[0].begun[0].stops == 1
 
 
-def test_without_spark_no_table_goes_on_and_all_are_ended() -> None:
+def test_all_queries_end_if_the_jvm_is_gone() -> None:
     class Gone(QueryRun):
         def stop(self) -> None:
             super().stop()

@@ -90,7 +90,7 @@ def dies_half_way(world: World, patch: pytest.MonkeyPatch, *starts: int) -> None
             world.replay(*starts)
 
 
-def test_a_replay_run_again_goes_back_as_far_as_the_one_that_died(
+def test_a_repeated_replay_restores_as_far_back_as_the_one_that_died(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dies_half_way(world, monkeypatch, 10, 20)
@@ -98,7 +98,7 @@ def test_a_replay_run_again_goes_back_as_far_as_the_one_that_died(
     assert world.missing() == []
 
 
-def test_it_does_so_for_partitions_that_it_was_not_asked_for(
+def test_a_repeated_replay_restores_partitions_that_it_does_not_name(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dies_half_way(world, monkeypatch, 10, 10)
@@ -107,7 +107,7 @@ def test_it_does_so_for_partitions_that_it_was_not_asked_for(
     assert world.missing() == []
 
 
-def test_one_that_came_to_its_end_does_not_hold_the_next_one_back(
+def test_a_finished_replay_does_not_affect_the_next(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.replay(2, 3)
@@ -117,7 +117,7 @@ def test_one_that_came_to_its_end_does_not_hold_the_next_one_back(
     assert world.replay(21) == {0: 20}
 
 
-def test_of_two_at_once_that_begin_alike_one_may_die(
+def test_of_two_concurrent_replays_one_may_die(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one reads the counts before this one sets the dead letters back."""

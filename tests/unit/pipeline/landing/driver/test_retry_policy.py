@@ -14,7 +14,7 @@ def failure(kind: FailureKind) -> LandingFailure:
     "kind", [FailureKind.DATA_LOSS, FailureKind.TOPIC_DELETED, FailureKind.INVALID]
 )
 @pytest.mark.parametrize("once", [True, False])
-def test_what_somebody_must_decide_stops_at_once(kind: FailureKind, once: bool) -> None:
+def test_fatal_failures_stop_at_once(kind: FailureKind, once: bool) -> None:
     assert isinstance(RetryPolicy(once=once).ended(failure(kind)), GiveUp)
 
 
@@ -26,7 +26,7 @@ def test_what_somebody_must_decide_stops_at_once(kind: FailureKind, once: bool) 
         FailureKind.STATE_INCOMPATIBLE,
     ],
 )  # fmt: skip
-def test_what_may_pass_is_waited_for_as_long_as_it_takes(kind: FailureKind) -> None:
+def test_transient_failures_are_retried_without_limit(kind: FailureKind) -> None:
     tries = RetryPolicy(once=False)
     waits = [tries.ended(failure(kind)) for _ in range(100)]
     assert all(isinstance(wait, Retry) for wait in waits)
@@ -35,20 +35,20 @@ def test_what_may_pass_is_waited_for_as_long_as_it_takes(kind: FailureKind) -> N
     assert seconds[-1] <= 30
 
 
-def test_what_nobody_knows_is_tried_a_few_times() -> None:
+def test_unknown_failures_are_retried_a_few_times() -> None:
     tries = RetryPolicy(once=False)
     ends = [tries.ended(failure(FailureKind.OTHER)) for _ in range(20)]
     assert [type(end) for end in ends] == [Retry] * 19 + [GiveUp]
 
 
-def test_rows_that_land_begin_the_count_anew() -> None:
+def test_landed_rows_reset_the_count() -> None:
     tries = RetryPolicy(once=False)
     for _ in range(50):
         assert isinstance(tries.ended(failure(FailureKind.OTHER)), Retry)
         tries.landed()
 
 
-def test_another_kind_begins_the_count_anew() -> None:
+def test_another_kind_resets_the_count() -> None:
     tries = RetryPolicy(once=False)
     for _ in range(10):
         assert isinstance(tries.ended(failure(FailureKind.OTHER)), Retry)
@@ -58,12 +58,12 @@ def test_another_kind_begins_the_count_anew() -> None:
 @pytest.mark.parametrize(
     "kind", [FailureKind.UNREACHABLE, FailureKind.NOT_FOUND, FailureKind.DISK_FULL]
 )
-def test_once_does_not_wait_for_what_is_not_there(kind: FailureKind) -> None:
+def test_once_does_not_wait(kind: FailureKind) -> None:
     assert isinstance(RetryPolicy(once=True).ended(failure(kind)), GiveUp)
 
 
 @pytest.mark.parametrize(
     "kind", [FailureKind.CONFLICT, FailureKind.SCHEMA_CHANGED, FailureKind.STATE_INCOMPATIBLE]
 )
-def test_once_goes_on_where_another_driver_was_first_or_columns_are_new(kind: FailureKind) -> None:
+def test_once_retries_after_conflicts_and_schema_changes(kind: FailureKind) -> None:
     assert isinstance(RetryPolicy(once=True).ended(failure(kind)), Retry)

@@ -56,7 +56,7 @@ def pairs(config: QueryTable) -> list[tuple[int, int]]:
     return sorted((row["id"], row["v"]) for row in rows_of(config.path))
 
 
-def test_a_batch_after_the_end_is_not_done_and_comes_again(tmp_path: Path) -> None:
+def test_a_batch_after_the_stop_is_not_recorded_and_repeated(tmp_path: Path) -> None:
     config = keyed(tmp_path)
     committer = committer_of(config)
     commit_batch(committer, 0, (1, 1))
@@ -70,7 +70,7 @@ def test_a_batch_after_the_end_is_not_done_and_comes_again(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("partition_by", [(), ("id",)])
-def test_a_key_is_there_once_when_the_query_begins_anew(
+def test_a_key_exists_once_after_the_query_starts_over(
     tmp_path: Path, partition_by: tuple[str, ...]
 ) -> None:
     config = replace(keyed(tmp_path), partition_by=partition_by)
@@ -84,7 +84,7 @@ def test_a_key_is_there_once_when_the_query_begins_anew(
     assert pairs(config) == [(1, 3), (2, 5)]
 
 
-def test_a_query_that_begins_anew_and_has_no_rows_leaves_none(tmp_path: Path) -> None:
+def test_a_query_that_starts_over_without_rows_leaves_none(tmp_path: Path) -> None:
     config = keyed(tmp_path)
     commit_batch(committer_of(config), 0, (1, 1))
     anew = committer_of(config, "second")
@@ -94,7 +94,7 @@ def test_a_query_that_begins_anew_and_has_no_rows_leaves_none(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("was", "told"), [(("id",), "by id"), ((), "by nothing")])
-def test_a_table_of_another_partitioning_is_refused(
+def test_a_table_of_another_partitioning_is_rejected(
     tmp_path: Path, was: tuple[str, ...], told: str
 ) -> None:
     config = keyed(tmp_path)
@@ -134,20 +134,20 @@ def begun_with(error: Exception) -> None:
         (NoBrokerReachable("nobody"), FailureKind.UNREACHABLE),
     ],
 )
-def test_only_wrong_sql_is_refused_when_a_query_begins(error: Exception, kind: FailureKind) -> None:
+def test_only_invalid_sql_is_fatal_at_the_start(error: Exception, kind: FailureKind) -> None:
     with pytest.raises(LandingFailure) as caught:
         begun_with(error)
     assert caught.value.kind is kind
     assert caught.value.message.startswith("the query of 'q': ")
 
 
-def test_a_union_waits_for_columns_only_where_its_query_has_run_before() -> None:
+def test_a_union_waits_for_columns_only_if_its_query_has_run_before() -> None:
     error = AnalysisException("[NUM_COLUMNS_MISMATCH] UNION")
     assert start_failure(error, has_run=True).kind is FailureKind.NOT_FOUND
     assert start_failure(error).kind is FailureKind.OTHER
 
 
-def test_a_state_over_topics_is_not_given_up_without_being_told_to(tmp_path: Path) -> None:
+def test_state_over_topics_is_not_dropped_automatically(tmp_path: Path) -> None:
     config = keyed(tmp_path)
     kept = Path(config.checkpoint) / "metadata"
     kept.parent.mkdir()
@@ -162,6 +162,6 @@ def test_a_state_over_topics_is_not_given_up_without_being_told_to(tmp_path: Pat
 
 
 @pytest.mark.parametrize("error", [Py4JNetworkError("empty"), ConnectionRefusedError("no")])
-def test_a_spark_that_is_gone_is_not_laid_to_the_query(error: Exception) -> None:
+def test_a_jvm_that_exited_is_not_a_failure_of_the_query(error: Exception) -> None:
     with pytest.raises(type(error)):
         begun_with(error)

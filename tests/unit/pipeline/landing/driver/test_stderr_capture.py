@@ -17,7 +17,7 @@ for number in range(20_000):
 """
 
 
-def test_last_words_are_kept_and_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_last_lines_are_kept_and_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
     with captured_stderr() as aside:
         subprocess.run(["sh", "-c", "echo JAVA_HOME is not set >&2; exit 1"], check=False)
     os.write(2, b"our own\n")
@@ -25,7 +25,7 @@ def test_last_words_are_kept_and_not_shown(capfd: pytest.CaptureFixture[str]) ->
     assert capfd.readouterr().err == "our own\n"
 
 
-def test_who_lives_on_is_read_on_and_never_waits(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_writer_that_outlives_the_block_never_blocks(capfd: pytest.CaptureFixture[str]) -> None:
     with captured_stderr() as aside:
         child = subprocess.Popen([sys.executable, "-c", LONG_AFTERWARDS], stdin=subprocess.PIPE)
     child.communicate(timeout=60)
@@ -35,14 +35,14 @@ def test_who_lives_on_is_read_on_and_never_waits(capfd: pytest.CaptureFixture[st
     assert capfd.readouterr().err == ""
 
 
-def test_the_terminal_is_given_back_after_a_failure(capfd: pytest.CaptureFixture[str]) -> None:
+def test_stderr_is_restored_after_a_failure(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyError), captured_stderr():
         raise KeyError
     os.write(2, b"heard\n")
     assert capfd.readouterr().err == "heard\n"
 
 
-def test_a_worker_that_is_too_late_is_told_in_a_line() -> None:
+def test_a_worker_that_starts_too_late_is_reported_in_a_line() -> None:
     failure = parse_failure(
         "org.apache.spark.SparkException: Python worker failed to connect back.\n\tat"
     )

@@ -26,7 +26,7 @@ def leave_file(table: Path) -> None:
     os.utime(left, (0, 0))
 
 
-def test_a_damaged_table_does_not_keep_the_others_from_being_swept(tmp_path: Path) -> None:
+def test_a_corrupt_table_does_not_keep_others_from_being_vacuumed(tmp_path: Path) -> None:
     pipeline = pipeline_with(tmp_path, "  bad: {topic: a}", "  good: {topic: b}")
     bad, good = (Path(table.path) for table in pipeline.tables)
     (bad / "_delta_log" / f"{1:020}.json").write_text("not JSON")
@@ -36,7 +36,7 @@ def test_a_damaged_table_does_not_keep_the_others_from_being_swept(tmp_path: Pat
     assert heard.lines == ["good: vacuumed 1 files"]
 
 
-def test_dead_letters_and_tables_of_queries_are_swept_too(tmp_path: Path) -> None:
+def test_dead_letters_and_query_tables_are_vacuumed_too(tmp_path: Path) -> None:
     pipeline = pipeline_with(tmp_path, "  a: {topic: a}", "  q: {sql: SELECT 1 FROM a}")
     dead = tmp_path / "lake" / "a__dead"
     new_table(dead)
@@ -59,7 +59,7 @@ class Told(Heard):
         self.swept.release()
 
 
-def test_a_long_run_sweeps_again_and_again(tmp_path: Path) -> None:
+def test_a_long_run_vacuums_periodically(tmp_path: Path) -> None:
     pipeline = pipeline_with(tmp_path, "  a: {topic: a}")
     told = Told()
     leave_file(Path(pipeline.tables[0].path))

@@ -72,13 +72,13 @@ def once(start: int) -> int:
     return read_position(told).offsets[PARTITION]
 
 
-def test_a_log_that_ends_before_what_has_landed_is_noticed_while_nothing_waits(log: Log) -> None:
+def test_a_log_that_ends_before_the_landed_offsets_is_noticed_when_idle(log: Log) -> None:
     with pytest.raises(LandingFailure, match=r"ends at offset 400, .* up to 500") as met:
         planning().next_batch({PARTITION: 500})
     assert met.value.kind is FailureKind.DATA_LOSS
 
 
-def test_a_run_to_the_end_notices_it_too(log: Log) -> None:
+def test_a_run_with_once_notices_it_too(log: Log) -> None:
     with pytest.raises(LandingFailure, match=r"ends at offset 400, .* up to 500"):
         once(500)
     assert once(300) == 400
@@ -87,9 +87,7 @@ def test_a_run_to_the_end_notices_it_too(log: Log) -> None:
 @pytest.mark.parametrize(
     "land", [lambda: planning().next_batch({PARTITION: 300}), lambda: once(300)]
 )
-def test_records_that_retention_took_before_they_landed_stop_the_planning(
-    log: Log, land: Callable[[], object]
-) -> None:
+def test_records_lost_to_retention_stop_the_planning(log: Log, land: Callable[[], object]) -> None:
     log.start = 350
     with pytest.raises(LandingFailure, match=r"it begins at 350, and 300 to 349 are lost") as met:
         land()
@@ -102,7 +100,7 @@ def test_a_log_whose_records_have_all_landed_may_lose_them(log: Log) -> None:
     assert once(400) == 400
 
 
-def test_an_open_transaction_below_where_a_table_is_is_no_loss(log: Log) -> None:
+def test_an_open_transaction_below_the_landed_offsets_is_no_loss(log: Log) -> None:
     """The table began by the end of the log, or landed without waiting for transactions."""
     log.end, log.stable = 500, 450
     at = {PARTITION: 480}
@@ -113,9 +111,7 @@ def test_an_open_transaction_below_where_a_table_is_is_no_loss(log: Log) -> None
 
 
 @pytest.mark.parametrize("time_ms", [LATEST, 1_700_000_000_000])
-def test_a_table_begins_where_those_may_read_who_wait_for_transactions(
-    log: Log, time_ms: int
-) -> None:
+def test_a_table_starts_at_the_last_stable_offset(log: Log, time_ms: int) -> None:
     log.stable = 350
     config = LandedTable("t", "/t", "t", "g", start=AtTime(time_ms))
     cluster: Any = None

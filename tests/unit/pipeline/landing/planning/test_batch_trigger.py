@@ -10,7 +10,7 @@ def test_the_first_rows_do_not_wait() -> None:
     assert BatchTrigger(BOUNDS).is_due(1, 0, now_s=100)
 
 
-def test_nothing_is_never_due() -> None:
+def test_an_empty_batch_is_never_due() -> None:
     pacing = BatchTrigger(BOUNDS)
     assert not pacing.is_due(0, 0, now_s=100)
     pacing.started(100)

@@ -25,7 +25,7 @@ def test_a_small_batch_is_one_task_however_many_partitions_it_has() -> None:
     assert split_into_tasks(ranges, 8) == [tuple(ranges)]
 
 
-def test_nothing_makes_no_task() -> None:
+def test_an_empty_batch_makes_no_task() -> None:
     assert split_into_tasks([part(0, 5, 5)], 4) == []
     assert split_into_tasks([], 4) == []
 
@@ -34,7 +34,7 @@ def test_nothing_makes_no_task() -> None:
     sizes=st.lists(st.integers(0, 200_000), max_size=12),
     tasks=st.integers(1, 9),
 )
-def test_every_offset_is_dealt_once_and_in_equal_shares(sizes: list[int], tasks: int) -> None:
+def test_every_offset_is_in_one_of_equal_shares(sizes: list[int], tasks: int) -> None:
     ranges = [part(index, 10, 10 + size) for index, size in enumerate(sizes)]
     shares = split_into_tasks(ranges, tasks)
     assert len(shares) <= tasks

@@ -22,12 +22,12 @@ def report(*ranges: OffsetRange, schemas: tuple[pa.Schema, ...] = ()) -> TaskRep
     return TaskReport(ranges, 5, 1, 100, files, ())
 
 
-def test_a_report_survives_its_way() -> None:
+def test_a_report_round_trips_as_json() -> None:
     told = report(part(0, 1, 5), part(1, 0, 9), schemas=(pa.schema({"a": pa.int64()}),))
     assert read_report(told.to_json()) == told
 
 
-def test_ranges_of_all_tasks_join_into_moves() -> None:
+def test_ranges_of_all_tasks_join_into_spans() -> None:
     reports = [report(part(1, 5, 9)), report(part(0, 3, 4), part(1, 2, 5))]
     assert batch_spans(reports) == {
         partition_of("t", 0): OffsetSpan(3, 4),
@@ -46,14 +46,14 @@ FRACTION = pa.schema({"offset": pa.int64(), "new": pa.float64()})
 OTHER = pa.schema({"offset": pa.int64(), "other": pa.string()})
 
 
-def test_new_columns_that_agree_widen_the_table() -> None:
+def test_new_columns_that_agree_are_added() -> None:
     reports = [report(schemas=(WHOLE,)), report(schemas=(WHOLE, OTHER))]
     schema, again = fit(TABLE, reports)
     assert again == ()
     assert schema.names == ["offset", "old", "new", "other"]
 
 
-def test_those_that_do_not_fit_the_merged_type_are_parsed_again() -> None:
+def test_ranges_that_do_not_fit_the_merged_type_are_parsed_again() -> None:
     reports = [
         report(schemas=(OTHER, WHOLE)),
         report(schemas=(FRACTION,)),
