@@ -1,4 +1,4 @@
-"""One Spark for all tests of a worker: two cores, no web page, nothing but loopback."""
+"""One Spark session for all tests of a worker: two cores, no web UI, loopback only."""
 
 import os
 import sys
@@ -25,8 +25,9 @@ SETTINGS = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What starts Spark is marked so: Spark gives a Python worker ten seconds to connect, which
-    may be too few beside other tests."""
+    """Mark tests that start Spark: a Python worker has ten seconds to connect to Spark, which may
+    not be enough beside other tests.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
@@ -34,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    """Tasks run in the Python of the tests. A query that a test starts it stops."""
+    """Tasks run in the Python of the tests. A test stops the queries that it starts."""
     require("java")
     from pyspark.sql import SparkSession
 

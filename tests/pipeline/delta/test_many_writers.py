@@ -1,4 +1,4 @@
-"""Several landings and compactions at once on one table, killed or not: no row lost or doubled."""
+"""Concurrent landings and compactions of one table, killed or not, lose and duplicate nothing."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from support.tiers import rounds
 TESTS = Path(__file__).resolve().parents[2]
 DEADLINE_S = 240
 NEVER = 1_000_000
-"""An offset that no landing reaches: it goes on until it is killed."""
+"""An offset that no landing reaches: it runs until it is killed."""
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
@@ -54,7 +54,7 @@ def kill(worker: subprocess.Popen[str]) -> None:
 
 
 def check(table: Table, end: int) -> None:
-    """The table is the topic: by our own reading, and by deltalake's list of files and offsets."""
+    """The table equals the topic, by our own reader and by deltalake's files and offsets."""
     ends = dict.fromkeys(range(PARTITIONS), end)
     assert contents(table) == expected(ends)
     assert table.offsets(PIPELINE) == {at(number): end for number in ends}

@@ -1,4 +1,4 @@
-"""Everybody reads the tables: deltalake, Polars, DuckDB and, where Maven has it, delta-spark."""
+"""Other readers of the tables: deltalake, Polars, DuckDB and, if Maven has it, delta-spark."""
 
 import json
 import subprocess
@@ -38,7 +38,7 @@ def same(found: Iterable[dict[str, Any]], *, without: frozenset[str] = frozenset
 
 
 def plain(value: Any) -> Any:
-    """Readers give maps as pairs or dictionaries, bytes as bytearrays, times in any zone."""
+    """Normalise rows: readers return maps as pairs or dictionaries, and times in any zone."""
     if isinstance(value, list) and value and isinstance(value[0], tuple):
         return dict(value)
     if isinstance(value, list) and value and isinstance(value[0], dict) and "key" in value[0]:
@@ -53,7 +53,7 @@ def test_deltalake_reads_every_row(lake: Table) -> None:
 
 
 def test_deltalake_finds_rows_by_our_statistics(lake: Table) -> None:
-    """A bound that is narrower than the data would hide rows."""
+    """A bound narrower than the data would hide rows."""
     table = DeltaTable(lake.path)
     for number in range(30):
         query = table.to_pyarrow_dataset().filter(pa.compute.field("offset") == number)
@@ -80,7 +80,7 @@ def test_duckdb_reads_the_listed_files(lake: Table) -> None:
     query = "SELECT * FROM read_parquet($1, hive_partitioning = true, union_by_name = true)"
     with duckdb.connect() as connection:
         rows = connection.sql(query, params=[paths]).to_arrow_table().to_pylist()
-    # What is in a directory's name only is text to DuckDB, or what it takes it for.
+    # DuckDB infers the type of values in directory names.
     same(rows, without=frozenset({"landed", "country"}))
 
 
@@ -94,7 +94,7 @@ def test_the_data_files_alone_have_every_row(lake: Table) -> None:
 
 
 def test_deltalake_and_sawlog_can_write_to_the_same_table(tmp_path: Path) -> None:
-    """Its vacuum keeps our files, and its commits are entries like any other."""
+    """Its vacuum keeps our files, and we read its commits."""
     table = new_table(tmp_path / "t")
     land(table, 0, 0, 10)
     theirs = DeltaTable(table.path)

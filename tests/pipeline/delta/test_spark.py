@@ -1,4 +1,4 @@
-"""Spark on tables: read, followed as a stream, compacted by tasks."""
+"""Spark on tables: batch reads, streams, and compaction in tasks."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -65,7 +65,7 @@ def test_spark_merges_small_files(spark: "SparkSession", tmp_path: Path) -> None
 
 
 def run(frame: "DataFrame", checkpoint: Path, batch: Callable[["DataFrame", int], None]) -> None:
-    """Up to what is there now."""
+    """Run a stream up to the current end."""
     writer = frame.writeStream.foreachBatch(batch).trigger(availableNow=True)
     query = writer.option("checkpointLocation", str(checkpoint)).start()
     try:
@@ -99,7 +99,7 @@ def test_a_stream_sees_every_row_once_over_restarts(spark: "SparkSession", tmp_p
 
 
 def test_a_repeated_first_batch_reads_the_same_rows(spark: "SparkSession", tmp_path: Path) -> None:
-    """The driver dies in batch 0; until it comes back the table grows and is compacted."""
+    """The driver dies in batch 0; before it restarts the table grows and is compacted."""
     table = new_table(tmp_path / "t")
     for start in range(0, 20, 5):
         land(table, 0, start, start + 5)

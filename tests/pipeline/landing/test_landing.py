@@ -105,7 +105,7 @@ def test_a_table_that_cannot_land_is_reported_and_the_others_continue(
     schema = tmp_path / "gone.avsc"
     schema.write_text('{"type": "record", "name": "r", "fields": [{"name": "n", "type": "int"}]}')
     pipeline = pipeline_of(tmp_path, broker.bootstrap, tables)
-    schema.unlink()  # after the file was read and found to be right
+    schema.unlink()  # after the file was read and checked
     outcomes, heard = run_once(spark, pipeline)
     failures = {outcome.name: outcome.failure for outcome in outcomes}
     assert failures["good"] is None

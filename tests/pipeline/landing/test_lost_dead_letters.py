@@ -1,6 +1,4 @@
-"""A deleted table of dead letters is noticed, and what was in it is told; nothing starts anew as if
-nothing had been there.
-"""
+"""A deleted dead letter table is noticed, and its content is reported."""
 
 import json
 import shutil
@@ -26,8 +24,8 @@ GOOD, BAD = b'{"id": 1}', b"{broken"
 
 
 class World:
-    """A topic of two partitions: the second record of the first is broken, and all of the second
-    from its third on. All of them have landed.
+    """A topic with two partitions that has landed: the second record of partition 0 is malformed,
+    and all records of partition 1 from the third on.
     """
 
     def __init__(self, bootstrap: str, topic: str, directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""Fields that are new: their types, their names, and how many there may be. Without Spark."""
+"""New fields: their types, their names, and their number. Without Spark."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from support.server.broker_process import SawlogServer
 def test_a_type_that_changes_within_a_chunk_is_merged(
     broker: SawlogServer, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which is parsed in parts of two rows."""
+    """The chunk is parsed in parts of two rows."""
     monkeypatch.setattr(json_format, "_MAX_SLOTS", 2)
     monkeypatch.setattr(json_format, "_MIN_ROWS", 2)
     create_topic(broker.bootstrap, topic, 1)
@@ -41,7 +41,7 @@ def test_more_new_fields_than_the_limit_do_not_stop_a_landing(
     partitions: int,
     tasks: int,
 ) -> None:
-    """Their types differ between parts of a chunk, between chunks of a task, or between tasks."""
+    """Types differ between parts of a chunk, between chunks of a task, or between tasks."""
     monkeypatch.setattr(json_columns, "FieldBudget", lambda: FieldBudget(3))
     monkeypatch.setattr(json_format, "_MAX_SLOTS", 5)
     monkeypatch.setattr(json_format, "_MIN_ROWS", 5)

@@ -1,4 +1,4 @@
-"""What `sawlog pipeline` prints where: results on stdout, all that happens meanwhile on stderr."""
+"""`sawlog pipeline` prints results on stdout and events on stderr."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 
 def pipeline(*arguments: str) -> tuple[str, str]:
-    """What a call that must succeed wrote to stdout and to stderr."""
+    """The stdout and stderr of a command that must succeed."""
     command = [sys.executable, "-m", "sawlog.cli.main", "pipeline", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Queries of the file: over tables and topics, exactly once, whatever becomes of the checkpoint."""
+"""Queries over tables and topics: exactly once, even if the checkpoint is lost."""
 
 import shutil
 from pathlib import Path

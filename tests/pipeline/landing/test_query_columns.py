@@ -1,4 +1,4 @@
-"""Columns that a table gets while a query reads it are in its result from their first row on."""
+"""Columns added to a table while a query reads it are in the result from their first row on."""
 
 import threading
 from collections.abc import Callable
@@ -15,19 +15,19 @@ from sawlog.pipeline.landing.driver.query_supervisor import QuerySupervisor
 from sawlog.pipeline.landing.driver.spark_session import register
 from sawlog.pipeline.landing.driver.sql_query import SqlQuery
 from support.pipeline.drivers import wait_until
-from support.pipeline.landing import Heard, rows_of
+from support.pipeline.landing import RecordedEvents, rows_of
 from support.pipeline.tables import at, written
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FIRST = pa.schema([pa.field("offset", pa.int64()), pa.field("key", pa.string())])
-"""What a table with inferred columns has before its first row."""
+"""The columns of a table with inferred columns before its first row."""
 Row = dict[str, Any]
 
 
 class Source:
-    """A table as a landing fills it: new fields become columns with the rows that have them."""
+    """A table as a landing fills it: new fields become columns together with their rows."""
 
     def __init__(self, directory: Path, name: str) -> None:
         self.config = LandedTable(name, str(directory / name), name, "g", format="json")
@@ -46,7 +46,7 @@ class Source:
 
 
 class World:
-    """Sources and a query over them, looked after as by a run that does not end."""
+    """Sources and a query over them, supervised as by a run without `--once`."""
 
     def __init__(
         self, spark: "SparkSession", directory: Path, sources: int, sql: str, *key: str
@@ -58,7 +58,7 @@ class World:
             tables=tuple(source.config.name for source in self.sources), every_s=0.05,
         )  # fmt: skip
         tables = (*(source.config for source in self.sources), self.query)
-        self.heard = Heard()
+        self.heard = RecordedEvents()
         pipeline = Pipeline("p.yaml", "127.0.0.1:1", str(directory), tables)
         self.step = SqlQuery(spark, pipeline, self.query, self.heard)
         self._watched = QuerySupervisor(self.step, self.heard, threading.Event(), once=False)
@@ -72,7 +72,7 @@ class World:
 
     def run_until(self, is_so: Callable[[], bool]) -> None:
         def look() -> bool:
-            self._now_s += 10  # all waits are over
+            self._now_s += 10  # all backoffs are over
             self._watched.poll(self._now_s)
             assert self._watched.outcome is None, self.heard.lines
             return is_so()
@@ -85,7 +85,7 @@ class World:
         return sorted(rows_of(self.query.path), key=lambda row: str(row.get("offset", row)))
 
     def query_ids(self) -> list[str]:
-        """Those that have filled the table: another for each time that the query began anew."""
+        """The ids of queries that filled the table: a new one each time the query starts over."""
         return list(Table.open(self.query.path).snapshot.transactions)
 
 

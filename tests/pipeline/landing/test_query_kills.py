@@ -1,4 +1,4 @@
-"""A driver that is killed around a change of columns: queries lose, double and misread nothing."""
+"""A driver killed around a schema change: queries lose, duplicate and misread nothing."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -46,12 +46,12 @@ def test_a_query_copies_every_row_once_wherever_its_driver_is_killed(
     file = pipeline_file(tmp_path, server.bootstrap, TABLES)
     pipeline = read_pipeline(str(file))
     (ev,), (copy, kinds) = pipeline.landed, pipeline.queries
-    with driving(file) as driver:  # killed while the query begins again
+    with driving(file) as driver:  # killed while the query restarts
         wait_until(lambda: Table.exists(copy.path), driver)
         send(server.bootstrap, "ev", rows("first"))
         driver.wait_for_line(r"copy: version \d+ of .* began without: .*; going on with them")
         driver.kill()
-    send(server.bootstrap, "ev", rows("second"))  # comes while no query runs
+    send(server.bootstrap, "ev", rows("second"))  # lands while no query runs
     with driving(file) as driver:  # killed between writing and committing
         since = version_of(copy.path)
         wait_until(lambda: version_of(copy.path) > since + 1, driver)

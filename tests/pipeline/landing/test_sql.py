@@ -25,7 +25,7 @@ def items(sequence: Any) -> Iterator[Any]:
 
 
 def relations(plan: Any, ctes: frozenset[str] = frozenset()) -> set[str]:
-    """The names of all unresolved relations of a plan that are no CTE."""
+    """The names of all unresolved relations of a plan that are not CTEs."""
     kind = plan.getClass().getSimpleName()
     if kind == "UnresolvedWith":
         found: set[str] = set()

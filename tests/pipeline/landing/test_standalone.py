@@ -1,4 +1,4 @@
-"""The landing on a real standalone master with two workers; executors die, memory stays bounded."""
+"""The landing on a standalone cluster with two workers: executors die, memory is bounded."""
 
 import contextlib
 import json
@@ -24,11 +24,11 @@ from support.server.broker_process import SawlogServer, running_sawlog
 pytestmark = [pytest.mark.long, pytest.mark.spark]
 
 WORKER_MB = 600  # Python, Arrow and Numba take a third of it before the first row
-BACKLOG, VALUE_BYTES = 700_000, 700  # far more than a worker may take
+BACKLOG, VALUE_BYTES = 700_000, 700  # far more than the memory of a worker
 
 
 class SparkDaemon(ServerProcess):
-    """A master or a worker, from the scripts of the wheel."""
+    """A master or a worker, started by the scripts of the wheel."""
 
     def __init__(self, directory: Path, name: str, *arguments: str) -> None:
         import pyspark
@@ -57,7 +57,7 @@ def server(tmp_path: Path) -> Iterator[SawlogServer]:
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, SparkDaemon]]:
-    """The master's address, and one of its two workers."""
+    """The address of the master, and one of its two workers."""
     require_java()
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     for name in ("SPARK_HOME", "SPARK_LOCAL_IP"):

@@ -1,4 +1,4 @@
-"""A run that is stopped while it starts: it says that it stops, and nothing of what Spark met."""
+"""A run that is stopped during its start reports the stop, and no errors of Spark."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ tables:
 SAID = ("starting Spark ...", "sawlog: stopping", "t: no broker can be reached")
 
 
-class QueryHandle:
+class PipelineProcess:
     """`sawlog pipeline run` in a process group of its own, as a terminal or systemd starts it."""
 
     def __init__(self, directory: Path) -> None:
@@ -70,11 +70,11 @@ class QueryHandle:
         return (self.directory / "lake" / "_checkpoints" / "q").exists()
 
 
-MOMENTS: dict[str, Callable[[QueryHandle], bool]] = {
-    "jvm": QueryHandle.has_a_jvm,
-    "gateway": QueryHandle.has_a_gateway,
+MOMENTS: dict[str, Callable[[PipelineProcess], bool]] = {
+    "jvm": PipelineProcess.has_a_jvm,
+    "gateway": PipelineProcess.has_a_gateway,
     "looking for brokers": lambda run: "waiting for the brokers" in run.said,
-    "query": QueryHandle.has_a_query,
+    "query": PipelineProcess.has_a_query,
 }
 
 
@@ -88,7 +88,7 @@ OTHER_MOMENTS = [
 @pytest.mark.parametrize(
     ("sign", "moment"),
     [
-        (signal.SIGTERM, "jvm"),  # which ends the JVM, too
+        (signal.SIGTERM, "jvm"),  # which ends the JVM too
         (signal.SIGTERM, "query"),
         (signal.SIGINT, "gateway"),
         *(pytest.param(*each, marks=pytest.mark.soak) for each in OTHER_MOMENTS),
@@ -98,7 +98,7 @@ def test_a_run_that_is_stopped_during_its_start_reports_only_the_stop(
     tmp_path: Path, sign: signal.Signals, moment: str
 ) -> None:
     require_java()
-    run = QueryHandle(tmp_path)
+    run = PipelineProcess(tmp_path)
     try:
         wait_until(lambda: MOMENTS[moment](run) or run.process.poll() is not None)
         assert run.process.poll() is None, run.said

@@ -1,4 +1,4 @@
-"""`status`, `check` and a landing agree on whether a table can go on, and why it cannot."""
+"""`status`, `check` and a landing agree on whether a table can continue, and why not."""
 
 import json
 from collections.abc import Callable
@@ -73,7 +73,7 @@ def delete_records(world: World) -> None:
 
 
 def land_what_is_not_there(world: World) -> None:
-    """As if the broker had lost the end of its log."""
+    """Advance the table as if the broker had lost the end of its log."""
     world.table.commit("sawlog-t", [], {partition_of(world.topic, 0): OffsetSpan(3, 10)})
 
 
@@ -124,7 +124,7 @@ def test_status_shows_a_table_as_stopped_for_the_reason_a_landing_would_give(
 
 
 def test_a_table_that_can_continue_is_ready(world: World) -> None:
-    """Also where all that has landed was deleted, and nothing else."""
+    """Even if all landed records, and only those, were deleted."""
     send(world.bootstrap, world.topic, [b"x"] * 2)
     with Cluster(world.bootstrap) as cluster:
         Admin(cluster).delete_records({partition_of(world.topic, 0): 3})

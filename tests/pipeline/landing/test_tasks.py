@@ -1,4 +1,4 @@
-"""What tasks and commits do, with a running broker and real tables; Spark is not needed for it."""
+"""Tasks and commits with a running broker and real tables, without Spark."""
 
 import json
 import re
@@ -32,8 +32,8 @@ from support.server.broker_process import SawlogServer
 def test_types_that_tasks_infer_differently_are_merged_and_no_row_is_lost(
     broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
-    """Two tasks: the first partition has numbers, the second texts and fractions; and within the
-    second the type changes where no chunk ends with it.
+    """Two tasks: the first partition has integers, the second text and floats, changing within a
+    chunk.
     """
     create_topic(broker.bootstrap, topic, 2)
     count = 30_000
@@ -117,7 +117,7 @@ def test_a_row_of_ten_megabytes_lands(broker: SawlogServer, topic: str, tmp_path
 def test_a_type_that_changes_within_a_task_is_merged(
     broker: SawlogServer, topic: str, tmp_path: Path
 ) -> None:
-    """One task, several chunks: numbers first, then fractions, then texts."""
+    """One task with several chunks: integers, then floats, then text."""
     create_topic(broker.bootstrap, topic, 1)
     padding = "x" * 200
     kinds = [1, 2.5, "text"]
@@ -225,7 +225,7 @@ def test_either_table_may_be_deleted_and_created_again_after_a_replay(
         land_here(pipeline)
     shutil.rmtree(table.path + suffix)
     send(broker.bootstrap, topic, [b"{", b'{"id": 2}'])
-    if suffix:  # somebody has to decide
+    if suffix:  # the operator has to decide
         set_back_to(pipeline, {0: 10})
     land_here(pipeline)
     set_back_to(pipeline, {0: 11})

@@ -1,4 +1,4 @@
-"""Topics that vanish, retention that is faster, replays beside a landing: said, or survived."""
+"""Deleted topics, retention and replays during a landing are reported or survived."""
 
 import json
 from collections.abc import Iterator
@@ -84,7 +84,7 @@ def test_records_lost_to_retention_stop_the_table_with_their_offsets(
 def test_a_signal_to_the_process_group_stops_a_landing_cleanly(
     server: SawlogServer, tmp_path: Path
 ) -> None:
-    """As systemd sends it: Spark's JVM ends first."""
+    """As systemd sends it: Spark's JVM exits first."""
     create_topic(server.bootstrap, "t", 1)
     send(server.bootstrap, "t", [b"a", b"b"])
     file, pipeline = pipeline_at(tmp_path, server, "  t: {topic: t, commit: {every: 100ms}}\n")
@@ -139,7 +139,7 @@ def test_a_replay_into_a_new_table_has_the_records_from_its_start(
     run_to_the_end(file)
     before = values_in(pipeline.landed[0].path)
     command = ["pipeline", "replay", "t", "--from", "7", "--into", "again", "-f", str(file)]
-    for _ in range(2):  # the second finds it done
+    for _ in range(2):  # the second replay finds it done
         replay = ServerProcess([driver_python(), "-m", "sawlog.cli.main", *command])
         wait_until(lambda: not replay.is_running, replay)  # noqa: B023
         assert replay.wait() == 0, replay.output

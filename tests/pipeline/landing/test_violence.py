@@ -1,4 +1,4 @@
-"""Whatever dies, the table is the topic: every record once, good ones here, bad ones there."""
+"""Whatever dies, each record lands once: good ones in the table, bad ones as dead letters."""
 
 import json
 import shutil
@@ -44,7 +44,7 @@ CONFLICT = "restarting from the offsets in the table"
 
 
 def values(count: int, first: int = 0) -> Iterator[bytes]:
-    """Every seventh is broken."""
+    """Values of which every seventh is malformed."""
     for number in range(first, first + count):
         yield b"{broken %d" % number if number % 7 == 0 else json.dumps({"id": number}).encode()
 
@@ -68,9 +68,9 @@ def pipeline(file: Path) -> Pipeline:
 
 
 class Load:
-    """A writer of about two thousand records a second, until it is told to stop.
+    """A producer of about two thousand records per second, until stopped.
 
-    A faster one would leave a backlog, on a busy machine, that takes longer to land than the test.
+    A faster one would leave a backlog on a busy machine that takes longer to land than the test.
     """
 
     def __init__(self, bootstrap: str) -> None:
@@ -106,7 +106,7 @@ def assert_tables_are_the_topic(server: SawlogServer, pipeline: Pipeline) -> Non
 
 
 def wait_for_files_to_commit(driver: Driver, table: LandedTable) -> None:
-    """Until a task has written what no version has yet, after a version of this driver's."""
+    """Wait until a task has written uncommitted files, after a commit of this driver."""
     since = version_of(table.path) + 1
     wait_until(lambda: version_of(table.path) > since and bool(uncommitted(table.path)), driver)
 
@@ -165,7 +165,7 @@ def test_two_drivers_and_lost_checkpoints_lose_and_duplicate_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """While somebody writes; checkpoints are deleted under running queries, too."""
+    """With a concurrent producer; checkpoints are deleted under running queries too."""
     raw = pipeline.landed[0]
     places = tmp_path / "checkpoints"
     places.mkdir()

@@ -48,7 +48,7 @@ def test_every_column_of_every_record_comes_back(
     assert [row[0] for row in millis] == [
         1_700_000_000_123,
         1_700_000_000_124,
-        253_402_300_799_999,  # the last moment that Spark has
+        253_402_300_799_999,  # the last time that Spark can represent
     ]
 
 

@@ -1,4 +1,4 @@
-"""What dies while a stream runs: its driver in the first batch, the broker under its tasks."""
+"""Failures during a stream: its driver dies in the first batch, the broker dies under its tasks."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ STEPS = 600
 
 
 class Load:
-    """Numbers into a topic, one after the other, until told to stop."""
+    """Sends numbers to a topic, one by one, until stopped."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.written = 0
@@ -60,7 +60,7 @@ class Load:
 
 @contextlib.contextmanager
 def running_job(broker: SawlogServer, topic: str, out: Path, *more: str) -> Iterator[ServerProcess]:
-    """With a group of processes of its own: what it started dies with it."""
+    """A job in its own process group, so that its children die with it."""
     command = [sys.executable, str(JOB), "stream", "--brokers", broker.bootstrap]
     command += ["--topic", topic, "--out", str(out), *more]
     process = ServerProcess(["setsid", "--wait", *command])
@@ -85,7 +85,7 @@ def test_a_driver_killed_in_its_first_batch_loses_and_duplicates_nothing(
     out.mkdir()
     with running_sawlog(tmp_path / "broker") as broker, making(broker.bootstrap) as topics:
         topics.create(topic)
-        topics.write(topic, 1_000)  # before the stream's time: latest is after them
+        topics.write(topic, 1_000)  # sent before the stream starts: latest is after them
         with Load(broker.bootstrap, topic) as load:
             with running_job(broker, topic, out, "--stop-in", "0") as job:
                 job.wait_for_line("in the batch", START_S)
@@ -115,7 +115,7 @@ def wait_for_all(job: ServerProcess, out: Path, end: int) -> None:
 
 
 def read_by(out: Path) -> list[int]:
-    """The batches' values, in the order of the batches."""
+    """The values of all batches, in batch order."""
     batches = sorted(int(path.name) for path in out.iterdir() if path.name.isdecimal())
     return [value for batch in batches for value in json.loads((out / str(batch)).read_text())]
 
@@ -130,7 +130,7 @@ def test_tasks_wait_for_a_broker_that_restarts(
         restarts: list[threading.Thread] = []
 
         def take(rows: "DataFrame", batch: int) -> None:
-            if batch == 1:  # the workers hold connections to the one that is killed
+            if batch == 1:  # the workers have connections to the broker that is killed
                 broker.kill()
                 restarts.append(threading.Thread(target=broker.start))
                 restarts[0].start()

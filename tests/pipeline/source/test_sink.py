@@ -1,4 +1,4 @@
-"""Rows written to topics of a running broker, by batch queries and by streams."""
+"""Rows written to topics of a running broker, by batch queries and streams."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ def write(rows: "DataFrame", broker: Server, **options: Any) -> None:
 
 
 def stored(topics: Topics, topic: str, count: int) -> list[ConsumedRecord]:
-    """All records of a topic, of which there are so many."""
+    """All records of a topic, which has this many."""
     consumer = Consumer(topics.cluster)
     consumer.assign_topic(topic, AT_EARLIEST)
     found: list[ConsumedRecord] = []

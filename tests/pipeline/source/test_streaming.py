@@ -28,7 +28,7 @@ def topics(broker: Server) -> Iterator[Topics]:
 
 
 class Job:
-    """A stream from a topic into lists, one for each batch, with a checkpoint of its own."""
+    """A stream from a topic into lists, one per batch, with its own checkpoint."""
 
     def __init__(self, spark: "SparkSession", broker: Server, checkpoint: Path) -> None:
         self.spark = spark
@@ -51,7 +51,7 @@ class Job:
         )
 
     def run(self, **options: Any) -> list[list[int]]:
-        """All that there is, in batches."""
+        """Run all available records in batches."""
         self.batches = []
         query = self.start(**options)
         try:
@@ -96,7 +96,7 @@ def test_offsets_are_published_to_the_group_after_every_batch(
     lags: list[int | None] = []
 
     def look() -> None:
-        """While a batch is processed, the group has all before it."""
+        """During a batch the group has the offsets of all batches before it."""
         measured, refused = measure(topics.cluster, GroupAdmin(topics.cluster), [topic])
         assert not refused
         lags.append(measured[topic].positions[partition_of(topic, 0)].lag)
@@ -125,7 +125,7 @@ def test_records_lost_to_retention_stop_the_job_by_default(
 
 
 def test_a_query_fails_with_the_error_of_its_invalid_option(job: Job) -> None:
-    """And not what Spark meets when it stops the reader that it did not get."""
+    """Not with the error of Spark when it stops a reader that does not exist."""
     with pytest.raises(StreamingQueryException, match="a stream has no end") as caught:
         job.run(subscribe="logs", endingOffsets="latest")
     assert "UnboundLocalError" not in str(caught.value)

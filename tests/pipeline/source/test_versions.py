@@ -1,4 +1,4 @@
-"""The oldest PySpark that is promised to work, in an environment of its own."""
+"""The oldest supported PySpark, in its own environment."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ RUN_S = 400
 
 
 def python_with_pyspark(version: str) -> Path:
-    """Made once and kept; what was made in part is made again."""
+    """Created once and kept; an incomplete environment is created again."""
     directory = ROOT / ".cache" / f"pyspark-{version}-py{sys.version_info.minor}"
     python, ready = directory / "bin" / "python", directory / "ready"
     if ready.exists():

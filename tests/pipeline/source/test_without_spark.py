@@ -1,4 +1,4 @@
-"""What the driver and the tasks do at a running broker, without Spark around them."""
+"""The driver's and the tasks' code at a running broker, without Spark."""
 
 import logging
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ def offsets_read(settings: ReadSettings, topic: str, start: int, end: int) -> li
 
 def test_positions_of_every_kind_become_offsets(made: Made, topic: str) -> None:
     made.create(topic, 2)
-    made.write(topic, 10)  # their times are 1_000_000 and on
+    made.write(topic, 10)  # with times from 1_000_000 on
     made.write(topic, 4, 1)
     made.cut(topic, 2)
     a, b = partition_of(topic, 0), partition_of(topic, 1)
@@ -84,7 +84,7 @@ def test_topics_are_found_by_name_by_pattern_and_by_partition(made: Made, topic:
     assert [str(found) for found in pattern.partitions()] == [f"{topic}-0", f"{topic}-1"]
     made.create(f"{topic}-more")
     made.create(f"{topic}-moreover")
-    assert len(pattern.partitions()) == 2  # for a while
+    assert len(pattern.partitions()) == 2  # cached for a while
     now_ms[0] += LOOK_EVERY_MS
     assert [str(found) for found in pattern.partitions()][2:] == [f"{topic}-more-0"]
     one = partition_of(topic, 1)

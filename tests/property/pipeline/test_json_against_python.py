@@ -1,4 +1,4 @@
-"""JSON to columns against Python's own reader: every value is a row or bad, and a row is equal."""
+"""JSON parsing against Python's own parser: every value is an equal row, or bad."""
 
 import json
 import math
@@ -64,7 +64,7 @@ VALUES = st.lists(
 
 
 class Nothing(Exception):
-    """Python has no object for the value."""
+    """Marks a value for which Python has no object."""
 
 
 def read(value: bytes | None) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def read(value: bytes | None) -> dict[str, Any]:
         raise Nothing
     try:
         found = json.loads(value.removeprefix(b"\xef\xbb\xbf").decode())
-        json.dumps(found, ensure_ascii=False).encode()  # half of a surrogate pair is no text
+        json.dumps(found, ensure_ascii=False).encode()  # half a surrogate pair is not text
     except (ValueError, RecursionError):
         raise Nothing from None
     if not isinstance(found, dict):
@@ -81,7 +81,7 @@ def read(value: bytes | None) -> dict[str, Any]:
 
 
 def has_clash(value: Any, *, is_top: bool = False) -> bool:
-    """Two fields of one object that belong to one column."""
+    """Whether two fields of one object belong to one column."""
     if isinstance(value, list):
         return any(map(has_clash, value))
     if not isinstance(value, dict):
@@ -103,7 +103,7 @@ def is_no_double(leaf: Any) -> bool:
 
 
 def is_nothing(value: Any) -> bool:
-    """What alone makes no column."""
+    """Whether a value alone makes no column."""
     if isinstance(value, list | dict):
         inside = value.values() if isinstance(value, dict) else value
         return all(map(is_nothing, inside))
@@ -141,7 +141,7 @@ def check_equal(found: Any, type_: pa.DataType, value: Any) -> None:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal, with NaN equal to itself and zero not equal to minus zero."""
+    """Equality in which NaN equals itself and zero differs from minus zero."""
     if isinstance(one, float) and isinstance(other, float):
         if math.isnan(one) or math.isnan(other):
             return math.isnan(one) and math.isnan(other)
@@ -178,7 +178,7 @@ def check(values: list[bytes | None], known: pa.Schema | None) -> pa.Schema:
             continue
         if number in outcome.bad:
             if known is not None and holds_nothing(expected):
-                continue  # it made no column, so that the one of others need not fit
+                continue  # it made no column, so that of the others need not fit
             if "which a double does not hold exactly" in outcome.bad[number]:
                 assert has_leaf(expected, is_no_double)
                 continue

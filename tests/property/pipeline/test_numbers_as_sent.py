@@ -1,5 +1,5 @@
-"""Numbers as JSON and CSV write them: a row holds the number that was sent, as Python's decimals
-read it, or the value is bad; and no value is bad without need.
+"""Numbers in JSON and CSV: a row has the number that was sent, as Python's decimal reads it, or the
+value is bad; and no value is bad without need.
 """
 
 import decimal
@@ -35,7 +35,7 @@ def is_whole(text: str) -> bool:
 
 
 def nearest(text: str, type_: str = "double") -> float | None:
-    """None where the number is beyond the range: its float is infinite, or zero and it is not."""
+    """The nearest float; None if the number is out of range."""
     found = float(text)
     if type_ == "float":
         try:
@@ -47,7 +47,7 @@ def nearest(text: str, type_: str = "double") -> float | None:
 
 
 def only(outcome: Outcome) -> Any:
-    """The value of the only row's only column; None where it is bad."""
+    """The value of the only row's only column; None if it is bad."""
     assert len(outcome.rows) + len(outcome.bad) == 1
     return outcome.rows[0]["a"] if outcome.rows else None
 
@@ -67,7 +67,7 @@ def test_inferred_columns_hold_the_numbers_that_were_sent(texts: list[str]) -> N
         if number in outcome.bad:
             if not is_whole(text):
                 assert nearest(text) is None
-            else:  # too long for a decimal, or no double is that number
+            else:  # too long for a decimal, or no double equals it
                 is_long = abs(int(text)) >= 10**38
                 found = float(text)
                 is_other = math.isinf(found) or int(found) != int(text)
@@ -88,7 +88,7 @@ def test_declared_floats_are_the_nearest_or_bad(type_: str, text: str) -> None:
     known = from_ddl(f"a {type_}")
     expected = nearest(text, type_)
     assert same_float(only(parse("json", f'{{"a": {text}}}'.encode(), known=known)), expected)
-    if type_ == "double":  # a float of CSV's is rounded once, and JSON's by way of a double
+    if type_ == "double":  # CSV floats are rounded once, JSON floats by way of a double
         assert same_float(only(parse("csv", text.encode(), known=known)), expected)
 
 

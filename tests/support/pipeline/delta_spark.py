@@ -1,7 +1,7 @@
-"""Delta's own connector for Spark, to ask it what it reads: in an environment of its own.
+"""Delta's own Spark connector, as a reference reader in its own environment.
 
-It exists for Spark 4.0 (and not for the version that we use), so PySpark 4.0.0 is installed beside,
-under `.cache/`, with the two jars that Maven brings. Where that is not possible a test is skipped.
+It exists for Spark 4.0, not for the version we use. So PySpark 4.0.0 is installed under `.cache/`
+with two jars from Maven; tests are skipped if that fails.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ DIRECTORY = ROOT / ".cache" / f"delta-spark-{VERSION}"
 
 
 def require_delta_spark() -> tuple[str, str]:
-    """The Python that has PySpark 4.0.0, and what it takes as `spark.jars`."""
+    """The Python with PySpark 4.0.0, and the value of `spark.jars`."""
     require("java")
     require("mvn")
     DIRECTORY.mkdir(parents=True, exist_ok=True)

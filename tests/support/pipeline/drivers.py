@@ -1,4 +1,4 @@
-"""Drivers of a pipeline as processes, to be watched, killed and run again."""
+"""Pipeline drivers as processes, to be watched, killed and restarted."""
 
 import contextlib
 import sys
@@ -16,14 +16,14 @@ PATIENCE_S = 600.0
 
 
 class Driver(ServerProcess):
-    """`sawlog pipeline run FILE`, and the processes below it."""
+    """`sawlog pipeline run FILE` and its child processes."""
 
     def __init__(self, file: Path, *options: str) -> None:
         command = [sys.executable, "-m", "sawlog.cli.main", "pipeline", "run", str(file), *options]
         super().__init__(command)
 
     def below(self, words: str) -> list[psutil.Process]:
-        """The processes under it whose command line has these words."""
+        """The child processes whose command line contains these words."""
         found = []
         with contextlib.suppress(psutil.NoSuchProcess):
             for process in psutil.Process(self.pid).children(recursive=True):
@@ -35,7 +35,7 @@ class Driver(ServerProcess):
 
 @contextlib.contextmanager
 def driving(file: Path, *options: str) -> Iterator[Driver]:
-    """For the length of a block; what is left of it is killed."""
+    """Run a driver for the block; kill it and its children at the end."""
     driver = Driver(file, *options)
     try:
         yield driver
@@ -48,7 +48,7 @@ def driving(file: Path, *options: str) -> Iterator[Driver]:
 
 
 def run_to_the_end(file: Path, *options: str) -> str:
-    """`--once`, which must end well; what it said."""
+    """Run with `--once`, which must succeed; returns the output."""
     with driving(file, "--once", *options) as driver:
         wait_until(lambda: not driver.is_running, driver)
         code = driver.wait()
@@ -59,9 +59,9 @@ def run_to_the_end(file: Path, *options: str) -> str:
 def wait_until(
     is_so: Callable[[], bool], *drivers: ServerProcess, patience_s: float = PATIENCE_S
 ) -> None:
-    """Looks often, but leaves the processor to the drivers.
+    """Poll a condition without taking the processor from the drivers.
 
-    AssertionError with what the drivers said where it does not become so.
+    Raises AssertionError with the output of the drivers after `patience_s`.
     """
     deadline = time.monotonic() + patience_s
     while not is_so():
@@ -71,7 +71,7 @@ def wait_until(
 
 
 def uncommitted(path: str) -> set[str]:
-    """Data files in a table's directory that no version of it has."""
+    """Data files in the directory of a table that no version has."""
     if not Table.exists(path):
         return set()
     there = {str(found.relative_to(path)) for found in Path(path).rglob(f"{PREFIX}*.parquet")}

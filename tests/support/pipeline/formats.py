@@ -1,4 +1,4 @@
-"""Values parsed to plain Python, for tests of formats."""
+"""Parses values to plain Python, for tests of formats."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(parts: Iterable[Parsed], count: int) -> Outcome:
-    """Checks what holds for every result: each value is a row or bad, in order, and never both."""
+    """Check the invariants of a result: each value is a row or bad, in order, never both."""
     tables: list[pa.Table] = []
     bad: dict[int, str] = {}
     done = 0
@@ -44,7 +44,7 @@ def parse(
     infer: bool | None = None,
     **options: str,
 ) -> Outcome:
-    """New fields widen the table where no schema is given, unless `infer` says otherwise."""
+    """Parse values; by default new fields are inferred if no schema is given."""
     is_wider = known is None if infer is None else infer
     parse_values = parser(Format(kind, options), known, infer=is_wider)
     return outcome_of(parse_values(pa.array(values, pa.binary())), len(values))

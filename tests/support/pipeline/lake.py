@@ -1,5 +1,5 @@
-"""One table with everything in it: all types, nulls, odd partitions, a column that came later, a
-merge of small files and a checkpoint of the log; and its rows as Python values.
+"""A table with everything in it: all types, nulls, odd partitions, a column added later, a
+compaction and a checkpoint; and its rows as Python values.
 """
 
 from datetime import UTC, date, datetime, timedelta
@@ -67,7 +67,7 @@ def batch(numbers: range, *, later: bool) -> pa.RecordBatch:
 
 
 def everything(path: Path) -> Table:
-    """Rows 0 to 29, in partitions by day and country; the column `later` from row 20 on."""
+    """Rows 0 to 29, partitioned by day and country; the column `later` from row 20 on."""
     schema = pa.schema([pa.field(name, kind) for name, kind in KINDS.items()])
     table = Table.create(path, schema, ["date(timestamp) as landed", "country"], {}, PIPELINE)
     for start in (0, 10, 20):
@@ -82,7 +82,7 @@ def everything(path: Path) -> Table:
 
 
 def expected(number: int) -> dict[str, Any]:
-    """The row as any reader should give it, maps as dictionaries."""
+    """The row as any reader should return it, maps as dictionaries."""
     full = dict.fromkeys([*KINDS, "later"]) | row(number)
     if full["map"] is not None:
         full["map"] = dict(full["map"])

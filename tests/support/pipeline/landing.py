@@ -1,4 +1,4 @@
-"""Topics, pipeline files and tables for tests of the landing, and whether a table is its topic."""
+"""Topics, pipeline files and tables for tests of the landing."""
 
 import json
 import threading
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 Place = tuple[int, int]  # partition, offset
 
 
-class Heard:
-    """Events, kept."""
+class RecordedEvents:
+    """Records events."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -51,7 +51,7 @@ class Heard:
         self.batches.append((table, batch))
 
     def measured(self, table: str, done: int, ends: int) -> None:
-        """Nobody looks at the bars."""
+        """Progress is ignored."""
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int = 2) -> None:
@@ -60,7 +60,7 @@ def create_topic(bootstrap: str, topic: str, partitions: int = 2) -> None:
 
 
 def send(bootstrap: str, topic: str, values: Iterable[bytes | Mapping[str, Any] | None]) -> None:
-    """In turn to all partitions; a mapping as JSON."""
+    """Send to all partitions in turn; a mapping as JSON."""
     with Cluster(bootstrap) as cluster:
         partitions = len(cluster.topic(topic).partitions)
         with Producer(cluster, max_request_bytes=16 * 1024 * 1024) as producer:
@@ -79,21 +79,21 @@ def pipeline_of(directory: Path, bootstrap: str, tables: str) -> Pipeline:
     return read_pipeline(str(pipeline_file(directory, bootstrap, tables)))
 
 
-def run_once(spark: "SparkSession", pipeline: Pipeline) -> tuple[list[Outcome], Heard]:
+def run_once(spark: "SparkSession", pipeline: Pipeline) -> tuple[list[Outcome], RecordedEvents]:
     register(spark)
-    heard = Heard()
+    heard = RecordedEvents()
     return run_pipeline(spark, pipeline, heard, threading.Event(), once=True), heard
 
 
-def land(spark: "SparkSession", pipeline: Pipeline) -> Heard:
-    """Once, and well."""
+def land(spark: "SparkSession", pipeline: Pipeline) -> RecordedEvents:
+    """Run once; all tables must succeed."""
     outcomes, heard = run_once(spark, pipeline)
     assert [outcome for outcome in outcomes if outcome.failure] == [], heard.lines
     return heard
 
 
 def rows_of(path: str) -> list[dict[str, Any]]:
-    """All rows of a table as it is now."""
+    """All rows of the newest version of a table."""
     table = Table.open(path)
     batches = [
         batch
@@ -104,7 +104,7 @@ def rows_of(path: str) -> list[dict[str, Any]]:
 
 
 def values_in(path: str) -> list[tuple[Place, bytes | None]]:
-    """Of a raw table, or of dead letters, in order: what is there twice is here twice."""
+    """Positions and values of a raw table or of dead letters, sorted, with duplicates."""
     return sorted(
         (((row["partition"], row["offset"]), row["value"]) for row in rows_of(path)),
         key=lambda entry: entry[0],
@@ -128,7 +128,7 @@ def records_of(bootstrap: str, topic: str) -> list[tuple[Place, bytes | None]]:
 
 
 def land_here(pipeline: Pipeline, *, tasks: int = 2) -> list[LandedBatch]:
-    """All of it in this process, batch after batch, as Spark would have it done in many."""
+    """Land a table in this process, batch by batch, without Spark."""
     landed: list[LandedBatch] = []
     for config in pipeline.landed:
         with Cluster(pipeline.brokers) as cluster:
@@ -152,7 +152,7 @@ def land_here(pipeline: Pipeline, *, tasks: int = 2) -> list[LandedBatch]:
 
 
 class OnlyHere:
-    """As much of a Spark session as parsing again needs, in this process."""
+    """The part of a Spark session that parsing again needs, in this process."""
 
     @property
     def sparkContext(self) -> "OnlyHere":  # noqa: N802

@@ -1,8 +1,8 @@
-"""A Spark job in a process of its own, to be killed or to run in another environment.
+"""A Spark job as a process, to be killed or to run in another environment.
 
-`stream`: a topic from its latest offset on, each batch into the file `<out>/<batch>`, whole or not
-at all; a batch done again replaces its file. With `--stop-in 0` it writes `<out>/attempt` in that
-batch and waits for its end. `roundtrip`: a topic read, written to another and streamed to a third.
+`stream` writes each batch of a topic, from the latest offset on, atomically to the file
+`<out>/<batch>`; a repeated batch replaces its file. With `--stop-in 0` it writes `<out>/attempt` in
+that batch and blocks. `roundtrip` reads a topic, writes it to another and streams it to a third.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def write_whole(path: Path, values: list[int]) -> None:
 
 
 def stream(arguments: argparse.Namespace) -> None:
-    """Until `<out>/enough` exists."""
+    """Run until `<out>/enough` exists."""
     out = Path(arguments.out)
 
     def take(rows: "DataFrame", batch: int) -> None:

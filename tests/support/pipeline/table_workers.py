@@ -1,8 +1,8 @@
-"""Processes that work on one table at the same time, to be killed at will.
+"""Processes that write to one table concurrently, to be killed at any time.
 
-`python -m support.pipeline.table_workers land PATH SEED END` lands every partition up to END and
-retries; `compact PATH SEED END` merges small files until that is done; `die PATH POINT` lands one
-batch and kills itself at a point of the commit. The last line of output is the result as JSON.
+`python -m support.pipeline.table_workers land PATH SEED END` lands every partition up to END with
+retries; `compact PATH SEED END` compacts until that is done; `die PATH POINT` lands one batch and
+kills itself at a point of the commit. The last line of output is the result as JSON.
 """
 
 import json
@@ -67,7 +67,7 @@ def compact_all(path: str, seed: int, end: int) -> dict[str, int]:
         if last:
             return met
         if not done.files_before:
-            time.sleep(IDLE_S)  # a compaction of nothing must not take the landings' processor
+            time.sleep(IDLE_S)  # an idle compaction must not take the processor from the landings
     raise AssertionError(f"the landing was not done after {COMPACTING_S} s")
 
 
@@ -89,8 +89,8 @@ def _after(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def die(path: str, point: str) -> None:
-    """`files`: the data files are written; `aside`: the entry is written and has no name yet;
-    `named`: it has its name, and the directory is not synced.
+    """`files`: data files are written; `aside`: the entry is written but has no name yet; `named`:
+    it has its name, but the directory is not synced.
     """
     table = Table.open(path)
     files = written(table, rows(0, range(10, 20)))

@@ -1,4 +1,4 @@
-"""Small tables for tests: rows as the landing writes them, landed in one call."""
+"""Small tables for tests, with rows as the landing writes them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -33,7 +33,7 @@ def at(partition: int, topic: str = TOPIC) -> TopicPartition:
 
 
 def rows(partition: int, offsets: Iterable[int], *, days: int = 1) -> pa.RecordBatch:
-    """Records of one partition, spread over so many days."""
+    """Records of one partition, spread over this many days."""
     numbers = list(offsets)
     return pa.RecordBatch.from_pydict(
         {
@@ -68,13 +68,13 @@ def written(table: Table, *batches: pa.RecordBatch) -> list[DataFile]:
 def land(
     table: Table, partition: int, start: int, end: int, *, days: int = 1
 ) -> Committed | AlreadyCommitted:
-    """All records with these offsets, in one commit."""
+    """Land all records with these offsets in one commit."""
     files = written(table, rows(partition, range(start, end), days=days))
     return table.commit(PIPELINE, files, {at(partition): OffsetSpan(start, end)})
 
 
 def contents(table: Table) -> list[tuple[int, int, bytes]]:
-    """Partition, offset and value of every row of a handle's version, sorted; doubles show."""
+    """Partition, offset and value of every row of the handle's version, sorted, with duplicates."""
     found: list[tuple[int, int, bytes]] = []
     for file in table.files():
         parquet = pq.read_table(
@@ -88,7 +88,7 @@ def contents(table: Table) -> list[tuple[int, int, bytes]]:
 
 
 def expected(ends: Mapping[int, int]) -> list[tuple[int, int, bytes]]:
-    """What a table holds whose partitions were landed from 0 to these offsets."""
+    """The content of a table whose partitions landed from 0 to these offsets."""
     return sorted(
         (partition, offset, f"{partition}:{offset}".encode())
         for partition, end in ends.items()

@@ -1,4 +1,4 @@
-"""Topics for tests of what reads and writes them: made, filled, cut and counted."""
+"""Topics for tests of sources and sinks: created, filled, truncated and counted."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ def making(bootstrap: str) -> Iterator["Topics"]:
 
 
 class Topics:
-    """What a test does to a running broker, besides what it tests."""
+    """Operations on a running broker that a test needs besides what it tests."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -39,7 +39,7 @@ class Topics:
         assert not refused, refused
 
     def fill(self, topic: str, records: Iterable[Record], partition: int = 0) -> None:
-        """Their offsets do not count: they are stored in their order."""
+        """Append records; their offsets are ignored."""
         with Producer(self.cluster) as producer:
             for record in records:
                 producer.send(
@@ -52,7 +52,7 @@ class Topics:
                 )
 
     def write(self, topic: str, count: int, partition: int = 0, *, first: int = 0) -> None:
-        """Values that are numbers, each with its own time."""
+        """Write numbers as values, each with its own timestamp."""
         self.fill(topic, numbered(count, first), partition)
 
     def cut(self, topic: str, before: int, partition: int = 0) -> None:

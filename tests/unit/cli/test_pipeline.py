@@ -1,4 +1,4 @@
-"""`sawlog pipeline` without Spark: wrong files, lines about batches, what a replay is given."""
+"""`sawlog pipeline` without Spark: invalid files, progress lines, replay starts."""
 
 import json
 import signal
@@ -70,7 +70,7 @@ def test_a_lake_that_cannot_be_created_is_reported_before_the_start(
     file.write_text(f"brokers: 127.0.0.1:1\nlake: {lake}\ntables:\n  t: {{topic: a}}\n")
     assert run(["pipeline", command, str(file)]) == 1
     out, err = capsys.readouterr()
-    told = out if command == "check" else err  # what a check finds is its result
+    told = out if command == "check" else err  # the findings of a check are its result
     assert f"{lake} cannot be created: " in told
     assert reason in told
     assert "choose another directory for 'lake'" in told
@@ -246,7 +246,7 @@ def test_a_signal_handler_can_write_a_line_during_another_line(
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """As in a program of its own; a loop that other tests keep may have put its handler there."""
+    """Python's default Ctrl-C handler; an event loop of other tests may have replaced it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -274,7 +274,7 @@ def test_a_signal_is_deferred_while_spark_starts_but_a_second_is_not(
 
 @pytest.mark.usefixtures("interruptible")
 def test_a_jvm_that_exits_after_a_signal_is_not_a_failed_start() -> None:
-    """Its JVM gets a signal to the whole process group, too."""
+    """The JVM receives a signal to the process group too."""
 
     def start() -> None:
         with deferred_signals():

@@ -1,4 +1,4 @@
-"""Small files become few, and no row is lost or doubled by it."""
+"""Compaction reduces the number of files and keeps every row once."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def test_groups_have_each_small_file_once_within_partition_and_size(
         assert all(file.size < 150 for file in group.files)
         assert sum(file.size for file in group.files) <= 200
     left = [file for file in files if file.path not in taken and file.size < 150]
-    for value in ("x", "y", None):  # what is left alone has no neighbour that it fits to
+    for value in ("x", "y", None):  # a file is left alone only if no neighbour fits
         alone = [file for file in left if file.partition_values["p"] == value]
         together = [group for group in groups if group.files[0].partition_values["p"] == value]
         assert len(alone) <= len(together) + sum(file.size > 50 for file in alone) + 1
@@ -134,7 +134,7 @@ def test_a_compaction_that_lost_a_row_is_not_committed(tmp_path: Path) -> None:
 def test_a_compaction_with_a_conflict_leaves_no_file_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another compaction takes every group after this one has planned."""
+    """Another compaction replaces every group after this one was planned."""
     from sawlog.pipeline.delta import compaction
 
     table = many(tmp_path / "t")

@@ -1,4 +1,4 @@
-"""The log read back: with checkpoints, without, with broken ones; deltalake is the oracle."""
+"""Loading a log with, without and with broken checkpoints; deltalake is the reference."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ def logged(path: Path) -> list[Path]:
 
 
 def busy_table(path: Path, properties: dict[str, str] | None = None) -> Table:
-    """Ten versions: a new column, commits of two partitions, a merge of small files."""
+    """A table with ten versions: a new column, commits of two partitions, a compaction."""
     table = new_table(path, ["date(timestamp)"], {at(0): 0, at(7): 3}, properties=properties)
     table.evolve_schema(pa.schema([pa.field("later", pa.struct([pa.field("x", pa.int64())]))]))
     for number in range(4):
@@ -68,7 +68,7 @@ def test_a_checkpoint_gives_the_same_snapshot_as_the_entries(tmp_path: Path) -> 
 
 
 def test_a_table_can_be_loaded_from_a_checkpoint_alone(tmp_path: Path) -> None:
-    """What is written from a state that a checkpoint gave must be readable by others, too."""
+    """Commits on such a snapshot must be readable by others too."""
     table = busy_table(tmp_path / "t")
     table.checkpoint()
     for path in logged(tmp_path / "t"):
@@ -103,7 +103,7 @@ def test_checkpoints_are_written_automatically(
 
 
 def test_offsets_survive_log_cleanup(tmp_path: Path) -> None:
-    """A partition that moved long ago, in an entry that is gone, is as far as it was."""
+    """A partition keeps its offset although the entry that stored it is gone."""
     path = tmp_path / "t"
     table = busy_table(path, {"delta.logRetentionDuration": "interval 1 hours"})
     for entry in logged(path):
@@ -124,7 +124,7 @@ def test_offsets_survive_log_cleanup(tmp_path: Path) -> None:
 
 
 def test_a_handle_from_before_a_log_cleanup_does_not_reuse_versions(tmp_path: Path) -> None:
-    """Its next version is free again in the directory, and must not be taken."""
+    """The file name of its next version is free again, but must not be taken."""
     path = tmp_path / "t"
     table = busy_table(path)
     stale = Table.open(path, version=2)
@@ -176,7 +176,7 @@ def test_multi_part_checkpoints_are_read_if_complete(tmp_path: Path) -> None:
 
 
 def test_a_handle_does_not_continue_on_a_table_that_was_created_again(tmp_path: Path) -> None:
-    """Else its next commit would leave a gap in the log."""
+    """Otherwise its next commit would leave a gap in the log."""
     table = busy_table(tmp_path / "t")
     shutil.rmtree(tmp_path / "t")
     new_table(tmp_path / "t", ["date(timestamp)"])

@@ -1,4 +1,4 @@
-"""Types of Arrow, as Delta has them."""
+"""Arrow types as Delta types."""
 
 import pyarrow as pa
 import pytest

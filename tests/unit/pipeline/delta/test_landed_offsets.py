@@ -1,4 +1,4 @@
-"""Whether a batch may be added to a table that is so far."""
+"""Whether a batch may be appended to a table with given offsets."""
 
 import pytest
 from hypothesis import given
@@ -76,7 +76,7 @@ spans = st.tuples(offsets, offsets).map(lambda pair: OffsetSpan(min(pair), max(p
 def test_the_next_batch_adds_each_offset_once(
     stored: dict[int, int], batch: dict[int, OffsetSpan]
 ) -> None:
-    """The verdict against its meaning: sets of offsets that the table has and the batch brings."""
+    """The result against a model: sets of offsets of the table and of the batch."""
     have = {(p, offset) for p, end in stored.items() for offset in range(end)}
     brings = {(p, offset) for p, span in batch.items() for offset in range(*span)}
     try:

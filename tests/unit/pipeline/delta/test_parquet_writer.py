@@ -1,4 +1,4 @@
-"""Data files: what is in them, how many there are, what the log will tell of them."""
+"""Data files: their content, their number, and their statistics."""
 
 import json
 import os
@@ -96,7 +96,7 @@ def test_statistics_hold_for_every_row(tmp_path: Path) -> None:
 
 
 def test_statistics_belong_to_their_column(tmp_path: Path) -> None:
-    """Leaves are counted through lists, maps and structs as Parquet orders them."""
+    """Leaf columns are counted through lists, maps and structs in Parquet's order."""
     batch = pa.RecordBatch.from_pydict(
         {
             "m": pa.array([[("k", 5)]], pa.map_(pa.string(), pa.int64())),
@@ -174,7 +174,7 @@ def test_a_writer_that_fails_leaves_no_file(tmp_path: Path) -> None:
 def test_a_full_disk_is_reported_and_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """/dev/full refuses every byte as a full disk does."""
+    """/dev/full rejects every byte as a full disk does."""
     monkeypatch.setattr(Storage, "open_output", lambda self, path: pa.OSFile("/dev/full", "wb"))
     with pytest.raises(OSError, match="No space left on device"):
         write(tmp_path, rows(0, range(100)))
@@ -210,7 +210,7 @@ def test_open_files_are_bounded(tmp_path: Path) -> None:
 
 
 def test_memory_is_bounded_over_all_partitions(tmp_path: Path) -> None:
-    """What waits for its row group is what Arrow holds: no more than the buffer and one batch."""
+    """Arrow's memory stays below the buffer size plus one batch."""
     before = pa.total_allocated_bytes()
     text, most = "x" * 10_000, 0
     with FileWriter(

@@ -1,4 +1,4 @@
-"""Which directory a row belongs to."""
+"""The partition of a row."""
 
 from datetime import UTC, datetime
 
@@ -122,7 +122,7 @@ def test_partition_values_have_the_format_of_delta(
 
 
 def test_a_time_out_of_range_has_a_null_partition() -> None:
-    """A producer may send any 64 bits as its time."""
+    """A producer may send any 64-bit timestamp."""
     times = pa.array([2**63 - 1, -(2**63) + 1, 0], TIMESTAMP)
     batch = pa.RecordBatch.from_pydict({"t": times, "n": range(3)})
     for unit in ("date", "hour", "month"):

@@ -1,4 +1,4 @@
-"""Aggregates merged by key, and tables that are set back."""
+"""Upserts, and restores to earlier offsets."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -83,7 +83,7 @@ def test_rows_can_only_be_upserted_by_columns_that_they_have(tmp_path: Path) -> 
 
 
 def test_windows_are_keys(tmp_path: Path) -> None:
-    """As Spark gives them: a struct of two times."""
+    """Spark returns a window as a struct of two times."""
     times = [pa.field(name, pa.timestamp("us", tz="UTC")) for name in ("start", "end")]
     schema = pa.schema([pa.field("window", pa.struct(times)), pa.field("n", pa.int64())])
     table = new_table(tmp_path / "t", schema=schema)
@@ -156,7 +156,7 @@ def test_upserts_behave_like_a_dictionary(
 
 
 def test_a_commit_of_another_writer_is_not_overwritten(tmp_path: Path) -> None:
-    """Its commit comes after the rewrite has read the table: it is read and rewritten again."""
+    """It commits after the rewrite has read the table, so the rewrite starts again."""
     mine, other = new_table(tmp_path / "t", schema=COUNTS), Table.open(tmp_path / "t")
     upsert(mine, counts(("a", 1, 1)), ["k"], "mine", 0)
     transact = mine.transact

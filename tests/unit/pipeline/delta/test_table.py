@@ -1,4 +1,4 @@
-"""Commits: exactly once, on the state that was checked, whoever else writes."""
+"""Commits happen exactly once, on the snapshot that was checked, beside other writers."""
 
 import json
 import os
@@ -94,7 +94,7 @@ def test_a_stale_handle_refreshes_before_it_commits(tmp_path: Path) -> None:
 
 
 def test_a_writer_that_loses_the_race_checks_offsets_again(tmp_path: Path) -> None:
-    """The other one commits the same rows between the check and the commit."""
+    """The other writer commits the same rows between the check and the commit."""
     mine, other = new_table(tmp_path / "t"), Table.open(tmp_path / "t")
     append = mine.log.append
     beaten: list[Committed | AlreadyCommitted] = []
@@ -271,7 +271,7 @@ def test_a_plan_that_raises_changes_nothing(tmp_path: Path) -> None:
 def test_files_of_a_commit_that_only_seemed_to_fail_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The entry has its name when the sync of its directory fails: it is committed."""
+    """The entry exists when the sync of its directory fails, so it is committed."""
     table = new_table(tmp_path / "t")
     files = written(table, rows(0, range(5)))
     fsync = os.fsync

@@ -1,4 +1,4 @@
-"""What exactly-once stands on: a name is created once, whole and durably, or not at all."""
+"""Atomic creation: a name is created once, complete and durable, or not at all."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -67,7 +67,7 @@ def test_a_file_system_without_hard_links_is_rejected(
 def test_a_link_whose_reply_was_lost_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """NFS asks again when an answer gets lost, and then the name is taken: by ourselves."""
+    """NFS retries after a lost reply and then finds the name taken, by ourselves."""
     link = os.link
 
     def answer_twice(source: str, target: str) -> None:

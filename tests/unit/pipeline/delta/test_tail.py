@@ -1,4 +1,4 @@
-"""Every row that is added is seen once, in batches of any size, also after a restart."""
+"""Every added row is read once, in batches of any size, also after a restart."""
 
 import shutil
 from pathlib import Path
@@ -154,7 +154,7 @@ def test_a_batch_ends_before_new_columns(tmp_path: Path) -> None:
 
 
 def test_rows_with_new_columns_are_not_read_with_the_old_ones(tmp_path: Path) -> None:
-    """Neither those of a batch that another reader planned, nor those that the table began with."""
+    """Neither in a batch planned by another reader, nor in the start snapshot."""
     table = new_table(tmp_path / "t")
     start = TableTail(table.path).end_position()
     table.evolve_schema(WIDER)
@@ -180,7 +180,7 @@ def test_new_columns_behind_the_target_are_left_to_the_next_run(tmp_path: Path) 
 def test_columns_removed_since_do_not_make_a_reader_restart_for_ever(
     tmp_path: Path,
 ) -> None:
-    """As another writer of Delta tables may do it."""
+    """Another writer of Delta tables may remove columns."""
     table = new_table(tmp_path / "t")
     start = TableTail(table.path).end_position()
     table.evolve_schema(WIDER)
@@ -246,5 +246,5 @@ def test_a_position_of_another_table_is_rejected(
 
 
 def reader_of(table: Table) -> TableStreamReader:
-    """As after a restart."""
+    """A reader as after a restart."""
     return TableStreamReader(TableOptions({"path": table.path}), table.schema)

@@ -1,4 +1,4 @@
-"""What nobody needs goes, what somebody may need stays."""
+"""Vacuum deletes files that no version needs, and no others."""
 
 import os
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_removed_files_stay_until_their_tombstone_expires(tmp_path: Path) -> Non
 
 
 def test_a_file_committed_during_the_vacuum_stays(tmp_path: Path) -> None:
-    """It is listed as unknown and old, and the log that is read after has it."""
+    """It is listed as an old orphan, and the log that is read afterwards has it."""
     table = new_table(tmp_path / "t")
     other = Table.open(tmp_path / "t")
     walk = table.storage.walk

@@ -1,4 +1,4 @@
-"""Avro records: schemas, encodings, and bytes that are no record."""
+"""Avro records: schemas, encodings and malformed bytes."""
 
 import datetime as dt
 import io
@@ -69,7 +69,7 @@ def test_a_confluent_header_is_rejected_unless_configured() -> None:
 
 
 def test_a_confluent_schema_id_that_the_schema_is_not_for_is_a_dead_letter() -> None:
-    """Fields of the same type in another order would land in each other's columns."""
+    """Fields of the same type in another order would land in the wrong columns."""
     schema, swapped = named_schema("width", "height"), named_schema("height", "width")
     row = {"width": 1, "height": 2}
     values = [
@@ -109,7 +109,7 @@ def test_schema_ids_are_required_for_confluent_and_rejected_elsewhere(
 
 
 def test_a_header_with_another_fingerprint_is_never_read_as_a_plain_record() -> None:
-    """A first field of -98 is written as the two bytes that begin the header."""
+    """A first field of -98 is encoded as the two bytes that start the header."""
     schema = record_schema("int", "long")
     value = body({"f0": -98, "f1": 2**60}, schema)
     assert value.startswith(b"\xc3\x01")

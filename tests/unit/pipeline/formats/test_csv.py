@@ -1,4 +1,4 @@
-"""Lines of separated fields: quotes, types, and what does not fit."""
+"""CSV lines: quotes, types, and values that do not fit."""
 
 import datetime as dt
 import math
@@ -86,7 +86,7 @@ def test_all_simple_types() -> None:
         ("double", "-0", -0.0),
         ("double", "0e-400", 0.0),
         ("double", "0.1", 0.1),
-        ("double", "9007199254740993", 2.0**53),  # the nearest, which a declared double asks for
+        ("double", "9007199254740993", 2.0**53),  # the nearest, as for a declared double
         ("double", "-inf", -math.inf),
         ("double", "Infinity", math.inf),
         ("float", "3.4028235e38", 3.4028234663852886e38),

@@ -1,4 +1,4 @@
-"""What is a JSON object and what is not: one value is one row, whatever its neighbours are."""
+"""Valid and malformed JSON objects: one value is one row, whatever its neighbours are."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What fits a column that is known, and which type a new field gets."""
+"""Values that fit a known column, and the types of new fields."""
 
 import datetime as dt
 import json
@@ -45,7 +45,7 @@ def field(value: str) -> bytes:
         ("double", "-0", -0.0),
         ("double", "0e-400", 0.0),
         ("double", f"0.{'0' * 400}", 0.0),
-        ("double", "9007199254740993", 2.0**53),  # the nearest, which a declared double asks for
+        ("double", "9007199254740993", 2.0**53),  # the nearest, as for a declared double
         ("double", "1" * 45, float("1" * 45)),
         ("float", "3.4028235e38", 3.4028234663852886e38),
         ("float", "0.5", 0.5),
@@ -118,7 +118,7 @@ def test_what_fits(type_: str, value: str, expected: Any) -> None:
         ("boolean", "1", "1"),
         ("decimal(5,2)", "1234.5", "1234.5"),
         ("decimal(5,2)", "1.005", "1.005"),
-        # Arrow's own cast takes these for other numbers, or dies of them.
+        # Arrow's cast reads these as other numbers, or crashes.
         (
             "decimal(38,0)",
             "344978690736625851781286570704999622830",
@@ -133,7 +133,7 @@ def test_what_fits(type_: str, value: str, expected: Any) -> None:
         ("date", "19000", "19000"),
         ("timestamp", '"2024-13-01T00:00:00Z"', 'the string "2024-13-01T00:00:00Z"'),
         ("timestamp", "9223372036854775807", "9223372036854775807"),
-        ("timestamp", "1700000000000", "1700000000000"),  # milliseconds, taken for seconds
+        ("timestamp", "1700000000000", "1700000000000"),  # milliseconds, read as seconds
         ("timestamp", '"0000-12-31T23:59:59Z"', 'the string "0000-12-31T23:59:59Z"'),
         ("timestamp", '"9999-12-31T23:00-01:00"', 'the string "9999-12-31T23:00-01:00"'),
         ("date", '"0000-12-31"', 'the string "0000-12-31"'),
@@ -278,7 +278,7 @@ def test_characters_that_a_column_s_name_cannot_have_are_replaced() -> None:
 
 
 def test_control_characters_do_not_reach_a_column_s_name() -> None:
-    """A NUL in one would keep whole libraries from reading the table."""
+    """Some libraries cannot read a table with a NUL in a column name."""
     outcome = parse("json", rb'{"a\u0000b": 1, "c\rd": {"e\u001ff": 2}}')
     assert outcome.rows == [{"a_b": 1, "c_d": {"e_f": 2}}]
 

@@ -1,4 +1,4 @@
-"""The rows of tables: a record's own columns beside its value's, and the dead letters."""
+"""The rows of tables: record columns, value columns, and dead letters."""
 
 import datetime as dt
 

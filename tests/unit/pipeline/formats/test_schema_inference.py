@@ -1,4 +1,4 @@
-"""Schemas from text, and one schema from those that several tasks found."""
+"""Schemas from text, and one schema from those that several tasks inferred."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""Types as messages name them."""
+"""Type names in messages."""
 
 import pyarrow as pa
 import pytest
@@ -61,7 +61,7 @@ def test_a_type_is_named_as_in_sql(type_: pa.DataType, name: str) -> None:
 
 
 def test_every_type_that_arrow_has_is_named() -> None:
-    """But for two kinds of intervals that PyArrow cannot make."""
+    """Except two interval types that PyArrow cannot create."""
     ids = {name: number for name, number in vars(pa.lib).items() if name.startswith("Type_")}
     for unmade in ("Type_INTERVAL_MONTHS", "Type_INTERVAL_DAY_TIME"):
         ids.pop(unmade, None)

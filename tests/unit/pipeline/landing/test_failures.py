@@ -1,4 +1,4 @@
-"""Failures keep their kind and words on the way through Spark's text."""
+"""Failures keep their kind and message in Spark's text."""
 
 import errno
 

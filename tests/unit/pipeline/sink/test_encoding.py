@@ -1,4 +1,4 @@
-"""Rows to records: the same bytes as the builder that takes one record at a time."""
+"""Encoded records have the same bytes as those of the batch builder."""
 
 import random
 
@@ -32,7 +32,7 @@ Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]] | None]
 
 
 def columns_of(rows: list[Row], skip: int = 0) -> tuple[object, object, object]:
-    """As Arrow has them, in front of them `skip` rows that were sliced off."""
+    """Arrow columns with `skip` rows sliced off in front."""
     padding: list[Row] = [(b"x", b"y", [("z", b"")])] * skip
     keys, values, headers = zip(*padding, *rows, strict=True)
     structs = [

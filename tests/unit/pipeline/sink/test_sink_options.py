@@ -1,4 +1,4 @@
-"""Each option of the sink: what it takes, what it means, how a wrong one is refused."""
+"""The options of the sink: values, meaning, and errors."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""How much a batch takes and how it is cut."""
+"""The size of a batch, and its split into tasks."""
 
 import pytest
 from hypothesis import given, settings
@@ -100,7 +100,7 @@ def test_bytes_are_near_their_limit_and_never_empty(
     record_bytes = dict(zip(waiting, weights, strict=False))
     taken = share_bytes(limit, waiting, record_bytes)
     assert is_fair(taken, waiting)
-    heaviest = sum(record_bytes.values())  # one of each may be too much
+    heaviest = sum(record_bytes.values())  # each may be one too many
     assert sum(taken[tp] * record_bytes[tp] for tp in taken) <= limit * 1.001 + heaviest
 
 

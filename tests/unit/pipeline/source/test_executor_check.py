@@ -1,4 +1,4 @@
-"""Versions compared where tasks run."""
+"""The comparison of versions on executors."""
 
 import ast
 import platform

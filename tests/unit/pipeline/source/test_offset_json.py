@@ -1,4 +1,4 @@
-"""Positions as people write them and as a stream remembers them."""
+"""Positions as users write them and as a stream stores them."""
 
 import json
 import re

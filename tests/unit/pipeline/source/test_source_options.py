@@ -1,4 +1,4 @@
-"""Each option of the source: what it takes, what it means, how a wrong one is refused."""
+"""The options of the source: values, meaning, and errors."""
 
 import logging
 import re
@@ -16,7 +16,7 @@ BROKERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 
 
 def read(streaming: bool = True, **written: str) -> SourceOptions:
-    """Options by their names, with `__` for the dots in them."""
+    """Options by their names, with `__` for dots."""
     describe_partitions = {name.replace("__", "."): value for name, value in written.items()}
     topics = {"subscribe", "subscribePattern", "assign"}
     if not topics & describe_partitions.keys():
@@ -43,7 +43,7 @@ def test_the_defaults_are_those_of_sparks_connector() -> None:
 
 def test_the_largest_timeout_means_no_timeout() -> None:
     brokers = read(kafka__request__timeout__ms=f"{2**31 - 1}").client.brokers
-    assert brokers.request_timeout_ms == 24 * 60 * 60 * 1_000  # what a socket still takes
+    assert brokers.request_timeout_ms == 24 * 60 * 60 * 1_000  # the largest timeout of a socket
 
 
 def test_names_are_found_whatever_their_case() -> None:

@@ -1,4 +1,4 @@
-"""A stream and what Spark does with it: asks twice, does a batch again, starts over."""
+"""A stream under Spark's protocol: repeated calls, repeated batches, restarts."""
 
 import json
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ REQUIRED = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "logs"}
 
 
 class FakeTopics:
-    """Partitions with a first and an end offset, which a test moves."""
+    """Partitions with a first and an end offset, which a test changes."""
 
     def __init__(self, **ends: int) -> None:
         self.ends: Offsets = {partition_of("logs", int(name[1:])): at for name, at in ends.items()}
@@ -92,7 +92,7 @@ def test_a_repeated_first_batch_reads_the_same_offsets() -> None:
     end = world.latest(start)
     before = world.stream.ranges(start, end)
     world.topics.ends |= {A: 20, B: 30}
-    world.again()  # the driver died; Spark has the end of batch 0 only
+    world.again()  # the driver died; Spark has only the end of batch 0
     assert world.stream.ranges(world.initial(), end) == before == [OffsetRange(A, 5, 9)]
 
 
@@ -182,7 +182,7 @@ def test_a_deleted_topic_is_data_loss() -> None:
 
 
 class SeenBefore(FakeTopics):
-    """Knows its partitions as they were when it last looked, as the real one does for a while."""
+    """Caches its partitions for a while, as the real one does."""
 
     def __init__(self, **ends: int) -> None:
         super().__init__(**ends)
@@ -269,7 +269,7 @@ def test_the_ends_are_reported() -> None:
 def test_every_record_is_read_once_whatever_dies(
     steps: list[tuple[TopicPartition, int, bool, bool]], limit: int
 ) -> None:
-    """Records come, drivers die after a batch was planned or when it is done, partitions appear."""
+    """Records arrive, partitions are added, and drivers die after planning or finishing a batch."""
     world = World(FakeTopics(p0=3), maxOffsetsPerTrigger=str(limit))
     committed: dict[str, Any] | None = None
     begun: Offsets = {}
@@ -296,7 +296,7 @@ def do_a_batch(
     read: dict[TopicPartition, list[int]],
     dies_planned: bool,
 ) -> dict[str, Any]:
-    """As Spark does it; where the driver dies, the next one has the end of the batch alone."""
+    """Run a batch as Spark does; if the driver dies, the next has only the end of the batch."""
     end = world.latest(world.initial() if committed is None else committed)
     if dies_planned:
         world.again()

@@ -1,4 +1,4 @@
-"""Columns of values beside those that partitions make."""
+"""Value columns beside generated partition columns."""
 
 import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""The pipeline file: what it may say, and what is said about one that is wrong."""
+"""The pipeline file: valid content, and the messages for invalid content."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""Two drivers that judge a row differently: it is in the table or a dead letter, never in both or
-in neither, whoever of them is first at which table.
+"""Two drivers that classify a row differently: it lands in the table or as a dead letter, never in
+both and never in neither, whichever driver commits first.
 """
 
 from collections.abc import Callable, Iterable
@@ -36,7 +36,7 @@ PARTITION = partition_of("t", 0)
 
 
 class Driver:
-    """On the table `t` in a directory."""
+    """A driver of the table `t` in a directory."""
 
     def __init__(self, directory: Path) -> None:
         config = LandedTable("t", str(directory / "t"), "t", "g")
@@ -56,7 +56,7 @@ class Driver:
         )
 
     def lands(self, start: int, end: int, *, bad: Iterable[int] = ()) -> bool:
-        """Whether this made a version."""
+        """Commit a batch; whether that made a version."""
         dead = set(bad)
         good = [offset for offset in range(start, end) if offset not in dead]
         report = TaskReport(
@@ -71,7 +71,7 @@ class Driver:
 
 
 def nothing() -> None:
-    """Nobody else does anything."""
+    """Does nothing in place of another driver."""
 
 
 def die() -> None:
@@ -83,7 +83,7 @@ def around_the_next(
     before: Callable[[], object] = nothing,
     after: Callable[[], object] = nothing,
 ) -> None:
-    """Somebody else acts right before, or right after, this handle appends to its log."""
+    """Act right before, or right after, this handle appends to its log."""
     append = table.log.append
 
     def acting(version: int, actions: Iterable[Action]) -> bool:
@@ -138,7 +138,7 @@ def test_a_late_batch_with_other_offsets_keeps_them_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", [10, 15])
 def test_a_driver_that_loses_the_race_reverts_its_dead_letters(tmp_path: Path, end: int) -> None:
-    """The table moves after this driver's last look at it and before its dead letters are in."""
+    """The table moves between this driver's last check and the commit of its dead letters."""
     early, late = Driver(tmp_path), Driver(tmp_path)
     around_the_next(late.dead, before=lambda: early.lands(0, 10))
     with nullcontext() if end == 10 else pytest.raises(OffsetConflict):
@@ -158,7 +158,7 @@ def test_a_driver_that_loses_the_race_restores_the_dead_letters_it_replaced(tmp_
 
 
 def test_no_batch_lands_beside_dead_letters_of_another_driver(tmp_path: Path) -> None:
-    """That one died before its batch landed: whoever comes next begins where the table is."""
+    """The other driver died before its batch landed; the next starts from the table's offsets."""
     driver, other = Driver(tmp_path), Driver(tmp_path)
 
     def other_dies() -> None:
@@ -178,7 +178,7 @@ def test_no_batch_lands_beside_dead_letters_of_another_driver(tmp_path: Path) ->
 def test_an_unreachable_broker_during_parsing_again_is_reported_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only text comes back from where that happens."""
+    """Spark returns only text from these tasks."""
 
     def gone(*_: object, **__: object) -> None:
         raise RequestTimedOut("nobody is there")

@@ -1,4 +1,4 @@
-"""Dead letters are there once, wherever a driver died, and whoever else writes or replays."""
+"""Each dead letter exists once, wherever a driver died, and beside other writers and replays."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def moved(start: int, end: int) -> dict[TopicPartition, OffsetSpan]:
 def propose(
     dead: Table, files: list[DataFile], spans: dict[TopicPartition, OffsetSpan], *, replays: int = 0
 ) -> None:
-    """For a table that awaits the batch."""
+    """Commit the dead letters of a batch that is the next one."""
     commit_dead_letters(dead, GROUP, files, spans, replays=replays, is_next=lambda: True)
 
 
@@ -66,7 +66,7 @@ def test_a_repeated_batch_adds_nothing(dead: Table) -> None:
 
 
 def test_a_batch_with_other_offsets_replaces_tentative_dead_letters(dead: Table) -> None:
-    """A driver died after this commit and before the table's; the next cuts other batches."""
+    """A driver died between its two commits; the next plans other batches."""
     propose(dead, written(dead, 3, 9), moved(0, 10))
     propose(dead, written(dead, 3, 9, 10, 12), moved(0, 15))
     assert offsets(dead) == [3, 9, 10, 12]
@@ -76,7 +76,7 @@ def test_a_batch_with_other_offsets_replaces_tentative_dead_letters(dead: Table)
 
 
 def test_a_row_may_be_bad_in_one_attempt_and_good_in_the_next(dead: Table) -> None:
-    """What one attempt inferred, another that was cut otherwise may not."""
+    """Attempts with other offsets may infer other columns."""
     propose(dead, written(dead, 3, 12), moved(0, 15))
     propose(dead, [], moved(0, 10))
     assert offsets(dead) == [12]

@@ -1,4 +1,4 @@
-"""A landing that does not come to its start leaves nothing behind: it is tried again and again."""
+"""A landing that fails to start leaves nothing behind, since it is retried many times."""
 
 import tempfile
 from pathlib import Path
@@ -14,11 +14,11 @@ from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, P
 from sawlog.pipeline.landing.driver import landing_query
 from sawlog.pipeline.landing.driver.landing_query import LandingQuery
 from sawlog.pipeline.landing.driver.table_setup import PreparedTable
-from support.pipeline.landing import Heard
+from support.pipeline.landing import RecordedEvents
 
 
 class NoSpark:
-    """A session that is gone when somebody wants to read a stream."""
+    """A session that is gone when a stream is read."""
 
     @property
     def readStream(self) -> Any:  # noqa: N802
@@ -50,6 +50,6 @@ def test_a_failed_start_closes_and_deletes_its_resources(
     spark: Any = NoSpark()
     pipeline = Pipeline("f.yaml", "127.0.0.1:1", str(tmp_path / "lake"), (config,))
     with pytest.raises(RuntimeError, match="Spark is gone"):
-        LandingQuery(spark, pipeline, config, Heard()).start(once=True)
+        LandingQuery(spark, pipeline, config, RecordedEvents()).start(once=True)
     assert open_ones == []
     assert list(scratch.iterdir()) == []

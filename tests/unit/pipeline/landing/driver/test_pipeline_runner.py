@@ -1,4 +1,4 @@
-"""Queries of a file: in which order, by which checkpoint, with which watermark."""
+"""Queries of a file: their order, checkpoints and watermarks."""
 
 from dataclasses import replace
 from pathlib import Path

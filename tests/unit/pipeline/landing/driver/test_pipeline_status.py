@@ -1,4 +1,4 @@
-"""What is said of a table's pace, by its log alone."""
+"""The rate of a table, by its log alone."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from support.pipeline.tables import PIPELINE, SCHEMA, at, land, new_table
 
 
 class Clock:
-    """Gives the time that it was set to."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now_ms = 1_000_000
@@ -60,7 +60,7 @@ def test_old_commits_do_not_count_for_the_rate(tmp_path: Path, clock: Clock) -> 
 
 
 def test_rewritten_rows_do_not_count_for_the_rate(tmp_path: Path, clock: Clock) -> None:
-    """As a replay does with the rows that stay."""
+    """A replay rewrites the rows that stay."""
     table = new_table(tmp_path / "t")
     for start in (0, 700):
         land(table, 0, start, start + 700)

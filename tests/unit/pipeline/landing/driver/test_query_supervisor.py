@@ -1,4 +1,4 @@
-"""A table's lives: begun, ended, begun again, given up; its queries only say how they end."""
+"""The supervision of a table: started, ended, restarted, given up."""
 
 import threading
 from typing import Any
@@ -10,13 +10,13 @@ from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.delta.errors import OffsetConflict
 from sawlog.pipeline.landing.driver.query_supervisor import Outcome, QuerySupervisor, run_queries
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
-from support.pipeline.landing import Heard
+from support.pipeline.landing import RecordedEvents
 
 CONFLICT = OffsetConflict(partition_of("t", 0), 5, 1, 9)
 
 
 class Query:
-    """Ends when it is told to, with what Spark would say."""
+    """A query that ends when a test says so, with Spark's text."""
 
     def __init__(self, text: str | None) -> None:
         self.isActive = True
@@ -41,7 +41,7 @@ class QueryRun:
 
 
 class Table:
-    """Begins the lives that it is given, one after the other; an exception is one that fails."""
+    """Starts the given runs one after another; an exception is a failed start."""
 
     name = "t"
 
@@ -64,8 +64,8 @@ class Table:
         self.anew += 1
 
 
-def supervised(table: Table, *, once: bool = False) -> tuple[QuerySupervisor, Heard]:
-    heard = Heard()
+def supervised(table: Table, *, once: bool = False) -> tuple[QuerySupervisor, RecordedEvents]:
+    heard = RecordedEvents()
     return QuerySupervisor(table, heard, threading.Event(), once=once), heard
 
 
@@ -165,8 +165,8 @@ def test_a_query_whose_state_is_incompatible_starts_over_unless_it_refuses() -> 
 
 
 def test_a_failure_after_the_stop_is_not_reported() -> None:
-    """Spark's JVM gets a signal to the whole process group, too, and may end first."""
-    stop, heard = threading.Event(), Heard()
+    """Spark's JVM receives a signal to the process group too, and may exit first."""
+    stop, heard = threading.Event(), RecordedEvents()
     table = Table(QueryRun("An error occurred while calling o31.load"))
     watched = QuerySupervisor(table, heard, stop, once=False)
     watched.poll(0)
@@ -181,7 +181,7 @@ def test_a_failure_after_the_stop_is_not_reported() -> None:
 def test_a_stop_ends_running_queries_without_a_failure() -> None:
     tables = [Table(QueryRun()), Table(NoBrokerReachable("nobody"))]
     stop = threading.Event()
-    heard = Heard()
+    heard = RecordedEvents()
     said = heard.said
 
     def stop_then(table: str, text: str) -> None:
@@ -203,5 +203,5 @@ def test_all_queries_end_if_the_jvm_is_gone() -> None:
     one, other = Table(Gone()), Table(Gone())
     third = Table(ConnectionRefusedError())
     with pytest.raises(ConnectionRefusedError):
-        run_queries([one, other, third], Heard(), threading.Event(), once=False)
+        run_queries([one, other, third], RecordedEvents(), threading.Event(), once=False)
     assert [table.begun[0].stops for table in (one, other)] == [1, 1]

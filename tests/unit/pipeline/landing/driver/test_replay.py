@@ -1,4 +1,4 @@
-"""A replay that dies, or meets another: no row and no dead letter is left out."""
+"""A replay that dies or meets another loses no row and no dead letter."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,7 +28,7 @@ END = 30
 
 
 class World:
-    """A table at the offset 30 of both partitions, each with the same dead letters."""
+    """A table at offset 30 of both partitions, each with the same dead letters."""
 
     def __init__(self, directory: Path) -> None:
         self.config = LandedTable("t", str(directory / "t"), "t", "g")
@@ -48,7 +48,7 @@ class World:
         return {tp.partition: at for tp, at in restore_to(self.cluster, self.config, told).items()}
 
     def missing(self) -> list[tuple[int, int]]:
-        """What the table is beyond, and neither table has."""
+        """The offsets below those of the table that neither table has."""
         there = {
             (row["partition"], row["offset"])
             for path in (self.config.path, self.config.dead_path)
@@ -76,7 +76,7 @@ def world(tmp_path: Path) -> World:
 
 
 def dies_half_way(world: World, patch: pytest.MonkeyPatch, *starts: int) -> None:
-    """When the dead letters are set back and the table is not."""
+    """Die after the dead letters are restored and before the table is."""
     whole = replay.restore_offsets
 
     def dying(table: Table, *rest: Any, **more: Any) -> object:
@@ -120,7 +120,7 @@ def test_a_finished_replay_does_not_affect_the_next(
 def test_of_two_concurrent_replays_one_may_die(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other one reads the counts before this one sets the dead letters back."""
+    """The other replay reads the counts before this one restores the dead letters."""
     whole = replay.restore_offsets
 
     def meanwhile(table: Table, *rest: Any, **more: Any) -> object:

@@ -1,4 +1,4 @@
-"""What happens after a run of a table has ended."""
+"""What happens after a query of a table has ended."""
 
 import pytest
 

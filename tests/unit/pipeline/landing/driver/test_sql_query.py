@@ -1,4 +1,4 @@
-"""A query as the driver sees it: how it begins, and what becomes of its batches."""
+"""A SQL query on the driver: its start, and the commits of its batches."""
 
 import errno
 from dataclasses import replace
@@ -17,13 +17,13 @@ from sawlog.pipeline.landing.driver.query_output import open_query_table
 from sawlog.pipeline.landing.driver.query_run import LateBatch
 from sawlog.pipeline.landing.driver.sql_query import SqlCommitter, SqlQuery, start_failure
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
-from support.pipeline.landing import Heard, rows_of
+from support.pipeline.landing import RecordedEvents, rows_of
 
 ROWS = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 
 
 class Frame:
-    """As much of a batch as the driver looks at."""
+    """The part of a batch that the driver uses."""
 
     def __init__(self, *rows: tuple[int, int]) -> None:
         self._rows = [{"id": key, "v": value} for key, value in rows]
@@ -39,7 +39,9 @@ def keyed(directory: Path) -> QueryTable:
 
 
 def step_of(config: QueryTable, spark: Any = None) -> SqlQuery:
-    return SqlQuery(spark, Pipeline("p.yaml", "127.0.0.1:1", "lake", (config,)), config, Heard())
+    return SqlQuery(
+        spark, Pipeline("p.yaml", "127.0.0.1:1", "lake", (config,)), config, RecordedEvents()
+    )
 
 
 def committer_of(config: QueryTable, query_id: str = "first") -> SqlCommitter:
@@ -106,7 +108,7 @@ def test_a_table_of_another_partitioning_is_rejected(
 
 
 class Unready:
-    """A session in which nothing can be begun."""
+    """A session in which nothing can start."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error

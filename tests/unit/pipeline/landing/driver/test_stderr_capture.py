@@ -1,4 +1,4 @@
-"""What others print is kept from the terminal, and at hand when it is needed."""
+"""The stderr of other processes is hidden from the terminal, and available when needed."""
 
 import os
 import subprocess

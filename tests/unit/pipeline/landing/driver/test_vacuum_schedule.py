@@ -1,4 +1,4 @@
-"""The files that nobody needs go, of every table of a file, for as long as it runs."""
+"""All tables of a file are vacuumed while it runs."""
 
 import os
 import threading
@@ -7,12 +7,12 @@ from pathlib import Path
 from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
 from sawlog.pipeline.landing.configuration.pipeline_file import parse_pipeline
 from sawlog.pipeline.landing.driver.vacuum_schedule import VacuumSchedule, vacuum_tables
-from support.pipeline.landing import Heard
+from support.pipeline.landing import RecordedEvents
 from support.pipeline.tables import new_table
 
 
 def pipeline_with(directory: Path, *tables: str) -> Pipeline:
-    """Whose tables are there."""
+    """A pipeline whose tables exist."""
     text = "\n".join(["brokers: 127.0.0.1:1", "lake: lake", "tables:", *tables])
     pipeline = parse_pipeline(str(directory / "p.yaml"), text)
     for table in pipeline.tables:
@@ -31,7 +31,7 @@ def test_a_corrupt_table_does_not_keep_others_from_being_vacuumed(tmp_path: Path
     bad, good = (Path(table.path) for table in pipeline.tables)
     (bad / "_delta_log" / f"{1:020}.json").write_text("not JSON")
     leave_file(good)
-    heard = Heard()
+    heard = RecordedEvents()
     vacuum_tables(pipeline, heard)
     assert heard.lines == ["good: vacuumed 1 files"]
 
@@ -43,12 +43,12 @@ def test_dead_letters_and_query_tables_are_vacuumed_too(tmp_path: Path) -> None:
     paths = [dead, *(Path(table.path) for table in pipeline.tables)]
     for path in paths:
         leave_file(path)
-    vacuum_tables(pipeline, Heard())
+    vacuum_tables(pipeline, RecordedEvents())
     assert [list(path.glob("*.parquet")) for path in paths] == [[], [], []]
 
 
-class Told(Heard):
-    """Hears of one sweep after the other."""
+class VacuumEvents(RecordedEvents):
+    """Waits for the messages of vacuums."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Told(Heard):
 
 def test_a_long_run_vacuums_periodically(tmp_path: Path) -> None:
     pipeline = pipeline_with(tmp_path, "  a: {topic: a}")
-    told = Told()
+    told = VacuumEvents()
     leave_file(Path(pipeline.tables[0].path))
     with VacuumSchedule(pipeline, told, every_s=0.001):
         assert told.swept.acquire(blocking=False), "where a run begins"

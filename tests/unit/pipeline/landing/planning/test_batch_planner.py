@@ -1,6 +1,4 @@
-"""Where a batch ends, by what brokers tell of a log: also of one that is shorter than it was, and
-of one with a transaction that is still open.
-"""
+"""The end of a batch: also for a log that was truncated, or has an open transaction."""
 
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
@@ -28,7 +26,7 @@ EVERY_TIME = CommitBounds(every_s=0.0)
 
 
 class Log:
-    """One partition: its begin and end, and how far those may read who wait for transactions."""
+    """One partition: its start, its end and its last stable offset."""
 
     def __init__(self, end: int, stable: int | None = None) -> None:
         self.start = 0
@@ -62,7 +60,7 @@ def planning(bounds: CommitBounds = EVERY_TIME) -> BatchPlanner:
 
 
 def once(start: int) -> int:
-    """Where the first batch of a run with `--once` ends."""
+    """The end of the first batch of a run with `--once`."""
     job = LandingJob("", "t", NO_TOPIC_ID, "g", "", "", Format("raw"), None, (), True, EVERY_TIME)
     reader = LandingReader(job, {PARTITION: start}, 1)
     reader._planner = planning()
@@ -101,7 +99,7 @@ def test_a_log_whose_records_have_all_landed_may_lose_them(log: Log) -> None:
 
 
 def test_an_open_transaction_below_the_landed_offsets_is_no_loss(log: Log) -> None:
-    """The table began by the end of the log, or landed without waiting for transactions."""
+    """The table started at the end of the log, or landed uncommitted records."""
     log.end, log.stable = 500, 450
     at = {PARTITION: 480}
     assert planning().next_batch(at) == at

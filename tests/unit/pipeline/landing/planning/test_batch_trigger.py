@@ -1,4 +1,4 @@
-"""When a batch begins."""
+"""When a batch starts."""
 
 from sawlog.pipeline.landing.configuration.pipeline_config import CommitBounds
 from sawlog.pipeline.landing.planning.batch_trigger import BatchTrigger

@@ -1,4 +1,4 @@
-"""A batch dealt out to tasks: everything once, in equal shares."""
+"""The split of a batch into tasks: every offset once, in equal shares."""
 
 from hypothesis import given
 from hypothesis import strategies as st

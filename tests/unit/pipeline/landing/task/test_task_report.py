@@ -1,4 +1,4 @@
-"""What tasks tell, and how far a batch goes by it."""
+"""Task reports, and the spans of a batch."""
 
 import pyarrow as pa
 import pytest
@@ -65,7 +65,7 @@ def test_ranges_that_do_not_fit_the_merged_type_are_parsed_again() -> None:
 
 
 def test_a_type_that_the_table_has_binds() -> None:
-    """Another driver may have widened the table since the tasks began."""
+    """Another driver may have added columns since the tasks started."""
     schema, again = fit(TABLE, [report(schemas=(pa.schema({"old": pa.string()}),))])
     assert schema.field("old").type == pa.int64()
     assert again == (0,)
