@@ -20,7 +20,7 @@ def test_replay_of_a_table_without_a_landing_is_refused(
         file.write_text(f"brokers: {server.bootstrap}\nlake: lake\ntables:\n  t: {{topic: a}}\n")
         new_table(tmp_path / "lake" / "t")
         assert run(["pipeline", "replay", "t", "--from", "0", "-f", str(file)]) == 1
-    assert "was not made by a landing" in capsys.readouterr().err
+    assert "was not created by a landing" in capsys.readouterr().err
 
 
 def test_replay_into_an_existing_table_continues_it(
@@ -34,6 +34,6 @@ def test_replay_into_an_existing_table_continues_it(
         file.write_text(f"brokers: {server.bootstrap}\nlake: lake\ntables:\n  t: {{topic: a}}\n")
         command = ["pipeline", "replay", "t", "--into", "new", "-f", str(file), "--from"]
         assert run([*command, "7"]) == 0
-        assert "is there already" not in capsys.readouterr().err
+        assert "already exists" not in capsys.readouterr().err
         assert run([*command, "3"]) == 0
-        assert "new: is there already, and goes on where it is" in capsys.readouterr().err
+        assert "new: already exists and continues from its offsets" in capsys.readouterr().err
