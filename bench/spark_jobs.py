@@ -117,13 +117,13 @@ class Silent:
     def __init__(self) -> None:
         self.messages: list[str] = []
 
-    def said(self, table: str, text: str) -> None:
+    def report(self, table: str, text: str) -> None:
         self.messages.append(f"{table}: {text}")
 
-    def landed(self, table: str, batch: LandedBatch, done: int) -> None:
+    def batch_landed(self, table: str, batch: LandedBatch, done: int) -> None:
         pass
 
-    def measured(self, table: str, done: int, ends: int) -> None:
+    def progress_measured(self, table: str, done: int, ends: int) -> None:
         pass
 
 

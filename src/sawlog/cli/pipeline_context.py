@@ -211,7 +211,7 @@ def stop_on_signal(stop: threading.Event, events: "Events") -> Iterator[None]:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         if not stop.is_set():
-            events.said("sawlog", "stopping after the commit in progress")
+            events.report("sawlog", "stopping after the commit in progress")
         stop.set()
 
     for sign in before:

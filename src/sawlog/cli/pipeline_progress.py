@@ -27,14 +27,14 @@ class ProgressLines:
         self._lock = threading.RLock()  # signal handlers write lines too
         self._ends: dict[str, int] = {}
 
-    def said(self, table: str, text: str) -> None:
+    def report(self, table: str, text: str) -> None:
         self._line(f"{table}: {text}")
 
-    def landed(self, table: str, batch: "LandedBatch", done: int) -> None:
+    def batch_landed(self, table: str, batch: "LandedBatch", done: int) -> None:
         ends = self._ends.get(table)
         self._line(describe(table, batch, None if ends is None else max(0, ends - done)))
 
-    def measured(self, table: str, done: int, ends: int) -> None:  # noqa: ARG002
+    def progress_measured(self, table: str, done: int, ends: int) -> None:  # noqa: ARG002
         self._ends[table] = ends
 
     def _line(self, text: str) -> None:
@@ -52,13 +52,13 @@ class ProgressBars(ProgressLines):
             name: progress.add_task(name, total=None, rate="", lag="") for name in tables
         }
 
-    def landed(self, table: str, batch: "LandedBatch", done: int) -> None:
-        super().landed(table, batch, done)
+    def batch_landed(self, table: str, batch: "LandedBatch", done: int) -> None:
+        super().batch_landed(table, batch, done)
         rate = f"{(batch.rows + batch.bad_rows) / max(batch.seconds, 1e-3):,.0f} rows/s"
         self._progress.update(self._tasks[table], rate=rate)
 
-    def measured(self, table: str, done: int, ends: int) -> None:
-        super().measured(table, done, ends)
+    def progress_measured(self, table: str, done: int, ends: int) -> None:
+        super().progress_measured(table, done, ends)
         lag = f"lag {max(0, ends - done):,}"
         self._progress.update(self._tasks[table], completed=done, total=ends, lag=lag)
 

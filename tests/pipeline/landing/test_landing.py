@@ -85,9 +85,9 @@ def test_a_run_stops_a_table_whose_dead_letters_were_deleted(
     pipeline = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}, format: json}}\n")
     land(spark, pipeline)
     shutil.rmtree(pipeline.landed[0].dead_path)
-    outcomes, heard = run_once(spark, pipeline)
+    outcomes, events = run_once(spark, pipeline)
     assert [outcome.failure is not None for outcome in outcomes] == [True]
-    (line,) = heard.lines
+    (line,) = events.lines
     assert line.startswith("t: stopped: ")
     assert f"with it 1 dead letter (1 of {topic}-0 from offset 1 on)" in line
 
@@ -106,11 +106,11 @@ def test_a_table_that_cannot_land_is_reported_and_the_others_continue(
     schema.write_text('{"type": "record", "name": "r", "fields": [{"name": "n", "type": "int"}]}')
     pipeline = pipeline_of(tmp_path, broker.bootstrap, tables)
     schema.unlink()  # after the file was read and checked
-    outcomes, heard = run_once(spark, pipeline)
+    outcomes, events = run_once(spark, pipeline)
     failures = {outcome.name: outcome.failure for outcome in outcomes}
     assert failures["good"] is None
     assert failures["missing"] is not None
     assert f"there is no topic '{topic}-missing'" in failures["missing"].message
     assert failures["wrong"] is not None
     assert "gone.avsc: No such file or directory" in failures["wrong"].message
-    assert any(line.startswith("missing: stopped: ") for line in heard.lines)
+    assert any(line.startswith("missing: stopped: ") for line in events.lines)

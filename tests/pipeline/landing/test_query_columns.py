@@ -58,10 +58,10 @@ class World:
             tables=tuple(source.config.name for source in self.sources), every_s=0.05,
         )  # fmt: skip
         tables = (*(source.config for source in self.sources), self.query)
-        self.heard = RecordedEvents()
+        self.events = RecordedEvents()
         pipeline = Pipeline("p.yaml", "127.0.0.1:1", str(directory), tables)
-        self.step = SqlQuery(spark, pipeline, self.query, self.heard)
-        self._watched = QuerySupervisor(self.step, self.heard, threading.Event(), once=False)
+        self.step = SqlQuery(spark, pipeline, self.query, self.events)
+        self._watched = QuerySupervisor(self.step, self.events, threading.Event(), once=False)
         self._now_s = 0.0
 
     def __enter__(self) -> Self:
@@ -74,7 +74,7 @@ class World:
         def look() -> bool:
             self._now_s += 10  # all backoffs are over
             self._watched.poll(self._now_s)
-            assert self._watched.outcome is None, self.heard.lines
+            assert self._watched.outcome is None, self.events.lines
             return is_so()
 
         wait_until(look)
@@ -94,8 +94,8 @@ def test_a_query_that_copies_a_table_gets_new_columns_from_their_first_row(
 ) -> None:
     with World(spark, tmp_path, 1, "SELECT * FROM ev0") as world:
         (source,) = world.sources
-        world.run_until(lambda: bool(world.heard.lines))
-        assert world.heard.lines == ["q: the table 'ev0' does not exist yet; waiting for it"]
+        world.run_until(lambda: bool(world.events.lines))
+        assert world.events.lines == ["q: the table 'ev0' does not exist yet; waiting for it"]
         source.create()
         world.run_until(lambda: Table.exists(world.query.path))
         source.land({"page": "/"}, {"page": "/a"})
@@ -115,13 +115,13 @@ def test_a_batch_planned_before_a_new_column_is_committed_once(
         (source,) = world.sources
         source.create()
         source.land({"page": "/"})
-        life = world.step.start(once=False)
+        run = world.step.start(once=False)
         checkpoint = Path(world.query.checkpoint)
         wait_until((checkpoint / "commits" / "0").exists)
-        life._commits.stop_accepting()
+        run._commits.stop_accepting()
         source.land({"page": "/a"})
-        wait_until(lambda: not life.query.isActive)
-        life.stop()
+        wait_until(lambda: not run.query.isActive)
+        run.stop()
         assert (checkpoint / "offsets" / "1").exists()
         assert not (checkpoint / "commits" / "1").exists()
         source.land({"page": "/b", "more": 1})
@@ -172,7 +172,7 @@ def test_a_union_waits_until_both_of_its_tables_have_the_new_column(
             source.land({"page": "/"})
         world.run_until(lambda: len(world.rows()) == 2)
         world.sources[0].land({"page": "/a", "more": 1})
-        world.run_until(lambda: any("UNION can only" in line for line in world.heard.lines))
+        world.run_until(lambda: any("UNION can only" in line for line in world.events.lines))
         world.sources[1].land({"page": "/b", "more": 2})
         world.run_until(lambda: len(world.rows()) == 4)
         found = {(row["source"], row["offset"], row["page"], row["more"]) for row in world.rows()}

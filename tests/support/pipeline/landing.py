@@ -44,13 +44,13 @@ class RecordedEvents:
         self.lines: list[str] = []
         self.batches: list[tuple[str, LandedBatch]] = []
 
-    def said(self, table: str, text: str) -> None:
+    def report(self, table: str, text: str) -> None:
         self.lines.append(f"{table}: {text}")
 
-    def landed(self, table: str, batch: LandedBatch, done: int) -> None:
+    def batch_landed(self, table: str, batch: LandedBatch, done: int) -> None:
         self.batches.append((table, batch))
 
-    def measured(self, table: str, done: int, ends: int) -> None:
+    def progress_measured(self, table: str, done: int, ends: int) -> None:
         """Progress is ignored."""
 
 
@@ -81,15 +81,15 @@ def pipeline_of(directory: Path, bootstrap: str, tables: str) -> Pipeline:
 
 def run_once(spark: "SparkSession", pipeline: Pipeline) -> tuple[list[Outcome], RecordedEvents]:
     register(spark)
-    heard = RecordedEvents()
-    return run_pipeline(spark, pipeline, heard, threading.Event(), once=True), heard
+    events = RecordedEvents()
+    return run_pipeline(spark, pipeline, events, threading.Event(), once=True), events
 
 
 def land(spark: "SparkSession", pipeline: Pipeline) -> RecordedEvents:
     """Run once; all tables must succeed."""
-    outcomes, heard = run_once(spark, pipeline)
-    assert [outcome for outcome in outcomes if outcome.failure] == [], heard.lines
-    return heard
+    outcomes, events = run_once(spark, pipeline)
+    assert [outcome for outcome in outcomes if outcome.failure] == [], events.lines
+    return events
 
 
 def rows_of(path: str) -> list[dict[str, Any]]:

@@ -212,9 +212,9 @@ def test_a_batch_is_one_line() -> None:
 
 def test_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     lines = ProgressLines()
-    lines.measured("t", 10, 20)
-    lines.landed("t", BATCH, 12)
-    lines.said("t", "waiting")
+    lines.progress_measured("t", 10, 20)
+    lines.batch_landed("t", BATCH, 12)
+    lines.report("t", "waiting")
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "(lag 8)" in captured.err
@@ -224,20 +224,20 @@ def test_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_signal_handler_can_write_a_line_during_another_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    said: list[str] = []
+    notes: list[str] = []
 
     def note(text: str) -> None:
-        said.append(text)
+        notes.append(text)
         if text == "t: waiting":
             signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(pipeline_progress, "note", note)
     stop, lines = threading.Event(), ProgressLines()
     with stop_on_signal(stop, lines):
-        lines.said("t", "waiting")
+        lines.report("t", "waiting")
         assert stop.is_set()
-        lines.said("t", "waiting")
-    assert said == [
+        lines.report("t", "waiting")
+    assert notes == [
         "t: waiting",
         "sawlog: stopping after the commit in progress",
         "t: waiting",

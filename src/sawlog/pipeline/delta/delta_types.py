@@ -151,21 +151,21 @@ def _fields_in(struct: dict[str, Any], above: str) -> list[pa.Field]:
     ]
 
 
-def _type_in(spelled: Any, where: str) -> pa.DataType:
-    if isinstance(spelled, dict):
-        match spelled["type"]:
+def _type_in(encoded: Any, where: str) -> pa.DataType:
+    if isinstance(encoded, dict):
+        match encoded["type"]:
             case "struct":
-                return pa.struct(_fields_in(spelled, f"{where}."))
+                return pa.struct(_fields_in(encoded, f"{where}."))
             case "array":
-                inner = _type_in(spelled["elementType"], f"{where}.element")
+                inner = _type_in(encoded["elementType"], f"{where}.element")
                 return pa.list_(pa.field("element", inner))
             case "map":
-                of_key = _type_in(spelled["keyType"], f"{where}.key")
-                return pa.map_(of_key, _type_in(spelled["valueType"], f"{where}.value"))
-    elif (kind := _TYPES.get(spelled)) is not None:
+                of_key = _type_in(encoded["keyType"], f"{where}.key")
+                return pa.map_(of_key, _type_in(encoded["valueType"], f"{where}.value"))
+    elif (kind := _TYPES.get(encoded)) is not None:
         return kind
-    elif isinstance(spelled, str) and spelled.startswith("decimal("):
-        precision, _, scale = spelled[len("decimal(") : -1].partition(",")
+    elif isinstance(encoded, str) and encoded.startswith("decimal("):
+        precision, _, scale = encoded[len("decimal(") : -1].partition(",")
         return pa.decimal128(int(precision), int(scale or 0))
-    name = spelled["type"] if isinstance(spelled, dict) else spelled
+    name = encoded["type"] if isinstance(encoded, dict) else encoded
     raise InvalidColumn(f"column {where!r} is of type {name}, which no table here can have")

@@ -68,7 +68,7 @@ def check_offsets(
     Raises OffsetConflict for the first partition that is neither at the start of its span nor at or
     beyond the end.
     """
-    verdicts: dict[OffsetCheck, TopicPartition] = {}
+    found: dict[OffsetCheck, TopicPartition] = {}
     for partition, (start, end) in sorted(spans.items()):
         if not 0 <= start <= end:
             raise ValueError(f"{partition} cannot move from {start} to {end}")
@@ -76,12 +76,12 @@ def check_offsets(
             continue
         at = stored.get(partition, 0)
         if at == start:
-            verdicts.setdefault(OffsetCheck.NEXT, partition)
+            found.setdefault(OffsetCheck.NEXT, partition)
         elif at >= end:
-            verdicts.setdefault(OffsetCheck.COMMITTED, partition)
+            found.setdefault(OffsetCheck.COMMITTED, partition)
         else:
             raise OffsetConflict(partition, at, start, end)
-    if len(verdicts) == 2:
-        partition = verdicts[OffsetCheck.COMMITTED]
+    if len(found) == 2:
+        partition = found[OffsetCheck.COMMITTED]
         raise OffsetConflict(partition, stored[partition], *spans[partition])
-    return next(iter(verdicts), OffsetCheck.COMMITTED)
+    return next(iter(found), OffsetCheck.COMMITTED)

@@ -22,14 +22,14 @@ def evolved_schema(now: pa.Schema, found: pa.Schema) -> pa.Schema:
 
 def _union(now: list[pa.Field], found: list[pa.Field], where: str) -> list[pa.Field]:
     known = {field.name: position for position, field in enumerate(now)}
-    spelled = {field.name.lower(): field.name for field in now}
+    by_lower_name = {field.name.lower(): field.name for field in now}
     union = list(now)
     for field in found:
         path = f"{where}{field.name}"
         if (position := known.get(field.name)) is not None:
             union[position] = pa.field(field.name, _joined(now[position].type, field.type, path))
             continue
-        other = spelled.setdefault(field.name.lower(), field.name)
+        other = by_lower_name.setdefault(field.name.lower(), field.name)
         if other != field.name:
             raise SchemaMismatch(
                 f"column {path!r} differs from {other!r} only in case, which Delta does not"

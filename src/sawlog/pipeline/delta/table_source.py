@@ -191,16 +191,16 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._tail.end_position()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802
-        begun = self._read_position(start)
+        start_position = self._read_position(start)
         end = self._tail.advance(
-            begun,
+            start_position,
             max_files=self._options.max_files,
             max_bytes=self._options.max_bytes,
             target=self._target,
         )
-        if end == begun:
+        if end == start_position:
             return start
-        began = {"began": begun.to_json()} if start.get("initial") else {}
+        began = {"began": start_position.to_json()} if start.get("initial") else {}
         return {**self._written(end), **began}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

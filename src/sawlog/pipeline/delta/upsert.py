@@ -120,9 +120,9 @@ def _ranges(rows: pa.Table, keys: Sequence[str]) -> dict[Path, tuple[Any, Any]]:
             continue
         extremes = pc.min_max(values).as_py()
         if extremes["min"] is not None:
-            spelled = bounds(extremes["min"], extremes["max"], column.type)
-            if spelled is not None:
-                found[path] = spelled
+            formatted = bounds(extremes["min"], extremes["max"], column.type)
+            if formatted is not None:
+                found[path] = formatted
     return found
 
 

@@ -93,11 +93,11 @@ class FieldIndex:
 
     def names(self) -> Names:
         if self._names is None:
-            spelled = b"".join(self._slot_of)
+            joined = b"".join(self._slot_of)
             bounds = np.zeros(len(self._slot_of) + 1, np.int32)
             np.cumsum([len(key) for key in self._slot_of], out=bounds[1:])
             table = np.full(1 << (2 * len(self._slot_of) + 1).bit_length(), -1, np.int32)
-            data = np.frombuffer(spelled, np.uint8)
+            data = np.frombuffer(joined, np.uint8)
             index_names(data, bounds, table)
             slot_of = np.fromiter(self._slot_of.values(), np.int32, len(self._slot_of))
             self._names = (data, bounds, table, slot_of)

@@ -139,7 +139,7 @@ def _object(
     stack: Bytes,
 ) -> tuple[int, int]:
     """The position after the object that starts at `i`, with OK or HIGH, or an error code."""
-    spellings, bounds, table, slot_of = names
+    keys, bounds, table, slot_of = names
     kinds, begins, ends = slots
     unknown_begins, unknown_ends, unknown_count = unknown
     high, place = LONG(0), LONG(0)
@@ -152,7 +152,7 @@ def _object(
         if kind < 0:
             return i, kind
         high |= kind & HIGH
-        name = _name(data, first, last, spellings, bounds, table, order, place)
+        name = _name(data, first, last, keys, bounds, table, order, place)
         place += 1
         begin = i
         i, kind = value(data, i, stop, stack)

@@ -36,18 +36,16 @@ _DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 class FailureKind(Enum):
     """The kind of a failure, which decides what to do about it."""
 
-    CONFLICT = "overtaken"  # another driver moved the table: restart from its offsets
+    CONFLICT = "conflict"  # another driver moved the table: restart from its offsets
     UNREACHABLE = "unreachable"  # no broker answers: wait for one
-    NOT_FOUND = "no-topic"  # the topic, or a table that a query reads, does not exist yet: wait
-    SOURCE_REWRITTEN = (
-        "set-back"  # a table that a query reads lost rows or history: start from the first row
-    )
-    SCHEMA_CHANGED = "evolved"  # a table that a query reads has new columns: restart with them
-    STATE_INCOMPATIBLE = "other-state"  # Spark cannot use the state: start from the first row
+    NOT_FOUND = "not-found"  # the topic, or a table that a query reads, does not exist yet: wait
+    SOURCE_REWRITTEN = "source-rewritten"  # a table that a query reads lost rows: start over
+    SCHEMA_CHANGED = "schema-changed"  # a table that a query reads has new columns: restart
+    STATE_INCOMPATIBLE = "state-incompatible"  # Spark cannot use the query's state: start over
     DISK_FULL = "disk-full"  # wait for space
-    DATA_LOSS = "lost"  # records were lost before they landed: the operator must decide
-    TOPIC_DELETED = "topic-gone"  # the topic was deleted, or created again
-    INVALID = "refused"  # the table, the file or the environment is wrong
+    DATA_LOSS = "data-loss"  # records were lost before they landed: the operator must decide
+    TOPIC_DELETED = "topic-deleted"  # the topic was deleted, or created again
+    INVALID = "invalid"  # the table, the file or the environment is wrong
     OTHER = "other"
 
 

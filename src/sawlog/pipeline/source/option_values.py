@@ -35,12 +35,12 @@ class Options:
     """The given options by their names in `known`. Raises BadOption for other names."""
 
     def __init__(self, written: Mapping[str, str], known: Iterable[str], what: str) -> None:
-        spelling = {name.lower(): name for name in known}
+        by_lower_name = {name.lower(): name for name in known}
         self._values: dict[str, str] = {}
         for name, value in written.items():
-            if name.lower() not in spelling:
-                raise BadOption(_unknown(name, spelling.values(), what))
-            self._values[spelling[name.lower()]] = str(value)
+            if name.lower() not in by_lower_name:
+                raise BadOption(_unknown(name, by_lower_name.values(), what))
+            self._values[by_lower_name[name.lower()]] = str(value)
 
     def __contains__(self, name: str) -> bool:
         return name in self._values

@@ -84,33 +84,33 @@ class Stream:
 
     def latest(self, start: Mapping[str, Any], *, unlimited: bool = False) -> dict[str, Any]:
         """The end of the batch that starts at `start`; `start` itself if no batch is due."""
-        begun = read_position(start)
-        self._tell(begun.offsets)
-        ends, starts = self._bounds(begun.offsets)
+        read_to = read_position(start)
+        self._publish(read_to.offsets)
+        ends, starts = self._bounds(read_to.offsets)
         self._latest = ends
         limits = _NO_LIMITS if unlimited else self._options.limits
         if self._target is not None:  # records that did not come before the end never will
             limits = Limits(max_records=limits.max_records, max_bytes=limits.max_bytes)
         now = self._monotonic_ms()
         planned = plan_batch(starts, ends, limits, since_last_ms=now - self._last_batch_ms)
-        if planned == begun.offsets:
+        if planned == read_to.offsets:
             return dict(start)
         if any(planned[partition] > offset for partition, offset in starts.items()):
             self._last_batch_ms = now
-        is_first = begun.starts == begun.offsets
+        is_first = read_to.starts == read_to.offsets
         noted = {
             partition: offset
             for partition, offset in starts.items()
-            if is_first or begun.offsets.get(partition) != offset
+            if is_first or read_to.offsets.get(partition) != offset
         }
         return Position(planned, noted).to_json()
 
     def ranges(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[OffsetRange]:
         """The ranges of a batch."""
-        begun, ended = read_position(start), read_position(end)
-        if begun == ended:
+        read_to, ended = read_position(start), read_position(end)
+        if read_to == ended:
             return []
-        starts = begun.offsets | ended.starts
+        starts = read_to.offsets | ended.starts
         unknown = sorted(ended.offsets.keys() - starts.keys())
         if unknown:  # the checkpoint is that of another source
             starts |= self._topics.earliest(unknown)
@@ -126,33 +126,33 @@ class Stream:
         """The last known end offsets of the topics, for Spark's progress reports."""
         return None if self._latest is None else dict(write_offsets(self._latest))
 
-    def _tell(self, processed: Offsets) -> None:
+    def _publish(self, processed: Offsets) -> None:
         if self._publisher is None or not processed or processed == self._published:
             return
         if self._publisher.publish(processed):
             self._published = processed
 
-    def _bounds(self, begun: Offsets) -> tuple[Offsets, Offsets]:
+    def _bounds(self, read_to: Offsets) -> tuple[Offsets, Offsets]:
         """The end of each partition, and where reading continues in it."""
         for attempt in range(1, self._options.offset_tries + 1):
             ends = self._ends()
-            gone = [partition for partition in begun if partition not in ends]
-            shrunk = [p for p, offset in begun.items() if p in ends and ends[p] < offset]
+            gone = [partition for partition in read_to if partition not in ends]
+            shrunk = [p for p, offset in read_to.items() if p in ends and ends[p] < offset]
             if not gone and not shrunk:
                 break
             if attempt < self._options.offset_tries:
                 self._sleep_ms(self._options.offset_retry_ms)
                 self._topics.invalidate()
-        new = [partition for partition in ends if partition not in begun]
-        starts = {partition: begun[partition] for partition in ends if partition in begun}
+        new = [partition for partition in ends if partition not in read_to]
+        starts = {partition: read_to[partition] for partition in ends if partition in read_to}
         if gone:
             self._lost(
-                f"{describe_partitions(gone)} is gone; it was read up to {_shown(begun, gone)}"
+                f"{describe_partitions(gone)} is gone; it was read up to {_shown(read_to, gone)}"
             )
         if shrunk:
             self._lost(
                 f"{describe_partitions(shrunk)} ends at {_shown(ends, shrunk)} and was read up to"
-                f" {_shown(begun, shrunk)}: it was cut, or deleted and created again"
+                f" {_shown(read_to, shrunk)}: it was cut, or deleted and created again"
             )
         starts |= self._topics.earliest([*new, *shrunk])
         return ends, {partition: min(starts[partition], ends[partition]) for partition in ends}

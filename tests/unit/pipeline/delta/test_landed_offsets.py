@@ -80,13 +80,13 @@ def test_the_next_batch_adds_each_offset_once(
     have = {(p, offset) for p, end in stored.items() for offset in range(end)}
     brings = {(p, offset) for p, span in batch.items() for offset in range(*span)}
     try:
-        verdict = check_offsets(
+        result = check_offsets(
             {at(p): end for p, end in stored.items()}, {at(p): span for p, span in batch.items()}
         )
     except OffsetConflict:
         assert brings
         return
-    if verdict is OffsetCheck.COMMITTED:
+    if result is OffsetCheck.COMMITTED:
         assert brings <= have
         return
     assert not brings & have

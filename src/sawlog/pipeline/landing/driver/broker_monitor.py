@@ -69,10 +69,10 @@ class BrokerMonitor:
                 continue  # the query of the table fails too, and reports it
             self._set_reachable(True)
             ends = sum(end.offset for end in found.values())
-            self._events.measured(table.name, sum(offsets.values()), ends)
+            self._events.progress_measured(table.name, sum(offsets.values()), ends)
 
     def _set_reachable(self, is_there: bool) -> None:
         if is_there is self._is_unreachable:
             text = "the brokers answer again" if is_there else "no broker answers; waiting for one"
-            self._events.said("brokers", text)
+            self._events.report("brokers", text)
         self._is_unreachable = not is_there

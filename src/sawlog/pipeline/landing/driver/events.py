@@ -21,11 +21,11 @@ class LandedBatch(NamedTuple):
 class Events(Protocol):
     """The receiver of events; called from the threads of all tables."""
 
-    def said(self, table: str, text: str) -> None:
+    def report(self, table: str, text: str) -> None:
         """Report a wait, a restart or a stop."""
 
-    def landed(self, table: str, batch: LandedBatch, done: int) -> None:
+    def batch_landed(self, table: str, batch: LandedBatch, done: int) -> None:
         """Report a committed batch; the table now has `done` offsets of the topic."""
 
-    def measured(self, table: str, done: int, ends: int) -> None:
+    def progress_measured(self, table: str, done: int, ends: int) -> None:
         """Report how many offsets of the topic the table has, and how many exist."""

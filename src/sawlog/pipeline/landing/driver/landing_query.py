@@ -102,7 +102,7 @@ class LandingQuery:
 
     def _landed(self, batch: LandedBatch) -> None:
         self._moved(batch.ends)
-        self._events.landed(self.name, batch, sum(self.landed_offsets().values()))
+        self._events.batch_landed(self.name, batch, sum(self.landed_offsets().values()))
 
     def _moved(self, offsets: dict[TopicPartition, int]) -> None:
         with self._lock:

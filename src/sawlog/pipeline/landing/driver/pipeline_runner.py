@@ -37,7 +37,7 @@ def run_pipeline(
             check_executors(spark)
     except ExecutorDiffers as error:
         failure = LandingFailure(FailureKind.INVALID, str(error))
-        events.said("spark", failure.message)
+        events.report("spark", failure.message)
         return [Outcome(table.name, failure) for table in pipeline.tables]
     landings = [LandingQuery(spark, pipeline, table, events) for table in pipeline.landed]
     queries = [

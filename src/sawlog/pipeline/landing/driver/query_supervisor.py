@@ -130,12 +130,12 @@ class QuerySupervisor:
                 failure, decided = refusal, GiveUp(refusal)
         if isinstance(decided, GiveUp):
             self.outcome = Outcome(self.name, failure)
-            self._events.said(self.name, f"stopped: {failure.message}")
+            self._events.report(self.name, f"stopped: {failure.message}")
             return
         self._start_at_s = now_s + decided.after_s
         text = f"{failure.message}; {_NEXT_STEPS[failure.kind]}"
         if text != self._last_message:
-            self._events.said(self.name, text)
+            self._events.report(self.name, text)
             self._last_message = text
 
 

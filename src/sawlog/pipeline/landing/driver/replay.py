@@ -122,15 +122,15 @@ def restore_to(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offset
     check_table(table, config, cluster.topic(config.topic))
     dead = open_dead_letters(config, DEAD)
     group = config.group
-    replays, begun = _restore_dead_letters(table, dead, group, starts)
+    replays, replay_from = _restore_dead_letters(table, dead, group, starts)
     set_dead_letter_table(config, table, dead, lose=True)
     table.refresh()
-    back = _behind(table, group, begun)
+    restored = _behind(table, group, replay_from)
     dead.refresh()
     counts = count_dead_letters(dead.storage, [file.path for file in dead.files()])
     resets = counts_after_replay(group, table.snapshot.transactions, counts)
-    restore_offsets(table, group, back, {replay_count_id(group): replays}, resets=resets)
-    return back
+    restore_offsets(table, group, restored, {replay_count_id(group): replays}, resets=resets)
+    return restored
 
 
 def _restore_dead_letters(
@@ -146,15 +146,17 @@ def _restore_dead_letters(
         versions = dead.snapshot.transactions
         count = replay_count(group, versions)
         done = replay_count(group, table.snapshot.transactions)
-        begun = _earliest(starts, replay_starts(group, versions) if count > done else {})
+        replay_from = _earliest(starts, replay_starts(group, versions) if count > done else {})
         replays = 1 + max(count, done)
-        marks = replay_transactions(group, replays, begun, versions)
-        back = _behind(dead, group, begun)
+        versions_to_store = replay_transactions(group, replays, replay_from, versions)
+        restored = _behind(dead, group, replay_from)
         try:
-            restore_offsets(dead, group, back, marks, {replay_count_id(group): count})
+            restore_offsets(
+                dead, group, restored, versions_to_store, {replay_count_id(group): count}
+            )
         except FileConflict:
             continue  # another replay committed first: its offsets count too
-        return replays, begun
+        return replays, replay_from
     raise LandingFailure(
         FailureKind.CONFLICT,
         f"others replayed {table.path} {_ATTEMPTS} times before this replay could",

@@ -71,5 +71,5 @@ class RetryPolicy:
         most = self._max_attempts.get(failure.kind)
         if most is not None and self._count >= most:
             return GiveUp(failure)
-        doubled = _INITIAL_BACKOFF_S[failure.kind] * 2 ** min(self._count - 1, 20)
-        return Retry(min(doubled, _MAX_BACKOFF_S[failure.kind]))
+        backoff_s = _INITIAL_BACKOFF_S[failure.kind] * 2 ** min(self._count - 1, 20)
+        return Retry(min(backoff_s, _MAX_BACKOFF_S[failure.kind]))

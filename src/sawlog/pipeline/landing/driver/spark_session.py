@@ -81,8 +81,8 @@ def _build_quiet(pipeline: Pipeline, master: str | None) -> "SparkSession":
     except PySparkException as error:  # there is no JVM
         raise SparkDidNotStart(without_java_frames(captured.last()) or str(error)) from error
     except SPARK_GONE_ERRORS as error:
-        said = without_java_frames(captured.last()) or "nothing; its JVM exited during the start"
-        raise SparkDidNotStart(said) from error
+        output = without_java_frames(captured.last()) or "nothing; its JVM exited during the start"
+        raise SparkDidNotStart(output) from error
     except Py4JError as error:  # invalid settings
         raise SparkDidNotStart(parse_failure(str(error)).message) from error
     counter = spark.sparkContext._accumulatorServer  # noqa: SLF001

@@ -127,7 +127,7 @@ class SqlQuery:
         landed = LandedBatch(
             written.version, written.rows, 0, 0, written.files, written.file_bytes, seconds, {}
         )
-        self._events.landed(self.name, landed, written.rows)
+        self._events.batch_landed(self.name, landed, written.rows)
 
     def reset(self, why: FailureKind) -> None:
         """Delete the checkpoint, so that the first batch has all rows.

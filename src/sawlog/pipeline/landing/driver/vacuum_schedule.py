@@ -26,7 +26,7 @@ class VacuumSchedule:
         self._events = events
         self._every_s = every_s
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run_loop, name="sawlog-sweeper", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="sawlog-vacuum", daemon=True)
 
     def __enter__(self) -> Self:
         vacuum_tables(self._pipeline, self._events)
@@ -55,4 +55,4 @@ def vacuum_tables(pipeline: Pipeline, events: Events) -> None:
             except (TableError, OSError):
                 continue  # the query of the table fails too, and reports it
             if deleted:
-                events.said(table.name, f"vacuumed {deleted} files")
+                events.report(table.name, f"vacuumed {deleted} files")

@@ -78,14 +78,16 @@ class BatchPlanner:
         """
         ends = self._log.check_end_offsets(starts, ends)
         self._log.check_start_offsets(starts, ends)
-        begun = {partition: starts.get(partition, 0) for partition in ends}
+        begins = {partition: starts.get(partition, 0) for partition in ends}
         waiting = {
-            partition: begun[partition] for partition in ends if begun[partition] < ends[partition]
+            partition: begins[partition]
+            for partition in ends
+            if begins[partition] < ends[partition]
         }
         self._record_bytes |= record_bytes(
             self._cluster, waiting, read_committed=self._read_committed
         )
-        planned = plan_batch(begun, ends, self._limits, record_bytes=self._record_bytes)
+        planned = plan_batch(begins, ends, self._limits, record_bytes=self._record_bytes)
         return {**starts, **planned}
 
     def _known_ends(self, starts: Mapping[TopicPartition, int]) -> Offsets:

@@ -22,15 +22,15 @@ def split_into_tasks(ranges: Sequence[OffsetRange], tasks: int) -> list[tuple[Of
     bounds = [rows * number // count for number in range(1, count + 1)] if count else []
     shares: list[tuple[OffsetRange, ...]] = []
     share: list[OffsetRange] = []
-    dealt = 0
+    assigned = 0
     for part in whole:
         left = part
         while left.size > 0:
-            taken = min(left.size, bounds[len(shares)] - dealt)
+            taken = min(left.size, bounds[len(shares)] - assigned)
             share.append(OffsetRange(left.partition, left.start, left.start + taken))
             left = left._replace(start=left.start + taken)
-            dealt += taken
-            if dealt == bounds[len(shares)]:
+            assigned += taken
+            if assigned == bounds[len(shares)]:
                 shares.append(tuple(share))
                 share = []
     return shares

@@ -45,92 +45,92 @@ class Table:
 
     name = "t"
 
-    def __init__(self, *lives: QueryRun | Exception) -> None:
-        self._lives = list(lives)
-        self.begun: list[QueryRun] = []
-        self.anew = 0
+    def __init__(self, *runs: QueryRun | Exception) -> None:
+        self._runs = list(runs)
+        self.started: list[QueryRun] = []
+        self.resets = 0
         self.refusal: LandingFailure | None = None
 
     def start(self, *, once: bool) -> QueryRun:
-        life = self._lives.pop(0)
-        if isinstance(life, Exception):
-            raise life
-        self.begun.append(life)
-        return life
+        run = self._runs.pop(0)
+        if isinstance(run, Exception):
+            raise run
+        self.started.append(run)
+        return run
 
     def reset(self, why: FailureKind) -> None:
         if self.refusal is not None:
             raise self.refusal
-        self.anew += 1
+        self.resets += 1
 
 
 def supervised(table: Table, *, once: bool = False) -> tuple[QuerySupervisor, RecordedEvents]:
-    heard = RecordedEvents()
-    return QuerySupervisor(table, heard, threading.Event(), once=once), heard
+    events = RecordedEvents()
+    return QuerySupervisor(table, events, threading.Event(), once=once), events
 
 
 def test_a_query_that_finishes_is_done() -> None:
     table = Table(QueryRun())
-    watched, heard = supervised(table, once=True)
-    watched.poll(0)
-    watched.poll(1)
-    assert watched.outcome is None
-    table.begun[0].query.isActive = False
-    watched.poll(2)
-    assert watched.outcome == Outcome("t", None)
-    assert table.begun[0].stops == 1
-    assert heard.lines == []
+    supervisor, events = supervised(table, once=True)
+    supervisor.poll(0)
+    supervisor.poll(1)
+    assert supervisor.outcome is None
+    table.started[0].query.isActive = False
+    supervisor.poll(2)
+    assert supervisor.outcome == Outcome("t", None)
+    assert table.started[0].stops == 1
+    assert events.lines == []
 
 
 def test_the_exception_of_the_driver_is_preferred_to_spark_s_text() -> None:
     table = Table(QueryRun("a long story", CONFLICT), QueryRun())
-    watched, heard = supervised(table)
-    watched.poll(0)
-    table.begun[0].query.isActive = False
-    watched.poll(1)
-    watched.poll(1.05)
-    assert len(table.begun) == 1
-    watched.poll(2)
-    assert len(table.begun) == 2
-    assert [line.rpartition("; ")[2] for line in heard.lines] == [
+    supervisor, events = supervised(table)
+    supervisor.poll(0)
+    table.started[0].query.isActive = False
+    supervisor.poll(1)
+    supervisor.poll(1.05)
+    assert len(table.started) == 1
+    supervisor.poll(2)
+    assert len(table.started) == 2
+    assert [line.rpartition("; ")[2] for line in events.lines] == [
         "restarting from the offsets in the table"
     ]
 
 
 def test_a_wait_is_reported_once() -> None:
     table = Table(*[NoBrokerReachable("nobody there")] * 5, QueryRun())
-    watched, heard = supervised(table)
+    supervisor, events = supervised(table)
     for now_s in range(0, 60, 10):
-        watched.poll(now_s)
-    assert heard.lines == ["t: nobody there; waiting for the brokers"]
-    assert len(table.begun) == 1
+        supervisor.poll(now_s)
+    assert events.lines == ["t: nobody there; waiting for the brokers"]
+    assert len(table.started) == 1
 
 
 def test_a_fatal_failure_ends_the_query() -> None:
     table = Table(
         QueryRun(f"x {LandingFailure(FailureKind.DATA_LOSS, 'offsets 5 to 9 are gone')} y")
     )
-    watched, heard = supervised(table)
-    watched.poll(0)
-    table.begun[0].query.isActive = False
-    watched.poll(1)
-    assert watched.outcome is not None
-    assert watched.outcome.failure is not None
-    assert watched.outcome.failure.message == "offsets 5 to 9 are gone"
-    assert heard.lines == ["t: stopped: offsets 5 to 9 are gone"]
-    watched.poll(2)
-    assert len(table.begun) == 1
+    supervisor, events = supervised(table)
+    supervisor.poll(0)
+    table.started[0].query.isActive = False
+    supervisor.poll(1)
+    assert supervisor.outcome is not None
+    assert supervisor.outcome.failure is not None
+    assert supervisor.outcome.failure.message == "offsets 5 to 9 are gone"
+    assert events.lines == ["t: stopped: offsets 5 to 9 are gone"]
+    supervisor.poll(2)
+    assert len(table.started) == 1
 
 
 def test_a_query_whose_tables_were_rewritten_starts_over() -> None:
     table = Table(QueryRun("errors.RowsRemoved: version 8 took rows out"), QueryRun())
-    watched, _ = supervised(table)
-    watched.poll(0)
-    table.begun[0].query.isActive = False
-    watched.poll(1)
-    watched.poll(2)
-    assert table.anew == 1
-    assert len(table.begun) == 2
+    supervisor, _ = supervised(table)
+    supervisor.poll(0)
+    table.started[0].query.isActive = False
+    supervisor.poll(1)
+    supervisor.poll(2)
+    assert table.resets == 1
+    assert len(table.started) == 2
 
 
 def test_a_query_whose_table_has_new_columns_restarts_from_its_checkpoint() -> None:
@@ -138,60 +138,60 @@ def test_a_query_whose_table_has_new_columns_restarts_from_its_checkpoint() -> N
         "tables.following.SchemaChanged: version 8 of /lake/t has columns that the stream started"
     )
     table = Table(QueryRun(f"{text} without: 'b'; restart it from the same checkpoint"), QueryRun())
-    watched, heard = supervised(table)
-    watched.poll(0)
-    table.begun[0].query.isActive = False
-    watched.poll(1)
-    watched.poll(2)
-    assert (table.anew, len(table.begun)) == (0, 2)
+    supervisor, events = supervised(table)
+    supervisor.poll(0)
+    table.started[0].query.isActive = False
+    supervisor.poll(1)
+    supervisor.poll(2)
+    assert (table.resets, len(table.started)) == (0, 2)
     changed = "version 8 of /lake/t has columns that the stream started without: 'b'"
-    assert heard.lines == [f"t: {changed}; restarting with them"]
+    assert events.lines == [f"t: {changed}; restarting with them"]
 
 
 def test_a_query_whose_state_is_incompatible_starts_over_unless_it_refuses() -> None:
     text = "[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema does not match"
     table = Table(QueryRun(text), QueryRun(text))
-    watched, heard = supervised(table)
-    watched.poll(0)
-    table.begun[0].query.isActive = False
-    watched.poll(1)
-    watched.poll(2)
-    assert (table.anew, len(table.begun)) == (1, 2)
+    supervisor, events = supervised(table)
+    supervisor.poll(0)
+    table.started[0].query.isActive = False
+    supervisor.poll(1)
+    supervisor.poll(2)
+    assert (table.resets, len(table.started)) == (1, 2)
     table.refusal = LandingFailure(FailureKind.INVALID, "rows would be lost")
-    table.begun[1].query.isActive = False
-    watched.poll(3)
-    assert watched.outcome == Outcome("t", table.refusal)
-    assert heard.lines[-1] == "t: stopped: rows would be lost"
+    table.started[1].query.isActive = False
+    supervisor.poll(3)
+    assert supervisor.outcome == Outcome("t", table.refusal)
+    assert events.lines[-1] == "t: stopped: rows would be lost"
 
 
 def test_a_failure_after_the_stop_is_not_reported() -> None:
     """Spark's JVM receives a signal to the process group too, and may exit first."""
-    stop, heard = threading.Event(), RecordedEvents()
+    stop, events = threading.Event(), RecordedEvents()
     table = Table(QueryRun("An error occurred while calling o31.load"))
-    watched = QuerySupervisor(table, heard, stop, once=False)
-    watched.poll(0)
-    table.begun[0].query.isActive = False
+    supervisor = QuerySupervisor(table, events, stop, once=False)
+    supervisor.poll(0)
+    table.started[0].query.isActive = False
     stop.set()
-    watched.poll(1)
-    watched.stop()
-    assert watched.outcome == Outcome("t", None)
-    assert heard.lines == []
+    supervisor.poll(1)
+    supervisor.stop()
+    assert supervisor.outcome == Outcome("t", None)
+    assert events.lines == []
 
 
 def test_a_stop_ends_running_queries_without_a_failure() -> None:
     tables = [Table(QueryRun()), Table(NoBrokerReachable("nobody"))]
     stop = threading.Event()
-    heard = RecordedEvents()
-    said = heard.said
+    events = RecordedEvents()
+    report = events.report
 
     def stop_then(table: str, text: str) -> None:
-        said(table, text)
+        report(table, text)
         stop.set()
 
-    heard.said = stop_then  # type: ignore[method-assign]
-    outcomes = run_queries(tables, heard, stop, once=False)
+    events.report = stop_then  # type: ignore[method-assign]
+    outcomes = run_queries(tables, events, stop, once=False)
     assert outcomes == [Outcome("t", None), Outcome("t", None)]
-    assert tables[0].begun[0].stops == 1
+    assert tables[0].started[0].stops == 1
 
 
 def test_all_queries_end_if_the_jvm_is_gone() -> None:
@@ -204,4 +204,4 @@ def test_all_queries_end_if_the_jvm_is_gone() -> None:
     third = Table(ConnectionRefusedError())
     with pytest.raises(ConnectionRefusedError):
         run_queries([one, other, third], RecordedEvents(), threading.Event(), once=False)
-    assert [table.begun[0].stops for table in (one, other)] == [1, 1]
+    assert [table.started[0].stops for table in (one, other)] == [1, 1]

@@ -78,20 +78,20 @@ def test_a_key_exists_once_after_the_query_starts_over(
     config = replace(keyed(tmp_path), partition_by=partition_by)
     commit_batch(committer_of(config), 0, (1, 1), (2, 1), (9, 1), (1, 2))
     assert pairs(config) == [(1, 2), (2, 1), (9, 1)]
-    anew = committer_of(config, "second")
-    commit_batch(anew, 0, (1, 1), (2, 1), (1, 2), (1, 3))
+    second = committer_of(config, "second")
+    commit_batch(second, 0, (1, 1), (2, 1), (1, 2), (1, 3))
     assert pairs(config) == [(1, 3), (2, 1)]
-    commit_batch(anew, 0, (1, 1), (2, 1), (1, 2), (1, 3))
-    commit_batch(anew, 1, (2, 5))
+    commit_batch(second, 0, (1, 1), (2, 1), (1, 2), (1, 3))
+    commit_batch(second, 1, (2, 5))
     assert pairs(config) == [(1, 3), (2, 5)]
 
 
 def test_a_query_that_starts_over_without_rows_leaves_none(tmp_path: Path) -> None:
     config = keyed(tmp_path)
     commit_batch(committer_of(config), 0, (1, 1))
-    anew = committer_of(config, "second")
-    commit_batch(anew, 0)
-    commit_batch(anew, 1, (2, 2))
+    second = committer_of(config, "second")
+    commit_batch(second, 0)
+    commit_batch(second, 1, (2, 2))
     assert pairs(config) == [(2, 2)]
 
 

@@ -31,9 +31,9 @@ def test_a_corrupt_table_does_not_keep_others_from_being_vacuumed(tmp_path: Path
     bad, good = (Path(table.path) for table in pipeline.tables)
     (bad / "_delta_log" / f"{1:020}.json").write_text("not JSON")
     leave_file(good)
-    heard = RecordedEvents()
-    vacuum_tables(pipeline, heard)
-    assert heard.lines == ["good: vacuumed 1 files"]
+    events = RecordedEvents()
+    vacuum_tables(pipeline, events)
+    assert events.lines == ["good: vacuumed 1 files"]
 
 
 def test_dead_letters_and_query_tables_are_vacuumed_too(tmp_path: Path) -> None:
@@ -52,20 +52,20 @@ class VacuumEvents(RecordedEvents):
 
     def __init__(self) -> None:
         super().__init__()
-        self.swept = threading.Semaphore(0)
+        self.vacuumed = threading.Semaphore(0)
 
-    def said(self, table: str, text: str) -> None:
-        super().said(table, text)
-        self.swept.release()
+    def report(self, table: str, text: str) -> None:
+        super().report(table, text)
+        self.vacuumed.release()
 
 
 def test_a_long_run_vacuums_periodically(tmp_path: Path) -> None:
     pipeline = pipeline_with(tmp_path, "  a: {topic: a}")
-    told = VacuumEvents()
+    events = VacuumEvents()
     leave_file(Path(pipeline.tables[0].path))
-    with VacuumSchedule(pipeline, told, every_s=0.001):
-        assert told.swept.acquire(blocking=False), "where a run begins"
+    with VacuumSchedule(pipeline, events, every_s=0.001):
+        assert events.vacuumed.acquire(blocking=False), "where a run begins"
         for _ in range(2):
             leave_file(Path(pipeline.tables[0].path))
-            assert told.swept.acquire(timeout=60)
-    assert len(told.lines) == 3
+            assert events.vacuumed.acquire(timeout=60)
+    assert len(events.lines) == 3
