@@ -49,7 +49,7 @@ def test_a_query_copies_every_row_once_wherever_its_driver_is_killed(
     with driving(file) as driver:  # killed while the query restarts
         wait_until(lambda: Table.exists(copy.path), driver)
         send(server.bootstrap, "ev", rows("first"))
-        driver.wait_for_line(r"copy: version \d+ of .* began without: .*; going on with them")
+        driver.wait_for_line(r"copy: version \d+ of .* started without: .*; restarting with them")
         driver.kill()
     send(server.bootstrap, "ev", rows("second"))  # lands while no query runs
     with driving(file) as driver:  # killed between writing and committing

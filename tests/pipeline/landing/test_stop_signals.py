@@ -24,7 +24,7 @@ tables:
   t: {topic: a}
   q: {sql: SELECT * FROM t, every: 100ms}
 """
-SAID = ("starting Spark ...", "sawlog: stopping", "t: no broker can be reached")
+EXPECTED = ("starting Spark ...", "sawlog: stopping", "t: no broker can be reached")
 
 
 class PipelineProcess:
@@ -48,7 +48,7 @@ class PipelineProcess:
             )
 
     @property
-    def report(self) -> str:
+    def stderr(self) -> str:
         return self._stderr.read_text()
 
     @property
@@ -73,7 +73,7 @@ class PipelineProcess:
 MOMENTS: dict[str, Callable[[PipelineProcess], bool]] = {
     "jvm": PipelineProcess.has_a_jvm,
     "gateway": PipelineProcess.has_a_gateway,
-    "looking for brokers": lambda run: "waiting for the brokers" in run.report,
+    "looking for brokers": lambda run: "waiting for the brokers" in run.stderr,
     "query": PipelineProcess.has_a_query,
 }
 
@@ -101,14 +101,16 @@ def test_a_run_that_is_stopped_during_its_start_reports_only_the_stop(
     run = PipelineProcess(tmp_path)
     try:
         wait_until(lambda: MOMENTS[moment](run) or run.process.poll() is not None)
-        assert run.process.poll() is None, run.report
+        assert run.process.poll() is None, run.stderr
         os.killpg(run.process.pid, sign)
         run.process.wait(120)
     finally:
         if run.process.poll() is None:
             os.killpg(run.process.pid, signal.SIGKILL)
             run.process.wait()
-    unexpected = [line for line in run.report.splitlines() if line and not line.startswith(SAID)]
+    unexpected = [
+        line for line in run.stderr.splitlines() if line and not line.startswith(EXPECTED)
+    ]
     assert unexpected == []
     assert run.printed == ""
     assert run.process.returncode in (0, 130, -sign)

@@ -100,7 +100,7 @@ def test_a_signal_to_the_process_group_stops_a_landing_cleanly(
         send(server.bootstrap, "t", [b"c"])
         wait_until(lambda: len(values_in(table.path)) == 3, driver)
         kill_all(driver.below("java"))
-        driver.wait_for_line("Spark's JVM has ended, .*; what has landed is safe")
+        driver.wait_for_line("Spark's JVM exited, .*; committed batches are safe")
         assert driver.wait() == 1, driver.output
 
 
