@@ -32,5 +32,5 @@ def test_offsets_lost_under_a_task_are_reported_as_by_the_planner() -> None:
 
 
 def test_a_log_truncated_under_a_task_is_data_loss() -> None:
-    failure = data_loss(OffsetsLost(PARTITION, range(500, 700), range(0, 400)))
+    failure = data_loss(OffsetsLost(PARTITION, range(500, 700), range(400)))
     assert failure.kind is FailureKind.DATA_LOSS
