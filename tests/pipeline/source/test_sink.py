@@ -106,7 +106,7 @@ def test_a_stream_from_topic_to_topic(
     [
         ("value int", (1,), {}, "the column 'value' is int; it must be string or binary"),
         ("v string", ("x",), {}, "there is no column 'value'"),
-        ("value string", ("x",), {"topic": ""}, "Set the option 'topic' or add a column"),
+        ("value string", ("x",), {"topic": ""}, "set the option 'topic' or add a column"),
         ("value string", ("x",), {"kafka.ack": "1"}, "did you mean 'kafka.acks'"),
         ("value string, partition int", ("x", 9), {}, "'partition' says 9"),
     ],
