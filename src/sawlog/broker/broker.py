@@ -1,4 +1,4 @@
-"""One broker: a synchronous machine that the shell feeds with frames, timers and images.
+"""One broker: a synchronous machine that `server/` or the simulator feeds with frames and timers.
 
 It hands each request to its handler and never waits: a handler answers now, or parks the request
 until the event that fulfils it. Time, disk and store come through ports, so the same broker runs on
@@ -27,7 +27,7 @@ logger = EventLogger(__name__)
 
 
 class Broker:
-    """The application behind the listener; `assemble` builds it."""
+    """The application that a listener feeds; `assemble` builds it."""
 
     def __init__(self, components: "Components") -> None:
         self.components = components

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ports import DiskError
 from sawlog.protocol.record_batch import read_header
-from sawlog.storage.producer_state_store import AppendOrigin
+from sawlog.storage.append_origin import AppendOrigin
 
 if TYPE_CHECKING:
     from sawlog.coordinator.partition_access import OnCommitted

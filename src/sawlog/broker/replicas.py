@@ -229,7 +229,7 @@ class Replicas:
         now_ms = self._clock.now_ms()
         for replica in tuple(self.by_partition.values()):
             try:
-                replica.log.retain(now_ms, replica.high_watermark)
+                replica.log.apply_retention(now_ms, replica.high_watermark)
             except (KafkaError, DiskError) as error:
                 logger.warning("retention failed", log=str(replica.name), reason=str(error))
         self._schedule_retention()

@@ -20,9 +20,9 @@ from sawlog.core.ports import Disk, DiskError, DiskFull, Timer
 from sawlog.core.store import (
     ConnectionLost,
     Delete,
-    Done,
     Node,
     NodeStat,
+    OnDone,
     Operation,
     Result,
     SessionLost,
@@ -65,7 +65,7 @@ class EmbeddedStore:
     def on_state(self, listener: Callable[[SessionState], None]) -> None:
         self._listeners.append(listener)
 
-    def get(self, path: str, done: Done[Node], watch: Watch | None = None) -> None:
+    def get(self, path: str, done: OnDone[Node], watch: Watch | None = None) -> None:
         def read() -> Node:
             node = self._tree.get(path)
             if watch is not None:
@@ -74,7 +74,7 @@ class EmbeddedStore:
 
         self._read(path, read, done)
 
-    def exists(self, path: str, done: Done[NodeStat | None], watch: Watch | None = None) -> None:
+    def exists(self, path: str, done: OnDone[NodeStat | None], watch: Watch | None = None) -> None:
         def read() -> NodeStat | None:
             stat = self._tree.exists(path)
             if watch is not None:
@@ -83,7 +83,7 @@ class EmbeddedStore:
 
         self._read(path, read, done)
 
-    def children(self, path: str, done: Done[list[str]], watch: Watch | None = None) -> None:
+    def children(self, path: str, done: OnDone[list[str]], watch: Watch | None = None) -> None:
         def read() -> list[str]:
             names = self._tree.children(path)
             if watch is not None:
@@ -93,7 +93,7 @@ class EmbeddedStore:
         self._read(path, read, done)
 
     def multi(
-        self, operations: Sequence[Operation], done: Done[list[Result]], *, urgent: bool = False
+        self, operations: Sequence[Operation], done: OnDone[list[Result]], *, urgent: bool = False
     ) -> None:
         path = operations[0].path if operations else ""
         result: list[Result] | StoreError
@@ -121,7 +121,7 @@ class EmbeddedStore:
 
         self._when_durable(closed, closed)
 
-    def _read(self, path: str, read: Callable[[], T], done: Done[T]) -> None:
+    def _read(self, path: str, read: Callable[[], T], done: OnDone[T]) -> None:
         result: T | StoreError
         if self.state is not SessionState.CONNECTED:
             result = SessionLost(path)

@@ -1,5 +1,8 @@
 """The internal topics: one row for each topic in which coordinators keep their state.
 
+The coordinator of each row is registered in `broker/assembly.py`, which fails with KeyError if it
+is missing.
+
 Clients may not produce to an internal topic (`__admin_client` may, as in Kafka) or delete records
 from it; they may read it and delete it as a whole.
 """

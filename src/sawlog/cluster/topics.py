@@ -36,7 +36,7 @@ from sawlog.core.store import (
     WatchEvent,
 )
 
-Answered = Callable[[KafkaError | None], None]
+OnAnswered = Callable[[KafkaError | None], None]
 """Called with None when the change is in the store and in this broker's image."""
 Replicas = tuple[tuple[NodeId, ...], ...]
 AUTO_CREATE_TIMEOUT_MS = 30_000
@@ -155,7 +155,7 @@ class Topics:
             )
         return tuple(NodeId(node) for node in nodes)
 
-    def create(self, planned: PlannedTopic, timeout_ms: int, done: Answered) -> None:
+    def create(self, planned: PlannedTopic, timeout_ms: int, done: OnAnswered) -> None:
         def shows(image: MetadataImage) -> bool:
             return planned.id in image.names
 
@@ -178,7 +178,7 @@ class Topics:
             failed,
         )
 
-    def _auto_create(self, name: str, done: Answered) -> int:
+    def _auto_create(self, name: str, done: OnAnswered) -> int:
         internal = INTERNAL_TOPICS.get(name)
         if internal is None:
             new = NewTopic(name)
@@ -190,7 +190,7 @@ class Topics:
 
     # Deletion
 
-    def delete(self, topic: TopicImage, timeout_ms: int, done: Answered) -> None:
+    def delete(self, topic: TopicImage, timeout_ms: int, done: OnAnswered) -> None:
         def shows(image: MetadataImage) -> bool:
             return topic.id not in image.names
 
@@ -258,7 +258,7 @@ class Topics:
         return old + tuple(self._checked_replicas(nodes, factor) for nodes in assignments)
 
     def add_partitions(
-        self, topic: TopicImage, replicas: Replicas, timeout_ms: int, done: Answered
+        self, topic: TopicImage, replicas: Replicas, timeout_ms: int, done: OnAnswered
     ) -> None:
         """Write a plan; INVALID_PARTITIONS if the partitions changed since it was made."""
         path = znodes.topic_path(topic.name)
@@ -292,7 +292,7 @@ class Topics:
         topic: TopicImage,
         change: Callable[[Mapping[str, str]], Mapping[str, str]],
         timeout_ms: int,
-        done: Answered,
+        done: OnAnswered,
     ) -> None:
         """Write `change(configs)`. It may raise KafkaError, and is called again with the new
         configs if another request wrote first."""
@@ -334,7 +334,7 @@ class Topics:
         operations: Sequence[Operation],
         shows: Condition,
         timeout_ms: int,
-        done: Answered,
+        done: OnAnswered,
         failed: Callable[[StoreError], None] | None = None,
     ) -> None:
         """Write, and call `done` when the image shows the change. `failed` replaces the default
@@ -350,7 +350,7 @@ class Topics:
 
         self._store.multi(operations, written)
 
-    def _answer_when(self, shows: Condition, timeout_ms: int, done: Answered) -> None:
+    def _answer_when(self, shows: Condition, timeout_ms: int, done: OnAnswered) -> None:
         def shown(is_shown: bool) -> None:
             done(None if is_shown else KafkaError(ErrorCode.REQUEST_TIMED_OUT))
 

@@ -1,6 +1,8 @@
 """The settings of a topic, and the broker settings that each takes its default from.
 
-Settings without a description are stored and described, and have no effect yet.
+A default in this file is used only if none of the setting's `BROKER_SYNONYMS` has a value; else the
+default comes from `config_broker.py` or `config_accepted.py`. Settings without a description are
+stored and described, and have no effect yet.
 """
 
 from typing import NamedTuple

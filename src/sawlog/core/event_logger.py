@@ -12,7 +12,7 @@ _THROTTLE_MS = 1000
 
 
 class EventLogger:
-    """`logger.warning("torn tail cut", log=name, from_offset=17)`: an event and its fields."""
+    """`logger.warning("torn tail truncated", log=tp, from_offset=17)`: an event and its fields."""
 
     __slots__ = ("_logger",)
 

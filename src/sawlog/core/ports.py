@@ -98,7 +98,8 @@ class File(Protocol):
 
 
 class FileSlice(NamedTuple):
-    """A range of a file that is sent without copying."""
+    """A range of a file in a response. The server sends slices above 128 KiB with sendfile, and
+    reads smaller ones to send them with the bytes around them (`server/send_queue.py`)."""
 
     file: File
     position: int
@@ -109,7 +110,7 @@ class FileSlice(NamedTuple):
 
 
 Part = Buffer | FileSlice
-"""A piece of a response: bytes, or a slice of a file that the server sends with sendfile."""
+"""A piece of a response: bytes, or a slice of a file."""
 
 
 class Disk(Protocol):

@@ -139,7 +139,7 @@ Result = str | NodeStat | None
 """The path for a Create, the new stat for a SetData, None for a Delete or a Check."""
 
 T = TypeVar("T")
-Done = Callable[[T | StoreError], None]
+OnDone = Callable[[T | StoreError], None]
 
 
 class Store(Protocol):
@@ -157,23 +157,23 @@ class Store(Protocol):
         """Call `listener` with every change of the session's state."""
         ...
 
-    def get(self, path: str, done: Done[Node], watch: Watch | None = None) -> None:
+    def get(self, path: str, done: OnDone[Node], watch: Watch | None = None) -> None:
         """Read a node, or NoNode. The watch is set only if the node exists, and reports CHANGED or
         DELETED."""
         ...
 
-    def exists(self, path: str, done: Done[NodeStat | None], watch: Watch | None = None) -> None:
+    def exists(self, path: str, done: OnDone[NodeStat | None], watch: Watch | None = None) -> None:
         """Read a node's stat; None if it does not exist. The watch is set in both cases and reports
         CREATED, CHANGED or DELETED."""
         ...
 
-    def children(self, path: str, done: Done[list[str]], watch: Watch | None = None) -> None:
+    def children(self, path: str, done: OnDone[list[str]], watch: Watch | None = None) -> None:
         """List the names of the children, sorted, or NoNode. The watch reports CHILDREN when one is
         created or deleted, and DELETED for the node itself."""
         ...
 
     def multi(
-        self, operations: Sequence[Operation], done: Done[list[Result]], *, urgent: bool = False
+        self, operations: Sequence[Operation], done: OnDone[list[Result]], *, urgent: bool = False
     ) -> None:
         """Apply all operations in order as one change, or none and return the first one's error.
 

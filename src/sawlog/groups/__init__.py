@@ -1,1 +1,1 @@
-"""The group coordinator: group membership, assignments and committed offsets. Pure logic."""
+"""The group coordinator: group membership, assignments and committed offsets. It does no IO."""

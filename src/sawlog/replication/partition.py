@@ -14,9 +14,9 @@ from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import LeaderEpoch, NodeId, Offset, TopicId, TopicPartition
 from sawlog.core.ports import DiskError, FileSlice
 from sawlog.protocol.record_batch import BatchHeader
+from sawlog.storage.append_origin import AppendOrigin
 from sawlog.storage.log import Appended, Log
 from sawlog.storage.log_config import FOREVER
-from sawlog.storage.producer_state_store import AppendOrigin
 
 logger = EventLogger(__name__)
 
@@ -27,13 +27,14 @@ A waiting request (acks=all, a fetch at the high watermark, ListOffsets) starts 
 delay saves a producer with acks=1 one fdatasync per batch.
 """
 
-Committed = Callable[[KafkaError | None], None]
+OnCommitted = Callable[[KafkaError | None], None]
 
 
-class Reader(Protocol):
-    """A fetch in purgatory that is retried when a high watermark moves."""
+class HighWatermarkListener(Protocol):
+    """A parked Fetch, which is retried when a high watermark moves."""
 
-    def look_again(self) -> None: ...
+    def high_watermark_moved(self) -> None:
+        """The high watermark has moved, or the replica has failed or closed."""
 
 
 class Partition:
@@ -47,7 +48,7 @@ class Partition:
     __slots__ = (
         "_flush",
         "_is_closed",
-        "_readers",
+        "_listeners",
         "_waiting",
         "commits_on_flush",
         "high_watermark",
@@ -78,8 +79,8 @@ class Partition:
         self._flush = log.flush
         self._flush.listen(self._flushed)
         self._is_closed = False
-        self._waiting: deque[tuple[int, Committed]] = deque()
-        self._readers: dict[Reader, None] = {}
+        self._waiting: deque[tuple[int, OnCommitted]] = deque()
+        self._listeners: dict[HighWatermarkListener, None] = {}
 
     # Roles
 
@@ -119,13 +120,13 @@ class Partition:
         if not self.commits_on_flush:
             self._advance()
             self._flush_if_due()
-        elif is_awaited or self._readers:
+        elif is_awaited or self._listeners:
             self._flush.request(self.log.end_offset)
         else:
             self._flush.request_within(QUIET_FLUSH_MS)
         return appended
 
-    def when_committed(self, offset: int, action: Committed) -> None:
+    def when_committed(self, offset: int, action: OnCommitted) -> None:
         """Call `action` once the high watermark is at or beyond `offset`; now, if it is already."""
         if self.high_watermark >= offset:
             action(None)
@@ -136,13 +137,13 @@ class Partition:
         waiting.append((offset, action))
         self._flush.request(offset)
 
-    def watch(self, reader: Reader) -> None:
-        """Retry `reader` at every move of the high watermark, until `unwatch`."""
-        self._readers[reader] = None
+    def watch(self, listener: HighWatermarkListener) -> None:
+        """Call `listener` at every move of the high watermark, until `unwatch`."""
+        self._listeners[listener] = None
         self._request_flush()
 
-    def unwatch(self, reader: Reader) -> None:
-        self._readers.pop(reader, None)
+    def unwatch(self, listener: HighWatermarkListener) -> None:
+        self._listeners.pop(listener, None)
 
     def close(self, error: KafkaError) -> None:
         """Close the replica: waiters for committed offsets succeed, the others get `error`.
@@ -202,7 +203,7 @@ class Partition:
             return
         self._advance()
         if self.log.flushed_offset < self.log.end_offset:
-            if self._waiting or self._readers:
+            if self._waiting or self._listeners:
                 self._flush.request(self.log.end_offset)
             else:
                 self._flush.request_within(QUIET_FLUSH_MS)
@@ -217,19 +218,19 @@ class Partition:
         waiting = self._waiting
         while waiting and waiting[0][0] <= committed:
             _call(waiting.popleft()[1], None)
-        if self._readers:
-            for reader in tuple(self._readers):
-                reader.look_again()
+        if self._listeners:
+            for listener in tuple(self._listeners):
+                listener.high_watermark_moved()
 
     def _fail(self, error: KafkaError) -> None:
         waiting, self._waiting = self._waiting, deque()
         for _, action in waiting:
             _call(action, error)
-        for reader in tuple(self._readers):
-            reader.look_again()
+        for listener in tuple(self._listeners):
+            listener.high_watermark_moved()
 
 
-def _call(action: Committed, error: KafkaError | None) -> None:
+def _call(action: OnCommitted, error: KafkaError | None) -> None:
     """Call a waiter; one that raises must not keep the others waiting."""
     try:
         action(error)

@@ -19,7 +19,7 @@ from sawlog.core.ports import Buffer, DiskError
 from sawlog.server.connection_limits import file_descriptors, granted_descriptors
 from sawlog.server.data_syncs import DataSyncs
 from sawlog.server.disk_files import RealFile, disk_error
-from sawlog.server.disk_threads import DiskThreads, Done, Notify
+from sawlog.server.disk_threads import DiskThreads, Notify, OnDone
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -163,7 +163,7 @@ class RealDisk:
     def replace(self, path: str, data: Buffer) -> None:
         self._replace(path, self._resolve(path), data, self._ticket(path))
 
-    def replace_later(self, files: Sequence[tuple[str, Buffer]], done: Done) -> None:
+    def replace_later(self, files: Sequence[tuple[str, Buffer]], done: OnDone) -> None:
         prepared = [
             (path, self._resolve(path), bytes(data), self._ticket(path)) for path, data in files
         ]
@@ -239,7 +239,7 @@ class RealDisk:
     def sync_directory(self, path: str) -> None:
         _sync_directory(path, self._resolve_directory(path))
 
-    def sync_directory_later(self, path: str, done: Done) -> None:
+    def sync_directory_later(self, path: str, done: OnDone) -> None:
         full = self._resolve_directory(path)
         self.threads.run(lambda: _sync_directory(path, full), done)
 

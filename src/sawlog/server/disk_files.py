@@ -14,7 +14,7 @@ from sawlog.core.ports import Buffer, DiskError, DiskFull, TooManyOpenFiles
 
 if TYPE_CHECKING:
     from sawlog.server.disk import RealDisk
-    from sawlog.server.disk_threads import Done
+    from sawlog.server.disk_threads import OnDone
 
 _pwritev = os.pwritev
 _pread = os.pread
@@ -102,7 +102,7 @@ class RealFile:
         except OSError as error:
             raise disk_error(self.path, error) from error
 
-    def sync_later(self, done: "Done") -> None:
+    def sync_later(self, done: "OnDone") -> None:
         try:
             descriptor = self.pin()
         except DiskError as error:

@@ -13,7 +13,7 @@ from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import DiskError
 
 Task = Callable[[], None]
-Done = Callable[[DiskError | None], None]
+OnDone = Callable[[DiskError | None], None]
 Notify = Callable[[Callable[[], None]], object]
 
 logger = EventLogger(__name__)
@@ -25,10 +25,10 @@ class DiskThreads:
     def __init__(self, notify: Notify, *, limit: int = 16) -> None:
         self._notify = notify
         self._limit = limit
-        self._tasks: SimpleQueue[tuple[Task, Done] | None] = SimpleQueue()
+        self._tasks: SimpleQueue[tuple[Task, OnDone] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._under_way = 0  # used by the loop's thread only
-        self._finished: deque[tuple[Done, DiskError | None]] = deque()
+        self._finished: deque[tuple[OnDone, DiskError | None]] = deque()
         self._lock = threading.Lock()
         self._wake_up_sent = False
 
@@ -37,7 +37,7 @@ class DiskThreads:
         """The number of tasks whose `done` was not called yet."""
         return self._under_way
 
-    def run(self, task: Task, done: Done) -> None:
+    def run(self, task: Task, done: OnDone) -> None:
         """Run a task. Never raises: without any thread, `done` gets a DiskError."""
         self._under_way += 1
         if self._under_way > len(self._threads) < self._limit:
@@ -82,7 +82,7 @@ class DiskThreads:
             if not self._finish(done, error):
                 return
 
-    def _finish(self, done: Done, error: DiskError | None) -> bool:
+    def _finish(self, done: OnDone, error: DiskError | None) -> bool:
         """Queue a `done` for the loop, on any thread; False if the loop is closed."""
         with self._lock:
             self._finished.append((done, error))

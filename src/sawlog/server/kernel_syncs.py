@@ -26,7 +26,7 @@ _FDSYNC = 3  # IOCB_CMD_FDSYNC
 _NOTIFY_EVENTFD = 1  # IOCB_FLAG_RESFD
 _EVENT = struct.Struct("=QQqq")
 
-Done = Callable[[int], None]
+OnDone = Callable[[int], None]
 """Called with the errno, or 0."""
 
 
@@ -56,7 +56,7 @@ class NotSupported(OSError):
 class KernelSyncs:
     """Invariant: a slot is either in `_free` or under way, with its callback in `_callbacks`."""
 
-    def __init__(self, loop: "AbstractEventLoop", fallback: Callable[[int, Done], None]) -> None:
+    def __init__(self, loop: "AbstractEventLoop", fallback: Callable[[int, OnDone], None]) -> None:
         """`fallback` is called for files that the kernel does not accept. OSError if AIO cannot be
         used: NotSupported, or no descriptor is left."""
         numbers = _SYSTEM_CALLS.get(platform.machine())
@@ -78,15 +78,15 @@ class KernelSyncs:
         self._lists = [(ctypes.c_void_p * 1)(ctypes.addressof(iocb)) for iocb in self._iocbs]
         self._events = ctypes.create_string_buffer(_EVENT.size * SLOTS)
         self._free = list(range(SLOTS))
-        self._callbacks: list[Done | None] = [None] * SLOTS
-        self._waiting: deque[tuple[int, Done]] = deque()
+        self._callbacks: list[OnDone | None] = [None] * SLOTS
+        self._waiting: deque[tuple[int, OnDone]] = deque()
         loop.add_reader(self._wake, self._finished)
 
     @property
     def under_way(self) -> int:
         return SLOTS - len(self._free) + len(self._waiting)
 
-    def sync(self, descriptor: int, done: Done) -> None:
+    def sync(self, descriptor: int, done: OnDone) -> None:
         """Call fdatasync, then `done` once, later."""
         if not self._free:
             self._waiting.append((descriptor, done))
@@ -111,7 +111,7 @@ class KernelSyncs:
         except BlockingIOError:
             return
         count = self._call(self._get_events, self._context, 0, SLOTS, self._events, None)
-        finished: list[tuple[Done, int]] = []
+        finished: list[tuple[OnDone, int]] = []
         for slot, _, result, _ in _EVENT.iter_unpack(self._events.raw[: count * _EVENT.size]):
             done = self._callbacks[slot]
             self._callbacks[slot] = None

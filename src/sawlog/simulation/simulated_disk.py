@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from sawlog.core.ports import Buffer, DiskError, DiskFull, Random
 from sawlog.simulation.simulated_files import Cut, DirectoryNode, Entry, FileNode, Write
 
-Done = Callable[[DiskError | None], None]
+OnDone = Callable[[DiskError | None], None]
 TEMPORARY_SUFFIX = ".tmp"
 
 
@@ -60,7 +60,7 @@ class SimulatedFile:
         node = self._present()
         self._disk.sync(node, len(node.pending))
 
-    def sync_later(self, done: Done) -> None:
+    def sync_later(self, done: OnDone) -> None:
         node = self._alive()
         if node.is_removed:
             self._disk.later(lambda: self._disk.missing(node.path), done)
@@ -186,7 +186,7 @@ class SimulatedDisk:
     def replace(self, path: str, data: Buffer) -> None:
         self._replace(path, bytes(data), self._ticket(path))
 
-    def replace_later(self, files: Sequence[tuple[str, Buffer]], done: Done) -> None:
+    def replace_later(self, files: Sequence[tuple[str, Buffer]], done: OnDone) -> None:
         prepared = [(path, bytes(data), self._ticket(path)) for path, data in files]
 
         def replace_all() -> None:
@@ -254,7 +254,7 @@ class SimulatedDisk:
         node = self._find_directory(path)
         self.sync(node, len(node.pending))
 
-    def sync_directory_later(self, path: str, done: Done) -> None:
+    def sync_directory_later(self, path: str, done: OnDone) -> None:
         try:
             node = self._find_directory(path)
         except FileNotFoundError:
@@ -313,7 +313,7 @@ class SimulatedDisk:
         if self.free_bytes is not None:
             self.free_bytes += size
 
-    def later(self, task: Callable[[], None], done: Done) -> None:
+    def later(self, task: Callable[[], None], done: OnDone) -> None:
         incarnation = self.incarnation
 
         def run() -> None:

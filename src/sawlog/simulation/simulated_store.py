@@ -14,9 +14,9 @@ from sawlog.cluster.store_tree import Change, StoreTree, Watches
 from sawlog.core.store import (
     ConnectionLost,
     Delete,
-    Done,
     Node,
     NodeStat,
+    OnDone,
     Operation,
     Result,
     SessionLost,
@@ -97,7 +97,7 @@ class SimulatedStore:
 
     # Calls
 
-    def get(self, path: str, done: Done[Node], watch: Watch | None = None) -> None:
+    def get(self, path: str, done: OnDone[Node], watch: Watch | None = None) -> None:
         def act() -> Node:
             node = self._service.tree.get(path)
             if watch is not None:
@@ -106,7 +106,7 @@ class SimulatedStore:
 
         self._send(_Call(path, act, done))
 
-    def exists(self, path: str, done: Done[NodeStat | None], watch: Watch | None = None) -> None:
+    def exists(self, path: str, done: OnDone[NodeStat | None], watch: Watch | None = None) -> None:
         def act() -> NodeStat | None:
             stat = self._service.tree.exists(path)
             if watch is not None:
@@ -115,7 +115,7 @@ class SimulatedStore:
 
         self._send(_Call(path, act, done))
 
-    def children(self, path: str, done: Done[list[str]], watch: Watch | None = None) -> None:
+    def children(self, path: str, done: OnDone[list[str]], watch: Watch | None = None) -> None:
         def act() -> list[str]:
             names = self._service.tree.children(path)
             if watch is not None:
@@ -127,7 +127,7 @@ class SimulatedStore:
     def multi(
         self,
         operations: Sequence[Operation],
-        done: Done[list[Result]],
+        done: OnDone[list[Result]],
         *,
         urgent: bool = False,  # noqa: ARG002 - this store never runs out of space
     ) -> None:

@@ -97,7 +97,7 @@ def walk_past_damage(
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Like `walk`, but continues with the next sound batch, CRC included. `report` is called with
-    every damage and the header of the batch behind it, if there is one."""
+    every damage and the header of the next sound batch, or None."""
     while True:
         try:
             yield from walk(file, position, end, chunk_bytes=chunk_bytes)
@@ -115,7 +115,7 @@ _POSSIBLE_HEADER = re.compile(rb"(?=\0\0[\s\S]{14}\x02)")  # an offset below 2^4
 
 
 def find_next(file: File, position: int, end: int) -> tuple[int, BatchHeader] | None:
-    """The first sound batch at or after `position`, found by its content: behind damage the length
+    """The first sound batch at or after `position`, found by its content: after damage the length
     field of the batch before cannot be used."""
     while end - position >= HEADER_SIZE:
         chunk = file.read(position, min(CHUNK_BYTES, end - position))

@@ -205,7 +205,7 @@ class _Round:
         self._is_cancelled = False
         self._checkpointer = checkpointer
         self._points: dict[Log, int] = {}
-        self._generations: dict[Log, int] = {}
+        self._truncations: dict[Log, int] = {}
         self._snapshots: dict[Log, bytes] = {}
         self._unfinished: list[Log] = []
         self._outstanding = 1
@@ -220,7 +220,7 @@ class _Round:
             log.write_index_tails()
             point = log.end_offset if self._checkpointer.flushes else log.flushed_offset
             self._points[log] = point
-            self._generations[log] = log.generation
+            self._truncations[log] = log.truncations
             snapshot = log.encode_snapshot_if_due() if point == log.end_offset else None
             if snapshot is not None:
                 self._snapshots[log] = snapshot
@@ -277,7 +277,7 @@ class _Round:
         return not self._is_cancelled and self._checkpointer.directory.offline is None
 
     def _is_stale(self, log: Log) -> bool:
-        return log.is_closed or log.generation != self._generations[log]
+        return log.is_closed or log.truncations != self._truncations[log]
 
     def _postpone(self, log: Log) -> None:
         if self._points.pop(log, None) is not None:

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import Disk, DiskError, File, Timer, TimerHandle, TooManyOpenFiles
 
-Done = Callable[[DiskError | None], None]
+OnFlushed = Callable[[DiskError | None], None]
 
 logger = EventLogger(__name__)
 
@@ -73,9 +73,9 @@ class LogFlush:
         self._is_queued = False
         self._outstanding = 0  # syncs of the flush in flight
         self._error: DiskError | None = None
-        self._waiting: list[Done] = []  # for the flush in flight
-        self._next: list[Done] = []  # for the one after it
-        self._listener: Done | None = None
+        self._waiting: list[OnFlushed] = []  # for the flush in flight
+        self._next: list[OnFlushed] = []  # for the one after it
+        self._listener: OnFlushed | None = None
         self._timer: TimerHandle | None = None
 
     # Requests
@@ -90,14 +90,14 @@ class LogFlush:
         if self._timer is None and not self._is_queued:
             self._timer = self._flusher.timer.after(delay_ms, self._delay_is_over)
 
-    def when_flushed(self, done: Done) -> None:
+    def when_flushed(self, done: OnFlushed) -> None:
         """Call `done` once everything that is written now is on disk, or with the error."""
         self._next.append(done)
         if not self._is_queued:
             self._queue()
 
-    def listen(self, listener: Done | None) -> None:
-        """Call `listener` after every flush of this log, behind the waiters; None ends that and
+    def listen(self, listener: OnFlushed | None) -> None:
+        """Call `listener` after every flush of this log, and after its waiters; None ends that and
         cancels a delayed flush."""
         self._listener = listener
         if listener is None:
@@ -203,7 +203,7 @@ class Flusher:
             flush.start()
 
 
-def _call(done: Done, error: DiskError | None) -> None:
+def _call(done: OnFlushed, error: DiskError | None) -> None:
     """Call a waiter; one that raises must not keep the others waiting."""
     try:
         done(error)

@@ -4,9 +4,9 @@ An example with numbers. A topic with segment.bytes=1000 gets three batches of 4
 records each: offsets 0-9 and 10-19 go to `00000000000000000000.log`, 20-29 roll the log and go to
 `00000000000000000020.log`; end_offset is 30. A flush syncs both files and the directory entry of
 the second, then flushed_offset is 30. `read(13, ...)` returns a slice that begins with the batch
-10-19: consumers skip the records before their offset. `truncate(13)` cuts whole batches only, so
-the log ends at 10 and flushed_offset is 10. `advance_start(5)` removes no file, but `read(4)` is
-out of range from then on; with three segments `advance_start(20)` would remove the first.
+10-19: consumers skip the records before their offset. `truncate(13)` cuts whole batches only: the
+log ends at 10, and flushed_offset is 10. `advance_start(5)` removes no file, but `read(4)` is then
+out of range; with three segments `advance_start(20)` would remove the first.
 """
 
 from typing import NamedTuple, Protocol
@@ -17,13 +17,13 @@ from sawlog.core.ids import TopicId, TopicPartition
 from sawlog.core.ports import DiskError, FileSlice, TooManyOpenFiles
 from sawlog.protocol.record_batch import BatchHeader, stamp, stamp_append_time
 from sawlog.storage import log_errors
+from sawlog.storage.append_origin import AppendOrigin
 from sawlog.storage.batch_scan import Damage
 from sawlog.storage.flusher import Flusher, FlushScope
 from sawlog.storage.leader_epochs import EpochEntry
 from sawlog.storage.log_config import FOREVER, LOG_APPEND_TIME, LogConfig
 from sawlog.storage.log_state import LogState, StoragePorts, create_segment
 from sawlog.storage.producer_state import ProducerStates
-from sawlog.storage.producer_state_store import AppendOrigin
 from sawlog.storage.retention_policy import RetentionPolicy
 from sawlog.storage.roll_policy import MAX_RELATIVE_OFFSET, RollPolicy
 from sawlog.storage.segment_remover import SegmentRemover
@@ -98,7 +98,6 @@ class Log:
         "epochs",
         "flush",
         "flushed_offset",
-        "generation",
         "high_watermark",
         "is_closed",
         "producers",
@@ -106,6 +105,7 @@ class Log:
         "start_offset",
         "topic_id",
         "tp",
+        "truncations",
     )
 
     def __init__(
@@ -116,11 +116,11 @@ class Log:
         self.topic_id = state.topic_id
         self.directory = str(tp)
         self.is_closed = False
-        self.generation = 0  # how often it was truncated
+        self.truncations = 0  # how often it was truncated
 
         self.start_offset = state.start_offset
         self.end_offset = state.end_offset
-        self.flushed_offset = state.flushed_offset  # the recovery point
+        self.flushed_offset = state.flushed_offset  # at or above the recovery point on disk
         self.high_watermark = state.high_watermark  # of replication; checkpointed with the log
         self.segments = state.segments
         self.epochs = state.epochs
@@ -186,15 +186,14 @@ class Log:
         return _new(Appended, (base_offset, append_time_ms, False))
 
     def append_as_follower(self, batch: memoryview, header: BatchHeader) -> None:
-        """Append a batch of the leader as it is: offsets, epoch and timestamps stay.
-
-        OFFSET_OUT_OF_RANGE if it does not begin at or after `end_offset`.
-        """
+        """Append a batch of the leader with the offsets, epoch and timestamps that it has.
+        OFFSET_OUT_OF_RANGE if it begins before `end_offset`."""
         base_offset = header.base_offset
         if base_offset < self.end_offset:
             raise log_errors.out_of_range(self.tp, self.end_offset, FOREVER, base_offset)
         if header.leader_epoch != self.epochs.durable or not self._is_ready:
             self._prepare_append(header.leader_epoch, base_offset)
+        self.producers.check(header, AppendOrigin.REPLICATION)
         self._write(batch, header.size, base_offset, header.last_offset, header.max_timestamp)
         self.producers.take(header, base_offset, header.max_timestamp)
 
@@ -300,7 +299,7 @@ class Log:
         self.flushed_offset = min(self.flushed_offset, end_offset)
         self._flush_target = min(self._flush_target, end_offset)
         self.flush.truncated(end_offset)
-        self.generation += 1
+        self.truncations += 1
         self._is_ready = False
 
         removed = self.segments.cut(self.segments.number_of(end_offset))
@@ -329,7 +328,7 @@ class Log:
         self._drop_oldest(self.segments.number_of(offset))
         self._owner.start_moved(self)
 
-    def retain(self, now_ms: int, limit_offset: int) -> list[str]:
+    def apply_retention(self, now_ms: int, limit_offset: int) -> list[str]:
         """Apply retention.ms and retention.bytes to the segments that lie wholly below
         `limit_offset` (the high watermark). Segments below `start_offset` are removed whatever the
         cleanup policy. Returns the names of the removed files."""

@@ -129,7 +129,7 @@ class LogDirectory:
             logs=len(self.logs),
             recovered=found.recovered_logs,
             checked_bytes=found.checked_bytes,
-            cut_bytes=found.cut_bytes,
+            truncated_bytes=found.truncated_bytes,
             damaged=found.damaged_logs,
             milliseconds=self.recovery_ms,
         )

@@ -7,11 +7,11 @@ snapshot is indispensable: without one the batches are replayed.
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Collection, Iterable
-from enum import Enum
 
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ports import Clock, Disk, DiskError, DiskFull, TooManyOpenFiles
 from sawlog.protocol.record_batch import BatchHeader
+from sawlog.storage.append_origin import AppendOrigin
 from sawlog.storage.batch_scan import Damage
 from sawlog.storage.log_files import SNAPSHOT, CorruptFile, offset_name
 from sawlog.storage.producer_state import BatchRange, ProducerStates
@@ -21,15 +21,6 @@ REPLAYED_BYTES = 1 << 20
 """A checkpoint moves the snapshot along if more than this was appended without producers."""
 
 logger = EventLogger(__name__)
-
-
-class AppendOrigin(Enum):
-    """Where an appended batch comes from. Only batches of clients have their sequence checked: a
-    leader has checked those that are replicated, and coordinators are trusted."""
-
-    CLIENT = 0
-    REPLICATION = 1
-    COORDINATOR = 2
 
 
 class ProducerStateStore:
@@ -104,7 +95,7 @@ class ProducerStateStore:
     def restore(self, segments: Segments, end_offset: int, expiration_ms: int) -> None:
         """Load the state at `end_offset`: the newest snapshot at or below it, then the batches.
 
-        A snapshot from before the first segment is useless: the batches behind it are gone.
+        A snapshot from before the first segment is useless: the batches after it are gone.
         """
         self._deferred_to = end_offset  # if this fails, the state is still to be loaded
         self._states = ProducerStates()

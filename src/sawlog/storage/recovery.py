@@ -1,8 +1,8 @@
 """Opens a log as a stop or a crash left it.
 
-Batches below the recovery point are trusted: only those behind the last index entry are read. Every
+Batches below the recovery point are trusted: only those after the last index entry are read. Every
 batch at or after it is checked against its CRC, and the first bad one ends the log: neither it nor
-anything behind it was durable for sure. Indexes, leader epochs and producer state are brought up to
+anything after it was durable for sure. Indexes, leader epochs and producer state are brought up to
 date from the batches in the same pass. The recovery point does not move here (KAFKA-10101).
 """
 
@@ -32,14 +32,14 @@ class RecoveryReport:
 
     recovered_logs: int = 0
     checked_bytes: int = 0  # of record batches whose CRC was checked
-    cut_bytes: int = 0  # torn tails, and segments behind one
+    truncated_bytes: int = 0  # torn tails, and the segments after them
     damaged_logs: int = 0  # with a bad batch, or a gap, below the recovery point
 
     def add(self, recovery: "LogRecovery") -> None:
         """Add the outcome of one log that had to be recovered."""
         self.recovered_logs += 1
         self.checked_bytes += recovery.checked_bytes
-        self.cut_bytes += recovery.cut_bytes
+        self.truncated_bytes += recovery.truncated_bytes
         self.damaged_logs += recovery.is_damaged
 
 
@@ -157,13 +157,13 @@ class LogRecovery:
         self._ends_in_damage = False  # before the recovery point, and no sound batch follows
         self.is_damaged = False  # below the recovery point
         self.checked_bytes = 0
-        self.cut_bytes = 0
+        self.truncated_bytes = 0
 
     # After a clean stop
 
     def ends_at_recovery_point(self) -> bool:
         """Whether the log ends at its recovery point, by the last index entry and the batches
-        behind it."""
+        after it."""
         end = self._segments.active.end_by_index()
         if end is None or end.next_offset != self._point:
             return False
@@ -180,7 +180,7 @@ class LogRecovery:
     # After a crash
 
     def run(self) -> None:
-        """Check all batches from the recovery point on, and cut the log at the first bad one."""
+        """Check all batches from the recovery point on; truncate the log at the first bad one."""
         expiration_ms = self._config.producer_id_expiration_ms
         self._producers.restore(self._segments, self._point, expiration_ms)
         self._check_segments()
@@ -194,7 +194,7 @@ class LogRecovery:
         first = self._segments.number_of(self._point - 1)
         for number, segment in list(enumerate(self._segments))[first:]:
             if number > first and not self._may_follow(segment):
-                self._drop_segments(number, "a segment before it is missing or cut")
+                self._delete_segments(number, "a segment before it is missing or truncated")
                 break
             self._next_offset = segment.base_offset
             base_offset = segment.base_offset
@@ -204,8 +204,8 @@ class LogRecovery:
                 position = self._walk_to_point(segment)
                 self._check_from(segment, position)
             except Damage as damage:
-                self._cut(segment, damage)
-                self._drop_segments(number + 1, "the segment before it was cut")
+                self._truncate(segment, damage)
+                self._delete_segments(number + 1, "the segment before it was truncated")
                 break
         self._end_offset = max(self._next_offset, self._segments.active.base_offset)
         kept_from = min(self._point, self._end_offset)
@@ -215,7 +215,7 @@ class LogRecovery:
         for segment in list(self._segments)[first:-1]:
             segment.finish()
             self._unsynced.add(segment.files())
-        # Segments behind the damage may reach the recovery point.
+        # Segments after the damage may reach the recovery point.
         self._ends_in_damage = self._ends_in_damage and self._end_offset < self._point
 
     def _may_follow(self, segment: Segment) -> bool:
@@ -228,7 +228,7 @@ class LogRecovery:
     def _walk_to_point(self, segment: Segment) -> int:
         """Bring the indexes up to the recovery point, by headers alone; returns its position.
 
-        Damage is reported, and the walk continues with the next sound batch: nothing is dropped.
+        Damage is reported, and the walk continues with the next sound batch: nothing is truncated.
         """
         start, end = segment.resume(self._point), segment.file.size
         if segment.base_offset >= self._point:
@@ -237,11 +237,11 @@ class LogRecovery:
             self._next_offset = segment.batch_at(start).base_offset
         damages: list[Damage] = []
 
-        def note(damage: Damage, behind: BatchHeader | None) -> None:
+        def note(damage: Damage, next_batch: BatchHeader | None) -> None:
             damages.append(damage)
             if self._next_offset < self._point:
                 self._allows_gaps = True
-                self._report_damage(damage, behind)
+                self._report_damage(damage, next_batch)
 
         for position, header in walk_past_damage(
             segment.file, start, end, note, chunk_bytes=LOOK_UP_BYTES
@@ -251,13 +251,13 @@ class LogRecovery:
                 return damages[-1].position if damages else position
             if not self._fits(segment, position, header):
                 reason = f"offsets {header.base_offset} to {header.last_offset} out of order"
-                behind = sound_batch(segment.file, position + header.size, end)
-                note(Damage(segment.file, position, reason), behind)
+                next_batch = sound_batch(segment.file, position + header.size, end)
+                note(Damage(segment.file, position, reason), next_batch)
                 continue
             if header.base_offset >= self._point:
                 return position
             if damages:
-                segment.index_next_batch()  # so that an entry leads behind the damage
+                segment.index_next_batch()  # so that an entry points past the damage
                 damages.clear()
             self._replay(segment, position, header)
         if damages and self._next_offset >= self._point:
@@ -279,13 +279,13 @@ class LogRecovery:
             return False
         if is_next:
             return True
-        behind = sound_batch(file, position + header.size, file.size)
-        if behind is None or behind.base_offset < self._next_offset:
+        next_batch = sound_batch(file, position + header.size, file.size)
+        if next_batch is None or next_batch.base_offset < self._next_offset:
             return self._allows_gaps or header.base_offset < self._point
-        return behind.base_offset >= header.next_offset
+        return next_batch.base_offset >= header.next_offset
 
     def _check_from(self, segment: Segment, start: int) -> None:
-        """Check every batch by its CRC and replay it; Damage at the first that must be cut."""
+        """Check every batch by its CRC and replay it; Damage at the first bad one."""
         for position, header in check(segment.file, start, segment.file.size):
             self._replay(segment, position, header)
             self.checked_bytes += header.size
@@ -303,24 +303,24 @@ class LogRecovery:
         segment.replay(position, header)
         self._next_offset = header.next_offset
 
-    def _report_damage(self, damage: Damage, behind: BatchHeader | None) -> None:
+    def _report_damage(self, damage: Damage, next_batch: BatchHeader | None) -> None:
         self.is_damaged = True
         logger.error(
             "damage below the recovery point",
             log=str(self._tp),
             path=damage.file.path,
             from_offset=self._next_offset,
-            next_good_offset=behind.base_offset if behind else None,
+            next_good_offset=next_batch.base_offset if next_batch else None,
             recovery_point=self._point,
             position=damage.position,
             reason=damage.reason,
         )
 
-    def _cut(self, segment: Segment, damage: Damage) -> None:
-        """Cut the segment before the bad batch, durably: batches that are appended next must not
-        be followed by old bytes after another crash."""
+    def _truncate(self, segment: Segment, damage: Damage) -> None:
+        """Truncate the segment before the bad batch, durably: batches that are appended next must
+        not be followed by old bytes after another crash."""
         logger.warning(
-            "torn tail cut",
+            "torn tail truncated",
             log=str(self._tp),
             path=segment.file.path,
             from_offset=self._next_offset,
@@ -329,30 +329,30 @@ class LogRecovery:
             bytes=segment.file.size - damage.position,
             reason=damage.reason,
         )
-        self.cut_bytes += segment.file.size - damage.position
+        self.truncated_bytes += segment.file.size - damage.position
         segment.file.truncate(damage.position)
         segment.file.sync()
 
-    def _drop_segments(self, number: int, reason: str) -> None:
-        dropped = self._segments.cut(number - 1)
-        for segment in reversed(dropped):
+    def _delete_segments(self, number: int, reason: str) -> None:
+        deleted = self._segments.cut(number - 1)
+        for segment in reversed(deleted):
             logger.warning(
-                "segment dropped",
+                "segment deleted",
                 log=str(self._tp),
                 path=segment.file.path,
                 from_offset=segment.base_offset,
                 bytes=segment.file.size,
                 reason=reason,
             )
-            self.cut_bytes += segment.file.size
+            self.truncated_bytes += segment.file.size
             segment.remove(self._owner.disk, self._directory)
-        if dropped:
+        if deleted:
             self._owner.disk.sync_directory(self._directory)
 
     def _skip_missing(self, assigned_below: int) -> None:
         """The log ends before its recovery point: either synced records are gone, or the checkpoint
         is wrong. If the high watermark or a producer snapshot is higher than the end too, the
-        offsets in between were assigned, and the log continues behind them."""
+        offsets in between were assigned, and the log continues after them."""
         next_offset = min(self._point, assigned_below)
         logger.error(
             "log ends before its recovery point",

@@ -1,4 +1,4 @@
-"""Which segments of a log retention.ms and retention.bytes give up."""
+"""The segments of a log that expire by retention.ms and retention.bytes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from sawlog.storage.log_config import LogConfig
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """The settings of a topic that decide about retention; pure.
+    """The settings of a topic that decide about retention.
 
     With retention_bytes=1000 and segments of 400, 400 and 700 bytes the first one expires: the
     other two hold at least 1000 bytes, the last one alone does not.

@@ -37,13 +37,13 @@ class SegmentEnd(NamedTuple):
     leader_epoch: int  # -1 for an empty segment
 
 
-def report_damage(damage: Damage, behind: BatchHeader | None) -> None:
+def report_damage(damage: Damage, next_batch: BatchHeader | None) -> None:
     logger.error(
         "damaged batch",
         path=damage.file.path,
         position=damage.position,
         reason=damage.reason,
-        next_good_offset=behind.base_offset if behind else None,
+        next_good_offset=next_batch.base_offset if next_batch else None,
     )
 
 
@@ -198,7 +198,7 @@ class Segment:
     def _find_in(
         self, chunk: bytes, entry: tuple[int, int] | None, offset: int
     ) -> tuple[int, int] | None:
-        """The usual case of `position_of`: start and end of the batch within the chunk behind the
+        """The usual case of `position_of`: start and end of the batch within the chunk after the
         index entry; None where it is not in there or the chunk looks damaged."""
         at = 0
         last = len(chunk) - _LOOK_UP.size
@@ -218,9 +218,9 @@ class Segment:
         start = self._indexed_position(offset)
         end = self.file.size
 
-        def check_damage(damage: Damage, behind: BatchHeader | None) -> None:
+        def check_damage(damage: Damage, next_batch: BatchHeader | None) -> None:
             """Fail if the damaged batch may be the one that is looked for."""
-            if behind is None or behind.base_offset > offset:
+            if next_batch is None or next_batch.base_offset > offset:
                 raise damage
 
         batches = walk_past_damage(self.file, start, end, check_damage, chunk_bytes=LOOK_UP_BYTES)
@@ -270,7 +270,7 @@ class Segment:
 
     def load_times(self) -> None:
         """Load the highest timestamp: from the time index where that is consistent, else from all
-        batches. The last time entry is consistent if its batch agrees and no batch behind the last
+        batches. The last time entry is consistent if its batch agrees and no batch after the last
         offset entry is later, which it would be if the time index had been cut."""
         if self.has_times:
             return
@@ -312,7 +312,7 @@ class Segment:
     # Resuming and rebuilding
 
     def end_by_index(self) -> SegmentEnd | None:
-        """The end of the segment, by the last index entry and the few batches behind it; None
+        """The end of the segment, by the last index entry and the few batches after it; None
         where these are inconsistent. Indexes and timestamps stay as they are on disk."""
         entry = self.index.last()
         start = entry[1] if entry else 0

@@ -73,11 +73,11 @@ class Segments:
     # Changes
 
     def append(self, segment: Segment) -> None:
-        """Add a new active segment behind all others."""
+        """Add a new active segment after all others."""
         self._set([*self._segments, segment])
 
     def cut(self, number: int) -> list[Segment]:
-        """Take out all segments behind `number`, which becomes the active one; returns them."""
+        """Take out all segments after `number`, which becomes the active one; returns them."""
         assert number >= 0
         removed = self._segments[number + 1 :]
         self._set(self._segments[: number + 1])
@@ -116,7 +116,7 @@ class Segments:
         return self._segments[self.number_of(offset)]
 
     def since(self, offset: int) -> Sequence[Segment]:
-        """The segment that would hold `offset`, and all behind it."""
+        """The segment that would hold `offset`, and all after it."""
         return self._segments[self.number_of(offset) :]
 
     def slice_from(
@@ -280,7 +280,7 @@ def _record_in(
 
     A request must not make the broker open one batch after the other: if the header promises a
     record and the batch has none, the answer is the end of the batch. If the batch is too large to
-    be opened, the answer is its start, which is never behind the wanted record.
+    be opened, the answer is its start, which is never after the wanted record.
     """
     batch = segment.file.read(position, header.size)
     is_open = header.count <= MAX_RECORDS_OPENED

@@ -45,7 +45,7 @@ class SparseIndex:
         return len(self._tail)
 
     def add(self, entry: Entry) -> None:
-        """Add an entry behind all others, in memory."""
+        """Add an entry after all others, in memory."""
         self._tail.append(entry)
 
     def last(self) -> Entry | None:
@@ -75,7 +75,7 @@ class SparseIndex:
         return self._floor_in(block, key, field) if block else None
 
     def drop_from(self, field: int, value: int) -> None:
-        """Drop the entries whose field 0 or 1 is at or above `value`, and all behind them."""
+        """Drop the entries whose field 0 or 1 is at or above `value`, and all after them."""
 
         def is_kept(entry: Entry) -> bool:
             return entry[field] < value

@@ -82,10 +82,10 @@ class Workload:
         self.flushed_offset = min(self.flushed_offset, self.storage.log.end_offset)
 
     def _flushed(self, end_offset: int) -> Callable[[DiskError | None], None]:
-        generation = self.storage.log.generation
+        truncations = self.storage.log.truncations
 
         def done(error: DiskError | None) -> None:
-            if error is None and self.storage.log.generation == generation:
+            if error is None and self.storage.log.truncations == truncations:
                 self.flushed_offset = max(self.flushed_offset, end_offset)
 
         return done

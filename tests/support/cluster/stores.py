@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sawlog.cluster.embedded_store import EmbeddedStore
-from sawlog.core.store import Done, Operation, Result, Store, StoreError
+from sawlog.core.store import OnDone, Operation, Result, Store, StoreError
 from sawlog.server.disk import RealDisk
 from sawlog.simulation.schedule import Schedule
 from sawlog.simulation.simulated_disk import SimulatedDisk
@@ -38,7 +38,7 @@ class Session:
         self.harness = harness
         self.store = harness.connect()
 
-    def call(self, ask: Callable[[Done[Any]], None]) -> Any:
+    def call(self, ask: Callable[[OnDone[Any]], None]) -> Any:
         results: list[Any] = []
         ask(results.append)
         assert self.harness.drive(lambda: bool(results)), "`done` was not called"

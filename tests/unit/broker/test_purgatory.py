@@ -109,7 +109,7 @@ def test_parked_fetches_of_a_disconnected_client_stop_watching_partitions() -> N
     call = machine.send(fetch(0, max_wait_ms=A_DAY_MS), NAMED)
     machine.broker.disconnected(call.client)
     assert len(machine.broker.purgatory) == 0
-    assert not any(replica._readers for replica in machine.broker.replicas.by_partition.values())
+    assert not any(replica._listeners for replica in machine.broker.replicas.by_partition.values())
     machine.ask(produce(batch_of(machine, b"a")), NAMED)
     machine.schedule.run_for(2 * A_DAY_MS)
     assert not call.is_done
@@ -169,9 +169,9 @@ def test_watermarks_that_move_in_one_turn_cause_one_read() -> None:
     call = machine.send(fetch(*[0] * 20, max_wait_ms=A_DAY_MS, min_bytes=1 << 19), NAMED)
     (parked,) = next(iter(machine.broker.purgatory._by_client.values()))
     machine.ask(produce(*[batch_of(machine, b"a")] * 20), NAMED)
-    parked.look_again()
+    parked.high_watermark_moved()
     planned = parked._next_read
-    parked.look_again()
+    parked.high_watermark_moved()
     assert parked._next_read is planned
     machine.schedule.run_for(1)
     assert not call.is_done

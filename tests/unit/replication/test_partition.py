@@ -53,7 +53,7 @@ class WaitingFetch:
     def __init__(self) -> None:
         self.looks = 0
 
-    def look_again(self) -> None:
+    def high_watermark_moved(self) -> None:
         self.looks += 1
 
 

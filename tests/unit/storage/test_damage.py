@@ -257,7 +257,7 @@ def test_wrong_offsets_below_the_recovery_point_drop_nothing(
     with caplog.at_level(logging.WARNING):
         storage.open()
     assert storage.disk.open(path).size == size
-    assert "torn tail cut" not in caplog.text
+    assert "torn tail truncated" not in caplog.text
     could_be_a_gap = policy == "compact" and number == -1 and not has_later_batches
     if not could_be_a_gap:
         assert storage.log.end_offset == end_offset

@@ -6,7 +6,7 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ports import TooManyOpenFiles
 from sawlog.protocol.record_batch import read_header
 from sawlog.protocol.records import build_batch
-from sawlog.storage.producer_state_store import AppendOrigin
+from sawlog.storage.append_origin import AppendOrigin
 from support.storage.logs import SimulatedStorage, append, records
 
 

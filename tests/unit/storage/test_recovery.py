@@ -36,7 +36,7 @@ def test_recovery_after_an_unclean_stop_is_logged(caplog: pytest.LogCaptureFixtu
     fields = line.fields  # type: ignore[attr-defined]
     assert (fields["logs"], fields["recovered"], fields["damaged"]) == (1, 1, 0)
     assert fields["checked_bytes"] > 0
-    assert fields["cut_bytes"] > 0
+    assert fields["truncated_bytes"] > 0
 
 
 def test_a_clean_start_recovers_nothing_and_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -92,7 +92,7 @@ def test_a_torn_tail_is_cut_at_the_first_bad_batch(
     assert storage.log.end_offset == 5
     assert storage.disk.open(LOG).size == size
     if left:
-        cut = next(line for line in caplog.records if line.message == "torn tail cut")
+        cut = next(line for line in caplog.records if line.message == "torn tail truncated")
         fields = cut.__dict__["fields"]
         assert (fields["from_offset"], fields["bytes"]) == (5, left)
     assert storage.append().base_offset == 5

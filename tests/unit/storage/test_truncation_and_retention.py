@@ -214,9 +214,9 @@ def test_retention_by_time_removes_segments_whose_newest_record_is_too_old() -> 
     storage = storage_of_segments(4, retention_ms=DAY_MS)
     log = storage.log
     newest_of_second_ms = storage.now_ms + 9_000
-    assert log.retain(newest_of_second_ms + DAY_MS, 40) != []
+    assert log.apply_retention(newest_of_second_ms + DAY_MS, 40) != []
     assert log.segments.base_offsets == [10, 20, 30]
-    assert log.retain(newest_of_second_ms + DAY_MS + 1, 40) != []
+    assert log.apply_retention(newest_of_second_ms + DAY_MS + 1, 40) != []
     assert (log.segments.base_offsets, log.start_offset) == ([20, 30], 20)
     storage.schedule.run_for(100)
     assert files_of(storage) == {20, 30}
@@ -224,7 +224,7 @@ def test_retention_by_time_removes_segments_whose_newest_record_is_too_old() -> 
 
 def test_retention_by_time_removes_the_active_segment_too() -> None:
     storage = storage_of_segments(2, retention_ms=DAY_MS)
-    removed = storage.log.retain(storage.now_ms + 2 * DAY_MS, 20)
+    removed = storage.log.apply_retention(storage.now_ms + 2 * DAY_MS, 20)
     assert "00000000000000000010.log" in removed
     assert (
         storage.log.segments.base_offsets,
@@ -232,22 +232,22 @@ def test_retention_by_time_removes_the_active_segment_too() -> None:
         storage.log.end_offset,
     ) == ([20], 20, 20)
     assert storage.append().base_offset == 20
-    assert storage.log.retain(storage.now_ms, 20) == []
+    assert storage.log.apply_retention(storage.now_ms, 20) == []
 
 
 def test_retention_by_size_keeps_at_least_retention_bytes() -> None:
     storage = storage_of_segments(4, retention_bytes=1_300)
     sizes = [segment.file.size for segment in storage.log.segments]
-    storage.log.retain(storage.now_ms, 40)
+    storage.log.apply_retention(storage.now_ms, 40)
     assert storage.log.size_bytes >= 1_300
     assert storage.log.size_bytes - sizes[0] < 1_300
 
 
 def test_retention_stops_at_the_high_watermark() -> None:
     storage = storage_of_segments(4, retention_ms=0, retention_bytes=0)
-    storage.log.retain(storage.now_ms + DAY_MS, 29)
+    storage.log.apply_retention(storage.now_ms + DAY_MS, 29)
     assert storage.log.segments.base_offsets == [20, 30]
-    storage.log.retain(storage.now_ms + DAY_MS, 30)
+    storage.log.apply_retention(storage.now_ms + DAY_MS, 30)
     assert storage.log.segments.base_offsets == [30]
 
 
@@ -256,19 +256,19 @@ def test_retention_needs_cleanup_policy_delete(policy: set[str]) -> None:
     storage = storage_of_segments(
         3, retention_ms=0, retention_bytes=0, cleanup_policy=frozenset(policy)
     )
-    assert storage.log.retain(storage.now_ms + DAY_MS, 30) == []
+    assert storage.log.apply_retention(storage.now_ms + DAY_MS, 30) == []
 
 
 def test_negative_retention_keeps_everything() -> None:
     storage = storage_of_segments(3, retention_ms=-1, retention_bytes=-1)
-    assert storage.log.retain(storage.now_ms + 10_000 * DAY_MS, 30) == []
+    assert storage.log.apply_retention(storage.now_ms + 10_000 * DAY_MS, 30) == []
 
 
 def test_retention_uses_the_time_index_after_a_restart() -> None:
     storage = storage_of_segments(4, retention_ms=DAY_MS)
     start_ms = storage.now_ms
     storage.restart()
-    storage.log.retain(start_ms + 9_001 + DAY_MS, 40)
+    storage.log.apply_retention(start_ms + 9_001 + DAY_MS, 40)
     assert storage.log.segments.base_offsets == [20, 30]
 
 

@@ -1,9 +1,9 @@
 """Fetch, versions 4 to 18: sessions (KIP-227), topic ids from 13 (KIP-516), epochs (KIP-320, 595).
 
 The request is answered at once if a partition has an error, if `min_bytes` are there, if
-`max_wait_ms` is 0, or if a fetch offset lies behind the active segment; else it is parked until a
-high watermark moves or the timeout. Records are sent as file slices. `max_bytes` bounds the
-response, but its first batch is always whole (KIP-74).
+`max_wait_ms` is 0, or if a fetch offset lies in an earlier segment than the high watermark; else it
+is parked until a high watermark moves or the timeout. Records are sent as file slices. `max_bytes`
+bounds the response, but its first batch is always whole (KIP-74).
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -151,7 +151,11 @@ class _Fetch:
         if piece is None or piece.length == 0:
             return data, 0, 0 if is_first else size  # available, but the response is full
         data.records = piece
-        return data, piece.length, _ENOUGH if _is_behind(replica, offset) else piece.length
+        return (
+            data,
+            piece.length,
+            _ENOUGH if _is_in_earlier_segment(replica, offset) else piece.length,
+        )
 
     def _replica(self, partition: "FetchedPartition") -> "Partition":
         context = self._context
@@ -187,7 +191,7 @@ class _Fetch:
             replica.watch(self)
         self._context.purgatory.park(self._request.client, self, self._message.max_wait_ms)
 
-    def look_again(self) -> None:
+    def high_watermark_moved(self) -> None:
         """Read once at the end of this turn, however many watermarks move in it."""
         if self._next_read is None:
             self._next_read = self._context.timer.after(0, self._try_complete)
@@ -239,7 +243,7 @@ class _Fetch:
         return response
 
 
-def _is_behind(replica: "Partition", offset: int) -> bool:
+def _is_in_earlier_segment(replica: "Partition", offset: int) -> bool:
     """Whether the high watermark lies in a later segment than `offset`. A slice ends with its
     segment, so such a fetch has all it can get; Kafka does not delay it either."""
     segments = replica.log.segments

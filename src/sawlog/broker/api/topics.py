@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from sawlog.broker.api.config_entries import creation_sources, describe_topic
 from sawlog.cluster.metadata_image import TopicImage
 from sawlog.cluster.new_topic import NewTopic
-from sawlog.cluster.topics import MAX_PARTITIONS, Answered, PlannedTopic
+from sawlog.cluster.topics import MAX_PARTITIONS, OnAnswered, PlannedTopic
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NO_TOPIC_ID, TopicName
 from sawlog.protocol.messages.create_partitions_response import (
@@ -50,7 +50,7 @@ DUPLICATE_NAME = "Duplicate topic name."
 UNKNOWN_TOPIC = "This server does not host this topic-partition."
 UNKNOWN_ID = "This server does not host this topic ID."
 DELETION_DISABLED = "Topic deletion is disabled."
-Change = Callable[[Answered], None]
+Change = Callable[[OnAnswered], None]
 """Starts a change of one topic and calls its argument when the image has it."""
 
 
@@ -125,7 +125,7 @@ def _new_topic(topic: "CreatableTopic") -> NewTopic:
 def _creation(
     context: "TopicsContext", planned: PlannedTopic, result: CreatableTopicResult, timeout_ms: int
 ) -> Change:
-    def start(finished: Answered) -> None:
+    def start(finished: OnAnswered) -> None:
         def done(error: KafkaError | None) -> None:
             if error is not None:
                 refused = _refused(planned.name, error)
@@ -263,7 +263,7 @@ def _deletion(
     result = DeletableTopicResult(name=topic.name, topic_id=topic.id)
     results.append(result)
 
-    def start(finished: Answered) -> None:
+    def start(finished: OnAnswered) -> None:
         def done(error: KafkaError | None) -> None:
             if error is not None:
                 result.error_code = int(error.code)
@@ -326,7 +326,7 @@ def _plan_partitions(
         return
     assert topic is not None
 
-    def start(finished: Answered) -> None:
+    def start(finished: OnAnswered) -> None:
         def done(error: KafkaError | None) -> None:
             if error is not None:
                 refuse(error)

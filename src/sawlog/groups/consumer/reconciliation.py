@@ -1,4 +1,4 @@
-"""Reconciles a member's current assignment with its target: the whole state machine, in one table.
+"""Reconciles a member's current assignment with its target: the whole state machine, in two tables.
 
 A partition moves in two steps. Its owner is told to revoke it; when the owner reports partitions
 without this one, it is free, and the new owner gets it with its next heartbeat. So no two members

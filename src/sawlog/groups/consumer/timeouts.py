@@ -9,29 +9,30 @@ from sawlog.groups.consumer.consumer_member import UNREVOKED, ConsumerMember
 if TYPE_CHECKING:
     from sawlog.coordinator.plan import Plan, Timers
 
-Expired = Callable[[str, str, int | None], "Plan[None]"]
-"""(group, member, epoch): fences the member; with an epoch only if it still revokes in it."""
+OnExpired = Callable[[str, str, int | None], "Plan[None]"]
+"""(group, member, epoch): removes the member; if an epoch is given, only if the member is still in
+that epoch and has not finished revoking."""
 
 
 class MemberTimeouts:
-    def __init__(self, timers: "Timers", session_ms: int, expired: Expired) -> None:
+    def __init__(self, timers: "Timers", session_ms: int, on_expired: OnExpired) -> None:
         self._timers = timers
         self._session_ms = session_ms
-        self._expired = expired
+        self._on_expired = on_expired
 
     def renew_session(self, group_id: str, member_id: str, session_ms: int | None = None) -> None:
         """Start the session timeout anew."""
         self._timers.set(
             ("session", group_id, member_id),
             self._session_ms if session_ms is None else session_ms,
-            partial(self._expired, group_id, member_id, None),
+            partial(self._on_expired, group_id, member_id, None),
         )
 
     def set_revocation(self, group_id: str, member: ConsumerMember) -> None:
         """Start the revocation timeout of a member that must revoke partitions, else cancel it."""
-        key = ("rebalance", group_id, member.id)
+        key = ("revocation", group_id, member.id)
         if member.state is UNREVOKED:
-            operation = partial(self._expired, group_id, member.id, member.epoch)
+            operation = partial(self._on_expired, group_id, member.id, member.epoch)
             self._timers.set(key, member.rebalance_timeout_ms, operation)
         else:
             self._timers.cancel(key)
@@ -40,18 +41,18 @@ class MemberTimeouts:
         """Start the join timeout of a classic member that was told to rejoin, unless it runs."""
         key = ("join", group_id, member.id)
         if not self._timers.is_set(key):
-            operation = partial(self._expired, group_id, member.id, None)
+            operation = partial(self._on_expired, group_id, member.id, None)
             self._timers.set(key, member.rebalance_timeout_ms, operation)
 
     def await_sync(self, group_id: str, member: ConsumerMember) -> None:
         """Start the sync timeout of a classic member that has joined."""
         self._timers.cancel(("join", group_id, member.id))
-        operation = partial(self._expired, group_id, member.id, None)
+        operation = partial(self._on_expired, group_id, member.id, None)
         self._timers.set(("sync", group_id, member.id), member.rebalance_timeout_ms, operation)
 
     def cancel_sync(self, group_id: str, member_id: str) -> None:
         self._timers.cancel(("sync", group_id, member_id))
 
     def cancel_all(self, group_id: str, member_id: str) -> None:
-        for kind in ("session", "rebalance", "join", "sync"):
+        for kind in ("session", "revocation", "join", "sync"):
             self._timers.cancel((kind, group_id, member_id))

@@ -1,7 +1,9 @@
 """Fast encoding and decoding of offset commit records, the most frequent ones by far.
 
 Only the usual form is supported: version 4 with a topic id and short metadata. Other forms go to
-the generic codec, which produces the same bytes.
+the generic codec (`coordinator/coordinator_records.py`), which produces the same bytes. A new field
+belongs into the generated message OffsetCommitValue, into CommittedOffset in the same order, and
+into the structs below.
 """
 
 import struct
