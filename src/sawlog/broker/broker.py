@@ -1,4 +1,4 @@
-"""One broker: a synchronous machine that `server/` or the simulator feeds with frames and timers.
+"""One broker: a state machine that `server/` or the simulator feeds with frames, timers and images.
 
 It hands each request to its handler and never waits: a handler answers now, or parks the request
 until the event that fulfils it. Time, disk and store come through ports, so the same broker runs on

@@ -67,7 +67,7 @@ class Controller:
         self._clock = clock
         self._timer = timer
         self._progressed = progressed
-        self._generation = 0
+        self._run_number = 0  # of the last start or stop; results of earlier runs are ignored
         self._term: ControllerTerm | None = None
         self._sent: set[StepKey] = set()
         self._rejected: set[StepKey] = set()  # by a full disk, at the last attempt
@@ -85,27 +85,27 @@ class Controller:
     def start(self) -> None:
         """Become a candidate, now and whenever there is no controller. A lost session ends the
         current term."""
-        self._generation += 1
+        self._run_number += 1
         self._term = None
         self._sent = set()
         self._rejected = set()
         self._find_controller()
 
     def stop(self) -> None:
-        self._generation += 1
+        self._run_number += 1
         self._term = None
 
     # Election
 
     def _find_controller(self) -> None:
-        generation = self._generation
+        run_number = self._run_number
 
         def watched(_: WatchEvent) -> None:
-            if generation == self._generation:
+            if run_number == self._run_number:
                 self.start()
 
         def found(stat: NodeStat | StoreError | None) -> None:
-            if generation != self._generation:
+            if run_number != self._run_number:
                 return
             if isinstance(stat, StoreError):
                 logger.warning("cannot read the node of the controller", reason=str(stat))
@@ -116,27 +116,27 @@ class Controller:
                 self._store.get(znodes.CONTROLLER_EPOCH, continue_term)
 
         def read_epoch(node: Node | StoreError) -> None:
-            if generation == self._generation and isinstance(node, Node):
+            if run_number == self._run_number and isinstance(node, Node):
                 self._elect(int(node.data) + 1, node.stat.version)
 
         def continue_term(node: Node | StoreError) -> None:
-            if generation == self._generation and isinstance(node, Node):
+            if run_number == self._run_number and isinstance(node, Node):
                 self._begin_term(ControllerTerm(int(node.data), node.stat.version))
 
         self._store.exists(znodes.CONTROLLER, found, watched)
 
     def _elect(self, epoch: int, version: int) -> None:
-        generation = self._generation
+        run_number = self._run_number
 
         def answered(result: list[Result] | StoreError) -> None:
-            if generation != self._generation:
+            if run_number != self._run_number:
                 return
             if not isinstance(result, StoreError):
                 logger.info("elected controller", node=self._node, epoch=epoch)
                 self._begin_term(ControllerTerm(epoch, version + 1))
             elif not isinstance(result, (NodeExists, BadVersion)):
                 logger.warning("controller election failed; retrying", reason=str(result))
-                self._timer.after(RETRY_MS, self._restart(generation))
+                self._timer.after(RETRY_MS, self._restart(run_number))
 
         record = znodes.encode_controller(self._node, self._clock.now_ms())
         self._store.multi(
@@ -153,9 +153,9 @@ class Controller:
         self._view.mark_all_changed()
         self._progressed()
 
-    def _restart(self, generation: int) -> Callable[[], None]:
+    def _restart(self, run_number: int) -> Callable[[], None]:
         def restart() -> None:
-            if generation == self._generation:
+            if run_number == self._run_number:
                 self.start()
 
         return restart
@@ -193,12 +193,12 @@ class Controller:
 
     def _write(self, term: ControllerTerm, kind: StepKind, batch: list[Step]) -> None:
         """Write steps of one kind: on a full disk one kind may succeed where another fails."""
-        generation = self._generation
+        run_number = self._run_number
         keys = {step.key for step in batch}
         self._sent |= keys
 
         def answered(result: list[Result] | StoreError) -> None:
-            if generation != self._generation:
+            if run_number != self._run_number:
                 return
             if isinstance(result, StoreError):
                 self._sent -= keys

@@ -39,13 +39,13 @@ class StoreWatcher:
         self._timer = timer
         self._view = view
         self._changed = changed
-        self._generation = 0
+        self._run_number = 0  # of the last start or stop; results of earlier runs are ignored
         self._under_way = 0
         self._change_is_due = False
 
     def start(self) -> None:
         """Read everything, also after a lost connection; pending reads are ignored."""
-        self._generation += 1
+        self._run_number += 1
         self._under_way = 0
         self._view.begin_loading()
         self._read_node(znodes.CLUSTER_ID, self._got_cluster_id)
@@ -55,7 +55,7 @@ class StoreWatcher:
         self._list_topics()
 
     def stop(self) -> None:
-        self._generation += 1
+        self._run_number += 1
 
     # Reads and watches
 
@@ -63,11 +63,11 @@ class StoreWatcher:
         self, take: Callable[[T], None], missing: Callable[[], None] | None = None
     ) -> Callable[[T | StoreError], None]:
         """Return a `done` that ignores results from before a reconnection, and count the read."""
-        generation = self._generation
+        run_number = self._run_number
         self._under_way += 1
 
         def done(result: T | StoreError) -> None:
-            if generation != self._generation:
+            if run_number != self._run_number:
                 return
             if not isinstance(result, StoreError):
                 take(result)
@@ -83,10 +83,10 @@ class StoreWatcher:
         return done
 
     def _watch(self, action: Callable[[], None]) -> Callable[[WatchEvent], None]:
-        generation = self._generation
+        run_number = self._run_number
 
         def watched(_: WatchEvent) -> None:
-            if generation == self._generation:
+            if run_number == self._run_number:
                 action()
 
         return watched

@@ -151,11 +151,8 @@ class _Fetch:
         if piece is None or piece.length == 0:
             return data, 0, 0 if is_first else size  # available, but the response is full
         data.records = piece
-        return (
-            data,
-            piece.length,
-            _ENOUGH if _is_in_earlier_segment(replica, offset) else piece.length,
-        )
+        available = _ENOUGH if _is_in_earlier_segment(replica, offset) else piece.length
+        return data, piece.length, available
 
     def _replica(self, partition: "FetchedPartition") -> "Partition":
         context = self._context
