@@ -1,10 +1,10 @@
-"""Flipped and cut bytes in every kind of file, and what comes of each.
+"""Flipped and missing bytes in every kind of file, and the outcome of each.
 
-the log at or above the recovery point   cut at the first bad batch, and said so
-the log below it                         nothing is dropped; `sawlog log verify` names it
-index, time index, producer snapshot     made again from the log
-checkpoints, epochs, the clean marker    not believed; the log speaks for itself
-the journal of the store                 a torn end is cut; damage in it stops the start
+the log at or above the recovery point   truncated at the first bad batch, with a log line
+the log below it                         nothing is truncated; `sawlog log verify` names it
+index, time index, producer snapshot     rebuilt from the log
+checkpoints, epochs, the clean marker    ignored; the log is read instead
+the journal of the store                 a torn tail is truncated; other damage stops the start
 """
 
 import shutil
@@ -127,7 +127,7 @@ class TestTheLogAboveTheRecoveryPoint:
         check_records(server, range(offset + RECORDS_A_BATCH))
 
     @pytest.mark.parametrize("tail", [b"\0" * 5_000, b"\xff" * 100, b"\0"])
-    def test_what_is_no_batch_behind_the_last_is_cut(
+    def test_bytes_after_the_last_batch_that_are_no_batch_are_truncated(
         self, data: Path, start: Start, tail: bytes
     ) -> None:
         path = segments(data)[-1]

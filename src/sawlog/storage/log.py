@@ -193,7 +193,7 @@ class Log:
             raise log_errors.out_of_range(self.tp, self.end_offset, FOREVER, base_offset)
         if header.leader_epoch != self.epochs.durable or not self._is_ready:
             self._prepare_append(header.leader_epoch, base_offset)
-        self.producers.check(header, AppendOrigin.REPLICATION)
+        self.producers.check(header, AppendOrigin.REPLICATION)  # the leader has checked it
         self._write(batch, header.size, base_offset, header.last_offset, header.max_timestamp)
         self.producers.take(header, base_offset, header.max_timestamp)
 

@@ -150,6 +150,6 @@ CORRUPTIONS: dict[str, Callable[[Path], None]] = {
     "all bytes flipped": _flip_all,
     "cut": _cut_odd,
     "emptied": lambda path: cut(path, 0),
-    "garbage behind": _lengthen,
+    "garbage at the end": _lengthen,
     "gone": Path.unlink,
 }

@@ -88,15 +88,15 @@ def test_batch_that_does_not_fit_the_response_counts_as_available(
     assert values(call.answered) == [[b"x" * 1_000], []]
 
 
-def test_fetch_behind_the_active_segment_does_not_wait() -> None:
+def test_fetch_before_the_active_segment_does_not_wait() -> None:
     machine = machine_with_topic(configs={"segment.bytes": str(1 << 20)})
     filled(machine, *[b"x" * 400_000] * 3)
     bases = machine.broker.replicas.by_partition[TOPIC, 0].log.segments.base_offsets
     assert bases == [0, 2]
     waiting = {"max_wait_ms": 60_000, "min_bytes": 2_000_000, "max_bytes": 4_000_000}
-    behind = machine.send(fetch(1, **waiting), NAMED)
-    assert behind.is_done
-    assert [len(found) for found in values(behind.answered)] == [1]
+    earlier = machine.send(fetch(1, **waiting), NAMED)
+    assert earlier.is_done
+    assert [len(found) for found in values(earlier.answered)] == [1]
     assert not machine.send(fetch(2, **waiting), NAMED).is_done
 
 

@@ -99,24 +99,24 @@ def test_zeros_are_damage(disk: SimulatedDisk) -> None:
 
 
 @pytest.mark.parametrize("damaged", [0, 1, 3, 4])
-def test_the_walk_continues_with_the_batch_behind_damage(disk: SimulatedDisk, damaged: int) -> None:
+def test_the_walk_continues_with_the_batch_after_damage(disk: SimulatedDisk, damaged: int) -> None:
     file, positions = file_of_batches(disk)
     disk.overwrite("log", positions[damaged], b"\xff" * 20)
     seen: list[tuple[int, int | None]] = []
 
-    def note(damage: Damage, behind: BatchHeader | None) -> None:
-        seen.append((damage.position, behind.base_offset if behind else None))
+    def note(damage: Damage, next_batch: BatchHeader | None) -> None:
+        seen.append((damage.position, next_batch.base_offset if next_batch else None))
 
     found = offsets(list(walk_past_damage(file, 0, file.size, note)))
     assert found == [offset for offset in range(6) if offset != damaged]
     assert seen == [(positions[damaged], damaged + 1)]
 
 
-def test_damage_at_the_end_is_reported_without_a_batch_behind_it(disk: SimulatedDisk) -> None:
+def test_damage_at_the_end_is_reported_without_a_next_batch(disk: SimulatedDisk) -> None:
     file, positions = file_of_batches(disk)
     disk.overwrite("log", positions[5] + 16, b"\x07")
     seen: list[BatchHeader | None] = []
     found = offsets(
-        list(walk_past_damage(file, 0, file.size, lambda _, behind: seen.append(behind)))
+        list(walk_past_damage(file, 0, file.size, lambda _, next_batch: seen.append(next_batch)))
     )
     assert (found, seen) == ([0, 1, 2, 3, 4], [None])

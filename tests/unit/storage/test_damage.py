@@ -3,7 +3,7 @@
 | file | outcome |
 |---|---|
 | log, at or after the recovery point | cut at the first bad batch (test_recovery) |
-| log, below it | reported; nothing after it is dropped; reading the batch is CORRUPT_MESSAGE |
+| log, below it | reported; nothing after it is truncated; reading the batch is CORRUPT_MESSAGE |
 | log, truncated below it | reported; the missing offsets are never assigned again |
 | offset index, time index | detected when used, rebuilt |
 | producer snapshot | detected by its CRC; rebuilt from an older one and the batches |

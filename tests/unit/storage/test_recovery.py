@@ -135,7 +135,7 @@ def test_zeros_at_the_end_are_cut() -> None:
     assert storage.log.end_offset == 3
 
 
-def test_an_old_batch_behind_a_new_one_is_cut() -> None:
+def test_an_old_batch_after_a_new_one_is_truncated() -> None:
     storage = SimulatedStorage()
     storage.append(3)
     file = storage.disk.open(LOG)

@@ -40,7 +40,7 @@ def test_a_segment_expires_when_its_newest_record_is_older_than_retention_ms(
     assert expired(retention_ms=retention_ms) == count
 
 
-def test_a_young_segment_protects_the_older_ones_behind_it() -> None:
+def test_a_young_segment_protects_the_segments_after_it() -> None:
     assert expired(retention_ms=100, newest_ms=(100, 950, 100)) == 1
 
 

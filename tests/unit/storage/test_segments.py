@@ -40,7 +40,7 @@ def test_an_offset_before_all_segments_is_looked_up_in_the_first(
     assert segments.holding(3).base_offset == 10
 
 
-def test_cut_returns_the_segments_behind_a_number(segments: Segments) -> None:
+def test_cut_returns_the_segments_after_a_number(segments: Segments) -> None:
     assert [removed.base_offset for removed in segments.cut(0)] == [20, 50]
     assert segments.base_offsets == [0]
     assert segments.active.base_offset == 0
