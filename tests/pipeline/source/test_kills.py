@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.long, pytest.mark.spark]
 
-JOB = Path(__file__).parents[2] / "support" / "spark_job.py"
+JOB = Path(__file__).parents[2] / "support" / "pipeline" / "spark_job.py"
 START_S = 300
 STEPS = 600
 

@@ -15,7 +15,7 @@ from support.sources import ROOT
 pytestmark = [pytest.mark.soak, pytest.mark.spark]
 
 VERSION = "4.2.0"
-JOB = Path(__file__).parents[2] / "support" / "spark_job.py"
+JOB = Path(__file__).parents[2] / "support" / "pipeline" / "spark_job.py"
 INSTALL_S = 1_200
 RUN_S = 400
 
