@@ -75,8 +75,8 @@ group.consumer.max.size INT 2147483647 >=1 :: The maximum number of members of a
 group.consumer.migration.policy STRING bidirectional \
 anycase:DISABLED,DOWNGRADE,UPGRADE,BIDIRECTIONAL :: Whether a group may switch between the \
 classic and the consumer protocol during a rolling restart of its members.
-group.consumer.regex.refresh.interval.ms INT 600000 >=10000 :: The minimum interval between two \
-evaluations of a regular expression in a subscription.
+group.consumer.regex.refresh.interval.ms INT 600000 >=10000 :: The regular expression of a \
+subscription is evaluated again after this time at the latest.
 group.consumer.session.timeout.ms INT 45000 >=1 :: A member of a consumer group without a \
 heartbeat for this long is removed.
 group.coordinator.rebalance.protocols LIST classic,consumer,streams \

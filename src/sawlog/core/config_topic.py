@@ -41,7 +41,7 @@ max.compaction.lag.ms LONG 9223372036854775807 >=1
 file.delete.delay.ms LONG 60000 >=0
 min.cleanable.dirty.ratio DOUBLE 0.5 0..1
 cleanup.policy LIST delete oneof:compact,delete :: delete: old segments are deleted; \
-compact: without effect yet.
+compact: records need a key; segments are not compacted yet.
 unclean.leader.election.enable BOOLEAN false :: Whether a replica that is not in sync may \
 become leader.
 min.insync.replicas INT 1 >=1 :: acks=all is rejected when fewer replicas are in sync.

@@ -166,7 +166,6 @@ class Client(Protocol):
 
     host: str
     port: int
-    software: tuple[str, str]  # name and version, from ApiVersions (KIP-511)
 
 
 class Exchange(Protocol):

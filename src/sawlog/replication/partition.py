@@ -47,7 +47,6 @@ class Partition:
 
     __slots__ = (
         "_flush",
-        "_is_closed",
         "_listeners",
         "_waiting",
         "commits_on_flush",
@@ -78,7 +77,6 @@ class Partition:
         log.set_high_watermark(self.high_watermark)
         self._flush = log.flush
         self._flush.listen(self._flushed)
-        self._is_closed = False
         self._waiting: deque[tuple[int, OnCommitted]] = deque()
         self._listeners: dict[HighWatermarkListener, None] = {}
 
@@ -150,7 +148,6 @@ class Partition:
 
         When a broker stops, the log was flushed and closed before.
         """
-        self._is_closed = True
         self._flush.listen(None)
         self._advance()
         self._fail(error)
@@ -192,9 +189,9 @@ class Partition:
 
     def _flushed(self, error: DiskError | None) -> None:
         """A flush of the log is over."""
-        if self._is_closed:
-            return
         if error is not None:
+            if self._flush.is_queued:  # waiters get the outcome of the flush that covers them
+                return
             self._fail(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
             return
         if not self.commits_on_flush:

@@ -90,11 +90,14 @@ class ConnectionQuota:
         self.rejected = 0
 
     def acquire(self, ip: str) -> str | None:
-        """Count a new connection; return the reason where the limit is reached instead."""
+        """Count a new connection; return the reason if it is rejected because of a limit."""
         count = self._by_ip.get(ip, 0)
         if self.total >= self._limits.connections:
             self.rejected += 1
-            return f"{self.total} connections are open, the limit (max.connections)"
+            return (
+                f"{self.total} connections are open, the limit (max.connections, or the"
+                " descriptors that `ulimit -n` leaves for connections)"
+            )
         if count >= self._limits.connections_per_ip:
             self.rejected += 1
             return (

@@ -33,14 +33,13 @@ class Application(Protocol):
 
 
 class ConnectedClient:
-    """The Client port: the peer's address, and its name and version from ApiVersions (KIP-511)."""
+    """The Client port: the peer's address."""
 
-    __slots__ = ("host", "port", "software")
+    __slots__ = ("host", "port")
 
     def __init__(self, host: str, port: int) -> None:
         self.host = host
         self.port = port
-        self.software = ("unknown", "unknown")
 
 
 class PendingExchange:

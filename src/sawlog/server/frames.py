@@ -160,7 +160,7 @@ class FrameReader:
             (length,) = unpack(view, position)
             if not 0 <= length <= limit:
                 raise MalformedFrame(
-                    f"a frame has {length} bytes, the limit is {limit} (socket.request.max.bytes)"
+                    f"a frame of {length} bytes; 0 to {limit} are legal (socket.request.max.bytes)"
                 )
             start = position + _PREFIX_BYTES
             if start + length > end:

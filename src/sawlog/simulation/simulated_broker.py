@@ -38,7 +38,6 @@ class SimulatedClient:
     def __init__(self) -> None:
         self.host = "client"
         self.port = 1
-        self.software = ("simulation", "1")
 
 
 class Call:

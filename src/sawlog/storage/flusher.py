@@ -40,8 +40,8 @@ class Flushable(Protocol):
         """Take the end offset as the target of a flush and return what has to be synced."""
         ...
 
-    def end_flush(self, error: DiskError | None) -> DiskError | None:
-        """Apply the outcome of the flush; returns the error that waiters get."""
+    def end_flush(self, target: int, error: DiskError | None) -> DiskError | None:
+        """Apply the outcome of the flush up to `target`; returns the error that waiters get."""
         ...
 
 
@@ -56,13 +56,13 @@ class LogFlush:
     __slots__ = (
         "_error",
         "_flusher",
-        "_is_queued",
         "_listener",
         "_log",
         "_next",
         "_outstanding",
         "_timer",
         "_waiting",
+        "is_queued",
         "target",
     )
 
@@ -70,7 +70,7 @@ class LogFlush:
         self._flusher = flusher
         self._log = log
         self.target = log.flushed_offset
-        self._is_queued = False
+        self.is_queued = False  # for the next round
         self._outstanding = 0  # syncs of the flush in flight
         self._error: DiskError | None = None
         self._waiting: list[OnFlushed] = []  # for the flush in flight
@@ -82,18 +82,18 @@ class LogFlush:
 
     def request(self, offset: int) -> None:
         """Flush everything below `offset`, unless a finished or running flush covers it."""
-        if offset > self.target and not self._is_queued:
+        if offset > self.target and not self.is_queued:
             self._queue()
 
     def request_within(self, delay_ms: int) -> None:
         """Flush everything that is written after `delay_ms`, unless a flush starts before."""
-        if self._timer is None and not self._is_queued:
+        if self._timer is None and not self.is_queued:
             self._timer = self._flusher.timer.after(delay_ms, self._delay_is_over)
 
     def when_flushed(self, done: OnFlushed) -> None:
         """Call `done` once everything that is written now is on disk, or with the error."""
         self._next.append(done)
-        if not self._is_queued:
+        if not self.is_queued:
             self._queue()
 
     def listen(self, listener: OnFlushed | None) -> None:
@@ -109,7 +109,7 @@ class LogFlush:
 
     def _queue(self) -> None:
         self._cancel_timer()
-        self._is_queued = True
+        self.is_queued = True
         self._flusher.queue(self)
 
     def _delay_is_over(self) -> None:
@@ -125,7 +125,7 @@ class LogFlush:
 
     def start(self) -> None:
         """Start the syncs of this log's flush; called by the flusher when a round begins."""
-        self._is_queued = False
+        self.is_queued = False
         self._waiting, self._next = self._next, []
         self.target = self._log.end_offset
         started = 0
@@ -158,7 +158,11 @@ class LogFlush:
             self._finish()
 
     def _finish(self) -> None:
-        error = self._log.end_flush(self._error)
+        try:
+            error = self._log.end_flush(self.target, self._error)
+        except Exception as failure:  # a bug here must not stop the flushes of all other logs
+            logger.exception("flush cannot end")
+            error = DiskError("", f"flush cannot end: {failure}")
         if error is not None:
             self.target = self._log.flushed_offset
         waiting, self._waiting = self._waiting, []

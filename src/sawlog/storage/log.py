@@ -80,7 +80,6 @@ class Log:
     """
 
     __slots__ = (
-        "_flush_target",
         "_is_ready",
         "_owner",
         "_remover",
@@ -129,7 +128,6 @@ class Log:
         self._remover = SegmentRemover(
             owner.disk, self.directory, on_done=self._segments_removed, on_error=owner.refusal
         )
-        self._flush_target = 0
         self.flush = owner.flusher.attach(self)
 
         self._is_ready = False  # whether an append may skip `_prepare_append`
@@ -297,7 +295,6 @@ class Log:
             old_end_offset=self.end_offset,
         )
         self.flushed_offset = min(self.flushed_offset, end_offset)
-        self._flush_target = min(self._flush_target, end_offset)
         self.flush.truncated(end_offset)
         self.truncations += 1
         self._is_ready = False
@@ -386,11 +383,6 @@ class Log:
     def _segments_removed(self) -> None:
         self.producers.remove_below(self.segments.base_offset)
 
-    @property
-    def is_removing(self) -> bool:
-        """Whether files of removed segments are still to be unlinked."""
-        return bool(self._remover)
-
     # Flushing
 
     def flush_now(self) -> None:
@@ -405,19 +397,18 @@ class Log:
         self.flushed_offset = self.end_offset
 
     def begin_flush(self) -> FlushScope:
-        """For the flusher: set the target, and return what has to be synced."""
+        """For the flusher: what has to be synced to flush everything that is written."""
         error = self._owner.offline
         if self.is_closed:
             error = DiskError(self.directory, "the log is closed")
-        self._flush_target = target = self.end_offset
         active = self.segments.active
-        is_dirty = target > self.flushed_offset
+        is_dirty = self.end_offset > self.flushed_offset
         if is_dirty:
-            active.remember(target, active.file.size)
+            active.remember(self.end_offset, active.file.size)
         files, directories = self._unsynced.begin(active.file if is_dirty else None)
         return FlushScope(files, directories, error)
 
-    def end_flush(self, error: DiskError | None) -> DiskError | None:
+    def end_flush(self, target: int, error: DiskError | None) -> DiskError | None:
         """For the flusher: apply the outcome; returns the error that waiters get."""
         error = error or self._owner.offline
         if isinstance(error, TooManyOpenFiles):
@@ -428,8 +419,8 @@ class Log:
         if error is not None:
             if not self.is_closed:
                 self._owner.fail(error)
-        elif self._flush_target > self.flushed_offset:
-            self.flushed_offset = self._flush_target
+        elif target > self.flushed_offset:
+            self.flushed_offset = target
             self._owner.flushed(self)
         return error
 
@@ -456,6 +447,7 @@ class Log:
 
     def set_high_watermark(self, offset: int) -> None:
         """Set the high watermark of replication, which the next checkpoint writes."""
+        assert offset <= self.end_offset
         self.high_watermark = offset
 
     def stop_appends(self) -> None:

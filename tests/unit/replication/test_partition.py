@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.core.ports import DiskError, TooManyOpenFiles
 from sawlog.protocol.messages.create_topics_request import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -14,6 +15,7 @@ from sawlog.protocol.record_batch import check_produced
 from sawlog.protocol.records import Record, build_batch
 from sawlog.replication.partition import QUIET_FLUSH_MS, Partition
 from sawlog.simulation.simulated_broker import SimulatedMachine
+from sawlog.simulation.simulated_disk import SimulatedFile
 
 
 def create_replica(machine: SimulatedMachine, **configs: str) -> Partition:
@@ -162,6 +164,30 @@ def test_a_failed_flush_fails_waiters_and_later_appends() -> None:
         append(partition, machine)
     assert rejected.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert partition.high_watermark == 0
+
+
+def test_a_flush_without_descriptors_fails_no_waiter_of_the_next_flush(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = SimulatedMachine(1)
+    partition = create_replica(machine)
+    original = SimulatedFile.sync_later
+
+    def refuse(self: SimulatedFile, done: Any) -> None:
+        machine.schedule.soon(lambda: done(TooManyOpenFiles(self.path, "too many open files")))
+
+    append(partition, machine)
+    with monkeypatch.context() as patch:
+        patch.setattr(SimulatedFile, "sync_later", refuse)
+        checkpoint: list[DiskError | None] = []
+        partition.log.flush.when_flushed(checkpoint.append)
+    end = append(partition, machine, is_awaited=True) + 1
+    waiter = Waiter()
+    partition.when_committed(end, waiter)
+    assert SimulatedFile.sync_later is original
+    machine.schedule.run_for(10)
+    assert isinstance(checkpoint[0], TooManyOpenFiles)
+    assert waiter.outcomes == [None]
 
 
 def test_waiters_of_a_closed_replica_get_its_error() -> None:

@@ -24,9 +24,9 @@ class ScriptedLog:
         self.targets.append(self.end_offset)
         return FlushScope([self], [], None)  # type: ignore[list-item]
 
-    def end_flush(self, error: DiskError | None) -> DiskError | None:
+    def end_flush(self, target: int, error: DiskError | None) -> DiskError | None:
         if error is None:
-            self.flushed_offset = self.targets[-1]
+            self.flushed_offset = target
         return error
 
     def sync_later(self, done: object) -> None:
@@ -212,3 +212,22 @@ def test_removing_the_listener_cancels_the_delayed_flush() -> None:
     log.flush.listen(None)
     setup.schedule.run_for(100)
     assert log.targets == []
+
+
+def test_a_flush_that_cannot_end_fails_and_does_not_stop_other_logs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    setup = FlusherSetup()
+    broken, other = setup.log(), setup.log()
+
+    def fail(*_: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(broken, "end_flush", fail)
+    errors: list[DiskError | None] = []
+    broken.flush.when_flushed(errors.append)
+    other.flush.request(10)
+    broken.finish()
+    (error,) = errors
+    assert isinstance(error, DiskError)
+    assert other.targets == [10], "the next round has begun"

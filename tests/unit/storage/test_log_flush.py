@@ -299,7 +299,7 @@ def test_a_start_with_an_old_start_offset_checkpoint_needs_no_disk_space() -> No
     storage.log.advance_start(3)
     storage.checkpoint()
     storage.log.advance_start(8)
-    while storage.log.segments.base_offsets[0] < 8 or storage.log.is_removing:
+    while storage.log.segments.base_offsets[0] < 8 or storage.log._remover:
         storage.disk.free_bytes = 0
         storage.schedule.step()
     storage.disk.free_bytes = 0
