@@ -11,7 +11,7 @@ from sawlog.cli.output import counted, hint, is_interactive, note, print_bytes, 
 from sawlog.cli.record_format import to_columns, to_json
 from sawlog.cli.start_options import FromEnd, StartPoint
 from sawlog.client.admin.list_offsets import EARLIEST, LATEST, list_offsets
-from sawlog.client.consumer.consumer import AT_LATEST, AtOffset, Consumer, OutOfRange, Start
+from sawlog.client.consumer.consumer import AT_LATEST, AtOffset, Consumer, OffsetReset, Start
 from sawlog.client.consumer.fetched_records import ConsumedRecord
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
@@ -75,8 +75,8 @@ class Columns(click.ParamType[tuple[str, ...]]):
 @click.option("--separator", type=RAW_BYTES, default="\t", help="Column separator. Default: a tab.")
 @click.option("--read-committed", is_flag=True, help="Skip open and aborted transactions.")
 @click.option(
-    "--out-of-range",
-    type=click.Choice([policy.value for policy in OutOfRange]),
+    "--offset-reset",
+    type=click.Choice([policy.value for policy in OffsetReset]),
     default="fail",
     show_default=True,
     help="What to do if the offset does not exist: fail, or go to the earliest or latest one.",
@@ -92,7 +92,7 @@ def consume(
     columns: tuple[str, ...],
     separator: bytes,
     read_committed: bool,
-    out_of_range: str,
+    offset_reset: str,
     cluster: Cluster,
 ) -> None:
     """Print the values of TOPIC's records as lines.
@@ -100,7 +100,7 @@ def consume(
     --show adds columns; --json prints all fields.
     """
     consumer = Consumer(
-        cluster, read_committed=read_committed, out_of_range=OutOfRange(out_of_range)
+        cluster, read_committed=read_committed, offset_reset=OffsetReset(offset_reset)
     )
     partitions = partitions_of(cluster, [TopicScope(topic, indexes)])
     ends: dict[TopicPartition, int] = {}

@@ -11,7 +11,7 @@ from sawlog.client.producer.delivery import DeliveryFailed
 from sawlog.core.errors import ErrorCode, KafkaError
 
 _HINTS = {
-    ErrorCode.OFFSET_OUT_OF_RANGE: "start within this range, or use --out-of-range earliest or"
+    ErrorCode.OFFSET_OUT_OF_RANGE: "start within this range, or use --offset-reset earliest or"
     " latest",
     ErrorCode.INVALID_TIMESTAMP: "the topic's message.timestamp.before.max.ms and"
     " message.timestamp.after.max.ms limit timestamps",

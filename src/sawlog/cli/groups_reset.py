@@ -20,7 +20,7 @@ from sawlog.cli.groups_reset_plan import (
     Bounds,
     InvalidPlan,
     Limit,
-    OffsetReset,
+    PartitionReset,
     bounded,
     notes,
     read_plan,
@@ -147,14 +147,14 @@ class _Planner:
         ends = list_offsets(cluster, dict.fromkeys(partitions, LATEST))
         self._bounds = {each: Bounds(starts[each].offset, ends[each].offset) for each in partitions}
 
-    def plan(self, kind: str, value: Any, from_file: Offsets) -> list[OffsetReset]:
+    def plan(self, kind: str, value: Any, from_file: Offsets) -> list[PartitionReset]:
         if kind == "to_time":
             return self._to_time(value.timestamp_ms)
         resets = []
         for each in self._partitions:
             end = self._bounds[each].end
             if kind == "to_current" and each not in self._old:
-                resets.append(OffsetReset(each, None, end, end, limit=Limit.NEVER_COMMITTED))
+                resets.append(PartitionReset(each, None, end, end, limit=Limit.NEVER_COMMITTED))
                 continue
             requested = self._requested(kind, value, from_file, each)
             resets.append(bounded(each, self._old.get(each), requested, self._bounds[each]))
@@ -177,15 +177,15 @@ class _Planner:
             case _:
                 return from_file[partition]
 
-    def _to_time(self, timestamp_ms: int) -> list[OffsetReset]:
+    def _to_time(self, timestamp_ms: int) -> list[PartitionReset]:
         found = list_offsets(self._cluster, dict.fromkeys(self._partitions, timestamp_ms))
         resets = []
         for each in self._partitions:
             old, end, offset = self._old.get(each), self._bounds[each].end, found[each].offset
             if offset < 0:
-                resets.append(OffsetReset(each, old, end, end, limit=Limit.NO_LATER_RECORD))
+                resets.append(PartitionReset(each, old, end, end, limit=Limit.NO_LATER_RECORD))
             else:
-                resets.append(OffsetReset(each, old, offset, end))
+                resets.append(PartitionReset(each, old, offset, end))
         return resets
 
     def _shifted(self, partition: TopicPartition, by: int) -> int:
@@ -268,7 +268,7 @@ def _partitions(
 
 
 def _entry(
-    name: str, resets: list[OffsetReset], time_ms: int | None, execute: bool
+    name: str, resets: list[PartitionReset], time_ms: int | None, execute: bool
 ) -> dict[str, Any]:
     return {
         "group": name,

@@ -41,7 +41,7 @@ class Limit(Enum):
         self.replacement = replacement
 
 
-class OffsetReset(NamedTuple):
+class PartitionReset(NamedTuple):
     """The reset of one partition from `old` to `new`; `requested` is None for resets by time."""
 
     partition: TopicPartition
@@ -67,18 +67,20 @@ class InvalidPlan(ValueError):
 
 def bounded(
     partition: TopicPartition, old: int | None, requested: int, bounds: Bounds
-) -> OffsetReset:
+) -> PartitionReset:
     """Reset to the requested offset, or to the nearest one within the log."""
     if requested > bounds.end:
-        return OffsetReset(partition, old, bounds.end, bounds.end, requested, Limit.BEYOND_END)
+        return PartitionReset(partition, old, bounds.end, bounds.end, requested, Limit.BEYOND_END)
     if requested < bounds.start:
-        return OffsetReset(partition, old, bounds.start, bounds.end, requested, Limit.BEFORE_START)
-    return OffsetReset(partition, old, requested, bounds.end, requested)
+        return PartitionReset(
+            partition, old, bounds.start, bounds.end, requested, Limit.BEFORE_START
+        )
+    return PartitionReset(partition, old, requested, bounds.end, requested)
 
 
-def notes(resets: Iterable[OffsetReset]) -> Iterator[str]:
+def notes(resets: Iterable[PartitionReset]) -> Iterator[str]:
     """Yield the notes of the resets; partitions with the same limit share a line."""
-    by_limit: dict[Limit, list[OffsetReset]] = defaultdict(list)
+    by_limit: dict[Limit, list[PartitionReset]] = defaultdict(list)
     for reset in resets:
         if reset.limit is not None:
             by_limit[reset.limit].append(reset)
@@ -125,7 +127,7 @@ def _is_heading(row: list[str]) -> bool:
     return [field.strip().lower() for field in row[-3:]] in _HEADINGS
 
 
-def write_plan(resets: Iterable[OffsetReset]) -> str:
+def write_plan(resets: Iterable[PartitionReset]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerows((*reset.partition, reset.new) for reset in resets)

@@ -106,9 +106,9 @@ def spark_started(
 
     note("starting Spark ...")
     try:
-        with ExitStack() as ends:
+        with ExitStack() as cleanup:
             with deferred_signals():
-                spark = ends.enter_context(session(pipeline, master, verbose=verbose))
+                spark = cleanup.enter_context(session(pipeline, master, verbose=verbose))
             yield spark
     except SparkDidNotStart as error:
         raise _spark_did_not_start(error) from None

@@ -77,7 +77,7 @@ def check(file: str) -> None:
 @file_argument
 @json_option
 def status(file: str, as_json: bool) -> None:
-    """Show the state, offsets, lag, rate and size of the tables of FILE.
+    """Show the state, records read, lag, rate and size of the tables of FILE.
 
     Exit code 1 if a table is stopped, 3 if no broker answers and the state is unknown.
     """
@@ -89,8 +89,9 @@ def status(file: str, as_json: bool) -> None:
     if as_json:
         print_json([_as_json(entry) for entry in found])
     else:
-        columns = ("table", "topic", "state", "offset", "lag", "rows", "rows/s", "last commit",
-                   "version", "files", "small", "MB", "dead letters", "reason")  # fmt: skip
+        columns = ("table", "topic", "state", "records read", "lag", "rows", "rows/s",
+                   "last commit", "version", "files", "small", "MB", "dead letters",
+                   "reason")  # fmt: skip
         texts = ("table", "topic", "state", "last commit", "reason")
         numbers = [column for column in columns if column not in texts]
         print_table(columns, [_row(entry) for entry in found], numbers=numbers)
@@ -103,10 +104,10 @@ def status(file: str, as_json: bool) -> None:
 def _row(entry: "TableStatus") -> tuple[Any, ...]:
     size = None if entry.size_bytes is None else entry.size_bytes / 1e6
     return (
-        entry.table, entry.topic, entry.state.value, _grouped(entry.offset), _grouped(entry.lag),
-        _grouped(entry.rows), _grouped(entry.rows_per_s), _ago(entry.committed_ms),
-        _grouped(entry.version), _grouped(entry.files), _grouped(entry.small_files),
-        _grouped(size), _grouped(entry.dead_letters), entry.reason,
+        entry.table, entry.topic, entry.state.value, _grouped(entry.records_read),
+        _grouped(entry.lag), _grouped(entry.rows), _grouped(entry.rows_per_s),
+        _ago(entry.committed_ms), _grouped(entry.version), _grouped(entry.files),
+        _grouped(entry.small_files), _grouped(size), _grouped(entry.dead_letters), entry.reason,
     )  # fmt: skip
 
 
@@ -135,7 +136,7 @@ def _as_json(entry: "TableStatus") -> dict[str, Any]:
         "state": entry.state.value,
         "reason": entry.reason,
         "version": entry.version,
-        "offset": entry.offset,
+        "records_read": entry.records_read,
         "lag": entry.lag,
         "rows": entry.rows,
         "rows_per_s": entry.rows_per_s,

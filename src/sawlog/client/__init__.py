@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         AT_LATEST,
         AtOffset,
         AtTime,
-        OutOfRange,
+        OffsetReset,
     )
     from sawlog.client.errors import ClientError, ConnectionLost, NoBrokerReachable, RequestTimedOut
     from sawlog.client.net.cluster import Cluster, NoSuchTopic
@@ -75,8 +75,8 @@ __all__ = [
     "NewTopic",
     "NoBrokerReachable",
     "NoSuchTopic",
+    "OffsetReset",
     "Operation",
-    "OutOfRange",
     "Producer",
     "RebalanceListener",
     "RequestTimedOut",
@@ -121,7 +121,7 @@ _EXPORTS = {
         "AT_LATEST",
         "AtOffset",
         "AtTime",
-        "OutOfRange",
+        "OffsetReset",
     ),
     "sawlog.client.consumer.message_streams": ("MessageStream",),
     "sawlog.core.errors": ("ErrorCode", "KafkaError"),

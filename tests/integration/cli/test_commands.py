@@ -216,8 +216,8 @@ def test_offset_out_of_range_fails_or_is_replaced(
 ) -> None:
     sawlog("produce", topic, "-p", "0", lines="a\nb\n")
     start = ("consume", topic, "-p", "0", "-n", "2", "--from", "500", *options)
-    assert "--out-of-range earliest" in sawlog(*start, code=1)
-    assert sawlog(*start, "--out-of-range", "earliest") == "a\nb\n"
+    assert "--offset-reset earliest" in sawlog(*start, code=1)
+    assert sawlog(*start, "--offset-reset", "earliest") == "a\nb\n"
 
 
 def test_next_bootstrap_address_is_tried_if_the_first_is_not_a_broker(

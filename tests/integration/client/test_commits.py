@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from sawlog.client.consumer.assigned_partitions import AssignedPartitions
 from sawlog.client.consumer.consumer import AtOffset, Consumer
-from sawlog.client.consumer.fetch_buffer import FetchBuffer
 from sawlog.client.consumer.fetcher import FetchLimits
 from sawlog.client.consumer.membership import group_session
 from sawlog.client.consumer.membership.group_session import GroupSession
-from sawlog.client.consumer.start_positions import OutOfRange
+from sawlog.client.consumer.start_positions import OffsetReset
 from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.client.net.wakeup import Wakeup
@@ -107,15 +107,15 @@ def test_auto_commit_renews_unchanged_offsets(
 
 def a_session(cluster: Cluster, begin: group_session.Begin) -> GroupSession:
     """The session of a member with an assigned partition that has no position yet."""
-    reader = FetchBuffer(
+    partitions = AssignedPartitions(
         cluster,
         FetchLimits(0, 0, 1, 1),
         read_committed=False,
-        out_of_range=OutOfRange.EARLIEST,
+        offset_reset=OffsetReset.EARLIEST,
         max_decompressed_bytes=1,
     )
     found = GroupSession(
-        cluster, "g", reader, begin, Wakeup(), auto_commit_ms=None, require_stable=False
+        cluster, "g", partitions, begin, Wakeup(), auto_commit_ms=None, require_stable=False
     )
     found.owned = frozenset({LOGS})
     found._without_position.add(LOGS)

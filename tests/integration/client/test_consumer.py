@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sawlog.client.consumer.consumer import AT_EARLIEST, AtOffset, AtTime, Consumer, OutOfRange
+from sawlog.client.consumer.consumer import AT_EARLIEST, AtOffset, AtTime, Consumer, OffsetReset
 from sawlog.client.errors import ClientError
 from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.core.errors import ErrorCode, KafkaError
@@ -283,13 +283,15 @@ def test_an_offset_out_of_range_is_an_error_by_default() -> None:
             consumer.poll(POLL_MS)
 
 
-@pytest.mark.parametrize(("policy", "offset"), [(OutOfRange.EARLIEST, 2), (OutOfRange.LATEST, END)])
-def test_out_of_range_resets_to_the_earliest_or_the_latest(policy: OutOfRange, offset: int) -> None:
+@pytest.mark.parametrize(
+    ("policy", "offset"), [(OffsetReset.EARLIEST, 2), (OffsetReset.LATEST, END)]
+)
+def test_offset_reset_moves_to_the_earliest_or_the_latest(policy: OffsetReset, offset: int) -> None:
     with broker_with(logs=1) as broker, Cluster(broker.bootstrap) as cluster:
-        consumer = Consumer(cluster, out_of_range=policy)
+        consumer = Consumer(cluster, offset_reset=policy)
         consumer.assign({LOGS: AtOffset(77)})
         broker.reply(ApiKey.FETCH, fetching(ErrorCode.OFFSET_OUT_OF_RANGE))
-        if policy is OutOfRange.EARLIEST:
+        if policy is OffsetReset.EARLIEST:
             assert [record.offset for record in consumer.poll(POLL_MS)] == [offset]
             assert consumer.positions == {LOGS: offset + 1}
         else:

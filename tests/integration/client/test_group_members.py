@@ -18,7 +18,7 @@ from sawlog.client import (
     KafkaError,
     NewTopic,
     NoBrokerReachable,
-    OutOfRange,
+    OffsetReset,
     Producer,
     RebalanceListener,
     TopicPartition,
@@ -316,11 +316,11 @@ def test_a_member_that_does_not_poll_leaves_and_rejoins(
         assert not slow.assignment & other.assignment
 
 
-def test_out_of_range_fail_raises_without_a_committed_offset(
+def test_offset_reset_fail_raises_without_a_committed_offset(
     quick_groups, three_partitions
 ) -> None:
     group = f"group-{three_partitions}"
-    with Consumer(quick_groups, group=group, out_of_range=OutOfRange.FAIL) as consumer:
+    with Consumer(quick_groups, group=group, offset_reset=OffsetReset.FAIL) as consumer:
         consumer.subscribe([three_partitions])
         with pytest.raises(KafkaError, match="has no committed offset"):
             read(consumer, 1)

@@ -16,7 +16,7 @@ from sawlog.pipeline.landing.driver.dead_letter_counts import DeadLetterCount, r
 from sawlog.pipeline.landing.driver.table_setup import prepare
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.landing.task.landing_task import current_columns, land, make_job
-from sawlog.pipeline.source.batch_limits import OffsetRange
+from sawlog.pipeline.source.batch_planning import OffsetRange
 from support.pipeline.landing import OnlyHere, create_topic, land_here, pipeline_of, send, values_in
 from support.server.broker_process import SawlogServer
 

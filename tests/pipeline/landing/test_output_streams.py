@@ -33,7 +33,7 @@ def file(broker: SawlogServer, topic: str, tmp_path: Path) -> str:
 
 
 def test_results_are_on_stdout_and_events_on_stderr(file: str, topic: str) -> None:
-    assert pipeline("check", file) == (f"t: will be created from 1 partitions of {topic!r}\n", "")
+    assert pipeline("check", file) == (f"t: will be created from 1 partition of {topic!r}\n", "")
     out, err = pipeline("run", file, "--once")
     assert out == ""
     assert err.startswith("starting Spark ...\n")

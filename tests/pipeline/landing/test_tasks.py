@@ -299,7 +299,7 @@ def test_a_table_of_another_topic_is_rejected(
     set_back_to(pipeline, {0: 0})
     land_here(pipeline)
     assert run(["pipeline", "check", pipeline.file]) == 0
-    assert f"t: continues at offset 2 of '{topic}'" in capsys.readouterr().out
+    assert f"t: continues after 2 records in 1 partition of '{topic}'" in capsys.readouterr().out
     other = pipeline_of(tmp_path, broker.bootstrap, f"  t: {{topic: {topic}.other}}\n")
     with pytest.raises(LandingFailure, match=f"has records of {topic}, the file says"):
         land_here(other)

@@ -13,7 +13,7 @@ from sawlog.client.net.cluster import Cluster, NoSuchTopic
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.sink.sink_options import read_sink_options
 from sawlog.pipeline.sink.topic_writer import TopicWriter
-from sawlog.pipeline.source.batch_limits import OffsetRange
+from sawlog.pipeline.source.batch_planning import OffsetRange
 from sawlog.pipeline.source.client_options import Brokers
 from sawlog.pipeline.source.executor_check import versions_here
 from sawlog.pipeline.source.group_progress import Publisher

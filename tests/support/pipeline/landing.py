@@ -29,7 +29,7 @@ from sawlog.pipeline.landing.planning.task_split import split_into_tasks
 from sawlog.pipeline.landing.task.landing_task import current_columns, make_job, read_job
 from sawlog.pipeline.landing.task.landing_task import land as land_ranges
 from sawlog.pipeline.landing.task.task_report import read_report
-from sawlog.pipeline.source.batch_limits import OffsetRange
+from sawlog.pipeline.source.batch_planning import OffsetRange
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

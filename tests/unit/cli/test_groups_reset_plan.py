@@ -6,7 +6,7 @@ from sawlog.cli.groups_reset_plan import (
     Bounds,
     InvalidPlan,
     Limit,
-    OffsetReset,
+    PartitionReset,
     bounded,
     notes,
     read_plan,
@@ -55,7 +55,7 @@ def test_heading_is_skipped(heading: str, mark: str) -> None:
 
 
 def test_partitions_with_the_same_limit_share_a_note() -> None:
-    def reset(topic: str, index: int, requested: int) -> OffsetReset:
+    def reset(topic: str, index: int, requested: int) -> PartitionReset:
         return bounded(partition_of(topic, index), None, requested, Bounds(10, 20))
 
     assert list(notes([reset("t", 0, 15)])) == []
@@ -69,7 +69,7 @@ def test_partitions_with_the_same_limit_share_a_note() -> None:
         "t:3,4: the requested offset is before the log start offset; using the log start offset",
     ]
     late = [
-        OffsetReset(partition_of("t", index), None, 20, 20, limit=Limit.NO_LATER_RECORD)
+        PartitionReset(partition_of("t", index), None, 20, 20, limit=Limit.NO_LATER_RECORD)
         for index in range(2)
     ]
     note = "no record has this timestamp or a later one; using the end"

@@ -1,8 +1,8 @@
 """A consumer of partitions that it is assigned by the caller or by its group.
 
-Fetches run ahead of the records handed out (`fetch_buffer`). A thread of its own keeps a member of
-a group alive (`membership`); rebalances are carried out within `poll`. For one thread, except for
-`wakeup`, `close` and message streams.
+Fetches run ahead of the records handed out (`assigned_partitions`). A thread of its own keeps a
+member of a group alive (`membership`); rebalances are carried out within `poll`. For one thread,
+except for `wakeup`, `close` and message streams.
 """
 
 import threading
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 from sawlog.client.admin.list_offsets import EARLIEST, LATEST, list_offsets
-from sawlog.client.consumer.fetch_buffer import FetchBuffer
+from sawlog.client.consumer.assigned_partitions import AssignedPartitions
 from sawlog.client.consumer.fetched_records import ConsumedRecord
 from sawlog.client.consumer.fetcher import FetchLimits
 from sawlog.client.consumer.membership.rebalance_listener import RebalanceListener
@@ -22,7 +22,7 @@ from sawlog.client.consumer.start_positions import (
     RESET_STARTS,
     AtOffset,
     AtTime,
-    OutOfRange,
+    OffsetReset,
     Start,
 )
 from sawlog.client.fork_guard import ForkGuard
@@ -47,7 +47,7 @@ __all__ = [
     "AtOffset",
     "AtTime",
     "Consumer",
-    "OutOfRange",
+    "OffsetReset",
     "Start",
 ]
 
@@ -65,8 +65,8 @@ class Consumer:
     `group` (a name, or GroupSettings) enables `subscribe` and commits. Records of earlier polls are
     committed every `auto_commit_ms`, before partitions are revoked and on close; None leaves
     commits to `commit`. An application that processes the records of a poll before the next poll
-    loses none. `out_of_range` is the policy without a valid committed offset: by default earliest
-    in a group, and an error otherwise.
+    loses none. `offset_reset` (auto.offset.reset) is the policy if there is no committed offset or
+    the log does not have it: by default earliest in a group, and an error otherwise.
 
     `max_bytes` bounds a fetch response, `partition_max_bytes` one partition in it; a larger batch
     is returned whole.
@@ -79,7 +79,7 @@ class Consumer:
         group: "str | GroupSettings | None" = None,
         auto_commit_ms: float | None = DEFAULT_AUTO_COMMIT_MS,
         read_committed: bool = False,
-        out_of_range: OutOfRange | None = None,
+        offset_reset: OffsetReset | None = None,
         max_wait_ms: int = 500,
         min_bytes: int = 1,
         max_bytes: int = 50 * 1024 * 1024,
@@ -88,14 +88,14 @@ class Consumer:
     ) -> None:
         self._cluster = as_cluster(cluster)
         self._owns_cluster = self._cluster is not cluster
-        if out_of_range is None:
-            out_of_range = OutOfRange.FAIL if group is None else OutOfRange.EARLIEST
-        self._out_of_range = out_of_range
-        self._fetch_buffer = FetchBuffer(
+        if offset_reset is None:
+            offset_reset = OffsetReset.FAIL if group is None else OffsetReset.EARLIEST
+        self._offset_reset = offset_reset
+        self._partitions = AssignedPartitions(
             self._cluster,
             FetchLimits(max_wait_ms, min_bytes, max_bytes, partition_max_bytes),
             read_committed=read_committed,
-            out_of_range=out_of_range,
+            offset_reset=offset_reset,
             max_decompressed_bytes=max_decompressed_bytes,
         )
         self._fork_guard = ForkGuard()
@@ -120,7 +120,7 @@ class Consumer:
         return GroupSession(
             self._cluster,
             group,
-            self._fetch_buffer,
+            self._partitions,
             self._begin,
             self._wakeup,
             auto_commit_ms=auto_commit_ms,
@@ -167,9 +167,9 @@ class Consumer:
             raise ValueError(_CLOSED)
         if self._session is not None and self._session.is_subscribed:
             raise ValueError("the group assigns the partitions; call unsubscribe before assign")
-        positions = self._fetch_buffer.resolve(starts)
-        self._fetch_buffer.remove(list(self._fetch_buffer.positions))
-        self._fetch_buffer.set_positions(positions)
+        positions = self._partitions.resolve(starts)
+        self._partitions.remove(list(self._partitions.positions))
+        self._partitions.set_positions(positions)
 
     def assign_topic(self, topic: str, start: Start) -> None:
         """Assign all current partitions of a topic."""
@@ -193,7 +193,7 @@ class Consumer:
             raise ValueError("name topics or a pattern; to leave the group, call unsubscribe")
         session = self._require_session()
         if not session.is_subscribed:
-            self._fetch_buffer.remove(list(self._fetch_buffer.positions))
+            self._partitions.remove(list(self._partitions.positions))
         session.subscribe(names, pattern, listener or RebalanceListener())
 
     def unsubscribe(self) -> None:
@@ -204,35 +204,35 @@ class Consumer:
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions that are assigned now."""
         owned = frozenset[TopicPartition]() if self._session is None else self._session.owned
-        return owned | self._fetch_buffer.positions.keys()
+        return owned | self._partitions.positions.keys()
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Return no records of these partitions until `resume`; they stay assigned."""
-        self._fetch_buffer.pause(self._assigned(partitions))
+        self._partitions.pause(self._assigned(partitions))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        self._fetch_buffer.resume(self._assigned(partitions))
+        self._partitions.resume(self._assigned(partitions))
 
     @property
     def paused(self) -> frozenset[TopicPartition]:
-        return self._fetch_buffer.paused
+        return self._partitions.paused
 
     # Positions
 
     def check_positions(self) -> None:
-        """Apply `out_of_range` now to positions that the logs do not have.
+        """Apply `offset_reset` now to positions that the logs do not have.
 
-        For a caller that stops at an end offset: with a position behind it, it would never fetch.
+        For a caller that stops at an end offset: with a position after it, it would never fetch.
         """
         firsts = list_offsets(self._cluster, dict.fromkeys(self.positions, EARLIEST))
         ends = list_offsets(self._cluster, dict.fromkeys(self.positions, LATEST))
         for partition, position in self.positions.items():
             if not firsts[partition].offset <= position <= ends[partition].offset:
-                self._fetch_buffer.reset_position(partition)
+                self._partitions.reset_position(partition)
 
     def seek(self, partition: TopicPartition, start: Start) -> None:
         self._assigned([partition])
-        self._fetch_buffer.set_positions(self._fetch_buffer.resolve({partition: start}))
+        self._partitions.set_positions(self._partitions.resolve({partition: start}))
         if self._session is not None:
             self._session.position_set(partition)
 
@@ -241,17 +241,17 @@ class Consumer:
         self._assigned([partition])
         if self._session is not None:
             self._session.ensure_positions()
-        return self._fetch_buffer.positions[partition]
+        return self._partitions.positions[partition]
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
         """The offset after the last record that `poll` returned, of each partition."""
-        return dict(self._fetch_buffer.positions)
+        return dict(self._partitions.positions)
 
     def end(self, partition: TopicPartition) -> int | None:
         """Return the high watermark (or last stable offset) of the last fetch."""
         self._assigned([partition])
-        return self._fetch_buffer.ends.get(partition)
+        return self._partitions.ends.get(partition)
 
     # Reading
 
@@ -266,7 +266,7 @@ class Consumer:
         records: list[ConsumedRecord] = []
 
         def take() -> bool:
-            records.extend(self._fetch_buffer.take(max_records))
+            records.extend(self._partitions.take(max_records))
             return bool(records)
 
         self._poll(timeout_ms, take)
@@ -289,7 +289,7 @@ class Consumer:
         taken = RecordColumns(ALL_FIELDS.names if columns is None else columns, max_bytes=max_bytes)
 
         def take() -> bool:
-            self._fetch_buffer.take_columns(taken)
+            self._partitions.take_columns(taken)
             return bool(taken.rows)
 
         self._poll(timeout_ms, take)
@@ -316,7 +316,7 @@ class Consumer:
         )
         self._streams = MessageStreams(source, count)
         if self._session is None:
-            self.assign_topic(topic, RESET_STARTS.get(self._out_of_range, AT_EARLIEST))
+            self.assign_topic(topic, RESET_STARTS.get(self._offset_reset, AT_EARLIEST))
         else:
             self._session.commit_progress_of(self._streams.progress)
             self.subscribe([topic], listener=self._streams.listener)
@@ -336,14 +336,14 @@ class Consumer:
                 self._wakeup.clear()
                 if self._session is not None:
                     self._session.poll_group(deadline)
-                if self._fetch_buffer.poll_once(take) or deadline.has_passed:
+                if self._partitions.poll_once(take) or deadline.has_passed:
                     return
                 if self._is_woken:
                     self._is_woken = False
                     return
                 if not self._is_closed:  # a listener may close it
                     wait_ms = min(deadline.remaining_ms, max_wait_ms)
-                    self._fetch_buffer.wait(wait_ms, self._wakeup.fileno())
+                    self._partitions.wait(wait_ms, self._wakeup.fileno())
         raise ValueError(_CLOSED)
 
     # Commits
@@ -390,16 +390,16 @@ class Consumer:
         """Start assigned partitions at their committed offsets, or where the policy says."""
         starts: dict[TopicPartition, Start] = {}
         for partition, found in committed.items():
-            policy = RESET_STARTS.get(self._out_of_range)
+            policy = RESET_STARTS.get(self._offset_reset)
             start = policy if found is None else AtOffset(found.offset)
             if start is None:
                 raise KafkaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"the group has no committed offset of {partition}, and out_of_range is FAIL;"
+                    f"the group has no committed offset of {partition}, and offset_reset is FAIL;"
                     " commit one first, seek, or set EARLIEST or LATEST",
                 )
             starts[partition] = start
-        self._fetch_buffer.set_positions(self._fetch_buffer.resolve(starts))
+        self._partitions.set_positions(self._partitions.resolve(starts))
 
     def _assigned(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         wanted = list(partitions)

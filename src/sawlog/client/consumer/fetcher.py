@@ -2,6 +2,7 @@
 
 Each leader has at most one fetch in flight. After a retriable error (a lost connection, a moved
 leader) the next fetch waits for a backoff and fresh metadata, until the cluster's timeout is over.
+`assigned_partitions` handles the errors of single partitions, such as OFFSET_OUT_OF_RANGE.
 """
 
 from collections import defaultdict

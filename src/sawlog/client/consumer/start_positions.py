@@ -1,4 +1,4 @@
-"""Start positions of a consumer, and the policy for offsets that are out of range."""
+"""Start positions of a consumer, and the policy for offsets that its log does not have."""
 
 from enum import Enum
 from typing import NamedTuple
@@ -6,10 +6,10 @@ from typing import NamedTuple
 from sawlog.client.admin.list_offsets import EARLIEST, LATEST
 
 
-class OutOfRange(Enum):
+class OffsetReset(Enum):
     """The policy if there is no committed offset, or the log does not have the offset.
 
-    As auto.offset.reset in Kafka's clients.
+    As auto.offset.reset in Kafka's clients. The default is EARLIEST in a group and FAIL otherwise.
     """
 
     FAIL = "fail"
@@ -32,4 +32,4 @@ AT_LATEST = AtTime(LATEST)
 
 Start = AtOffset | AtTime
 
-RESET_STARTS = {OutOfRange.EARLIEST: AT_EARLIEST, OutOfRange.LATEST: AT_LATEST}
+RESET_STARTS = {OffsetReset.EARLIEST: AT_EARLIEST, OffsetReset.LATEST: AT_LATEST}

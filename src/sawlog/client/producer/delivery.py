@@ -46,9 +46,9 @@ NO_SEQUENCE = BatchSequence(-1, -1, -1)
 class ProducedBatch:
     """Records of one partition that are sent in one record batch and share its outcome.
 
-    Open for appends until it is full or has a `sequence`. Done once it has an outcome, which it
-    gets exactly once. `first_number` is the number of its first record among all records sent,
-    from 1 on.
+    Open for appends until it is closed, because it is full, or has a `sequence`. Done once it has
+    an outcome, which it gets exactly once. `first_number` is the number of its first record among
+    all records sent, from 1 on.
     """
 
     __slots__ = (
@@ -62,8 +62,8 @@ class ProducedBatch:
         "encoded",
         "error",
         "first_number",
+        "is_closed",
         "is_done",
-        "is_full",
         "opened_ms",
         "partition",
         "retry_at_ms",
@@ -86,7 +86,7 @@ class ProducedBatch:
         self.callbacks: list[Callable[[], None]] = []
         self.sequence: BatchSequence | None = None
         self.encoded: bytearray | None = None
-        self.is_full = False
+        self.is_closed = False
         self.is_done = False
         self.connection_lost_count = 0
         self.base_offset = NO_OFFSET
@@ -101,7 +101,7 @@ class ProducedBatch:
 
     def close(self) -> None:
         """Take no more records."""
-        self.is_full = True
+        self.is_closed = True
 
     def assign(self, sequence: BatchSequence) -> None:
         """Set the sequence, once; it stays through all retries."""
@@ -130,13 +130,13 @@ class ProducedBatch:
         self._check_not_done()
         self.base_offset = base_offset
         self.append_time_ms = append_time_ms
-        self.is_full = self.is_done = True
+        self.is_closed = self.is_done = True
         self.encoded = None
 
     def fail(self, error: Exception) -> None:
         self._check_not_done()
         self.error = error
-        self.is_full = self.is_done = True
+        self.is_closed = self.is_done = True
         self.encoded = None
 
     def schedule_retry(self, now_ms: float) -> bool:

@@ -11,7 +11,8 @@ class RecordAccumulator:
     """One queue of batches per partition, in send order.
 
     No queue is empty. Only the first batch of a queue is ever in flight, and its partition is muted
-    meanwhile, so the order of a partition holds through retries.
+    meanwhile, so the order of a partition holds through retries. The producer appends records and
+    closes full batches (`Producer.send`).
     """
 
     def __init__(self, linger_ms: float) -> None:
@@ -29,7 +30,7 @@ class RecordAccumulator:
     def open_batch(self, partition: TopicPartition) -> ProducedBatch | None:
         """Return the batch that takes the partition's next records, if there is one."""
         queue = self._queues.get(partition)
-        if queue is None or queue[-1].is_full or queue[-1].sequence is not None:
+        if queue is None or queue[-1].is_closed or queue[-1].sequence is not None:
             return None
         return queue[-1]
 
@@ -44,8 +45,8 @@ class RecordAccumulator:
     def ready(self, now_ms: float, *, flushing: bool) -> list[ProducedBatch]:
         """Return the batches to send now, one per partition at most.
 
-        A batch is ready when it is full or has lingered, and its retry backoff is over; `flushing`
-        makes a batch ready before it has lingered.
+        A batch is ready when it is closed or has lingered, and its retry backoff is over;
+        `flushing` makes a batch ready before it has lingered.
         """
         return [b for b in self._sendable() if now_ms >= self._ready_at_ms(b, flushing)]
 
@@ -78,7 +79,7 @@ class RecordAccumulator:
         return [queue[0] for partition, queue in self._queues.items() if partition not in muted]
 
     def _ready_at_ms(self, batch: ProducedBatch, flushing: bool) -> float:
-        if flushing or batch.is_full or batch.sequence is not None:
+        if flushing or batch.is_closed or batch.sequence is not None:
             return batch.retry_at_ms
         return max(batch.retry_at_ms, batch.opened_ms + self._linger_ms)
 

@@ -1,7 +1,7 @@
 """The offsets that a table stores, and whether a batch may be appended. Pure.
 
-Delta's log keeps a version number for each application id. Ours are
-`<pipeline>/<topic>/<partition>`, and the version is the next offset to land.
+Delta's `txn` action stores a version number for an application id. The ids of a landing are
+`<group>/<topic>/<partition>` with its consumer group, and the version is the next offset to land.
 
 An example with numbers. The table has orders-0 up to 500 and orders-1 up to 80. A batch with
 orders-0 from 500 to 700 and orders-1 from 80 to 95 is the next one. Once committed, both partitions
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.pipeline.delta.errors import OffsetConflict
 
-NOTE = "("
+NON_OFFSET_PREFIX = "("
 """Prefix of application ids that hold no offset; a topic name cannot start with it."""
 
 
@@ -33,29 +33,31 @@ class OffsetCheck(Enum):
     COMMITTED = "the table has all of it"
 
 
-def application_id(pipeline: str, partition: TopicPartition) -> str:
-    return f"{pipeline}/{partition.topic}/{partition.partition}"
+def application_id(group: str, partition: TopicPartition) -> str:
+    return f"{group}/{partition.topic}/{partition.partition}"
 
 
-def offsets_of(pipeline: str, versions: Mapping[str, int]) -> dict[TopicPartition, int]:
-    """The next offsets among a table's application versions."""
-    found = _versions_of(pipeline, versions)
-    return {tp: version for tp, version in found.items() if not tp.topic.startswith(NOTE)}
+def offsets_of(group: str, txn_versions: Mapping[str, int]) -> dict[TopicPartition, int]:
+    """The next offsets of a group among the versions of a table's `txn` actions."""
+    found = _versions_of(group, txn_versions)
+    return {
+        tp: version for tp, version in found.items() if not tp.topic.startswith(NON_OFFSET_PREFIX)
+    }
 
 
-def notes_of(pipeline: str, versions: Mapping[str, int]) -> dict[TopicPartition, int]:
-    """The other numbers that a landing stores among the application versions."""
-    found = _versions_of(pipeline, versions)
-    return {tp: version for tp, version in found.items() if tp.topic.startswith(NOTE)}
+def notes_of(group: str, txn_versions: Mapping[str, int]) -> dict[TopicPartition, int]:
+    """The other numbers that a landing stores as versions of `txn` actions."""
+    found = _versions_of(group, txn_versions)
+    return {tp: version for tp, version in found.items() if tp.topic.startswith(NON_OFFSET_PREFIX)}
 
 
-def _versions_of(pipeline: str, versions: Mapping[str, int]) -> dict[TopicPartition, int]:
-    """Split application ids from the right: a pipeline name may contain slashes, a topic not."""
+def _versions_of(group: str, txn_versions: Mapping[str, int]) -> dict[TopicPartition, int]:
+    """Split application ids from the right: a group name may contain slashes, a topic not."""
     found: dict[TopicPartition, int] = {}
-    for application, version in versions.items():
+    for application, version in txn_versions.items():
         owner, _, rest = application.rpartition("/")
         owner, _, topic = owner.rpartition("/")
-        if owner == pipeline and topic and rest.isascii() and rest.isdigit():
+        if owner == group and topic and rest.isascii() and rest.isdigit():
             found[TopicPartition(TopicName(topic), PartitionIndex(int(rest)))] = version
     return dict(sorted(found.items()))
 

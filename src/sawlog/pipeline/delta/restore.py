@@ -20,26 +20,26 @@ from sawlog.pipeline.delta.table import AlreadyCommitted, Committed, Table
 
 def restore_offsets(
     table: Table,
-    pipeline: str,
+    group: str,
     starts: Mapping[TopicPartition, int],
-    extra_versions: Mapping[str, int] | None = None,
+    txn_versions: Mapping[str, int] | None = None,
     expected: Mapping[str, int] | None = None,
-    resets: Mapping[str, int] | None = None,
+    other_txn_versions: Mapping[str, int] | None = None,
 ) -> Committed | AlreadyCommitted:
     """Delete the rows from `starts` on and store these offsets.
 
-    `extra_versions` and `resets` are other application versions to store in the same commit; the
-    restore counts as done if the offsets and the `extra_versions` are reached. Raises TableError if
-    the table has not reached one of the offsets, since rows would be lost, and FileConflict if the
-    application versions differ from `expected`.
+    `txn_versions` and `other_txn_versions` are versions of further `txn` actions, by appId, to
+    store in the same commit; the restore counts as done if the offsets and the `txn_versions` are
+    reached. Raises TableError if the table has not reached one of the offsets, since rows would be
+    lost, and FileConflict if the stored versions differ from `expected`.
     """
-    others = dict(extra_versions or {})
+    versions = dict(txn_versions or {})
 
     def is_done(snapshot: Snapshot) -> bool:
         for name, version in (expected or {}).items():
             if snapshot.transactions.get(name, 0) != version:
                 raise FileConflict(f"{table.path}: {name} is no longer at {version}")
-        stored = offsets_of(pipeline, snapshot.transactions)
+        stored = offsets_of(group, snapshot.transactions)
         for partition, start in sorted(starts.items()):
             if stored.get(partition, 0) < start:
                 raise TableError(
@@ -48,7 +48,7 @@ def restore_offsets(
                 )
         is_there = all(stored.get(partition, 0) == start for partition, start in starts.items())
         return is_there and all(
-            snapshot.transactions.get(name, 0) >= version for name, version in others.items()
+            snapshot.transactions.get(name, 0) >= version for name, version in versions.items()
         )
 
     return rewrite(
@@ -60,9 +60,9 @@ def restore_offsets(
             keep=lambda batch: batch.filter(pc.invert(_is_beyond(batch, starts))),
             insert=None,
             transactions={
-                **{application_id(pipeline, tp): start for tp, start in starts.items()},
-                **others,
-                **(resets or {}),
+                **{application_id(group, tp): start for tp, start in starts.items()},
+                **versions,
+                **(other_txn_versions or {}),
             },
             is_done=is_done,
         ),

@@ -99,7 +99,7 @@ class Table:
         schema: pa.Schema,
         partition_by: Sequence[str | PartitionBy] = (),
         starts: Mapping[TopicPartition, int] | None = None,
-        pipeline: str = "",
+        group: str = "",
         properties: Mapping[str, str] | None = None,
     ) -> "Table":
         """Create an empty table that starts at these offsets. Raises TableExists."""
@@ -123,7 +123,7 @@ class Table:
             _commit_info("CREATE TABLE", {}, now),
             {"protocol": protocol},
             {"metaData": metadata},
-            *_offset_actions(pipeline, starts or {}, now),
+            *_offset_actions(group, starts or {}, now),
         ]
         if cls.exists(path) or not DeltaLog(storage).append(0, actions):
             raise TableExists(f"{storage.root} already has a table")
@@ -174,9 +174,9 @@ class Table:
         """The active files in the order in which they were added."""
         return sorted(self._snapshot.files.values(), key=lambda file: (file.modified_ms, file.path))
 
-    def offsets(self, pipeline: str) -> dict[TopicPartition, int]:
+    def offsets(self, group: str) -> dict[TopicPartition, int]:
         """The next offset of each partition, as of this handle's version."""
-        return offsets_of(pipeline, self._snapshot.transactions)
+        return offsets_of(group, self._snapshot.transactions)
 
     def detail(self, *, small_bytes: int = SMALL_FILE_BYTES) -> TableDetail:
         """Count the rows, files and bytes of this handle's version."""
@@ -193,27 +193,29 @@ class Table:
 
     def commit(
         self,
-        pipeline: str,
+        group: str,
         files: Sequence[DataFile],
         spans: Mapping[TopicPartition, OffsetSpan],
         *,
         schema: pa.Schema | None = None,
         info: Mapping[str, str] | None = None,
-        extra_versions: Callable[[Mapping[str, int]], Mapping[str, int]] | None = None,
+        more_txn_versions: Callable[[Mapping[str, int]], Mapping[str, int]] | None = None,
     ) -> Committed | AlreadyCommitted:
         """Add the files and advance the offsets in one version, unless that was already done.
 
-        New columns of `schema` are added in the same version. `extra_versions` receives the table's
-        application versions and returns further ones to store. Raises OffsetConflict.
+        `group` is the consumer group whose offsets these are. Columns of `schema` that the table
+        lacks are added in the same version; a landing has added them before (`evolve_schema`).
+        `more_txn_versions` receives the versions of the table's `txn` actions by appId and returns
+        further ones to store. Raises OffsetConflict.
         """
         if files and all(span.start == span.end for span in spans.values()):
             raise ValueError("files were given but no offset moves: they could be landed twice")
-        self._check_decode_path(files)
+        self._check_files_written(files)
 
         def plan(snapshot: Snapshot) -> list[Action] | None:
             _check_offsets_stay(snapshot.metadata.get("configuration") or {})
             if (
-                check_offsets(offsets_of(pipeline, snapshot.transactions), spans)
+                check_offsets(offsets_of(group, snapshot.transactions), spans)
                 is OffsetCheck.COMMITTED
             ):
                 return None
@@ -223,11 +225,11 @@ class Table:
             }
             return [
                 *schema_actions(snapshot, schema),
-                *_offset_actions(pipeline, ends, now),
+                *_offset_actions(group, ends, now),
                 *(
                     transaction_action(name, version, now)
                     for name, version in (
-                        extra_versions(snapshot.transactions) if extra_versions else {}
+                        more_txn_versions(snapshot.transactions) if more_txn_versions else {}
                     ).items()
                 ),
                 *add_actions(snapshot, files, schema, now),
@@ -280,7 +282,8 @@ class Table:
                 "could not write a checkpoint of a table", table=self.path, error=str(error)
             )
 
-    def _check_decode_path(self, files: Iterable[DataFile]) -> None:
+    def _check_files_written(self, files: Iterable[DataFile]) -> None:
+        """Raise TableError unless the files exist with the sizes that the tasks reported."""
         for file in files:
             found = self.storage.stat(decode_path(file.path))
             if found is None or found.size != file.size:
@@ -341,12 +344,10 @@ def add_actions(
     return [add_action(file, now_ms, data_change=data_change) for file in files]
 
 
-def _offset_actions(
-    pipeline: str, versions: Mapping[TopicPartition, int], now_ms: int
-) -> list[Action]:
+def _offset_actions(group: str, offsets: Mapping[TopicPartition, int], now_ms: int) -> list[Action]:
     return [
-        transaction_action(application_id(pipeline, partition), version, now_ms)
-        for partition, version in sorted(versions.items())
+        transaction_action(application_id(group, partition), offset, now_ms)
+        for partition, offset in sorted(offsets.items())
     ]
 
 

@@ -20,7 +20,7 @@ _MAX_NAMED = 3
 _ELSEWHERE = "land the topic in a table of another name, which starts where the topic does"
 
 
-class TopicLog:
+class TopicState:
     """The topic of one table as the brokers have it now. Not thread-safe.
 
     `topic_id` is the id of the topic that landed. Methods raise LandingFailure if the landing
@@ -45,9 +45,9 @@ class TopicLog:
 
         Returns `ends`, or the landed offset where an open transaction holds the end back.
         """
-        behind = [partition for partition, end in ends.items() if end < landed.get(partition, 0)]
-        if behind:
-            check_log(landed, {}, self._offsets(behind, LATEST))
+        short = [partition for partition, end in ends.items() if end < landed.get(partition, 0)]
+        if short:
+            check_log(landed, {}, self._offsets(short, LATEST))
         return {partition: max(end, landed.get(partition, 0)) for partition, end in ends.items()}
 
     def check_start_offsets(self, landed: Mapping[TopicPartition, int], ends: Offsets) -> None:

@@ -16,7 +16,7 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.formats.spark_types import FIRST_MS, LAST_MS
-from sawlog.pipeline.source.batch_limits import OffsetRange
+from sawlog.pipeline.source.batch_planning import OffsetRange
 from sawlog.pipeline.source.client_options import Brokers
 from sawlog.pipeline.source.executor_check import check_here
 from sawlog.pipeline.source.source_options import ReadSettings

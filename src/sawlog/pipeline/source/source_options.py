@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.source.batch_limits import DEFAULT_MAX_DELAY_MS, Limits
+from sawlog.pipeline.source.batch_planning import DEFAULT_MAX_DELAY_MS, Limits
 from sawlog.pipeline.source.client_options import (
     CLIENT_OPTIONS,
     Brokers,

@@ -37,7 +37,7 @@ from pyspark.sql.types import (
 
 from sawlog.client.net.cluster import Cluster
 from sawlog.pipeline.sink.topic_sink import batch_writer, stream_writer
-from sawlog.pipeline.source.batch_limits import OffsetRange, split_ranges
+from sawlog.pipeline.source.batch_planning import OffsetRange, split_ranges
 from sawlog.pipeline.source.executor_check import versions_here
 from sawlog.pipeline.source.group_progress import PUBLISH_TIMEOUT_MS, Publisher
 from sawlog.pipeline.source.option_values import BadOption

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.source.batch_limits import Limits, OffsetRange, plan_batch, split_ranges
+from sawlog.pipeline.source.batch_planning import Limits, OffsetRange, plan_batch, split_ranges
 from sawlog.pipeline.source.offset_json import (
     Offsets,
     Position,

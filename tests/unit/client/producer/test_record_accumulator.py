@@ -9,9 +9,9 @@ LINGER_MS = 5
 P0, P1 = partition_of("logs", 0), partition_of("logs", 1)
 
 
-def batch(partition=P0, opened_ms: float = 100.0, *, is_full: bool = False) -> ProducedBatch:
+def batch(partition=P0, opened_ms: float = 100.0, *, is_closed: bool = False) -> ProducedBatch:
     made = ProducedBatch(partition, 1, opened_ms, Deadline(60_000))
-    made.is_full = is_full
+    made.is_closed = is_closed
     return made
 
 
@@ -30,9 +30,9 @@ def test_a_batch_is_ready_after_linger_ms() -> None:
     assert queues.ready(105, flushing=False) == [lingering]
 
 
-def test_a_full_batch_is_ready_at_once() -> None:
-    full = batch(is_full=True)
-    assert accumulator(full).ready(100, flushing=False) == [full]
+def test_a_closed_batch_is_ready_at_once() -> None:
+    closed = batch(is_closed=True)
+    assert accumulator(closed).ready(100, flushing=False) == [closed]
 
 
 def test_flushing_makes_a_lingering_batch_ready() -> None:
@@ -46,8 +46,8 @@ def test_a_batch_with_a_sequence_does_not_linger_again() -> None:
     assert accumulator(retried).ready(100, flushing=False) == [retried]
 
 
-def test_retry_backoff_holds_back_even_a_full_batch_while_flushing() -> None:
-    retried = batch(is_full=True)
+def test_retry_backoff_holds_back_even_a_closed_batch_while_flushing() -> None:
+    retried = batch(is_closed=True)
     assert retried.schedule_retry(100)
     queues = accumulator(retried)
     assert 125 <= retried.retry_at_ms <= 150
@@ -62,7 +62,7 @@ def test_a_batch_whose_backoff_exceeds_the_delivery_timeout_is_not_retried() -> 
 
 
 def test_only_the_first_batch_of_a_partition_is_ready() -> None:
-    first, second, other = batch(is_full=True), batch(is_full=True), batch(P1, is_full=True)
+    first, second, other = batch(is_closed=True), batch(is_closed=True), batch(P1, is_closed=True)
     queues = accumulator(first, second, other)
     assert queues.ready(100, flushing=False) == [first, other]
     queues.remove_first(first)
@@ -70,7 +70,7 @@ def test_only_the_first_batch_of_a_partition_is_ready() -> None:
 
 
 def test_a_muted_partition_is_not_ready() -> None:
-    first, other = batch(is_full=True), batch(P1, is_full=True)
+    first, other = batch(is_closed=True), batch(P1, is_closed=True)
     queues = accumulator(first, other)
     queues.mute([P0])
     assert queues.ready(100, flushing=True) == [other]
@@ -84,7 +84,7 @@ def test_nothing_is_ready_while_all_partitions_are_muted() -> None:
     assert queues.next_ready_ms(flushing=True) == float("inf")
 
 
-def test_the_open_batch_is_the_last_that_is_neither_full_nor_sequenced() -> None:
+def test_the_open_batch_is_the_last_that_is_neither_closed_nor_sequenced() -> None:
     queues = RecordAccumulator(LINGER_MS)
     assert queues.open_batch(P0) is None
     first = batch()
@@ -95,7 +95,7 @@ def test_the_open_batch_is_the_last_that_is_neither_full_nor_sequenced() -> None
     second = batch()
     queues.add(second)
     assert queues.open_batch(P0) is second
-    second.is_full = True
+    second.is_closed = True
     assert queues.open_batch(P0) is None
 
 

@@ -46,13 +46,13 @@ class Harness:
         )
 
     def add(self, partition: TopicPartition, records: int = 1, size: int = 1) -> ProducedBatch:
-        """Queue a full batch."""
+        """Queue a closed batch."""
         clock = self.cluster.clock
         deadline = Deadline(DELIVERY_TIMEOUT_MS, clock.seconds)
         batch = ProducedBatch(partition, 1, clock.ms, deadline)
         for _ in range(records):
             batch.builder.append(1, None, b"x" * size, ())
-        batch.is_full = True
+        batch.is_closed = True
         self.sender.accumulator.add(batch)
         return batch
 
@@ -296,7 +296,7 @@ def test_topics_without_ids_are_sent_by_name() -> None:
 def test_the_next_wait_ends_with_linger_backoff_or_request_timeout() -> None:
     harness = Harness(logs=[1])
     batch = harness.add(LOGS_0)
-    batch.is_full = False
+    batch.is_closed = False
     assert harness.sender.next_wait() == ([], 5)
     assert harness.sender.next_wait(flushing=True) == ([], 0)
     harness.run(after_ms=5)

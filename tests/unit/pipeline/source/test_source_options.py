@@ -6,7 +6,7 @@ import re
 import pytest
 
 from sawlog.client.net.leader_requests import partition_of
-from sawlog.pipeline.source.batch_limits import Limits
+from sawlog.pipeline.source.batch_planning import Limits
 from sawlog.pipeline.source.offset_json import AtOffsets, AtTime, AtTimes, Mark
 from sawlog.pipeline.source.option_values import BadOption
 from sawlog.pipeline.source.source_options import SourceOptions, Topics, read_source_options

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sawlog.client.net.cluster import NoSuchTopic
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.source.batch_limits import OffsetRange
+from sawlog.pipeline.source.batch_planning import OffsetRange
 from sawlog.pipeline.source.offset_json import Offsets
 from sawlog.pipeline.source.source_options import read_source_options
 from sawlog.pipeline.source.topic_stream import DataLost, Stream

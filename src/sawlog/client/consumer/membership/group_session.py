@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sawlog.client.admin.group_offsets import NOT_A_MEMBER, Committed, Identity
-from sawlog.client.consumer.fetch_buffer import FetchBuffer
+from sawlog.client.consumer.assigned_partitions import AssignedPartitions
 from sawlog.client.consumer.membership.heartbeat_thread import HeartbeatThread
 from sawlog.client.consumer.membership.membership_protocol import (
     Change,
@@ -52,7 +52,7 @@ class GroupSession:
         self,
         cluster: Cluster,
         group: str | GroupSettings,
-        fetch_buffer: FetchBuffer,
+        partitions: AssignedPartitions,
         begin: Begin,
         reader_wakeup: Wakeup,
         *,
@@ -61,13 +61,13 @@ class GroupSession:
     ) -> None:
         self._cluster = cluster
         self._settings = settings = GroupSettings(group) if isinstance(group, str) else group
-        self._fetch_buffer = fetch_buffer
+        self._partitions = partitions
         self._begin = begin
         self._auto_commit_ms = auto_commit_ms
         self._require_stable = require_stable
         self._commits = OffsetCommits(Coordinators(cluster), settings.group)
         self._reader_wakeup = reader_wakeup
-        self._progress: Progress = lambda: dict(fetch_buffer.positions)
+        self._progress: Progress = lambda: dict(partitions.positions)
         self._heartbeat_thread: HeartbeatThread | None = None
         self._finalizer: Any = None
         self._listener = RebalanceListener()
@@ -129,7 +129,7 @@ class GroupSession:
 
     def close(self, *, commits: bool) -> None:
         if commits and self._heartbeat_thread is None:
-            self._commit_before_revoke(frozenset(self._fetch_buffer.positions))
+            self._commit_before_revoke(frozenset(self._partitions.positions))
         try:
             self.unsubscribe(commits=commits)  # its listener may still commit
             self._commits.collect(wait=commits)
@@ -276,7 +276,7 @@ class GroupSession:
         return []
 
     def _release(self, partitions: frozenset[TopicPartition]) -> None:
-        self._fetch_buffer.remove(partitions)
+        self._partitions.remove(partitions)
         self.owned -= partitions
         self._without_position -= partitions
         for partition in partitions:

@@ -118,7 +118,7 @@ class LandingCommitter(BatchCommitter):
         try:
             done = self._table.commit(
                 group, data_files(reports), spans, schema=schema, info={"topic": self._job.topic},
-                extra_versions=lambda versions: counts_after_batch(group, versions, counts),
+                more_txn_versions=lambda versions: counts_after_batch(group, versions, counts),
             )  # fmt: skip
         except OffsetConflict:
             revert_dead_letters(self._dead, group, proposal, spans, replays=replays)

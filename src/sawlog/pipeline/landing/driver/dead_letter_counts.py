@@ -58,14 +58,14 @@ def count_dead_letters(
 def recorded_counts(
     group: str, versions: Mapping[str, int]
 ) -> dict[TopicPartition, DeadLetterCount]:
-    """The counts that a table has recorded in its application versions."""
+    """The counts that a table has recorded as versions of `txn` actions."""
     return {tp: counts for tp, counts in _recorded(group, versions).items() if counts.rows}
 
 
 def counts_after_batch(
     group: str, versions: Mapping[str, int], more: Mapping[TopicPartition, DeadLetterCount]
 ) -> dict[str, int]:
-    """The application versions that record the dead letters of one more batch."""
+    """The `txn` versions that record the dead letters of one more batch."""
     known = recorded_counts(group, versions)
     return _as_transactions(
         group,
@@ -81,7 +81,7 @@ def counts_after_batch(
 def counts_after_replay(
     group: str, versions: Mapping[str, int], left: Mapping[TopicPartition, DeadLetterCount]
 ) -> dict[str, int]:
-    """The application versions that record `left` as all remaining dead letters."""
+    """The `txn` versions that record `left` as all remaining dead letters."""
     none = dict.fromkeys(_recorded(group, versions), DeadLetterCount(0, 0))
     return _as_transactions(group, {**none, **left})
 

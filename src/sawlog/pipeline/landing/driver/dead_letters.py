@@ -59,7 +59,7 @@ def open_dead_letters(config: LandedTable, schema: pa.Schema) -> Table:
     if not Table.exists(path):
         try:
             marks = same_replay_count(config.path, group)
-            return Table.create(path, schema, starts=marks, pipeline=group)
+            return Table.create(path, schema, starts=marks, group=group)
         except TableExists:
             pass
     return Table.open(path)

@@ -57,21 +57,22 @@ class LandingQuery:
         ) as cluster:
             ready = prepare(cluster, config)
         self._moved(ready.starts)
-        with ExitStack() as ends:
-            query, committer = self._start(ready, ends, once=once)
-            return QueryRun(query, committer, ends.pop_all().close)
+        with ExitStack() as cleanup:
+            query, committer = self._start(ready, cleanup, once=once)
+            return QueryRun(query, committer, cleanup.pop_all().close)
 
     def _start(
-        self, ready: PreparedTable, ends: ExitStack, *, once: bool
+        self, ready: PreparedTable, cleanup: ExitStack, *, once: bool
     ) -> tuple["StreamingQuery", LandingCommitter]:
-        """Start the query. Its resources go to `ends`, the checkpoint too: the table has the
-        offsets.
+        """Start the query and register the release of its resources in `cleanup`.
+
+        The checkpoint is deleted too: the table has the offsets.
         """
         config = self._config
         job = make_job(self._pipeline, config, ready.topic_id)
         checkpoint = tempfile.mkdtemp(prefix="sawlog-landing-")
-        ends.callback(shutil.rmtree, checkpoint, ignore_errors=True)
-        publishing = ends.enter_context(
+        cleanup.callback(shutil.rmtree, checkpoint, ignore_errors=True)
+        publishing = cleanup.enter_context(
             Cluster(
                 self._pipeline.brokers,
                 client_id=config.group,

@@ -41,7 +41,7 @@ class TableStatus:
     state: State = State.UNKNOWN
     reason: str | None = None  # why it is not ready, and what to do
     version: int | None = None
-    offset: int | None = None  # sum over all partitions
+    records_read: int | None = None  # the sum of the next offsets of all partitions
     lag: int | None = None
     rows: int | None = None
     rows_per_s: float | None = None  # over the last five minutes with commits
@@ -134,7 +134,7 @@ def status_of(
         table=config.name,
         topic=topic,
         version=table.version,
-        offset=sum(offsets.values()) if landed else None,
+        records_read=sum(offsets.values()) if landed else None,
         lag=None if ends is None else _lag(offsets, ends),
         rows=detail.rows,
         rows_per_s=recent_rate(table),

@@ -29,7 +29,7 @@ from sawlog.pipeline.landing.driver.table_setup import (
 )
 from sawlog.pipeline.landing.driver.table_setup import check_table as check_existing
 from sawlog.pipeline.landing.failures import FATAL, FailureKind, LandingFailure, classify
-from sawlog.pipeline.landing.topic_check import TopicLog
+from sawlog.pipeline.landing.topic_check import TopicState
 from sawlog.pipeline.source.offset_json import Offsets
 
 _FAILURES = (LandingFailure, FormatError, TableError, KafkaError, ClientError, OSError)
@@ -66,13 +66,13 @@ def preflight(cluster: Cluster, config: LandedTable) -> PreflightResult:
             check_replays(config, table, Table.open(config.dead_path))
         starts = next_offsets(table, config, topic)
         found = found._replace(starts=starts)
-        log = TopicLog(
+        state = TopicState(
             cluster, config.topic, landed_topic_id(table, config.topic),
             read_committed=config.read_committed,
         )  # fmt: skip
-        ends = log.check_end_offsets(starts, log.ends())
+        ends = state.check_end_offsets(starts, state.ends())
         found = found._replace(ends=ends)
-        log.check_start_offsets(starts, ends)
+        state.check_start_offsets(starts, ends)
     except _FAILURES as error:
         return found._replace(failure=classify(error))
     return found
@@ -130,8 +130,18 @@ def check_landed(cluster: Cluster, config: LandedTable) -> CheckResult:
         text = f"stopped: {failure.message}" if is_stopped else failure.message
         return CheckResult(text, failure.kind)
     if starts is not None:
-        return CheckResult(f"continues at offset {sum(starts.values())} of {config.topic!r}")
-    return CheckResult(f"will be created from {partitions} partitions of {config.topic!r}")
+        records = sum(starts.values())
+        return CheckResult(
+            f"continues after {_counted(records, 'record')} in"
+            f" {_counted(len(starts), 'partition')} of {config.topic!r}"
+        )
+    return CheckResult(
+        f"will be created from {_counted(partitions, 'partition')} of {config.topic!r}"
+    )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def unwritable(lake: str) -> str | None:

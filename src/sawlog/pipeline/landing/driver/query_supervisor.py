@@ -167,9 +167,9 @@ def run_queries(
 ) -> list[Outcome]:
     """Run until all queries have an outcome or `stop` is set; then stop the running ones."""
     tables = [QuerySupervisor(query, events, stop, once=once) for query in queries]
-    with ExitStack() as ends:
+    with ExitStack() as cleanup:
         for table in reversed(tables):
-            ends.callback(table.stop)
+            cleanup.callback(table.stop)
         while not stop.is_set() and any(table.outcome is None for table in tables):
             for table in tables:
                 table.poll(time.monotonic())

@@ -125,11 +125,14 @@ def restore_to(cluster: Cluster, config: LandedTable, starts: Offsets) -> Offset
     replays, replay_from = _restore_dead_letters(table, dead, group, starts)
     set_dead_letter_table(config, table, dead, lose=True)
     table.refresh()
-    restored = _behind(table, group, replay_from)
+    restored = _earlier_offsets(table, group, replay_from)
     dead.refresh()
     counts = count_dead_letters(dead.storage, [file.path for file in dead.files()])
-    resets = counts_after_replay(group, table.snapshot.transactions, counts)
-    restore_offsets(table, group, restored, {replay_count_id(group): replays}, resets=resets)
+    dead_letter_counts = counts_after_replay(group, table.snapshot.transactions, counts)
+    restore_offsets(
+        table, group, restored, {replay_count_id(group): replays},
+        other_txn_versions=dead_letter_counts,
+    )  # fmt: skip
     return restored
 
 
@@ -149,7 +152,7 @@ def _restore_dead_letters(
         replay_from = _earliest(starts, replay_starts(group, versions) if count > done else {})
         replays = 1 + max(count, done)
         versions_to_store = replay_transactions(group, replays, replay_from, versions)
-        restored = _behind(dead, group, replay_from)
+        restored = _earlier_offsets(dead, group, replay_from)
         try:
             restore_offsets(
                 dead, group, restored, versions_to_store, {replay_count_id(group): count}
@@ -168,8 +171,8 @@ def _earliest(one: Offsets, other: Offsets) -> Offsets:
             for tp in sorted({*one, *other})}  # fmt: skip
 
 
-def _behind(table: Table, group: str, starts: Mapping[TopicPartition, int]) -> Offsets:
-    """The offsets that lie behind those of the table: nothing is set forward."""
+def _earlier_offsets(table: Table, group: str, starts: Mapping[TopicPartition, int]) -> Offsets:
+    """The offsets that are before those of the table: nothing is set forward."""
     stored = table.offsets(group)
     return {tp: start for tp, start in sorted(starts.items()) if stored.get(tp, 0) > start}
 

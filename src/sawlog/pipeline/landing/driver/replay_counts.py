@@ -23,14 +23,14 @@ def replay_count_id(group: str) -> str:
 
 
 def replay_count(group: str, versions: Mapping[str, int]) -> int:
-    """The number of replays of a table, from its application versions."""
+    """The number of replays of a table, from the versions of its `txn` actions."""
     return versions.get(replay_count_id(group), 0)
 
 
 def replay_transactions(
     group: str, count: int, starts: Mapping[TopicPartition, int], versions: Mapping[str, int]
 ) -> dict[str, int]:
-    """The application versions that a replay from these offsets stores in the dead letters."""
+    """The `txn` versions that a replay from these offsets stores in the dead letters."""
     wanted = {**dict.fromkeys(replay_starts(group, versions), _NOT_THIS_TIME), **starts}
     marks = {
         application_id(group, partition_of(_FROM + tp.topic, tp.partition)): start

@@ -15,8 +15,8 @@ from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.landing.configuration.pipeline_config import CommitBounds
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.landing.planning.batch_trigger import BatchTrigger
-from sawlog.pipeline.landing.topic_check import TopicLog
-from sawlog.pipeline.source.batch_limits import Limits, plan_batch
+from sawlog.pipeline.landing.topic_check import TopicState
+from sawlog.pipeline.source.batch_planning import Limits, plan_batch
 from sawlog.pipeline.source.offset_json import Offsets
 
 MISSING_S = 10.0  # how long a starting cluster may not know a topic
@@ -38,7 +38,7 @@ class BatchPlanner:
         sleep_s: Callable[[float], None] = time.sleep,
     ) -> None:
         self._cluster = cluster
-        self._log = TopicLog(cluster, topic, topic_id, read_committed=read_committed)
+        self._topic_state = TopicState(cluster, topic, topic_id, read_committed=read_committed)
         self._limits = Limits(max_records=bounds.rows, max_bytes=bounds.fetched_bytes)
         self._read_committed = read_committed
         self._monotonic_s = monotonic_s
@@ -52,12 +52,12 @@ class BatchPlanner:
 
     def ends(self) -> Offsets:
         """The end offset of each partition. Raises an error if the brokers do not answer."""
-        return self._log.ends()
+        return self._topic_state.ends()
 
     def next_batch(self, starts: Mapping[TopicPartition, int]) -> Offsets:
         """The end offsets of the next batch; `starts` if none is due, after a short wait."""
         try:
-            ends = self._log.check_end_offsets(starts, self._known_ends(starts))
+            ends = self._topic_state.check_end_offsets(starts, self._known_ends(starts))
             now_s = self._monotonic_s()
             if not self._is_due(starts, ends, now_s):
                 return self._nothing(starts)
@@ -76,8 +76,8 @@ class BatchPlanner:
 
         Raises LandingFailure if some of them are lost.
         """
-        ends = self._log.check_end_offsets(starts, ends)
-        self._log.check_start_offsets(starts, ends)
+        ends = self._topic_state.check_end_offsets(starts, ends)
+        self._topic_state.check_start_offsets(starts, ends)
         begins = {partition: starts.get(partition, 0) for partition in ends}
         waiting = {
             partition: begins[partition]

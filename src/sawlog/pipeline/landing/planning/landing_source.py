@@ -21,7 +21,7 @@ from sawlog.pipeline.landing.failures import tagged_failures
 from sawlog.pipeline.landing.planning.batch_planner import BatchPlanner
 from sawlog.pipeline.landing.planning.task_split import split_into_tasks
 from sawlog.pipeline.landing.task.landing_task import LandingJob, current_columns, land, read_job
-from sawlog.pipeline.source.batch_limits import OffsetRange
+from sawlog.pipeline.source.batch_planning import OffsetRange
 from sawlog.pipeline.source.offset_json import Offsets, read_position, write_offsets
 
 NAME = "sawlog-landing"

@@ -6,7 +6,7 @@ batch makes one, however many partitions the topic has.
 
 from collections.abc import Sequence
 
-from sawlog.pipeline.source.batch_limits import OffsetRange
+from sawlog.pipeline.source.batch_planning import OffsetRange
 
 MIN_TASK_ROWS = 20_000  # fewer rows are read faster than another task starts
 

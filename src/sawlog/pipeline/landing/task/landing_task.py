@@ -39,7 +39,7 @@ from sawlog.pipeline.landing.configuration.pipeline_config import (
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.landing.task.task_report import TaskReport
 from sawlog.pipeline.landing.topic_check import data_loss
-from sawlog.pipeline.source.batch_limits import OffsetRange
+from sawlog.pipeline.source.batch_planning import OffsetRange
 from sawlog.pipeline.source.executor_check import ExecutorDiffers, check_here, versions_here
 
 _RAW_COLUMNS = ("offset", "timestamp", "key", "value")

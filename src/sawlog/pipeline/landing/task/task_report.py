@@ -11,7 +11,7 @@ from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.data_files import DataFile
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
-from sawlog.pipeline.source.batch_limits import OffsetRange
+from sawlog.pipeline.source.batch_planning import OffsetRange
 
 
 class TaskReport(NamedTuple):

@@ -29,7 +29,7 @@ from sawlog.pipeline.landing.driver.table_setup import PreparedTable
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.landing.task.landing_task import LandingJob
 from sawlog.pipeline.landing.task.task_report import TaskReport
-from sawlog.pipeline.source.batch_limits import OffsetRange
+from sawlog.pipeline.source.batch_planning import OffsetRange
 from support.pipeline.landing import OnlyHere, rows_of
 
 PARTITION = partition_of("t", 0)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.landing.planning.task_split import MIN_TASK_ROWS, split_into_tasks
-from sawlog.pipeline.source.batch_limits import OffsetRange
+from sawlog.pipeline.source.batch_planning import OffsetRange
 
 
 def part(index: int, start: int, end: int) -> OffsetRange:

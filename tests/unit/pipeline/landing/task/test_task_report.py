@@ -8,7 +8,7 @@ from sawlog.pipeline.delta.data_files import DataFile
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.landing.driver.schema_merge import fit
 from sawlog.pipeline.landing.task.task_report import TaskReport, batch_spans, read_report
-from sawlog.pipeline.source.batch_limits import OffsetRange
+from sawlog.pipeline.source.batch_planning import OffsetRange
 
 
 def part(index: int, start: int, end: int) -> OffsetRange:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.ids import TopicPartition
-from sawlog.pipeline.source.batch_limits import (
+from sawlog.pipeline.source.batch_planning import (
     Limits,
     OffsetRange,
     plan_batch,

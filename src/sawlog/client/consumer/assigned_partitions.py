@@ -1,6 +1,7 @@
 """The partitions that a consumer reads: their positions, and the records fetched ahead.
 
-While records are handed out, fetches of other partitions are in flight. For one thread.
+An offset that the log does not have (OFFSET_OUT_OF_RANGE) is reset or raised here. While records
+are handed out, fetches of other partitions are in flight. For one thread.
 """
 
 from collections import deque
@@ -21,7 +22,7 @@ from sawlog.client.consumer.start_positions import (
     RESET_STARTS,
     AtOffset,
     AtTime,
-    OutOfRange,
+    OffsetReset,
     Start,
 )
 from sawlog.client.errors import ClientError, kafka_error
@@ -35,8 +36,8 @@ if TYPE_CHECKING:  # pyarrow is an extra
     from sawlog.client.arrow.record_columns import RecordColumns
 
 
-class FetchBuffer:
-    """Positions and fetched records of the assigned partitions.
+class AssignedPartitions:
+    """Positions, pauses and fetched records of the assigned partitions.
 
     `positions` has the offset after the last record taken of each partition; `ends` has the end
     that the last fetch reported: the high watermark, or under read_committed the last stable
@@ -49,12 +50,12 @@ class FetchBuffer:
         limits: FetchLimits,
         *,
         read_committed: bool,
-        out_of_range: OutOfRange,
+        offset_reset: OffsetReset,
         max_decompressed_bytes: int,
     ) -> None:
         self._cluster = cluster
         self._read_committed = read_committed
-        self._out_of_range = out_of_range
+        self._offset_reset = offset_reset
         self._max_decompressed_bytes = max_decompressed_bytes
         self._fetcher = Fetcher(cluster, limits, read_committed=read_committed)
         self.positions: dict[TopicPartition, int] = {}
@@ -205,8 +206,8 @@ class FetchBuffer:
         self.positions[partition] = self.positions.pop(partition)
 
     def reset_position(self, partition: TopicPartition) -> None:
-        """Apply `out_of_range` to a position that the log does not have."""
-        start = RESET_STARTS.get(self._out_of_range)
+        """Apply `offset_reset` to a position that the log does not have."""
+        start = RESET_STARTS.get(self._offset_reset)
         if start is not None:
             self.positions.update(self.resolve({partition: start}))
             return
