@@ -232,10 +232,16 @@ def run(directory: Path, console: Console) -> Counts:
         command = [sys.executable, "-m", "sawlog.cli.main", "pipeline", "run", str(file)]
         pipeline = Server(command, directory / "pipeline.log")
         try:
-            console.print(f"Spark is starting; access logs are written for {SECONDS} s meanwhile.")
+            console.print(
+                f"Spark is starting; meanwhile access logs are written, {RECORDS:,} or for"
+                f" {SECONDS} s."
+            )
             counts = generated(broker.bootstrap)
             rate = counts["produced"] / counts["seconds"]
-            console.print(f"{counts['produced']:,} records are written, {rate:,.0f} a second.")
+            console.print(
+                f"{counts['produced']:,} records were written in {counts['seconds']:.0f} s,"
+                f" {rate:,.0f} a second."
+            )
             wait_for_rows(broker.bootstrap, directory / "lake", pipeline, console)
         finally:
             pipeline.stop()

@@ -13,6 +13,7 @@ from sawlog.core.errors import ErrorCode, KafkaError
 _HINTS = {
     ErrorCode.OFFSET_OUT_OF_RANGE: "start within this range, or use --offset-reset earliest or"
     " latest",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "--if-not-exists ignores topics that exist",
     ErrorCode.INVALID_TIMESTAMP: "the topic's message.timestamp.before.max.ms and"
     " message.timestamp.after.max.ms limit timestamps",
 }
@@ -50,7 +51,8 @@ def explain(error: Exception) -> tuple[str, int] | None:
 
 def describe(error: KafkaError) -> str:
     """Return a broker's error message with its code, by which users search, and a hint."""
-    text = f"{error.message} ({error.code.name})" if error.message else error.code.name
+    message = (error.message or "").removesuffix(".")
+    text = f"{message} ({error.code.name})" if message else error.code.name
     hint = _HINTS.get(error.code)
     return f"{text}; {hint}" if hint else text
 

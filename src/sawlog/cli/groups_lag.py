@@ -179,7 +179,7 @@ def _pace_fields(found: LagForecast) -> dict[str, Any]:
         "read_per_s": _rounded(found.consumed_per_s),
         "written_per_s": _rounded(found.produced_per_s),
         "catch_up_s": _rounded(found.catch_up_s),
-        "outlook": found.trend.name.lower(),
+        "trend": found.trend.name.lower(),
     }
 
 
@@ -193,13 +193,14 @@ def _print_entry(entry: dict[str, Any]) -> None:
     if not entry["partitions"]:
         print_line("  no committed offsets")
         return
-    columns = ("topic", "partition", "committed", "end", "lag", "read/s", "written/s", "caught up")
+    columns = ("topic", "partition", "committed", "end", "lag", "read/s", "written/s",
+               "catches up in")  # fmt: skip
     rows = [
         (
             *(part[key] for key in ("topic", "partition", "committed", "end", "lag")),
             part["read_per_s"],
             part["written_per_s"],
-            _show_outlook(part),
+            _show_trend(part),
             part["member"],
         )
         for part in entry["partitions"]
@@ -223,18 +224,16 @@ def _totals(entry: dict[str, Any]) -> Iterator[str]:
     for key, name in (("read_per_s", "read/s"), ("written_per_s", "written/s")):
         yield f"{name}={'unknown' if entry[key] is None else entry[key]}"
     if entry["lag"] is not None:
-        yield f"caught up: {_show_outlook(entry)}"
+        yield f"catches up in: {_show_trend(entry)}"
     if entry["unknown_partitions"]:
         yield f"({counted(entry['unknown_partitions'], 'partition')} with unknown lag not counted)"
 
 
-def _show_outlook(entry: dict[str, Any]) -> str:
-    outlook = LagTrend[entry["outlook"].upper()]
-    if outlook is LagTrend.CAUGHT_UP:
-        return "now"
-    if outlook is LagTrend.CATCHING_UP:
-        return f"in {show_duration(entry['catch_up_s'])}"
-    return str(outlook.value)
+def _show_trend(entry: dict[str, Any]) -> str:
+    trend = LagTrend[entry["trend"].upper()]
+    if trend is LagTrend.CATCHING_UP:
+        return show_duration(entry["catch_up_s"])
+    return str(trend.value)
 
 
 def show_duration(seconds: float) -> str:

@@ -4,7 +4,7 @@ import click
 
 from sawlog.cli.pipeline_context import (
     file_argument,
-    land,
+    land_tables,
     load,
     master_option,
     require_lake,
@@ -36,6 +36,6 @@ def run(file: str, once: bool, master: str | None, verbose: bool) -> None:
     """
     wanted = load(file)
     require_lake(wanted)
-    was_stopped = land(wanted, master, once=once, verbose=verbose)
+    was_stopped = land_tables(wanted, master, once=once, verbose=verbose)
     if once and was_stopped:
         raise click.Abort

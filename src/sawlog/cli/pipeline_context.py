@@ -178,7 +178,7 @@ def deferred_signals() -> Iterator[None]:
             raise click.Abort
 
 
-def land(wanted: "Pipeline", master: str | None, *, once: bool, verbose: bool) -> bool:
+def land_tables(wanted: "Pipeline", master: str | None, *, once: bool, verbose: bool) -> bool:
     """Land the tables; exits with the code of the outcomes, returns whether a signal stopped it."""
     require_spark()
     from py4j.protocol import Py4JError

@@ -15,7 +15,7 @@ from sawlog.cli.output import counted, note, print_json, print_line, print_table
 from sawlog.cli.pipeline_context import (
     TableErrors,
     file_argument,
-    land,
+    land_tables,
     load,
     master_option,
     missing,
@@ -288,25 +288,25 @@ def replay(
     require_spark()
     from sawlog.pipeline.delta.errors import TableError
     from sawlog.pipeline.delta.table import Table
-    from sawlog.pipeline.landing.driver.dead_letter_counts import describe, lost_dead_letters
+    from sawlog.pipeline.landing.driver.dead_letter_counts import describe_lost, lost_dead_letters
     from sawlog.pipeline.landing.driver.replay import (
         InvalidReplayStart,
         create_replay_table,
         replay_target,
-        resolve,
+        resolve_replay_start,
         restore_to,
     )
     from sawlog.pipeline.landing.failures import LandingFailure, classify
 
     try:
         with _cluster(wanted) as cluster:
-            starts = resolve(cluster, config.topic, start)
+            starts = resolve_replay_start(cluster, config.topic, start)
             if into is None:
                 lost = lost_dead_letters(config, Table.open(config.path))
                 back = restore_to(cluster, config, starts)
                 if lost:
                     note(f"{config.name}: the table {config.name}__dead was deleted with"
-                         f" {describe(lost)}; only those in the replayed offsets land"
+                         f" {describe_lost(lost)}; only those in the replayed offsets land"
                          " again")  # fmt: skip
                 text = ", ".join(f"{tp.partition}:{at}" for tp, at in back.items())
                 print_line(f"{config.name}: restored to {text or 'its current offsets'}")
@@ -320,7 +320,7 @@ def replay(
     except (LandingFailure, TableError) as error:
         raise click.ClickException(classify(error).message) from None
     only = replace(wanted, tables=(config,))
-    if land(only, master, once=True, verbose=verbose):
+    if land_tables(only, master, once=True, verbose=verbose):
         note(
             f"{config.name}: not all records have landed; continue with a run, or repeat the replay"
         )

@@ -26,7 +26,7 @@ def test_replay_of_a_table_without_a_landing_is_refused(
 def test_replay_into_an_existing_table_continues_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline_tables, "land", lambda *_, **__: 0)
+    monkeypatch.setattr(pipeline_tables, "land_tables", lambda *_, **__: 0)
     with running_sawlog(tmp_path / "broker") as server:
         create_topic(server.bootstrap, "a", 1)
         send(server.bootstrap, "a", [b"x"] * 9)

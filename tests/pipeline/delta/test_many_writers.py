@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from sawlog.pipeline.delta.data_files import decode_path
 from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
-from sawlog.pipeline.delta.table import AlreadyCommitted, Committed, Table
+from sawlog.pipeline.delta.table import AlreadyCommitted, CommittedVersion, Table
 from sawlog.pipeline.delta.table_storage import LOG, TEMPORARY_PREFIX
 from sawlog.pipeline.delta.tail import TableTail
 from sawlog.pipeline.delta.vacuum import vacuum
@@ -162,7 +162,7 @@ def test_a_writer_that_dies_in_its_commit_has_committed_all_or_nothing(
     assert len(leftovers) == (0 if point == "files" else 1)
     again = written(after, rows(0, range(10, 20)))
     done = after.commit(PIPELINE, again, {at(0): OffsetSpan(10, 20)})
-    assert done == (AlreadyCommitted(2) if is_committed else Committed(2))
+    assert done == (AlreadyCommitted(2) if is_committed else CommittedVersion(2))
     vacuum(after, orphan_ms=-1_000)
     assert [
         name for name in os.listdir(tmp_path / "t" / LOG) if name.startswith(TEMPORARY_PREFIX)

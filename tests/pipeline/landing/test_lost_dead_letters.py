@@ -15,7 +15,11 @@ from sawlog.pipeline.landing.driver.batch_commit import LandingCommitter
 from sawlog.pipeline.landing.driver.dead_letter_counts import DeadLetterCount, recorded_counts
 from sawlog.pipeline.landing.driver.table_setup import prepare
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
-from sawlog.pipeline.landing.task.landing_task import current_columns, land, make_job
+from sawlog.pipeline.landing.task.landing_task import (
+    current_columns,
+    land_ranges,
+    landing_parameters,
+)
 from sawlog.pipeline.source.batch_planning import OffsetRange
 from support.pipeline.landing import OnlyHere, create_topic, land_here, pipeline_of, send, values_in
 from support.server.broker_process import SawlogServer
@@ -142,7 +146,9 @@ def test_a_replay_accepts_the_loss_of_dead_letters(
     dead: list[tuple[int, int]],
 ) -> None:
     world.delete_dead()
-    monkeypatch.setattr(pipeline_tables, "land", lambda *_, **__: land_here(world.pipeline) and 0)
+    monkeypatch.setattr(
+        pipeline_tables, "land_tables", lambda *_, **__: land_here(world.pipeline) and 0
+    )
     command = ["pipeline", "replay", "t", "--from", start, "-f", world.pipeline.file]
     assert run(command) == 0
     assert "t: the table t__dead was deleted with 3 dead letters (1 of " in capsys.readouterr().err
@@ -155,10 +161,10 @@ def test_a_replay_accepts_the_loss_of_dead_letters(
 
 
 def test_a_replay_counts_the_remaining_dead_letters(world: World) -> None:
-    from sawlog.pipeline.landing.driver.replay import resolve, restore_to
+    from sawlog.pipeline.landing.driver.replay import resolve_replay_start, restore_to
 
     with Cluster(world.bootstrap) as cluster:
-        restore_to(cluster, world.config, resolve(cluster, world.topic, {0: 1, 1: 3}))
+        restore_to(cluster, world.config, resolve_replay_start(cluster, world.topic, {0: 1, 1: 3}))
     assert world.letters() == {1: DeadLetterCount(1, 2)}
     land_here(world.pipeline)
     assert world.letters() == {0: DeadLetterCount(1, 1), 1: DeadLetterCount(2, 2)}
@@ -168,12 +174,14 @@ def test_a_batch_does_not_land_if_its_dead_letter_table_was_deleted(world: World
     config = world.config
     with Cluster(world.bootstrap) as cluster:
         ready = prepare(cluster, config)
-    job = make_job(world.pipeline, config, ready.topic_id)
+    parameters = landing_parameters(world.pipeline, config, ready.topic_id)
     send(world.bootstrap, world.topic, [BAD, BAD])
     world.delete_dead()
     ranges = [OffsetRange(tp, at, at + 1) for tp, at in ready.starts.items()]
-    reports = [land(job, current_columns(job), ranges)]
-    committer = LandingCommitter(job, ready, landed=lambda _: None, publish=lambda _: None)
+    reports = [land_ranges(parameters, current_columns(parameters), ranges)]
+    committer = LandingCommitter(
+        parameters, ready, landed=lambda _: None, commit_to_group=lambda _: None
+    )
     version = world.table.version
     spark: Any = OnlyHere()
     with pytest.raises(LandingFailure, match="the dead letters were deleted") as caught:

@@ -15,7 +15,12 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
-from sawlog.pipeline.landing.driver.replay import From, InvalidReplayStart, resolve, restore_to
+from sawlog.pipeline.landing.driver.replay import (
+    From,
+    InvalidReplayStart,
+    resolve_replay_start,
+    restore_to,
+)
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from support.pipeline.landing import (
     create_topic,
@@ -154,7 +159,7 @@ def test_a_batch_is_bounded_by_rows_and_by_bytes(
 def set_back_to(pipeline: Pipeline, start: dict[int, int]) -> LandedTable:
     (table,) = pipeline.landed
     with Cluster(pipeline.brokers) as cluster:
-        restore_to(cluster, table, resolve(cluster, table.topic, start))
+        restore_to(cluster, table, resolve_replay_start(cluster, table.topic, start))
     return table
 
 
@@ -345,7 +350,7 @@ def test_a_replay_from_beyond_the_end_is_rejected_and_changes_nothing(
         Cluster(broker.bootstrap) as cluster,
         pytest.raises(InvalidReplayStart, match=re.escape(told)),
     ):
-        resolve(cluster, topic, start)
+        resolve_replay_start(cluster, topic, start)
     if isinstance(start, dict):
         text = ",".join(f"{index}:{offset}" for index, offset in start.items())
         assert run(["pipeline", "replay", "t", "--from", text, "-f", pipeline.file]) == 2
@@ -359,5 +364,5 @@ def test_a_replay_from_an_offset_leaves_shorter_partitions_at_their_end(
     create_topic(broker.bootstrap, topic, 2)
     send(broker.bootstrap, topic, (b"x" for _ in range(5)))  # three and two
     with Cluster(broker.bootstrap) as cluster:
-        starts = resolve(cluster, topic, AtOffset(3))
+        starts = resolve_replay_start(cluster, topic, AtOffset(3))
     assert {tp.partition: at for tp, at in starts.items()} == {0: 3, 1: 2}

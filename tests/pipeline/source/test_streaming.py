@@ -88,7 +88,7 @@ def test_a_stream_continues_from_its_checkpoint_and_finds_new_partitions(
     assert job.run(subscribe=topic) == []
 
 
-def test_offsets_are_published_to_the_group_after_every_batch(
+def test_offsets_are_committed_to_the_group_after_every_batch(
     job: Job, topics: Topics, topic: str
 ) -> None:
     topics.create(topic)

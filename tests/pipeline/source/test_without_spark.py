@@ -16,8 +16,8 @@ from sawlog.pipeline.sink.topic_writer import TopicWriter
 from sawlog.pipeline.source.batch_planning import OffsetRange
 from sawlog.pipeline.source.client_options import Brokers
 from sawlog.pipeline.source.executor_check import versions_here
-from sawlog.pipeline.source.group_progress import Publisher
-from sawlog.pipeline.source.offset_json import AtOffsets, AtTime, AtTimes, Mark
+from sawlog.pipeline.source.group_progress import GroupProgress
+from sawlog.pipeline.source.offset_json import AtOffsets, AtSameTime, AtTimes, Mark
 from sawlog.pipeline.source.range_reader import read_batches
 from sawlog.pipeline.source.source_options import ReadSettings, Topics, read_source_options
 from sawlog.pipeline.source.subscription import LOOK_EVERY_MS, BadPosition, Subscription
@@ -61,8 +61,8 @@ def test_positions_of_every_kind_become_offsets(made: Made, topic: str) -> None:
     assert topics.resolve(AtOffsets({a: 5, b: -2}), is_start=True) == {a: 5, b: 0}
     assert topics.resolve(AtOffsets({a: -1, b: 1}), is_start=False) == {a: 10, b: 1}
     assert topics.resolve(AtTimes({a: 1_000_007, b: 0}), is_start=True) == {a: 7, b: 0}
-    assert topics.resolve(AtTime(1_000_003), is_start=False) == {a: 3, b: 3}
-    late = AtTime(1_000_006)
+    assert topics.resolve(AtSameTime(1_000_003), is_start=False) == {a: 3, b: 3}
+    late = AtSameTime(1_000_006)
     assert topics.resolve(late, is_start=False) == {a: 6, b: 4}
     assert topics.resolve(late, is_start=True, late_start_is_latest=True) == {a: 6, b: 4}
     with pytest.raises(BadPosition, match=f"no record of {b} is as late"):
@@ -141,28 +141,28 @@ def test_lost_records_stop_a_task_or_are_skipped(
         offsets_read(settings_for(broker), "no-such-topic", 0, 5)
 
 
-def test_offsets_are_published_and_a_failure_is_logged_once(
+def test_offsets_are_committed_and_a_failure_is_logged_once(
     made: Made, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     made.create(topic, 2)
     a, b = partition_of(topic, 0), partition_of(topic, 1)
-    assert Publisher(made.cluster, topic).publish({a: 5, b: 7})
+    assert GroupProgress(made.cluster, topic).commit({a: 5, b: 7})
     committed, _ = GroupAdmin(made.cluster).committed_offsets([topic])
     assert {where: told.offset for where, told in committed[topic].items()} == {a: 5, b: 7}
-    publisher = Publisher(made.cluster, topic)
+    progress = GroupProgress(made.cluster, topic)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            assert not publisher.publish({partition_of("no-such-topic", 0): 1})
-    assert caplog.text.count("offsets were not published") == 1
+            assert not progress.commit({partition_of("no-such-topic", 0): 1})
+    assert caplog.text.count("offsets were not committed") == 1
 
 
 def test_an_unreachable_broker_is_not_contacted_at_every_batch() -> None:
     now_ms = [0.0]
     with Cluster("127.0.0.1:1", timeout_ms=100) as nowhere:
-        publisher = Publisher(nowhere, "group", monotonic_ms=lambda: now_ms[0])
-        assert not publisher.publish({partition_of("logs", 0): 1})
+        progress = GroupProgress(nowhere, "group", monotonic_ms=lambda: now_ms[0])
+        assert not progress.commit({partition_of("logs", 0): 1})
         nowhere.fetch_metadata = None  # type: ignore[assignment,method-assign]
-        assert not publisher.publish({partition_of("logs", 0): 1})
+        assert not progress.commit({partition_of("logs", 0): 1})
 
 
 def test_a_named_topic_that_is_missing_is_an_error_that_names_it(made: Made) -> None:

@@ -26,8 +26,12 @@ from sawlog.pipeline.landing.driver.spark_session import register
 from sawlog.pipeline.landing.driver.table_setup import prepare
 from sawlog.pipeline.landing.planning.batch_planner import BatchPlanner
 from sawlog.pipeline.landing.planning.task_split import split_into_tasks
-from sawlog.pipeline.landing.task.landing_task import current_columns, make_job, read_job
-from sawlog.pipeline.landing.task.landing_task import land as land_ranges
+from sawlog.pipeline.landing.task.landing_task import (
+    current_columns,
+    land_ranges,
+    landing_parameters,
+    read_parameters,
+)
 from sawlog.pipeline.landing.task.task_report import read_report
 from sawlog.pipeline.source.batch_planning import OffsetRange
 
@@ -133,17 +137,21 @@ def land_here(pipeline: Pipeline, *, tasks: int = 2) -> list[LandedBatch]:
     for config in pipeline.landed:
         with Cluster(pipeline.brokers) as cluster:
             ready = prepare(cluster, config)
-            job = read_job(make_job(pipeline, config, ready.topic_id).to_json())
-            committer = LandingCommitter(job, ready, landed=landed.append, publish=lambda _: None)
+            parameters = read_parameters(
+                landing_parameters(pipeline, config, ready.topic_id).to_json()
+            )
+            committer = LandingCommitter(
+                parameters, ready, landed=landed.append, commit_to_group=lambda _: None
+            )
             planner = BatchPlanner(
                 cluster, config.topic, ready.topic_id, config.commit, read_committed=True
             )
             at, ends = ready.starts, planner.ends()
             while (end := planner.bounded(at, ends)) != at:
                 ranges = [OffsetRange(tp, at.get(tp, 0), last) for tp, last in end.items()]
-                columns = current_columns(job)
+                columns = current_columns(parameters)
                 reports = [
-                    read_report(land_ranges(job, columns, share).to_json())
+                    read_report(land_ranges(parameters, columns, share).to_json())
                     for share in split_into_tasks(ranges, tasks)
                 ]
                 committer.commit(OnlyHere(), reports, 0.0)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from sawlog.pipeline.delta.data_files import DataFile, decode_path
 from sawlog.pipeline.delta.delta_types import TIMESTAMP
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.parquet_writer import FileWriter
-from sawlog.pipeline.delta.table import AlreadyCommitted, Committed, Table
+from sawlog.pipeline.delta.table import AlreadyCommitted, CommittedVersion, Table
 
 PIPELINE = "lake-access"
 TOPIC = "access"
@@ -67,7 +67,7 @@ def written(table: Table, *batches: pa.RecordBatch) -> list[DataFile]:
 
 def land(
     table: Table, partition: int, start: int, end: int, *, days: int = 1
-) -> Committed | AlreadyCommitted:
+) -> CommittedVersion | AlreadyCommitted:
     """Land all records with these offsets in one commit."""
     files = written(table, rows(partition, range(start, end), days=days))
     return table.commit(PIPELINE, files, {at(partition): OffsetSpan(start, end)})

@@ -18,7 +18,7 @@ from sawlog.pipeline.delta.errors import FileConflict, TableError
 from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.parquet_writer import TARGET_BYTES, FileWriter
 from sawlog.pipeline.delta.partitioning import PartitionBy
-from sawlog.pipeline.delta.table import Committed, Table, add_actions
+from sawlog.pipeline.delta.table import CommittedVersion, Table, add_actions
 
 if TYPE_CHECKING:
     import os
@@ -91,7 +91,7 @@ def merge_files(
 
 def commit_compaction(
     table: Table, group: Sequence[ActiveFile], merged: Sequence[DataFile]
-) -> Committed:
+) -> CommittedVersion:
     """Replace the files of a group by files with the same rows. Raises FileConflict."""
     counts = [file.rows for file in group]
     rows = sum(file.rows for file in merged)
@@ -113,7 +113,7 @@ def commit_compaction(
         ]
 
     done = table.transact("OPTIMIZE", replace)
-    assert isinstance(done, Committed)  # `replace` always returns actions
+    assert isinstance(done, CommittedVersion)  # `replace` always returns actions
     return done
 
 

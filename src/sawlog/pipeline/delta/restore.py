@@ -15,7 +15,7 @@ from sawlog.pipeline.delta.delta_log import ActiveFile, Snapshot
 from sawlog.pipeline.delta.errors import FileConflict, TableError
 from sawlog.pipeline.delta.landed_offsets import application_id, offsets_of
 from sawlog.pipeline.delta.rewrite import Rewrite, rewrite
-from sawlog.pipeline.delta.table import AlreadyCommitted, Committed, Table
+from sawlog.pipeline.delta.table import AlreadyCommitted, CommittedVersion, Table
 
 
 def restore_offsets(
@@ -25,7 +25,7 @@ def restore_offsets(
     txn_versions: Mapping[str, int] | None = None,
     expected: Mapping[str, int] | None = None,
     other_txn_versions: Mapping[str, int] | None = None,
-) -> Committed | AlreadyCommitted:
+) -> CommittedVersion | AlreadyCommitted:
     """Delete the rows from `starts` on and store these offsets.
 
     `txn_versions` and `other_txn_versions` are versions of further `txn` actions, by appId, to

@@ -19,7 +19,7 @@ from sawlog.pipeline.delta.parquet_writer import FileWriter
 from sawlog.pipeline.delta.schema_evolution import evolved_schema
 from sawlog.pipeline.delta.table import (
     AlreadyCommitted,
-    Committed,
+    CommittedVersion,
     Table,
     add_actions,
     schema_actions,
@@ -41,7 +41,7 @@ class Rewrite(NamedTuple):
     is_done: Callable[[Snapshot], bool]
 
 
-def rewrite(table: Table, change: Rewrite) -> Committed | AlreadyCommitted:
+def rewrite(table: Table, change: Rewrite) -> CommittedVersion | AlreadyCommitted:
     """Apply the change to the newest snapshot and commit on that snapshot."""
     for _ in range(ATTEMPTS):
         table.refresh()
@@ -94,7 +94,7 @@ def _loses_rows(table: Table, file: ActiveFile, schema: pa.Schema, change: Rewri
 
 def _commit(
     table: Table, replaced: Sequence[ActiveFile], files: Sequence[DataFile], change: Rewrite
-) -> Committed | AlreadyCommitted:
+) -> CommittedVersion | AlreadyCommitted:
     based_on = table.version
     evolved = _inserted_columns(table, change)
 

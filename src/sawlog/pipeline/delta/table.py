@@ -50,11 +50,11 @@ PROPERTIES = {"delta.logRetentionDuration": "interval 7 days"}
 
 logger = EventLogger(__name__)
 
-Plan = Callable[[Snapshot], Sequence[Action] | None]
+PlanActions = Callable[[Snapshot], Sequence[Action] | None]
 """Returns the actions that change a snapshot, or None if there is nothing to do; may raise."""
 
 
-class Committed(NamedTuple):
+class CommittedVersion(NamedTuple):
     version: int
 
 
@@ -200,7 +200,7 @@ class Table:
         schema: pa.Schema | None = None,
         info: Mapping[str, str] | None = None,
         more_txn_versions: Callable[[Mapping[str, int]], Mapping[str, int]] | None = None,
-    ) -> Committed | AlreadyCommitted:
+    ) -> CommittedVersion | AlreadyCommitted:
         """Add the files and advance the offsets in one version, unless that was already done.
 
         `group` is the consumer group whose offsets these are. Columns of `schema` that the table
@@ -237,15 +237,15 @@ class Table:
 
         return self.transact(WRITE, plan, info)
 
-    def evolve_schema(self, schema: pa.Schema) -> Committed | AlreadyCommitted:
+    def evolve_schema(self, schema: pa.Schema) -> CommittedVersion | AlreadyCommitted:
         """Add new columns. Raises SchemaMismatch."""
         return self.transact(
             "ADD COLUMN", lambda snapshot: schema_actions(snapshot, schema) or None
         )
 
     def transact(
-        self, operation: str, plan: Plan, info: Mapping[str, str] | None = None
-    ) -> Committed | AlreadyCommitted:
+        self, operation: str, plan: PlanActions, info: Mapping[str, str] | None = None
+    ) -> CommittedVersion | AlreadyCommitted:
         """Append what `plan` returns for the newest snapshot as the next version."""
         for _ in range(ATTEMPTS):
             self.refresh()
@@ -259,7 +259,7 @@ class Table:
                 if version % CHECKPOINT_EVERY == 0:
                     self._snapshot.expire_tombstones(_now_ms() - TOMBSTONE_RETENTION_MS)
                     self._try_checkpoint()
-                return Committed(version)
+                return CommittedVersion(version)
         raise TooManyConflicts(
             f"{self.path}: {ATTEMPTS} times in a row another writer committed first; run fewer"
         )

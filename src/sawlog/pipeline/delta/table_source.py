@@ -33,7 +33,7 @@ from sawlog.pipeline.delta.errors import TableError
 from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_storage import Storage
-from sawlog.pipeline.delta.tail import AddedFile, Position, TableTail
+from sawlog.pipeline.delta.tail import AddedFile, TableTail, TailPosition
 
 TASK_BYTES = 32 * 1024 * 1024
 _OPTIONS = (
@@ -170,8 +170,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._tail = TableTail(options.path, columns=schema, skip_changes=options.skip_changes)
-        self._initial: Position | None = None
-        self._target: Position | None = None
+        self._initial: TailPosition | None = None
+        self._target: TailPosition | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """The start of the stream; the same at every call."""
@@ -179,7 +179,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._options.starts_at_latest:
                 self._initial = self._tail.end_position()
             elif self._options.starting_version is not None:
-                self._initial = Position(self._options.starting_version, 0)
+                self._initial = TailPosition(self._options.starting_version, 0)
             else:
                 self._initial = self._tail.snapshot_start()
         return {**self._written(self._initial), "initial": True}
@@ -205,19 +205,19 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         last = self._read_position(end)
-        files = self._tail.between(Position.from_json(end.get("began", start)), last)
+        files = self._tail.between(TailPosition.from_json(end.get("began", start)), last)
         return _tasks(Storage(self._options.path).root, files, self._schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Files)
         return _read(partition)
 
-    def _written(self, position: Position) -> dict[str, Any]:
+    def _written(self, position: TailPosition) -> dict[str, Any]:
         return {**position.to_json(), "table": self._tail.table_id}
 
-    def _read_position(self, written: Mapping[str, Any]) -> Position:
+    def _read_position(self, written: Mapping[str, Any]) -> TailPosition:
         """Decode an offset. Raises TableError for an offset of another table."""
-        position = Position.from_json(written)
+        position = TailPosition.from_json(written)
         if written.get("table") != self._tail.table_id:
             raise TableError(
                 f"the stream is at version {position.version} of another table, which"

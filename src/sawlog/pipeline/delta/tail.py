@@ -23,7 +23,7 @@ from sawlog.pipeline.delta.table import schema_of
 from sawlog.pipeline.delta.table_storage import Storage
 
 
-class Position(NamedTuple):
+class TailPosition(NamedTuple):
     version: int
     file: int
     whole: bool = False  # index into the whole table, not into what the version added
@@ -32,10 +32,10 @@ class Position(NamedTuple):
         return self._asdict()
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "Position":
+    def from_json(cls, fields: Mapping[str, Any]) -> "TailPosition":
         return cls(fields["version"], fields["file"], fields["whole"])
 
-    def is_before(self, other: "Position") -> bool:
+    def is_before(self, other: "TailPosition") -> bool:
         return (self.version, self.file) < (other.version, other.file)
 
 
@@ -78,22 +78,22 @@ class TableTail:
             self._table_id = str(self._log.snapshot().metadata["id"])
         return self._table_id
 
-    def snapshot_start(self) -> Position:
+    def snapshot_start(self) -> TailPosition:
         """The position before all files of the current snapshot."""
-        return Position(self._log.snapshot().version, 0, whole=True)
+        return TailPosition(self._log.snapshot().version, 0, whole=True)
 
-    def end_position(self) -> Position:
+    def end_position(self) -> TailPosition:
         """The position before the first file of the next version."""
-        return Position(self._log.snapshot().version + 1, 0)
+        return TailPosition(self._log.snapshot().version + 1, 0)
 
     def advance(
         self,
-        start: Position,
+        start: TailPosition,
         *,
         max_files: int | None = None,
         max_bytes: int | None = None,
-        target: Position | None = None,
-    ) -> Position:
+        target: TailPosition | None = None,
+    ) -> TailPosition:
         """The end of a batch that starts at `start`.
 
         The batch has at least one file if there is one, and ends at `target` or before a version
@@ -119,7 +119,7 @@ class TableTail:
                 raise
         return at
 
-    def between(self, start: Position, end: Position) -> list[AddedFile]:
+    def between(self, start: TailPosition, end: TailPosition) -> list[AddedFile]:
         """The files of a batch."""
         found: list[AddedFile] = []
         for file, after in self._walk(start):
@@ -131,18 +131,21 @@ class TableTail:
                 break
         return found
 
-    def _walk(self, start: Position) -> Iterator[tuple[AddedFile | None, Position]]:
+    def _walk(self, start: TailPosition) -> Iterator[tuple[AddedFile | None, TailPosition]]:
         """Each file from `start` on, with the position after it; None for a version without any."""
         version, skipped, whole = start
         while True:
             files = self._files_of_table(version) if whole else self._files_of(version)
             if files is None:
                 return
-            following = Position(version + 1, 0)
+            following = TailPosition(version + 1, 0)
             if not files[skipped:]:
                 yield None, following
             for number, file in enumerate(files[skipped:], skipped + 1):
-                yield file, following if number == len(files) else Position(version, number, whole)
+                yield (
+                    file,
+                    following if number == len(files) else TailPosition(version, number, whole),
+                )
             version, skipped, whole = version + 1, 0, False
 
     def _files_of_table(self, version: int) -> list[AddedFile]:

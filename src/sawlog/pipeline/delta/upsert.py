@@ -16,12 +16,12 @@ from sawlog.pipeline.delta.delta_types import stored_schema
 from sawlog.pipeline.delta.rewrite import Rewrite, rewrite
 from sawlog.pipeline.delta.schema_evolution import conform
 from sawlog.pipeline.delta.statistics import Path, bounds
-from sawlog.pipeline.delta.table import AlreadyCommitted, Committed, Table
+from sawlog.pipeline.delta.table import AlreadyCommitted, CommittedVersion, Table
 
 
 def upsert(
     table: Table, batch: pa.Table, keys: Sequence[str], query_id: str, batch_id: int
-) -> Committed | AlreadyCommitted:
+) -> CommittedVersion | AlreadyCommitted:
     """Replace the rows that have the keys of the batch, null being a key too.
 
     If the batch has several rows with one key, the last one is kept.

@@ -1,4 +1,4 @@
-"""Vacuum: delete data files that no version needs.
+"""Vacuum: delete data files that no recent version needs.
 
 A file that the log does not mention may belong to a batch in progress, so it must be older than any
 batch takes (`orphan_ms`). A removed file stays for readers of older versions until its tombstone

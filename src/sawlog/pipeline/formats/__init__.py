@@ -24,16 +24,16 @@ def parser(
     known: pa.Schema | None,
     *,
     infer: bool,
-    frozen: bool = False,
+    columns_are_final: bool = False,
     generated: Collection[str] = (),
 ) -> Parser:
     """A parser for values of a format. A value that does not fit the columns of `known` is a bad
     row.
 
-    With `infer`, new fields become columns with inferred types after the known ones. With `frozen`
-    too, a value that needs a new column is a bad row: `known` then has the columns of an earlier
-    pass over the same values and must not grow. `generated` are column names, in lower case, that
-    fields cannot have. Raises FormatError for an invalid format or schema.
+    With `infer`, new fields become columns with inferred types after the known ones. With
+    `columns_are_final` too, a value that needs a new column is a bad row: `known` then has the
+    columns of an earlier pass over the same values and must not grow. `generated` are column names,
+    in lower case, that fields cannot have. Raises FormatError for an invalid format or schema.
     """
     match format_.kind:
         case "raw":
@@ -44,7 +44,13 @@ def parser(
 
             if not infer and (known is None or not len(known)):
                 raise FormatError("format json needs a schema, or `infer`")
-            return JsonParser(format_, known, infer=infer, frozen=frozen, generated=generated)
+            return JsonParser(
+                format_,
+                known,
+                infer=infer,
+                columns_are_final=columns_are_final,
+                generated=generated,
+            )
         case "csv":
             from sawlog.pipeline.formats.csv_format import CsvParser
 

@@ -120,7 +120,7 @@ class _Reader:
         if self._here.kind == "word" and self._here.text.lower() == "comment":
             self._next += 1
             if self._here.kind != "text":
-                self._fail("expected a text in quotes behind COMMENT", self._here.at)
+                self._fail("expected a text in quotes after COMMENT", self._here.at)
             self._next += 1
 
     def _type(self, level: int) -> pa.DataType:
@@ -176,7 +176,7 @@ class _Reader:
         if not 1 <= precision <= MAX_DIGITS or scale > precision:
             self._fail(
                 f"decimal({precision},{scale}): expected 1 to {MAX_DIGITS} digits, and no more"
-                " than that behind the point",
+                " than that after the point",
                 at,
             )
         return pa.decimal128(precision, scale)

@@ -67,9 +67,9 @@ class TooWide(Exception):
 class FieldIndexes:
     """The field indexes of all nesting levels, kept between calls."""
 
-    def __init__(self, infer: bool, frozen: bool, generated: Collection[str]) -> None:
+    def __init__(self, infer: bool, columns_are_final: bool, generated: Collection[str]) -> None:
         self.infer = infer
-        self.frozen = frozen  # no new columns: a value that needs one does not fit
+        self.columns_are_final = columns_are_final  # a value that needs a new one does not fit
         self.generated = generated
         self.budget = FieldBudget()
         self._by_path: dict[str, tuple[pa.DataType | None, FieldIndex]] = {}
@@ -110,7 +110,7 @@ class Builder:
                 return self._struct(slots, None, path, level)
             if present == {grammar.ARRAY}:
                 return self._list(slots, None, path, level)
-        if self._indexes.frozen:
+        if self._indexes.columns_are_final:
             self._refuse(slots, slots.kinds > grammar.NULL, path)
             return None
         return self._typed(slots, self._inferred(slots, present), path, level)

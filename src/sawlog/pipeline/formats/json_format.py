@@ -61,12 +61,12 @@ class JsonParser:
         known: pa.Schema | None,
         *,
         infer: bool,
-        frozen: bool,
+        columns_are_final: bool,
         generated: Collection[str],
     ) -> None:
         check_options(format_, {})
         columns = plain_schema(known or pa.schema([]))
-        self._indexes = FieldIndexes(infer, frozen, generated)
+        self._indexes = FieldIndexes(infer, columns_are_final, generated)
         self._index = self._indexes.at("", pa.struct(list(columns)))
 
     def __call__(self, values: pa.Array) -> Iterator[Parsed]:
@@ -78,7 +78,7 @@ class JsonParser:
                 most //= 2
                 continue
             yield part
-            left = left.behind(part.values)
+            left = left.after(part.values)
             if not len(left.begins):
                 return
 

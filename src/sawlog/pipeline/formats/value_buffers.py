@@ -18,7 +18,7 @@ class Values(NamedTuple):
     def first(self, count: int) -> "Values":
         return self._replace(begins=self.begins[:count], ends=self.ends[:count])
 
-    def behind(self, count: int) -> "Values":
+    def after(self, count: int) -> "Values":
         return self._replace(begins=self.begins[count:], ends=self.ends[count:])
 
 

@@ -17,7 +17,10 @@ from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.source.offset_json import Offsets
 
 _MAX_NAMED = 3
-_ELSEWHERE = "land the topic in a table of another name, which starts where the topic does"
+_RENAME = (
+    "rename the table in the pipeline file; the new table starts at its `start`, by default at the"
+    " earliest offset"
+)
 
 
 class TopicState:
@@ -118,7 +121,7 @@ def check_log(
         raise LandingFailure(
             FailureKind.DATA_LOSS,
             f"{_some(reasons)}: the broker has lost the records between, and will reuse their"
-            f" offsets; {_ELSEWHERE}",
+            f" offsets; {_RENAME}",
         )
     late = {tp: start for tp, start in begins.items() if start > landed.get(tp, 0)}
     if late:
@@ -129,8 +132,8 @@ def check_log(
         ]
         raise LandingFailure(
             FailureKind.DATA_LOSS,
-            f"{_some(reasons)}. Retention or deleted records took them before they landed; to go on"
-            f" without them, {_ELSEWHERE}",
+            f"{_some(reasons)}. Retention or deleted records took them before they landed; to"
+            f" continue without them, {_RENAME}",
         )
 
 

@@ -21,7 +21,7 @@ _REFUSED = {
     "kafka.key.deserializer": "keys are bytes; convert them with Spark functions",
     "kafka.value.deserializer": "values are bytes; turn them into something else by Spark's"
     " functions",
-    "kafka.enable.auto.commit": "progress is published after each batch by itself; name a group"
+    "kafka.enable.auto.commit": "offsets are committed after each batch anyway; name a group"
     f" by {GROUP!r}",
     "kafka.interceptor.classes": "interceptors are not supported",
 }

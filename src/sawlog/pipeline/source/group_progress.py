@@ -1,7 +1,7 @@
-"""Publishes the offsets of a job to a consumer group, so that Kafka's tools show its lag.
+"""Commits the progress of a stream to a consumer group, for monitoring: Kafka's tools show its lag.
 
-Nothing depends on these offsets. So publishing never fails a batch and never delays one for long;
-an error is logged once.
+Nothing reads these offsets back. So a commit never fails a batch and never delays one for long; an
+error is logged once.
 """
 
 import logging
@@ -14,13 +14,13 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
 
-PUBLISH_TIMEOUT_MS = 5_000
+COMMIT_TIMEOUT_MS = 5_000
 _PAUSE_MS = 30_000.0  # pause after a failure, which may have taken the whole timeout
 _logger = logging.getLogger(__name__)
 
 
-class Publisher:
-    """Publishes for one group; `cluster` should have a short timeout (PUBLISH_TIMEOUT_MS)."""
+class GroupProgress:
+    """Commits for one group; `cluster` should have a short timeout (COMMIT_TIMEOUT_MS)."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Publisher:
         self._not_before_ms = 0.0
         self._has_warned = False
 
-    def publish(self, offsets: Mapping[TopicPartition, int]) -> bool:
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
         """Commit the next offset of each partition; False if that failed."""
         if not offsets or self._monotonic_ms() < self._not_before_ms:
             return False
@@ -54,8 +54,8 @@ class Publisher:
     def _failed(self, reason: object) -> None:
         if not self._has_warned:
             _logger.warning(
-                "offsets were not published to the group %r (%s); the job continues, but its lag"
-                " is shown wrong",
+                "offsets were not committed to the group %r (%s); the stream continues, but its"
+                " lag is shown wrong",
                 self._group,
                 reason,
             )

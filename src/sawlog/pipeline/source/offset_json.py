@@ -44,16 +44,16 @@ class AtTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class AtTime:
+class AtSameTime:
     """The same time for all partitions."""
 
     time_ms: int
 
 
-Where = Mark | AtOffsets | AtTimes | AtTime
+Where = Mark | AtOffsets | AtTimes | AtSameTime
 
 
-class Position(NamedTuple):
+class StreamOffset(NamedTuple):
     """The offsets of a stream: all records below are read. `starts` is the value of "@start"."""
 
     offsets: Offsets
@@ -66,9 +66,9 @@ class Position(NamedTuple):
         return found
 
 
-def read_position(value: Mapping[str, Any]) -> Position:
+def read_stream_offset(value: Mapping[str, Any]) -> StreamOffset:
     rest = {topic: offsets for topic, offsets in value.items() if topic != _START}
-    return Position(_read(rest, 0, "offset"), _read(value.get(_START, {}), 0, "offset"))
+    return StreamOffset(_read(rest, 0, "offset"), _read(value.get(_START, {}), 0, "offset"))
 
 
 def write_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:

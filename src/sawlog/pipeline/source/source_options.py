@@ -23,7 +23,7 @@ from sawlog.pipeline.source.offset_json import (
     EARLIEST_OFFSET,
     LATEST_OFFSET,
     AtOffsets,
-    AtTime,
+    AtSameTime,
     AtTimes,
     Mark,
     Where,
@@ -186,7 +186,7 @@ def _pattern(text: str) -> str:
 def _where(options: Options, side: str, default: Where) -> Where:
     """The position: a time for all before times, and times before offsets."""
     if f"{side}Timestamp" in options:
-        return AtTime(options.required(f"{side}Timestamp", whole(0, LONG)))
+        return AtSameTime(options.required(f"{side}Timestamp", whole(0, LONG)))
     if f"{side}OffsetsByTimestamp" in options:
         return options.required(f"{side}OffsetsByTimestamp", parse_times)
     return options.read(f"{side}Offsets", parse_where, default)
@@ -198,7 +198,7 @@ def _check_bounds(starting: Where, ending: Where) -> None:
         raise BadOption("'startingOffsets' cannot be latest (-1) for a batch query")
     if ending is Mark.EARLIEST or _has(ending, EARLIEST_OFFSET):
         raise BadOption("'endingOffsets' cannot be earliest (-2) for a batch query")
-    if isinstance(starting, AtTime) and isinstance(ending, AtTime):
+    if isinstance(starting, AtSameTime) and isinstance(ending, AtSameTime):
         if starting.time_ms > ending.time_ms:
             raise BadOption(
                 f"'startingTimestamp' {starting.time_ms} is after 'endingTimestamp'"

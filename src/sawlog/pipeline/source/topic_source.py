@@ -39,7 +39,7 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.pipeline.sink.topic_sink import batch_writer, stream_writer
 from sawlog.pipeline.source.batch_planning import OffsetRange, split_ranges
 from sawlog.pipeline.source.executor_check import versions_here
-from sawlog.pipeline.source.group_progress import PUBLISH_TIMEOUT_MS, Publisher
+from sawlog.pipeline.source.group_progress import COMMIT_TIMEOUT_MS, GroupProgress
 from sawlog.pipeline.source.option_values import BadOption
 from sawlog.pipeline.source.source_options import (
     ReadSettings,
@@ -152,7 +152,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._stream.reported()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._stream.freeze()
+        self._stream.fix_end()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return [RangeToRead(wanted) for wanted in self._stream.ranges(start, end)]
@@ -177,16 +177,16 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         cluster = self._connect(options.client.brokers.timeout_ms)
         topics = _subscription(cluster, options)
-        publisher = None
+        group_progress = None
         if options.client.group is not None:
-            publisher = Publisher(self._connect(PUBLISH_TIMEOUT_MS), options.client.group)
+            group_progress = GroupProgress(self._connect(COMMIT_TIMEOUT_MS), options.client.group)
         return Stream(
             topics,
             options,
             resolve_start=lambda: topics.resolve(
                 options.starting, is_start=True, late_start_is_latest=options.late_start_is_latest
             ),
-            publisher=publisher,
+            group_progress=group_progress,
         )
 
     def _connect(self, timeout_ms: float) -> Cluster:

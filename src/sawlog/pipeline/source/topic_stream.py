@@ -2,7 +2,7 @@
 
 Everything that Spark asks a streaming reader for, without Spark. The start is resolved once and
 stored in the offsets in Spark's checkpoint, so that a repeated batch reads the same records, the
-first batch included. Processed offsets are published to the group.
+first batch included. Processed offsets are committed to the consumer group, for monitoring only.
 """
 
 import logging
@@ -16,9 +16,9 @@ from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.source.batch_planning import Limits, OffsetRange, plan_batch, split_ranges
 from sawlog.pipeline.source.offset_json import (
     Offsets,
-    Position,
+    StreamOffset,
     describe_partitions,
-    read_position,
+    read_stream_offset,
     write_offsets,
 )
 from sawlog.pipeline.source.source_options import SourceOptions
@@ -40,10 +40,10 @@ class TopicOffsets(Protocol):
     def latest(self, partitions: list[TopicPartition]) -> Offsets: ...
 
 
-class OffsetPublisher(Protocol):
-    """Receives processed offsets; returns False if publishing failed."""
+class OffsetCommits(Protocol):
+    """Commits processed offsets to a group; returns False if that failed."""
 
-    def publish(self, offsets: Offsets) -> bool: ...
+    def commit(self, offsets: Offsets) -> bool: ...
 
 
 class Stream:
@@ -55,37 +55,37 @@ class Stream:
         options: SourceOptions,
         *,
         resolve_start: Callable[[], Offsets],
-        publisher: OffsetPublisher | None = None,
+        group_progress: OffsetCommits | None = None,
         monotonic_ms: Callable[[], float] = lambda: time.monotonic() * 1_000,
         sleep_ms: Callable[[float], None] = lambda wait: time.sleep(wait / 1_000),
     ) -> None:
         self._topics = topics
         self._options = options
         self._resolve_start = resolve_start
-        self._publisher = publisher
+        self._group_progress = group_progress
         self._monotonic_ms = monotonic_ms
         self._sleep_ms = sleep_ms
-        self._initial: Position | None = None
+        self._initial: StreamOffset | None = None
         self._target: Offsets | None = None
         self._latest: Offsets | None = None
-        self._published: Offsets | None = None
+        self._committed: Offsets | None = None
         self._last_batch_ms = -math.inf
 
     def initial(self) -> dict[str, Any]:
         """The start of the stream; the same at every call."""
         if self._initial is None:
             offsets = self._resolve_start()
-            self._initial = Position(offsets, offsets)
+            self._initial = StreamOffset(offsets, offsets)
         return self._initial.to_json()
 
-    def freeze(self) -> None:
+    def fix_end(self) -> None:
         """Fix the end of the stream to the current end offsets (Trigger.AvailableNow)."""
         self._target = self._ends()
 
     def latest(self, start: Mapping[str, Any], *, unlimited: bool = False) -> dict[str, Any]:
         """The end of the batch that starts at `start`; `start` itself if no batch is due."""
-        read_to = read_position(start)
-        self._publish(read_to.offsets)
+        read_to = read_stream_offset(start)
+        self._commit(read_to.offsets)
         ends, starts = self._bounds(read_to.offsets)
         self._latest = ends
         limits = _NO_LIMITS if unlimited else self._options.limits
@@ -103,11 +103,11 @@ class Stream:
             for partition, offset in starts.items()
             if is_first or read_to.offsets.get(partition) != offset
         }
-        return Position(planned, noted).to_json()
+        return StreamOffset(planned, noted).to_json()
 
     def ranges(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[OffsetRange]:
         """The ranges of a batch."""
-        read_to, ended = read_position(start), read_position(end)
+        read_to, ended = read_stream_offset(start), read_stream_offset(end)
         if read_to == ended:
             return []
         starts = read_to.offsets | ended.starts
@@ -126,11 +126,11 @@ class Stream:
         """The last known end offsets of the topics, for Spark's progress reports."""
         return None if self._latest is None else dict(write_offsets(self._latest))
 
-    def _publish(self, processed: Offsets) -> None:
-        if self._publisher is None or not processed or processed == self._published:
+    def _commit(self, processed: Offsets) -> None:
+        if self._group_progress is None or not processed or processed == self._committed:
             return
-        if self._publisher.publish(processed):
-            self._published = processed
+        if self._group_progress.commit(processed):
+            self._committed = processed
 
     def _bounds(self, read_to: Offsets) -> tuple[Offsets, Offsets]:
         """The end of each partition, and where reading continues in it."""

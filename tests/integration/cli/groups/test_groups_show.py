@@ -109,11 +109,11 @@ def test_lag_has_rates_and_the_time_to_catch_up(
     assert "total lag=10  read/s=unknown  written/s=unknown" in table[4]
     (entry,) = sawlog.json("groups", "lag", idle, "--interval", "0.01")
     assert entry["lag"] == 10
-    assert entry["outlook"] == "no_members"
+    assert entry["trend"] == "no_members"
     assert entry["partitions"][0]["read_per_s"] == 0.0
     with ClassicMember(bootstrap, idle, {topic: [0, 2]}) as member:
         (entry,) = sawlog.json("groups", "lag", idle, "--interval", "0.01")
-    assert entry["outlook"] == "no_commits"
+    assert entry["trend"] == "no_commits"
     assert [each["member"] for each in entry["partitions"]] == [member.id, None, member.id]
     assert entry["unknown_partitions"] == 1
 
@@ -137,11 +137,11 @@ def test_watch_shows_lag_until_the_group_is_deleted(
     assert watching.stdout is not None
     try:
         (first,) = json.loads(watching.stdout.readline())
-        assert (first["lag"], first["outlook"]) == (10, "measured_once")
+        assert (first["lag"], first["trend"]) == (10, "measured_once")
         sawlog("groups", "reset", idle, "--all-topics", "--shift-by", "1", "--execute")
         seen = (json.loads(line)[0] for line in watching.stdout)
         moved = next(each for each in seen if each["lag"] == 8)
-        assert moved["outlook"] == "catching_up"
+        assert moved["trend"] == "catching_up"
         assert moved["catch_up_s"] is not None  # 0.0 if the measurements were milliseconds apart
         sawlog("groups", "delete", idle)
         assert watching.wait(TIMEOUT_S) == 1

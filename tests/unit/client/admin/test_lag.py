@@ -19,7 +19,7 @@ def test_a_group_that_reads_faster_than_writes_catches_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "outlook"),
+    ("before", "after", "trend"),
     [
         (at(5, 10), at(10, 10), LagTrend.CAUGHT_UP),
         (at(12, 10), at(12, 10), LagTrend.CAUGHT_UP),
@@ -35,15 +35,15 @@ def test_a_group_that_reads_faster_than_writes_catches_up() -> None:
     ],
 )
 def test_an_unknown_forecast_has_a_reason(
-    before: Position | None, after: Position, outlook: LagTrend
+    before: Position | None, after: Position, trend: LagTrend
 ) -> None:
     found = forecast(before, after, 5)
-    assert found.trend is outlook
-    assert found.catch_up_s == (0 if outlook is LagTrend.CAUGHT_UP else None)
+    assert found.trend is trend
+    assert found.catch_up_s == (0 if trend is LagTrend.CAUGHT_UP else None)
 
 
 @pytest.mark.parametrize(
-    ("committed", "outlook"),
+    ("committed", "trend"),
     [
         (1_000, LagTrend.KEEPING_UP),  # as fast as writes
         (860, LagTrend.KEEPING_UP),  # a commit came a little late
@@ -53,14 +53,14 @@ def test_an_unknown_forecast_has_a_reason(
     ],
 )
 def test_a_small_lag_within_the_commit_jitter_is_keeping_up(
-    committed: int, outlook: LagTrend
+    committed: int, trend: LagTrend
 ) -> None:
     """200 records per second for 5 s; the group is one commit behind."""
-    assert forecast(at(0, 1_000), at(committed, 2_000), 5).trend is outlook
+    assert forecast(at(0, 1_000), at(committed, 2_000), 5).trend is trend
 
 
 @pytest.mark.parametrize(
-    ("committed", "outlook"),
+    ("committed", "trend"),
     [
         (1_000, LagTrend.KEEPING_UP),
         (960, LagTrend.KEEPING_UP),
@@ -68,10 +68,10 @@ def test_a_small_lag_within_the_commit_jitter_is_keeping_up(
         (1_010, LagTrend.CATCHING_UP),
     ],
 )
-def test_a_large_lag_must_shrink_to_be_catching_up(committed: int, outlook: LagTrend) -> None:
+def test_a_large_lag_must_shrink_to_be_catching_up(committed: int, trend: LagTrend) -> None:
     found = forecast(at(0, 1_000_000), at(committed, 1_001_000), 5)
-    assert found.trend is outlook
-    assert (found.catch_up_s is not None) == (outlook is LagTrend.CATCHING_UP)
+    assert found.trend is trend
+    assert (found.catch_up_s is not None) == (trend is LagTrend.CATCHING_UP)
 
 
 def test_the_jitter_is_bounded_by_the_measured_time() -> None:

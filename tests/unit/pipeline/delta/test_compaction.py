@@ -18,7 +18,7 @@ from sawlog.pipeline.delta.data_files import decode_path
 from sawlog.pipeline.delta.delta_log import ActiveFile
 from sawlog.pipeline.delta.errors import FileConflict, TableError
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
-from sawlog.pipeline.delta.table import Committed, Table
+from sawlog.pipeline.delta.table import CommittedVersion, Table
 from support.pipeline.tables import PIPELINE, at, contents, expected, land, new_table, rows, written
 
 sizes = st.lists(st.tuples(st.integers(1, 300), st.sampled_from(["x", "y", None])), max_size=40)
@@ -105,7 +105,7 @@ def test_two_compactions_of_the_same_files_do_not_duplicate_rows(tmp_path: Path)
         for group in groups
     ]
     again = merge_files(mine.storage, groups[0], mine.file_schema, mine.partition_columns)
-    assert isinstance(commit_compaction(other, groups[0].files, merged[0]), Committed)
+    assert isinstance(commit_compaction(other, groups[0].files, merged[0]), CommittedVersion)
     with pytest.raises(FileConflict, match="no longer part of"):
         commit_compaction(mine, groups[0].files, again)
     commit_compaction(mine, groups[1].files, merged[1])

@@ -14,7 +14,7 @@ from sawlog.pipeline.delta.data_files import decode_path
 from sawlog.pipeline.delta.errors import OffsetConflict, TableError
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
 from sawlog.pipeline.delta.restore import restore_offsets
-from sawlog.pipeline.delta.table import AlreadyCommitted, Committed, Table
+from sawlog.pipeline.delta.table import AlreadyCommitted, CommittedVersion, Table
 from sawlog.pipeline.delta.upsert import upsert
 from support.pipeline.tables import PIPELINE, at, contents, expected, land, new_table, rows, written
 
@@ -44,7 +44,7 @@ def test_a_row_replaces_the_one_with_its_key(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", schema=COUNTS)
     upsert(table, counts(("a", 1, 10), ("b", 1, 20)), ["k", "g"], "q", 0)
     done = upsert(table, counts(("a", 1, 11), ("a", 2, 5)), ["k", "g"], "q", 1)
-    assert done == Committed(2)
+    assert done == CommittedVersion(2)
     assert triples(Table.open(tmp_path / "t")) == [("a", 1, 11), ("a", 2, 5), ("b", 1, 20)]
 
 
@@ -55,7 +55,7 @@ def test_a_repeated_batch_changes_nothing(tmp_path: Path) -> None:
         Table.open(tmp_path / "t"), counts(("a", 1, 99)), ["k"], "q", 4
     ) == AlreadyCommitted(1)
     assert upsert(table, counts(("a", 1, 99)), ["k"], "q", 3) == AlreadyCommitted(1)
-    assert upsert(table, counts(("a", 1, 5)), ["k"], "other", 0) == Committed(2)
+    assert upsert(table, counts(("a", 1, 5)), ["k"], "other", 0) == CommittedVersion(2)
     assert triples(table) == [("a", 1, 5)]
 
 
@@ -70,7 +70,7 @@ def test_null_is_a_key_like_any_other(tmp_path: Path) -> None:
 
 def test_an_empty_batch_is_recorded(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", schema=COUNTS)
-    assert upsert(table, counts(), ["k"], "q", 0) == Committed(1)
+    assert upsert(table, counts(), ["k"], "q", 0) == CommittedVersion(1)
     assert upsert(table, counts(("a", 1, 1)), ["k"], "q", 0) == AlreadyCommitted(1)
 
 
@@ -162,14 +162,14 @@ def test_a_commit_of_another_writer_is_not_overwritten(tmp_path: Path) -> None:
     transact = mine.transact
     beaten: list[object] = []
 
-    def beat(*arguments: Any) -> Committed | AlreadyCommitted:
+    def beat(*arguments: Any) -> CommittedVersion | AlreadyCommitted:
         if not beaten:
             beaten.append(upsert(other, counts(("a", 1, 50), ("b", 1, 60)), ["k"], "other", 0))
         return transact(*arguments)
 
     mine.transact = beat  # type: ignore[method-assign]
     upsert(mine, counts(("a", 1, 2)), ["k"], "mine", 1)
-    assert beaten == [Committed(2)]
+    assert beaten == [CommittedVersion(2)]
     assert triples(Table.open(tmp_path / "t")) == [("a", 1, 2), ("b", 1, 60)]
     known = {decode_path(path) for path in [*mine.snapshot.files, *mine.snapshot.tombstones]}
     assert {path.name for path in Path(mine.path).glob("*.parquet")} == known
@@ -180,7 +180,7 @@ def test_a_table_is_restored_and_landed_again(tmp_path: Path) -> None:
     for start in range(0, 30, 10):
         land(table, 0, start, start + 10, days=2)
         land(table, 1, start, start + 10, days=2)
-    assert restore_offsets(table, PIPELINE, {at(0): 15}) == Committed(7)
+    assert restore_offsets(table, PIPELINE, {at(0): 15}) == CommittedVersion(7)
     assert table.offsets(PIPELINE) == {at(0): 15, at(1): 30}
     assert contents(Table.open(tmp_path / "t")) == expected({0: 15, 1: 30})
     land(table, 0, 15, 30)

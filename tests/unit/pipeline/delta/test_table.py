@@ -23,7 +23,7 @@ from sawlog.pipeline.delta.errors import (
     UnsupportedStorage,
 )
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
-from sawlog.pipeline.delta.table import AlreadyCommitted, Committed, Table
+from sawlog.pipeline.delta.table import AlreadyCommitted, CommittedVersion, Table
 from sawlog.pipeline.delta.table_storage import LOG
 from support.pipeline.tables import (
     PIPELINE,
@@ -75,7 +75,7 @@ def test_an_object_store_is_rejected(tmp_path: Path) -> None:
 
 def test_a_batch_is_committed_once_however_often_it_is_repeated(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t", ["date(timestamp)"])
-    assert land(table, 0, 0, 10, days=3) == Committed(1)
+    assert land(table, 0, 0, 10, days=3) == CommittedVersion(1)
     assert land(table, 0, 0, 10, days=3) == AlreadyCommitted(1)
     assert land(Table.open(tmp_path / "t"), 0, 0, 10, days=3) == AlreadyCommitted(1)
     assert contents(Table.open(tmp_path / "t")) == expected({0: 10})
@@ -85,9 +85,9 @@ def test_a_batch_is_committed_once_however_often_it_is_repeated(tmp_path: Path) 
 def test_a_stale_handle_refreshes_before_it_commits(tmp_path: Path) -> None:
     mine = new_table(tmp_path / "t")
     stale = Table.open(tmp_path / "t")
-    assert land(mine, 0, 0, 10) == Committed(1)
+    assert land(mine, 0, 0, 10) == CommittedVersion(1)
     assert land(stale, 0, 0, 10) == AlreadyCommitted(1)
-    assert land(stale, 1, 0, 5) == Committed(2)
+    assert land(stale, 1, 0, 5) == CommittedVersion(2)
     with pytest.raises(OffsetConflict):
         land(mine, 1, 0, 7)
     assert contents(Table.open(tmp_path / "t")) == expected({0: 10, 1: 5})
@@ -97,7 +97,7 @@ def test_a_writer_that_loses_the_race_checks_offsets_again(tmp_path: Path) -> No
     """The other writer commits the same rows between the check and the commit."""
     mine, other = new_table(tmp_path / "t"), Table.open(tmp_path / "t")
     append = mine.log.append
-    beaten: list[Committed | AlreadyCommitted] = []
+    beaten: list[CommittedVersion | AlreadyCommitted] = []
 
     def beat(version: int, actions: list[Action]) -> bool:
         if not beaten:
@@ -106,14 +106,14 @@ def test_a_writer_that_loses_the_race_checks_offsets_again(tmp_path: Path) -> No
 
     mine.log.append = beat  # type: ignore[method-assign, assignment]
     assert land(mine, 0, 0, 10) == AlreadyCommitted(1)
-    assert beaten == [Committed(1)]
+    assert beaten == [CommittedVersion(1)]
     assert contents(Table.open(tmp_path / "t")) == expected({0: 10})
 
 
 def test_a_writer_that_loses_to_another_topic_commits_the_next_version(tmp_path: Path) -> None:
     mine, other = new_table(tmp_path / "t"), Table.open(tmp_path / "t")
     append = mine.log.append
-    beaten: list[Committed | AlreadyCommitted] = []
+    beaten: list[CommittedVersion | AlreadyCommitted] = []
 
     def beat(version: int, actions: list[Action]) -> bool:
         if len(beaten) < 3:
@@ -121,7 +121,7 @@ def test_a_writer_that_loses_to_another_topic_commits_the_next_version(tmp_path:
         return append(version, actions)
 
     mine.log.append = beat  # type: ignore[method-assign, assignment]
-    assert land(mine, 0, 0, 10) == Committed(4)
+    assert land(mine, 0, 0, 10) == CommittedVersion(4)
     assert contents(mine) == expected({0: 10, 1: 3})
 
 
@@ -154,7 +154,7 @@ def test_files_without_an_offset_span_are_rejected(tmp_path: Path) -> None:
 
 def test_a_span_over_a_gap_needs_no_file(tmp_path: Path) -> None:
     table = new_table(tmp_path / "t")
-    assert table.commit(PIPELINE, [], {at(0): OffsetSpan(0, 40)}) == Committed(1)
+    assert table.commit(PIPELINE, [], {at(0): OffsetSpan(0, 40)}) == CommittedVersion(1)
     assert table.offsets(PIPELINE) == {at(0): 40}
 
 
@@ -166,15 +166,15 @@ def test_new_columns_are_added_in_the_version_of_their_rows(tmp_path: Path) -> N
     with pytest.raises(SchemaMismatch, match=r"columns that the table lacks: \['user'\]"):
         table.commit(PIPELINE, files, {at(0): OffsetSpan(3, 6)})
     done = table.commit(PIPELINE, files, {at(0): OffsetSpan(3, 6)}, schema=wide.schema)
-    assert done == Committed(2)
+    assert done == CommittedVersion(2)
     assert Table.open(tmp_path / "t").schema.names == [*SCHEMA.names, "timestamp_date", "user"]
     assert Table.open(tmp_path / "t", version=1).schema.names == [*SCHEMA.names, "timestamp_date"]
 
 
 def test_two_writers_can_add_different_columns(tmp_path: Path) -> None:
     one, two = new_table(tmp_path / "t"), Table.open(tmp_path / "t")
-    assert one.evolve_schema(pa.schema([pa.field("a", pa.int64())])) == Committed(1)
-    assert two.evolve_schema(pa.schema([pa.field("b", pa.timestamp("ms"))])) == Committed(2)
+    assert one.evolve_schema(pa.schema([pa.field("a", pa.int64())])) == CommittedVersion(1)
+    assert two.evolve_schema(pa.schema([pa.field("b", pa.timestamp("ms"))])) == CommittedVersion(2)
     assert two.evolve_schema(pa.schema([pa.field("a", pa.int64())])) == AlreadyCommitted(2)
     fields = Table.open(tmp_path / "t").schema
     assert (fields.field("a").type, fields.field("b").type) == (pa.int64(), TIMESTAMP)
@@ -231,7 +231,7 @@ def test_a_checkpoint_that_fails_does_not_fail_the_commit(
         raise OSError("no space left")
 
     monkeypatch.setattr(table, "checkpoint", fail)
-    assert land(table, 0, 0, 3) == Committed(1)
+    assert land(table, 0, 0, 3) == CommittedVersion(1)
     assert "could not write a checkpoint" in caplog.text
 
 

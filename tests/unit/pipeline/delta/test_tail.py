@@ -16,11 +16,11 @@ from sawlog.pipeline.delta.restore import restore_offsets
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_source import TableOptions, TableStreamReader
 from sawlog.pipeline.delta.table_storage import LOG
-from sawlog.pipeline.delta.tail import Position, RowsRemoved, SchemaChanged, TableTail
+from sawlog.pipeline.delta.tail import RowsRemoved, SchemaChanged, TableTail, TailPosition
 from support.pipeline.tables import PIPELINE, SCHEMA, at, land, new_table
 
 
-def offsets(table: Table, follower: TableTail, start: Position, end: Position) -> list[int]:
+def offsets(table: Table, follower: TableTail, start: TailPosition, end: TailPosition) -> list[int]:
     seen: list[int] = []
     for file in follower.between(start, end):
         schema, values = table.schema, file.partition_values
@@ -34,15 +34,15 @@ def test_a_tail_reads_the_snapshot_and_then_new_versions(tmp_path: Path) -> None
     land(table, 0, 0, 10, days=3)
     follower = TableTail(table.path)
     start = follower.snapshot_start()
-    assert start == Position(1, 0, whole=True)
+    assert start == TailPosition(1, 0, whole=True)
     end = follower.advance(start)
-    assert end == Position(2, 0)
+    assert end == TailPosition(2, 0)
     assert offsets(table, follower, start, end) == list(range(10))
     assert follower.advance(end) == end
     land(table, 0, 10, 20, days=3)
     land(table, 0, 20, 25)
     later = follower.advance(end)
-    assert later == Position(4, 0)
+    assert later == TailPosition(4, 0)
     assert offsets(table, follower, end, later) == list(range(10, 25))
 
 
@@ -65,7 +65,7 @@ def test_batches_of_a_bounded_size_hold_each_row_once(
             break
         assert len(follower.between(at_position, end)) <= limit.get("max_files", 1)
         seen += offsets(table, follower, at_position, end)
-        at_position = Position.from_json(end.to_json())
+        at_position = TailPosition.from_json(end.to_json())
     assert sorted(seen) == list(range(60))
 
 
@@ -100,7 +100,7 @@ def test_a_compaction_adds_no_rows(tmp_path: Path) -> None:
     land(table, 0, 4, 5)
     end = follower.advance(start)
     assert offsets(table, follower, start, end) == [0, 1, 2, 3, 4]
-    assert end == Position(7, 0)
+    assert end == TailPosition(7, 0)
 
 
 def test_the_start_snapshot_is_the_same_after_a_compaction(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_columns_removed_since_do_not_make_a_reader_restart_for_ever(
     with pytest.raises(RowsRemoved, match=r"version 1 .* removed since: 'more'"):
         TableTail(table.path, columns=SCHEMA).advance(start)
     skipping = TableTail(table.path, columns=SCHEMA, skip_changes=True)
-    assert skipping.advance(start) == Position(3, 0)
+    assert skipping.advance(start) == TailPosition(3, 0)
 
 
 def test_a_stream_behind_the_log_retention_fails(tmp_path: Path) -> None:

@@ -348,7 +348,7 @@ def test_a_frozen_parser_accepts_new_fields_that_need_no_column() -> None:
         b'{"s": {"t": 1}, "b": null}',
     ]
     parse_values = parser(
-        Format("json"), from_ddl("a int, s struct<t: int>"), infer=True, frozen=True
+        Format("json"), from_ddl("a int, s struct<t: int>"), infer=True, columns_are_final=True
     )
     outcome = outcome_of(parse_values(pa.array(values, pa.binary())), len(values))
     assert outcome.rows == [{"a": 1, "s": {"t": None}}, {"a": None, "s": {"t": 1}}]

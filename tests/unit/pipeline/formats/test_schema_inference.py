@@ -54,7 +54,7 @@ def test_other_notations_of_a_type_are_accepted(text: str, same: str) -> None:
         ("a array<int", "expected '>', found the end"),
         ("a map<array<int>,int>", "the keys of a map must be of a simple type"),
         ("a decimal(39)", "expected 1 to 38 digits"),
-        ("a decimal(2,3)", "and no more than that behind the point"),
+        ("a decimal(2,3)", "and no more than that after the point"),
         ("a decimal(x)", "expected a number"),
         ("a int comment", "expected a text in quotes"),
         ("a int;", "';' means nothing here"),

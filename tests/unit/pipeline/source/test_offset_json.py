@@ -13,13 +13,13 @@ from sawlog.pipeline.source.offset_json import (
     AtOffsets,
     AtTimes,
     Mark,
-    Position,
+    StreamOffset,
     describe_partitions,
     parse_offsets,
     parse_partitions,
     parse_times,
     parse_where,
-    read_position,
+    read_stream_offset,
 )
 
 LOGS = partition_of("logs", 0)
@@ -86,14 +86,14 @@ def test_an_empty_list_of_partitions_is_rejected(text: str) -> None:
 def test_a_position_round_trips_through_spark(
     offsets: dict[TopicPartition, int], starts: dict[TopicPartition, int]
 ) -> None:
-    position = Position(offsets, starts)
+    position = StreamOffset(offsets, starts)
     written = json.dumps(position.to_json())
-    assert read_position(json.loads(written)) == position
-    assert json.dumps(read_position(json.loads(written)).to_json()) == written
+    assert read_stream_offset(json.loads(written)) == position
+    assert json.dumps(read_stream_offset(json.loads(written)).to_json()) == written
 
 
 def test_offsets_of_sparks_own_connector_are_read() -> None:
-    assert read_position({"logs": {"0": 5}}) == Position({LOGS: 5}, {})
+    assert read_stream_offset({"logs": {"0": 5}}) == StreamOffset({LOGS: 5}, {})
     assert parse_offsets('{"logs": {"0": 5}}').offsets == {LOGS: 5}
 
 

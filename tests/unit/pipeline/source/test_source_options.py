@@ -7,7 +7,7 @@ import pytest
 
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.source.batch_planning import Limits
-from sawlog.pipeline.source.offset_json import AtOffsets, AtTime, AtTimes, Mark
+from sawlog.pipeline.source.offset_json import AtOffsets, AtSameTime, AtTimes, Mark
 from sawlog.pipeline.source.option_values import BadOption
 from sawlog.pipeline.source.source_options import SourceOptions, Topics, read_source_options
 
@@ -70,10 +70,10 @@ def test_topics_come_by_name_by_pattern_or_by_partition(
         ({"startingOffsets": "earliest"}, Mark.EARLIEST),
         ({"startingOffsets": '{"logs": {"0": 5}}'}, AtOffsets({LOGS: 5})),
         ({"startingOffsetsByTimestamp": '{"logs": {"0": 5}}'}, AtTimes({LOGS: 5})),
-        ({"startingTimestamp": "1000"}, AtTime(1_000)),
+        ({"startingTimestamp": "1000"}, AtSameTime(1_000)),
         (
             {"startingTimestamp": "1", "startingOffsetsByTimestamp": '{"logs": {"0": 5}}'},
-            AtTime(1),
+            AtSameTime(1),
         ),
         (
             {"startingOffsets": "latest", "startingOffsetsByTimestamp": '{"logs": {"0": 5}}'},
@@ -91,7 +91,7 @@ def test_where_to_start(written: dict[str, str], starting: object) -> None:
         ({"endingOffsets": "latest"}, Mark.LATEST),
         ({"endingOffsets": '{"logs": {"0": -1}}'}, AtOffsets({LOGS: -1})),
         ({"endingOffsetsByTimestamp": '{"logs": {"0": 5}}'}, AtTimes({LOGS: 5})),
-        ({"endingTimestamp": "1000", "endingOffsets": "latest"}, AtTime(1_000)),
+        ({"endingTimestamp": "1000", "endingOffsets": "latest"}, AtSameTime(1_000)),
     ],
 )
 def test_where_a_batch_query_ends(written: dict[str, str], ending: object) -> None:
@@ -206,7 +206,7 @@ def test_times_are_written_as_spark_has_them(text: str, ms: float) -> None:
         ({"kafka.isolation.level": "dirty"}, "'kafka.isolation.level' is 'dirty'"),
         ({"kafka.security.protocol": "SSL"}, "the client speaks PLAINTEXT only"),
         ({"kafka.auto.offset.reset": "latest"}, "set 'startingOffsets' instead"),
-        ({"kafka.enable.auto.commit": "true"}, "progress is published"),
+        ({"kafka.enable.auto.commit": "true"}, "offsets are committed after each batch"),
         ({"kafka.key.deserializer": "x"}, "keys are bytes"),
         ({"kafka.value.deserializer": "x"}, "values are bytes"),
         ({"kafka.interceptor.classes": "x"}, "interceptors are not"),

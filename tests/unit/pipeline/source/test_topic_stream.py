@@ -46,7 +46,7 @@ class World:
     def __init__(self, topics: FakeTopics, **options: str) -> None:
         self.topics = topics
         self.options = options
-        self.published: list[Offsets] = []
+        self.committed: list[Offsets] = []
         self.now_ms = 0.0
         self.slept_ms: list[float] = []
         self.again()
@@ -56,13 +56,13 @@ class World:
             self.topics,
             read_source_options(REQUIRED | self.options, streaming=True),
             resolve_start=lambda: self.topics.latest(self.topics.partitions()),
-            publisher=self,
+            group_progress=self,
             monotonic_ms=lambda: self.now_ms,
             sleep_ms=self.slept_ms.append,
         )
 
-    def publish(self, offsets: Offsets) -> bool:
-        self.published.append(offsets)
+    def commit(self, offsets: Offsets) -> bool:
+        self.committed.append(offsets)
         return True
 
     def latest(self, start: dict[str, Any], **how: bool) -> dict[str, Any]:
@@ -126,21 +126,21 @@ def test_a_new_partition_is_read_from_its_first_record_each_time() -> None:
     assert world.stream.ranges(start, end) == [OffsetRange(B, 2, 7)]
 
 
-def test_processed_offsets_are_published_once() -> None:
+def test_processed_offsets_are_committed_once() -> None:
     world = World(FakeTopics(p0=5), maxOffsetsPerTrigger="2")
     start = world.initial()
     world.topics.ends[A] = 9
     middle = world.latest(start)
     world.latest(start)
     world.latest(world.latest(middle))
-    assert world.published == [{A: 5}, {A: 7}, {A: 9}]
+    assert world.committed == [{A: 5}, {A: 7}, {A: 9}]
 
 
 def test_available_now_ends_where_the_topics_ended() -> None:
     world = World(FakeTopics(p0=5), maxOffsetsPerTrigger="3", minOffsetsPerTrigger="2")
     start = world.initial()
     world.topics.ends[A] = 9
-    world.stream.freeze()
+    world.stream.fix_end()
     world.topics.ends |= {A: 50, B: 3}
     first = world.latest(start)
     second = world.latest(first)

@@ -16,7 +16,11 @@ CHECKPOINTS = "_checkpoints"
 
 @dataclass(frozen=True, slots=True)
 class CommitBounds:
-    """The limits of a batch; the first one reached ends it. `fetched_bytes` are as fetched."""
+    """The size of batches, each of which is one commit, and the time between them.
+
+    `rows` and `fetched_bytes` (as on the wire) limit the size of a batch. A batch starts when as
+    much is waiting in the topic, else `every_s` after the start of the last one.
+    """
 
     every_s: float = 10.0
     rows: int = 1_000_000

@@ -1,9 +1,9 @@
-"""Commits a batch on the driver: task reports in, one version of the table out.
+"""Commits a batch on the driver: task reports in, one version of the table with its rows out.
 
-The order matters. Ranges whose files conflict with others are parsed again; then the new columns,
-the dead letters and the table are committed, each in one version; then the group's offsets are
-published, on which nothing depends. The driver may die between any two steps: the next run starts
-from the offsets in the table.
+The order matters. Ranges whose files conflict with others are parsed again. New columns are
+committed in a version of their own, then the dead letters, if there are any to add or replace, then
+the rows and offsets. Last, the offsets are committed to the consumer group, for monitoring only.
+The driver may die between any two steps: the next run starts from the offsets in the table.
 """
 
 import time
@@ -14,7 +14,7 @@ from sawlog.core.ids import TopicPartition
 from sawlog.pipeline.delta.data_files import delete_uncommitted
 from sawlog.pipeline.delta.errors import OffsetConflict, SchemaMismatch
 from sawlog.pipeline.delta.landed_offsets import OffsetCheck, OffsetSpan, check_offsets
-from sawlog.pipeline.delta.table import AlreadyCommitted, Committed, Table
+from sawlog.pipeline.delta.table import AlreadyCommitted, CommittedVersion, Table
 from sawlog.pipeline.landing.driver.dead_letter_counts import count_dead_letters, counts_after_batch
 from sawlog.pipeline.landing.driver.dead_letters import (
     check_unchanged,
@@ -23,10 +23,10 @@ from sawlog.pipeline.landing.driver.dead_letters import (
 )
 from sawlog.pipeline.landing.driver.events import LandedBatch
 from sawlog.pipeline.landing.driver.query_run import BatchCommitter
-from sawlog.pipeline.landing.driver.schema_merge import fit
+from sawlog.pipeline.landing.driver.schema_merge import merge_task_schemas
 from sawlog.pipeline.landing.driver.table_setup import PreparedTable
 from sawlog.pipeline.landing.failures import tagged_failures
-from sawlog.pipeline.landing.task.landing_task import LandingJob, columns_text, land
+from sawlog.pipeline.landing.task.landing_task import LandingParameters, columns_text, land_ranges
 from sawlog.pipeline.landing.task.task_report import (
     TaskReport,
     batch_spans,
@@ -49,19 +49,19 @@ class LandingCommitter(BatchCommitter):
 
     def __init__(
         self,
-        job: LandingJob,
+        parameters: LandingParameters,
         ready: PreparedTable,
         *,
         landed: Callable[[LandedBatch], None],
-        publish: Callable[[dict[TopicPartition, int]], object],
+        commit_to_group: Callable[[dict[TopicPartition, int]], object],
     ) -> None:
         super().__init__()
-        self._job = job
+        self._parameters = parameters
         self._table = ready.table
         self._dead = ready.dead
         self._replays = ready.replays
         self._landed = landed
-        self._publish = publish
+        self._commit_to_group = commit_to_group
 
     def commit_batch(self, frame: "DataFrame", batch_id: int) -> None:  # noqa: ARG002
         began_s = time.monotonic()
@@ -78,8 +78,8 @@ class LandingCommitter(BatchCommitter):
         spans = batch_spans(fitting)
         done = self._commit_tables(schema, fitting, spans)
         ends = {partition: span.end for partition, span in spans.items()}
-        self._publish(ends)
-        if not isinstance(done, Committed):
+        self._commit_to_group(ends)
+        if not isinstance(done, CommittedVersion):
             for report in fitting:
                 _discard(self._table, self._dead, report)
             return None
@@ -103,34 +103,35 @@ class LandingCommitter(BatchCommitter):
         schema: "pa.Schema",
         reports: Sequence[TaskReport],
         spans: Mapping[TopicPartition, OffsetSpan],
-    ) -> Committed | AlreadyCommitted:
+    ) -> CommittedVersion | AlreadyCommitted:
         """Commit the dead letters, then the table."""
-        group, replays = self._job.group, self._replays
+        group, replays = self._parameters.group, self._replays
         dead_files = dead_letter_files(reports)
         counts = count_dead_letters(self._dead.storage, [file.path for file in dead_files])
-        proposal = commit_dead_letters(
+        dead_letter_commit = commit_dead_letters(
             self._dead, group, dead_files, spans, replays=replays,
             is_next=lambda: self._is_next(spans),
         )  # fmt: skip
-        if proposal is None:
+        if dead_letter_commit is None:
             return AlreadyCommitted(self._table.version)
-        check_unchanged(self._dead, proposal)
+        check_unchanged(self._dead, dead_letter_commit)
         try:
             done = self._table.commit(
-                group, data_files(reports), spans, schema=schema, info={"topic": self._job.topic},
+                group, data_files(reports), spans, schema=schema,
+                info={"topic": self._parameters.topic},
                 more_txn_versions=lambda versions: counts_after_batch(group, versions, counts),
             )  # fmt: skip
         except OffsetConflict:
-            revert_dead_letters(self._dead, group, proposal, spans, replays=replays)
+            revert_dead_letters(self._dead, group, dead_letter_commit, spans, replays=replays)
             raise
         if isinstance(done, AlreadyCommitted):
-            revert_dead_letters(self._dead, group, proposal, spans, replays=replays)
+            revert_dead_letters(self._dead, group, dead_letter_commit, spans, replays=replays)
         return done
 
     def _is_next(self, spans: Mapping[TopicPartition, OffsetSpan]) -> bool:
         """Whether the batch is still the next one. Raises OffsetConflict."""
         self._table.refresh()
-        return check_offsets(self._table.offsets(self._job.group), spans) is OffsetCheck.NEXT
+        return check_offsets(self._table.offsets(self._parameters.group), spans) is OffsetCheck.NEXT
 
     def _fit_schemas(
         self, spark: "SparkSession", reports: Sequence[TaskReport]
@@ -145,22 +146,27 @@ class LandingCommitter(BatchCommitter):
         fitting = list(reports)
         for _ in range(_ROUNDS):
             self._table.refresh()
-            schema, again = fit(self._table.schema, fitting)
-            if not again:
+            schema, to_reparse = merge_task_schemas(self._table.schema, fitting)
+            if not to_reparse:
                 try:
                     self._table.evolve_schema(schema)
                 except SchemaMismatch:
                     continue  # another driver added conflicting columns first
                 return schema, fitting
-            renewed = parse_again(spark, self._job, schema, [fitting[place] for place in again])
-            for place, report in zip(again, renewed, strict=True):
+            renewed = parse_again(
+                spark, self._parameters, schema, [fitting[place] for place in to_reparse]
+            )
+            for place, report in zip(to_reparse, renewed, strict=True):
                 _discard(self._table, self._dead, fitting[place])
                 fitting[place] = report
         raise AssertionError(f"{self._table.path}: files do not fit after {_ROUNDS} rounds")
 
 
 def parse_again(
-    spark: "SparkSession", job: LandingJob, schema: "pa.Schema", reports: Sequence[TaskReport]
+    spark: "SparkSession",
+    parameters: LandingParameters,
+    schema: "pa.Schema",
+    reports: Sequence[TaskReport],
 ) -> list[TaskReport]:
     """Run a Spark job that parses the ranges again with exactly these columns."""
     text = columns_text(schema)
@@ -168,7 +174,9 @@ def parse_again(
 
     def work(share: Sequence[Sequence[object]]) -> str:
         with tagged_failures():
-            return land(job, text, ranges_from_json(share), again=True).to_json()
+            return land_ranges(
+                parameters, text, ranges_from_json(share), columns_are_final=True
+            ).to_json()
 
     found = spark.sparkContext.parallelize(ranges, len(ranges)).map(work).collect()
     return [read_report(text) for text in found]

@@ -100,7 +100,7 @@ def check_dead_letters(config: LandedTable, table: Table) -> None:
         raise _loss_failure(config, table.offsets(config.group), lost)
 
 
-def describe(lost: Mapping[TopicPartition, DeadLetterCount]) -> str:
+def describe_lost(lost: Mapping[TopicPartition, DeadLetterCount]) -> str:
     total = sum(counts.rows for counts in lost.values())
     parts = [f"{count} of {tp} from offset {first} on" for tp, (count, first) in lost.items()]
     return f"{total} dead letter{'' if total == 1 else 's'} ({', '.join(parts)})"
@@ -145,9 +145,9 @@ def _loss_failure(
     ends = ",".join(f"{tp.partition}:{landed.get(tp, 0)}" for tp in lost)
     return LandingFailure(
         FailureKind.DATA_LOSS,
-        f"{config.dead_path} was deleted or replaced, and with it {describe(lost)}; restore it, or"
-        f" land them again as far as the topic has them ({replay} {firsts} -f FILE), or go on"
-        f" without them ({replay} {ends} -f FILE)",
+        f"{config.dead_path} was deleted or replaced, and with it {describe_lost(lost)}; restore"
+        f" it, or land them again as far as the topic has them ({replay} {firsts} -f FILE), or go"
+        f" on without them ({replay} {ends} -f FILE)",
     )
 
 

@@ -1,10 +1,15 @@
 """The dead letter table beside a landed table, which stores offsets of its own.
 
-It is committed before the landed table, and only if a batch has bad rows. Offsets behind those of
-the landed table mean that there were no bad rows since. Offsets ahead of them mean that a driver
-died between the two commits, or that another driver is about to make the second: those rows are
-tentative, and the rows of this batch replace them. A row that was bad may be good in the next
-attempt, which may be planned differently and infer other columns.
+It is committed before the landed table, and only if a batch has bad rows or replaces some. If its
+offset is lower than that of the landed table, there were no bad rows since. If it is higher, a
+driver died between the two commits, or another driver is about to make the second: its rows at
+offsets that have not landed are tentative, and the next batch replaces them. A row that was bad may
+be good then, since that batch may be planned differently and infer other columns.
+
+An example with numbers. Both tables have orders-0 up to 500. A batch from 500 to 700 has a bad row
+at 620: the dead letter table stores that row and the offset 700, and the driver dies before it
+commits the landed table. The next run plans a batch from 500 to 650. The stored 700 is higher than
+500, so the dead letters of 500 to 649 are replaced by those of this batch; the offset stays 700.
 """
 
 import json
@@ -25,7 +30,7 @@ from sawlog.pipeline.delta.parquet_writer import FileWriter
 from sawlog.pipeline.delta.table import (
     WRITE,
     AlreadyCommitted,
-    Committed,
+    CommittedVersion,
     Table,
     add_actions,
     transaction_action,
@@ -82,10 +87,12 @@ def commit_dead_letters(
     for _ in range(_ATTEMPTS):
         _refresh(dead)
         stored = offsets_of(group, dead.snapshot.transactions)
-        proposed = {tp: span for tp, span in spans.items() if stored.get(tp, 0) > span.start}
-        if not files and not proposed:
+        spans_to_replace = {
+            tp: span for tp, span in spans.items() if stored.get(tp, 0) > span.start
+        }
+        if not files and not spans_to_replace:
             return DeadLetterCommit(dead.version, None)
-        replaced, kept = _without(dead, proposed)
+        replaced, kept = _without(dead, spans_to_replace)
         batch = _Batch(group, spans, replays, is_next)
         try:
             done = _commit(dead, batch, [*kept, *files], replaced)
@@ -112,26 +119,26 @@ def _refresh(dead: Table) -> None:
         ) from error
 
 
-def check_unchanged(dead: Table, proposal: DeadLetterCommit) -> None:
+def check_unchanged(dead: Table, commit: DeadLetterCommit) -> None:
     """Raise LandingFailure if another driver changed the dead letters since."""
     _refresh(dead)
-    if dead.version != proposal.version:
+    if dead.version != commit.version:
         raise LandingFailure(FailureKind.CONFLICT, f"another driver wrote to {dead.path} meanwhile")
 
 
 def revert_dead_letters(
     dead: Table,
     group: str,
-    proposal: DeadLetterCommit,
+    commit: DeadLetterCommit,
     spans: Mapping[TopicPartition, OffsetSpan],
     *,
     replays: int,
 ) -> None:
     """Restore the dead letters that were replaced for a batch that did not land."""
-    if proposal.replaced is None:
+    if commit.replaced is None:
         return
     with FileWriter(dead.storage) as writer:
-        for file in proposal.replaced:
+        for file in commit.replaced:
             for batch in scan_file(dead.storage, file.path, dead.schema, file.partition_values):
                 writer.write(batch.filter(_is_in_spans(batch, spans)))
         files = writer.close()
@@ -147,7 +154,7 @@ class _Batch(NamedTuple):
 
 def _commit(
     dead: Table, batch: _Batch, files: Sequence[DataFile], replaced: Sequence[ActiveFile]
-) -> Committed | AlreadyCommitted:
+) -> CommittedVersion | AlreadyCommitted:
     """Commit on the version of the handle, and check the landed table after reading it."""
     based_on = dead.version
     group, spans, replays, is_next = batch
@@ -174,36 +181,36 @@ def _commit(
 
 
 def _without(
-    dead: Table, proposed: Mapping[TopicPartition, OffsetSpan]
+    dead: Table, spans: Mapping[TopicPartition, OffsetSpan]
 ) -> tuple[list[ActiveFile], list[DataFile]]:
     """The files that have rows of these spans, and new files with their other rows."""
     replaced: list[ActiveFile] = []
-    if not proposed:
+    if not spans:
         return replaced, []
     with FileWriter(dead.storage) as writer:
         for file in dead.files():
-            if not _may_hold(file, proposed):
+            if not _may_hold(file, spans):
                 continue
             for batch in scan_file(dead.storage, file.path, dead.schema, file.partition_values):
-                if pc.any(_is_in_spans(batch, proposed)).as_py():
+                if pc.any(_is_in_spans(batch, spans)).as_py():
                     replaced.append(file)
                     break
         for file in replaced:
             for batch in scan_file(dead.storage, file.path, dead.schema, file.partition_values):
-                writer.write(batch.filter(pc.invert(_is_in_spans(batch, proposed))))
+                writer.write(batch.filter(pc.invert(_is_in_spans(batch, spans))))
         return replaced, writer.close()
 
 
-def _may_hold(file: ActiveFile, proposed: Mapping[TopicPartition, OffsetSpan]) -> bool:
+def _may_hold(file: ActiveFile, spans: Mapping[TopicPartition, OffsetSpan]) -> bool:
     """Whether the statistics allow rows of these spans; most files are older."""
     highest = json.loads(file.stats or "{}").get("maxValues", {}).get("offset")
-    return highest is None or any(highest >= span.start for span in proposed.values())
+    return highest is None or any(highest >= span.start for span in spans.values())
 
 
-def _is_in_spans(batch: pa.RecordBatch, proposed: Mapping[TopicPartition, OffsetSpan]) -> pa.Array:
+def _is_in_spans(batch: pa.RecordBatch, spans: Mapping[TopicPartition, OffsetSpan]) -> pa.Array:
     found = pa.repeat(pa.scalar(False), batch.num_rows)
     offsets = batch.column("offset")
-    for (topic, index), span in proposed.items():
+    for (topic, index), span in spans.items():
         here = pc.and_(
             pc.equal(batch.column("topic"), topic), pc.equal(batch.column("partition"), index)
         )

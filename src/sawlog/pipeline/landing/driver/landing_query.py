@@ -17,8 +17,8 @@ from sawlog.pipeline.landing.driver.spark_session import in_own_pool
 from sawlog.pipeline.landing.driver.table_setup import PreparedTable, prepare
 from sawlog.pipeline.landing.failures import FailureKind
 from sawlog.pipeline.landing.planning.landing_source import NAME
-from sawlog.pipeline.landing.task.landing_task import make_job
-from sawlog.pipeline.source.group_progress import PUBLISH_TIMEOUT_MS, Publisher
+from sawlog.pipeline.landing.task.landing_task import landing_parameters
+from sawlog.pipeline.source.group_progress import COMMIT_TIMEOUT_MS, GroupProgress
 from sawlog.pipeline.source.offset_json import write_offsets
 
 if TYPE_CHECKING:
@@ -69,23 +69,26 @@ class LandingQuery:
         The checkpoint is deleted too: the table has the offsets.
         """
         config = self._config
-        job = make_job(self._pipeline, config, ready.topic_id)
+        parameters = landing_parameters(self._pipeline, config, ready.topic_id)
         checkpoint = tempfile.mkdtemp(prefix="sawlog-landing-")
         cleanup.callback(shutil.rmtree, checkpoint, ignore_errors=True)
-        publishing = cleanup.enter_context(
+        monitoring = cleanup.enter_context(
             Cluster(
                 self._pipeline.brokers,
                 client_id=config.group,
-                timeout_ms=PUBLISH_TIMEOUT_MS,
-                request_timeout_ms=PUBLISH_TIMEOUT_MS,
+                timeout_ms=COMMIT_TIMEOUT_MS,
+                request_timeout_ms=COMMIT_TIMEOUT_MS,
             )
         )
         committer = LandingCommitter(
-            job, ready, landed=self._landed, publish=Publisher(publishing, config.group).publish
+            parameters,
+            ready,
+            landed=self._landed,
+            commit_to_group=GroupProgress(monitoring, config.group).commit,
         )
         stream = (
             self._spark.readStream.format(NAME)
-            .option("job", job.to_json())
+            .option("parameters", parameters.to_json())
             .option("starts", json.dumps(write_offsets(ready.starts)))
             .option("tasks", str(max(1, self._spark.sparkContext.defaultParallelism)))
             .load()

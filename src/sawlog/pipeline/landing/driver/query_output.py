@@ -20,7 +20,7 @@ from sawlog.pipeline.delta.parquet_writer import FileWriter
 from sawlog.pipeline.delta.partitioning import PartitionBy, parse
 from sawlog.pipeline.delta.table import (
     WRITE,
-    Committed,
+    CommittedVersion,
     Table,
     add_actions,
     transaction_action,
@@ -106,7 +106,7 @@ def _commit(
         ]
 
     done = table.transact(WRITE, plan)
-    if not isinstance(done, Committed):
+    if not isinstance(done, CommittedVersion):
         delete_uncommitted(table.storage, files)
         return None
     rows = sum(file.rows for file in files)
@@ -137,7 +137,7 @@ def upsert_batch(
     if not rows.num_rows:
         return None
     done = upsert(table, rows, keys, query_id, batch_id)
-    if not isinstance(done, Committed):
+    if not isinstance(done, CommittedVersion):
         return None
     return WrittenBatch(rows.num_rows, 1, 0, done.version)
 

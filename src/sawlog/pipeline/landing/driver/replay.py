@@ -43,7 +43,7 @@ class InvalidReplayStart(Exception):
     """The topic has no records at the start of the replay; the message says what it has."""
 
 
-def resolve(cluster: Cluster, topic: str, start: From) -> Offsets:
+def resolve_replay_start(cluster: Cluster, topic: str, start: From) -> Offsets:
     """The start offset of each named partition, or of all.
 
     Offsets that the broker no longer has are rejected, since their rows could be deleted but not

@@ -18,10 +18,10 @@ from sawlog.pipeline.landing.task.task_report import TaskReport
 
 class SchemaFit(NamedTuple):
     schema: pa.Schema  # the table's columns and those of all files
-    again: tuple[int, ...]  # indexes of the reports whose ranges must be parsed again
+    to_reparse: tuple[int, ...]  # indexes of the reports whose ranges must be parsed again
 
 
-def fit(table: pa.Schema, reports: Sequence[TaskReport]) -> SchemaFit:
+def merge_task_schemas(table: pa.Schema, reports: Sequence[TaskReport]) -> SchemaFit:
     """Merge the schemas of a batch. If nothing is parsed again, all files fit the result."""
     found = [distinct_schemas(report) for report in reports]
     try:
@@ -29,12 +29,12 @@ def fit(table: pa.Schema, reports: Sequence[TaskReport]) -> SchemaFit:
     except SchemaMismatch:
         pass
     schema = merge_inferred(table, [schema for schemas in found for schema in schemas])
-    again = tuple(
+    to_reparse = tuple(
         place
         for place, schemas in enumerate(found)
         if any(not fits_schema(schema, other) for other in schemas)
     )
-    return SchemaFit(schema, again)
+    return SchemaFit(schema, to_reparse)
 
 
 def union(table: pa.Schema, found: Iterable[pa.Schema]) -> pa.Schema:

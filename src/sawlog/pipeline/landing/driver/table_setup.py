@@ -135,7 +135,8 @@ def check_owner(table: Table, config: LandedTable) -> None:
     if group != config.group:
         raise _refused(
             f"the table in {config.path} is filled by the group {group!r}, the file says"
-            f" {config.group!r}: with another group all would land twice; say group: {group}"
+            f" {config.group!r}: with another group every record would land again; set"
+            f" `group: {group}` in the file"
         )
 
 

@@ -1,6 +1,6 @@
 """Plans the next batch: where the topic ends, within the commit bounds.
 
-It runs in the process in which Spark plans a source, and asks the brokers at every call, so that
+It runs in the Python worker beside the driver, and asks the brokers at every call, so that
 new partitions are found and a topic that was created again is noticed.
 """
 

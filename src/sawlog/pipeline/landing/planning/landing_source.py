@@ -1,7 +1,8 @@
 """The streaming source of a landing, as Spark calls it. Its rows are task reports.
 
-Spark plans it (offsets and ranges) in a process beside the driver and reads it in tasks. A task
-lands some ranges and returns one row. `batch_planner.py` plans, `task/landing_task.py` lands.
+Spark calls `latestOffset` and `partitions` in a Python worker beside the driver, and `read` in
+tasks. A task lands some ranges and returns one row. `batch_planner.py` plans,
+`task/landing_task.py` lands.
 """
 
 import json
@@ -20,9 +21,14 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.pipeline.landing.failures import tagged_failures
 from sawlog.pipeline.landing.planning.batch_planner import BatchPlanner
 from sawlog.pipeline.landing.planning.task_split import split_into_tasks
-from sawlog.pipeline.landing.task.landing_task import LandingJob, current_columns, land, read_job
+from sawlog.pipeline.landing.task.landing_task import (
+    LandingParameters,
+    current_columns,
+    land_ranges,
+    read_parameters,
+)
 from sawlog.pipeline.source.batch_planning import OffsetRange
-from sawlog.pipeline.source.offset_json import Offsets, read_position, write_offsets
+from sawlog.pipeline.source.offset_json import Offsets, read_stream_offset, write_offsets
 
 NAME = "sawlog-landing"
 SCHEMA = "report string"
@@ -38,7 +44,7 @@ class RangesToLand(InputPartition):
 
 
 class LandingSource(DataSource):
-    """Options: `job` (LandingJob as JSON), `starts` (offsets as JSON), `tasks` (a number)."""
+    """Options: `parameters` and `starts` (offsets) as JSON; `tasks`, their number."""
 
     @classmethod
     def name(cls) -> str:
@@ -49,8 +55,8 @@ class LandingSource(DataSource):
 
     def streamReader(self, schema: Any) -> "LandingReader":  # noqa: N802, ARG002
         return LandingReader(
-            read_job(self.options["job"]),
-            read_position(json.loads(self.options["starts"])).offsets,
+            read_parameters(self.options["parameters"]),
+            read_stream_offset(json.loads(self.options["starts"])).offsets,
             int(self.options["tasks"]),
         )
 
@@ -58,8 +64,8 @@ class LandingSource(DataSource):
 class LandingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Pickled to the tasks, without its connection."""
 
-    def __init__(self, job: LandingJob, starts: Offsets, tasks: int) -> None:
-        self._job = job
+    def __init__(self, parameters: LandingParameters, starts: Offsets, tasks: int) -> None:
+        self._parameters = parameters
         self._starts = starts
         self._tasks = tasks
         self._last: Offsets | None = None
@@ -80,7 +86,7 @@ class LandingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802, ARG002
         with tagged_failures():
-            starts = read_position(start).offsets
+            starts = read_stream_offset(start).offsets
             planner = self._planning()
             if self._last is None:
                 return write_offsets(planner.next_batch(starts))
@@ -90,15 +96,15 @@ class LandingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, start: Mapping[str, Any], end: Mapping[str, Any]
     ) -> Sequence[InputPartition]:
         with tagged_failures():
-            starts, ends = read_position(start).offsets, read_position(end).offsets
+            starts, ends = read_stream_offset(start).offsets, read_stream_offset(end).offsets
             whole = [OffsetRange(tp, starts.get(tp, 0), last) for tp, last in ends.items()]
-            columns = current_columns(self._job)
+            columns = current_columns(self._parameters)
             return [RangesToLand(part, columns) for part in split_into_tasks(whole, self._tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
         assert isinstance(partition, RangesToLand)
         with tagged_failures():
-            yield (land(self._job, partition.columns, partition.ranges).to_json(),)
+            yield (land_ranges(self._parameters, partition.columns, partition.ranges).to_json(),)
 
     def stop(self) -> None:
         if self._planner is not None:
@@ -106,14 +112,18 @@ class LandingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _planning(self) -> BatchPlanner:
         if self._planner is None:
-            job = self._job
+            parameters = self._parameters
             cluster = Cluster(
-                job.brokers,
-                client_id=f"{job.group}-planner",
+                parameters.brokers,
+                client_id=f"{parameters.group}-planner",
                 timeout_ms=_TIMEOUT_MS,
                 request_timeout_ms=_TIMEOUT_MS,
             )
             self._planner = BatchPlanner(
-                cluster, job.topic, job.topic_id, job.bounds, read_committed=job.read_committed
+                cluster,
+                parameters.topic,
+                parameters.topic_id,
+                parameters.bounds,
+                read_committed=parameters.read_committed,
             )
         return self._planner

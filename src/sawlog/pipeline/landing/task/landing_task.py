@@ -47,7 +47,7 @@ _ALL_COLUMNS = (*_RAW_COLUMNS, "headers")  # a dead letter has the whole record
 
 
 @dataclass(frozen=True)
-class LandingJob:
+class LandingParameters:
     """The parameters that all tasks of a table share; small, sent with each task."""
 
     brokers: str
@@ -67,9 +67,11 @@ class LandingJob:
         return json.dumps({**asdict(self), "topic_id": self.topic_id.hex()})
 
 
-def make_job(pipeline: Pipeline, config: LandedTable, topic_id: bytes) -> LandingJob:
+def landing_parameters(
+    pipeline: Pipeline, config: LandedTable, topic_id: bytes
+) -> LandingParameters:
     columns = declared_schema(config)
-    return LandingJob(
+    return LandingParameters(
         brokers=pipeline.brokers,
         topic=config.topic,
         topic_id=topic_id,
@@ -85,9 +87,9 @@ def make_job(pipeline: Pipeline, config: LandedTable, topic_id: bytes) -> Landin
     )
 
 
-def read_job(text: str) -> LandingJob:
+def read_parameters(text: str) -> LandingParameters:
     fields: dict[str, Any] = json.loads(text)
-    return LandingJob(
+    return LandingParameters(
         **{
             **fields,
             "topic_id": bytes.fromhex(fields["topic_id"]),
@@ -102,27 +104,35 @@ def columns_text(schema: pa.Schema) -> str:
     return to_json(stored_schema(schema))
 
 
-def current_columns(job: LandingJob) -> str:
+def current_columns(parameters: LandingParameters) -> str:
     """The columns that bind the parser: those of the file, or those of the table by now."""
-    return columns_text(Table.open(job.path).schema) if job.columns is None else job.columns
+    return (
+        columns_text(Table.open(parameters.path).schema)
+        if parameters.columns is None
+        else parameters.columns
+    )
 
 
-def land(
-    job: LandingJob, columns: str, ranges: Sequence[OffsetRange], *, again: bool = False
+def land_ranges(
+    parameters: LandingParameters,
+    columns: str,
+    ranges: Sequence[OffsetRange],
+    *,
+    columns_are_final: bool = False,
 ) -> TaskReport:
     """Run one task; `columns` are those of the table as JSON.
 
-    With `again` they include the new columns of these ranges, and no others are inferred.
+    With `columns_are_final` they include the new columns of these ranges; none is inferred.
     """
     try:
-        check_here(job.versions)
+        check_here(parameters.versions)
     except ExecutorDiffers as error:
         raise LandingFailure(FailureKind.INVALID, str(error)) from error
-    landing = _Landing(job, from_json(columns))
-    report = landing.attempt(ranges, again=again)
+    landing = _Landing(parameters, from_json(columns))
+    report = landing.attempt(ranges, columns_are_final=columns_are_final)
     if report is None:  # types of new fields conflicted; now all are known
-        report = landing.attempt(ranges, again=True)
-    assert report is not None, f"{job.topic}: types that were merged do not fit"
+        report = landing.attempt(ranges, columns_are_final=True)
+    assert report is not None, f"{parameters.topic}: types that were merged do not fit"
     return report
 
 
@@ -142,27 +152,31 @@ class _Part(NamedTuple):
 
 
 class _Landing:
-    def __init__(self, job: LandingJob, table: pa.Schema) -> None:
-        self._job = job
+    def __init__(self, parameters: LandingParameters, table: pa.Schema) -> None:
+        self._parameters = parameters
         self._table = table
-        self._generated = generated_columns(job.partition_by)
-        self._infer = job.columns is None
-        self._reads = _RAW_COLUMNS if job.format.kind == "raw" else _ALL_COLUMNS
+        self._generated = generated_columns(parameters.partition_by)
+        self._infer = parameters.columns is None
+        self._reads = _RAW_COLUMNS if parameters.format.kind == "raw" else _ALL_COLUMNS
 
-    def attempt(self, ranges: Sequence[OffsetRange], *, again: bool) -> TaskReport | None:
+    def attempt(
+        self, ranges: Sequence[OffsetRange], *, columns_are_final: bool
+    ) -> TaskReport | None:
         """Land the ranges; None if types of new fields conflict.
 
         After a conflict nothing more is written, but all types are collected for the next attempt.
         """
-        job = self._job
+        parameters = self._parameters
         seen = self._table
         clashes: list[pa.Schema] = []
         rows = bad_rows = fetched_bytes = 0
         with (
-            FileWriter(Storage(job.path), [parse(text) for text in job.partition_by]) as writer,
-            FileWriter(Storage(job.dead_path)) as dead_writer,
+            FileWriter(
+                Storage(parameters.path), [parse(text) for text in parameters.partition_by]
+            ) as writer,
+            FileWriter(Storage(parameters.dead_path)) as dead_writer,
         ):
-            for partition, records, parsed, fetched in self._parsed(ranges, again):
+            for partition, records, parsed, fetched in self._parsed(ranges, columns_are_final):
                 fetched_bytes += fetched
                 landed = assemble(*partition, records, parsed)
                 try:
@@ -187,10 +201,14 @@ class _Landing:
                 tuple(writer.close()), tuple(dead_writer.close()),
             )  # fmt: skip
 
-    def _parsed(self, ranges: Sequence[OffsetRange], again: bool) -> Iterator[_Part]:
+    def _parsed(self, ranges: Sequence[OffsetRange], columns_are_final: bool) -> Iterator[_Part]:
         known = parser_schema(self._table, self._generated)
         parse_values = parser(
-            self._job.format, known, infer=self._infer, frozen=again, generated=self._generated
+            self._parameters.format,
+            known,
+            infer=self._infer,
+            columns_are_final=columns_are_final,
+            generated=self._generated,
         )
         for partition, chunk in self._chunks(ranges):
             left, fetched_bytes = chunk.batch, chunk.fetched_bytes
@@ -199,9 +217,9 @@ class _Landing:
                 left, fetched_bytes = left.slice(parsed.values), 0
 
     def _chunks(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[TopicPartition, Chunk]]:
-        job = self._job
-        topic_id = None if job.topic_id == NO_TOPIC_ID else TopicId(job.topic_id)
-        with Cluster(job.brokers, client_id=job.group) as cluster:
+        parameters = self._parameters
+        topic_id = None if parameters.topic_id == NO_TOPIC_ID else TopicId(parameters.topic_id)
+        with Cluster(parameters.brokers, client_id=parameters.group) as cluster:
             for partition, start, end in ranges:
                 chunks = read_range(
                     cluster,
@@ -209,7 +227,7 @@ class _Landing:
                     start,
                     end,
                     columns=self._reads,
-                    read_committed=job.read_committed,
+                    read_committed=parameters.read_committed,
                     topic_id=topic_id,
                 )
                 try:

@@ -27,7 +27,7 @@ from sawlog.pipeline.landing.driver.batch_commit import LandingCommitter, parse_
 from sawlog.pipeline.landing.driver.dead_letters import commit_dead_letters, open_dead_letters
 from sawlog.pipeline.landing.driver.table_setup import PreparedTable
 from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
-from sawlog.pipeline.landing.task.landing_task import LandingJob
+from sawlog.pipeline.landing.task.landing_task import LandingParameters
 from sawlog.pipeline.landing.task.task_report import TaskReport
 from sawlog.pipeline.source.batch_planning import OffsetRange
 from support.pipeline.landing import OnlyHere, rows_of
@@ -43,16 +43,16 @@ class Driver:
         if not Table.exists(config.path):
             Table.create(config.path, RECORD, (), {PARTITION: 0}, "g")
         self.table, self.dead = Table.open(config.path), open_dead_letters(config, DEAD)
-        self.published: list[int] = []
-        self.job = LandingJob(
+        self.group_offsets: list[int] = []
+        self.parameters = LandingParameters(
             "", "t", NO_TOPIC_ID, "g", config.path, config.dead_path, Format("raw"), None, (), True,
             CommitBounds(),
         )  # fmt: skip
         self._committer = LandingCommitter(
-            self.job,
+            self.parameters,
             PreparedTable(self.table, self.dead, {PARTITION: 0}, NO_TOPIC_ID, 0),
             landed=lambda _: None,
-            publish=lambda ends: self.published.extend(ends.values()),
+            commit_to_group=lambda ends: self.group_offsets.extend(ends.values()),
         )
 
     def lands(self, start: int, end: int, *, bad: Iterable[int] = ()) -> bool:
@@ -125,7 +125,7 @@ def test_a_late_batch_keeps_the_dead_letters_of_the_batch_that_landed(
     assert early.lands(0, 10, bad=first)
     assert not late.lands(0, 10, bad=second)
     assert account(tmp_path) == without(*first)
-    assert late.published == [10]
+    assert late.group_offsets == [10]
 
 
 def test_a_late_batch_with_other_offsets_keeps_them_too(tmp_path: Path) -> None:
@@ -183,10 +183,10 @@ def test_an_unreachable_broker_during_parsing_again_is_reported_as_such(
     def gone(*_: object, **__: object) -> None:
         raise RequestTimedOut("nobody is there")
 
-    monkeypatch.setattr(batch_commit, "land", gone)
+    monkeypatch.setattr(batch_commit, "land_ranges", gone)
     driver = Driver(tmp_path)
     report = TaskReport((OffsetRange(PARTITION, 0, 1),), 0, 0, 0, (), ())
     spark: Any = OnlyHere()
     with pytest.raises(LandingFailure, match="nobody is there") as caught:
-        parse_again(spark, driver.job, RECORD, [report])
+        parse_again(spark, driver.parameters, RECORD, [report])
     assert caught.value.kind is FailureKind.UNREACHABLE

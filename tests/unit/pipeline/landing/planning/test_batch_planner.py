@@ -18,8 +18,8 @@ from sawlog.pipeline.landing.failures import FailureKind, LandingFailure
 from sawlog.pipeline.landing.planning import batch_planner
 from sawlog.pipeline.landing.planning.batch_planner import BatchPlanner
 from sawlog.pipeline.landing.planning.landing_source import LandingReader
-from sawlog.pipeline.landing.task.landing_task import LandingJob
-from sawlog.pipeline.source.offset_json import read_position, write_offsets
+from sawlog.pipeline.landing.task.landing_task import LandingParameters
+from sawlog.pipeline.source.offset_json import read_stream_offset, write_offsets
 
 PARTITION = partition_of("t", 0)
 EVERY_TIME = CommitBounds(every_s=0.0)
@@ -61,13 +61,15 @@ def planning(bounds: CommitBounds = EVERY_TIME) -> BatchPlanner:
 
 def once(start: int) -> int:
     """The end of the first batch of a run with `--once`."""
-    job = LandingJob("", "t", NO_TOPIC_ID, "g", "", "", Format("raw"), None, (), True, EVERY_TIME)
-    reader = LandingReader(job, {PARTITION: start}, 1)
+    parameters = LandingParameters(
+        "", "t", NO_TOPIC_ID, "g", "", "", Format("raw"), None, (), True, EVERY_TIME
+    )
+    reader = LandingReader(parameters, {PARTITION: start}, 1)
     reader._planner = planning()
     reader.prepareForTriggerAvailableNow()
     limit = reader.getDefaultReadLimit()
     told = reader.latestOffset(write_offsets({PARTITION: start}), limit)
-    return read_position(told).offsets[PARTITION]
+    return read_stream_offset(told).offsets[PARTITION]
 
 
 def test_a_log_that_ends_before_the_landed_offsets_is_noticed_when_idle(log: Log) -> None:

@@ -6,7 +6,7 @@ import pytest
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.delta.data_files import DataFile
 from sawlog.pipeline.delta.landed_offsets import OffsetSpan
-from sawlog.pipeline.landing.driver.schema_merge import fit
+from sawlog.pipeline.landing.driver.schema_merge import merge_task_schemas
 from sawlog.pipeline.landing.task.task_report import TaskReport, batch_spans, read_report
 from sawlog.pipeline.source.batch_planning import OffsetRange
 
@@ -48,8 +48,8 @@ OTHER = pa.schema({"offset": pa.int64(), "other": pa.string()})
 
 def test_new_columns_that_agree_are_added() -> None:
     reports = [report(schemas=(WHOLE,)), report(schemas=(WHOLE, OTHER))]
-    schema, again = fit(TABLE, reports)
-    assert again == ()
+    schema, to_reparse = merge_task_schemas(TABLE, reports)
+    assert to_reparse == ()
     assert schema.names == ["offset", "old", "new", "other"]
 
 
@@ -59,20 +59,22 @@ def test_ranges_that_do_not_fit_the_merged_type_are_parsed_again() -> None:
         report(schemas=(FRACTION,)),
         report(schemas=(OTHER,)),
     ]
-    schema, again = fit(TABLE, reports)
+    schema, to_reparse = merge_task_schemas(TABLE, reports)
     assert schema.field("new").type == pa.float64()
-    assert again == (0,)
+    assert to_reparse == (0,)
 
 
 def test_a_type_that_the_table_has_binds() -> None:
     """Another driver may have added columns since the tasks started."""
-    schema, again = fit(TABLE, [report(schemas=(pa.schema({"old": pa.string()}),))])
+    schema, to_reparse = merge_task_schemas(
+        TABLE, [report(schemas=(pa.schema({"old": pa.string()}),))]
+    )
     assert schema.field("old").type == pa.int64()
-    assert again == (0,)
+    assert to_reparse == (0,)
 
 
 def test_names_that_differ_by_case_only_are_one_column() -> None:
     reports = [report(schemas=(WHOLE,)), report(schemas=(pa.schema({"New": pa.int64()}),))]
-    schema, again = fit(TABLE, reports)
+    schema, to_reparse = merge_task_schemas(TABLE, reports)
     assert schema.names == ["offset", "old", "new"]
-    assert again == (1,)
+    assert to_reparse == (1,)
