@@ -125,7 +125,10 @@ def _spark_did_not_start(error: Exception) -> click.ClickException:
 
 @contextmanager
 def sql_check(pipeline: "Pipeline") -> "Iterator[Callable[[str], str | None]]":
-    """Yield a function that returns why SQL is not a query; Spark's JVM starts if it is needed."""
+    """Yield a function that returns why SQL is not a query; Spark's JVM starts if it is needed.
+
+    Without a JVM every query has the same problem, and the other tables are checked nevertheless.
+    """
     if not pipeline.queries:
         yield lambda _: None
         return
@@ -134,11 +137,14 @@ def sql_check(pipeline: "Pipeline") -> "Iterator[Callable[[str], str | None]]":
     from sawlog.pipeline.landing.driver.sql_parser import standalone_parser
 
     note("starting Spark's parser ...")
-    try:
-        with standalone_parser() as parser:
-            yield parser.error
-    except SparkDidNotStart as error:
-        raise _spark_did_not_start(error) from None
+    problem: str | None = None
+    with ExitStack() as cleanup:
+        try:
+            with deferred_signals():
+                parser = cleanup.enter_context(standalone_parser())
+        except SparkDidNotStart as error:
+            problem = f"its SQL cannot be checked: {_spark_did_not_start(error).message}"
+        yield parser.error if problem is None else lambda _: problem
 
 
 @contextmanager

@@ -29,11 +29,10 @@ from pyspark.sql.types import StructType
 from sawlog.pipeline.delta.dataframe import spark_schema
 from sawlog.pipeline.delta.delta_types import from_json
 from sawlog.pipeline.delta.delta_types import to_json as schema_to_json
-from sawlog.pipeline.delta.errors import TableError
 from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_storage import Storage
-from sawlog.pipeline.delta.tail import AddedFile, TableTail, TailPosition
+from sawlog.pipeline.delta.tail import AddedFile, SourceRewritten, TableTail, TailPosition
 
 TASK_BYTES = 32 * 1024 * 1024
 _OPTIONS = (
@@ -102,7 +101,7 @@ def _read(partition: Files) -> Iterator[pa.RecordBatch]:
         try:
             yield from scan_file(storage, file.path, schema, file.partition_values)
         except FileNotFoundError as error:
-            raise TableError(
+            raise SourceRewritten(
                 f"{error.filename or file.path} is gone: it was replaced, and vacuumed before it"
                 " was read here. Start again, and vacuum later"
             ) from error
@@ -216,10 +215,10 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**position.to_json(), "table": self._tail.table_id}
 
     def _read_position(self, written: Mapping[str, Any]) -> TailPosition:
-        """Decode an offset. Raises TableError for an offset of another table."""
+        """Decode an offset. Raises SourceRewritten for an offset of another table."""
         position = TailPosition.from_json(written)
         if written.get("table") != self._tail.table_id:
-            raise TableError(
+            raise SourceRewritten(
                 f"the stream is at version {position.version} of another table, which"
                 f" {self._options.path} has replaced; start again with a new"
                 " checkpoint"

@@ -45,7 +45,14 @@ class AddedFile(NamedTuple):
     partition_values: Mapping[str, str | None]
 
 
-class RowsRemoved(TableError):
+class SourceRewritten(TableError):
+    """The stream cannot continue: the table no longer has what it has read or is to read next.
+
+    The landing recognises this class and its subclasses by name in Spark's text.
+    """
+
+
+class RowsRemoved(SourceRewritten):
     """A version removed rows or columns that the stream has read."""
 
 
@@ -206,18 +213,18 @@ class TableTail:
             )
 
     def _check_to_come(self, version: int) -> None:
-        """Raise TableError if a missing entry was cleaned up, or belongs to another table."""
+        """Raise SourceRewritten if a missing entry was cleaned up, or belongs to another table."""
         if version > 0 and self._log.entry(version - 1) is not None:
             return
         newest = self._log.snapshot().version
         if newest >= version:
-            raise TableError(
+            raise SourceRewritten(
                 f"version {version} of {self._storage.root} was cleaned up before the stream"
                 f" read it (the table is at {newest}): start again with a new checkpoint, and keep"
                 " the log longer (delta.logRetentionDuration)"
             )
         if newest < version - 1:
-            raise TableError(
+            raise SourceRewritten(
                 f"version {version - 1} of {self._storage.root} was read by the stream, and the"
                 f" table is at {newest}: it was created again, or is an older copy; start again"
                 " with a new checkpoint"

@@ -14,7 +14,7 @@ from sawlog.client.errors import UNANSWERED, ClientError
 from sawlog.client.net.cluster import NoSuchTopic
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.pipeline.delta.errors import OffsetConflict, TableError, TooManyConflicts
-from sawlog.pipeline.delta.tail import RowsRemoved, SchemaChanged
+from sawlog.pipeline.delta.tail import RowsRemoved, SchemaChanged, SourceRewritten
 
 _ERROR_LINE = re.compile(
     r"^\s*(?:[\w.]+(?:Error|Exception|Failure|Interrupt)\w*|sawlog(?:\.\w+)+): (.+)$", re.MULTILINE
@@ -28,7 +28,7 @@ _STATE_INCOMPATIBLE = re.compile(
     r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE"
     r"|STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
 )
-_SOURCE_REWRITTEN = ("RowsRemoved:", "TableError: version", "is gone: it was replaced")
+_SOURCE_REWRITTEN = re.compile(rf"\b(?:{SourceRewritten.__name__}|{RowsRemoved.__name__}): ")
 _MAX_MESSAGE_CHARS = 500
 _DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -70,7 +70,7 @@ def classify(error: BaseException) -> LandingFailure:
         return error
     if isinstance(error, OffsetConflict | TooManyConflicts):
         return LandingFailure(FailureKind.CONFLICT, str(error))
-    if isinstance(error, RowsRemoved):
+    if isinstance(error, SourceRewritten):
         return LandingFailure(FailureKind.SOURCE_REWRITTEN, str(error))
     if isinstance(error, SchemaChanged):
         return LandingFailure(FailureKind.SCHEMA_CHANGED, str(error))
@@ -110,7 +110,7 @@ def parse_failure(text: str) -> LandingFailure:
     match = _TAGGED.search(text)
     if match is not None:
         return LandingFailure(FailureKind(match[1]), match[2])
-    if any(words in text for words in _SOURCE_REWRITTEN):
+    if _SOURCE_REWRITTEN.search(text) is not None:
         return LandingFailure(
             FailureKind.SOURCE_REWRITTEN, "a table that it reads was restored or vacuumed"
         )

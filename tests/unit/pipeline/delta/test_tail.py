@@ -10,13 +10,18 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from sawlog.pipeline.delta.compaction import compact
 from sawlog.pipeline.delta.data_files import decode_path
 from sawlog.pipeline.delta.delta_types import to_json
-from sawlog.pipeline.delta.errors import TableError
 from sawlog.pipeline.delta.file_scan import scan_file
 from sawlog.pipeline.delta.restore import restore_offsets
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.delta.table_source import TableOptions, TableStreamReader
 from sawlog.pipeline.delta.table_storage import LOG
-from sawlog.pipeline.delta.tail import RowsRemoved, SchemaChanged, TableTail, TailPosition
+from sawlog.pipeline.delta.tail import (
+    RowsRemoved,
+    SchemaChanged,
+    SourceRewritten,
+    TableTail,
+    TailPosition,
+)
 from support.pipeline.tables import PIPELINE, SCHEMA, at, land, new_table
 
 
@@ -200,7 +205,7 @@ def test_a_stream_behind_the_log_retention_fails(tmp_path: Path) -> None:
     table.checkpoint()
     for version in range(3):
         (tmp_path / "t" / LOG / f"{version:020}.json").unlink()
-    with pytest.raises(TableError, match=r"version 1 .* was cleaned up before the stream"):
+    with pytest.raises(SourceRewritten, match=r"version 1 .* was cleaned up before the stream"):
         TableTail(table.path).advance(start)
 
 
@@ -223,7 +228,7 @@ def test_a_table_behind_its_stream_is_an_error(tmp_path: Path) -> None:
     start = TableTail(table.path).end_position()
     shutil.rmtree(table.path)
     land(new_table(tmp_path / "t"), 0, 0, 1)
-    with pytest.raises(TableError, match=r"version 4 of .* was read .* the table is at 1"):
+    with pytest.raises(SourceRewritten, match=r"version 4 of .* was read .* the table is at 1"):
         TableTail(table.path).advance(start)
 
 
@@ -239,9 +244,9 @@ def test_a_position_of_another_table_is_rejected(
     anew = new_table(tmp_path / "t")
     for number in range(4):
         land(anew, 0, number, number + 1)
-    with pytest.raises(TableError, match=r"version 2 of another table"):
+    with pytest.raises(SourceRewritten, match=r"version 2 of another table"):
         reader_of(anew).latestOffset(end, ReadAllAvailable())
-    with pytest.raises(TableError, match=r"version 2 of another table"):
+    with pytest.raises(SourceRewritten, match=r"version 2 of another table"):
         reader_of(anew).partitions(start, end)
 
 

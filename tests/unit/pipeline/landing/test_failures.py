@@ -9,7 +9,7 @@ from sawlog.client.net.cluster import NoSuchTopic
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.pipeline.delta.errors import InvalidColumn, OffsetConflict
-from sawlog.pipeline.delta.tail import SchemaChanged
+from sawlog.pipeline.delta.tail import RowsRemoved, SchemaChanged, SourceRewritten
 from sawlog.pipeline.landing.failures import (
     FailureKind,
     LandingFailure,
@@ -102,3 +102,10 @@ def test_incompatible_state_is_recognised_by_spark_s_condition(condition: str) -
 def test_a_full_disk_is_recognised_by_its_text_too() -> None:
     text = SPARK.format("OSError: [Errno 28] Error writing bytes. Detail: No space left on device")
     assert parse_failure(text).kind is FailureKind.DISK_FULL
+
+
+@pytest.mark.parametrize("error", [RowsRemoved("rows"), SourceRewritten("created again")])
+def test_a_rewritten_source_table_is_recognised_in_the_text_of_spark(error: Exception) -> None:
+    text = SPARK.format(f"sawlog.pipeline.delta.tail.{type(error).__name__}: {error}")
+    assert parse_failure(text).kind is FailureKind.SOURCE_REWRITTEN
+    assert classify(error).kind is FailureKind.SOURCE_REWRITTEN

@@ -28,9 +28,15 @@ _TRIM = frozenset({"trim", "btrim", "ltrim", "rtrim"})  # `trim(FROM x)` reads n
 
 
 def table_names(sql: str) -> set[str]:
-    """The names in lower case. Qualified names are left out: tables of a file have none."""
+    """The names in lower case. Qualified names are left out: tables of a file have none.
+
+    SQL that is nested hundreds of levels deep has no names here; Spark's parser judges it.
+    """
     tokens = [*_tokens(sql), "", "", ""]
-    return _Scan(tokens).found
+    try:
+        return _Scan(tokens).found
+    except RecursionError:
+        return set()
 
 
 def _tokens(sql: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ The parser needs Spark's JVM but no session, so `sawlog pipeline check` starts o
 """
 
 import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import takewhile
@@ -36,7 +37,10 @@ class SqlParser:
         except ParseException as error:
             return condense_spark_error(str(error))
         except Py4JJavaError as error:  # without a session PySpark converts no exceptions
-            return condense_spark_error(error.java_exception.getMessage())
+            thrown = error.java_exception
+            if not thrown.getClass().getName().endswith("ParseException"):
+                return f"Spark's parser failed: {thrown.toString()}"
+            return condense_spark_error(thrown.getMessage() or thrown.toString())
         return None
 
 
@@ -61,7 +65,11 @@ def standalone_parser() -> Iterator[SqlParser]:
     finally:
         gateway.shutdown()
         gateway.proc.stdin.close()  # the JVM ends when its input does
-        gateway.proc.wait(_EXIT_TIMEOUT_S)
+        try:
+            gateway.proc.wait(_EXIT_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            gateway.proc.kill()
+            gateway.proc.wait()
 
 
 def condense_spark_error(text: str) -> str:

@@ -21,3 +21,7 @@ def test_sql_that_is_cut_off_names_no_table(sql: str) -> None:
 
 def test_a_closing_parenthesis_too_many_does_not_end_the_scan() -> None:
     assert table_names("SELECT ')', x FROM a)), b UNION SELECT * FROM c") == {"a", "c"}
+
+
+def test_sql_that_is_nested_too_deeply_is_left_to_spark() -> None:
+    assert table_names("SELECT * FROM " + "(" * 5_000) == set()
