@@ -358,11 +358,11 @@ def test_calls_before_a_close_succeed_and_calls_after_it_fail(session: Session) 
     session.store.multi([Create("/a")], results.append)
     session.close()
     assert results == [["/a"]]
-    results: list[object] = []
-    session.store.get("/a", results.append)
-    session.store.multi([Create("/b")], results.append)
-    assert session.harness.drive(lambda: len(results) == 2)
-    assert all(isinstance(result, SessionLost) for result in results)
+    late: list[object] = []
+    session.store.get("/a", late.append)
+    session.store.multi([Create("/b")], late.append)
+    assert session.harness.drive(lambda: len(late) == 2)
+    assert all(isinstance(result, SessionLost) for result in late)
     assert Session(session.harness).exists("/b") is None
 
 

@@ -101,7 +101,9 @@ def test_two_landings_and_two_compactions_at_once(tmp_path: Path, random_seed: i
     assert sorted(seen) == [(part, number) for part in range(PARTITIONS) for number in range(end)]
     assert sum(met["committed"] for met in landed) > 10
     assert sum(met["merged"] for met in merged) > 10
-    assert sum(met["overtaken"] + met["already"] for met in landed) > 0, "nobody met anybody"
+    assert sum(met["overtaken"] + met["already"] for met in landed) > 0, (
+        "no writer conflicted with another"
+    )
 
 
 @pytest.mark.parametrize("kills", rounds(long=20, soak=400))

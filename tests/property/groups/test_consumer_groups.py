@@ -129,7 +129,7 @@ def snapshot(group: ConsumerGroup) -> dict[str, Any]:
     return state
 
 
-wishes = st.one_of(
+subscriptions = st.one_of(
     st.sets(st.sampled_from(TOPICS)).map(lambda names: {"subscribed_topic_names": sorted(names)}),
     st.sampled_from(PATTERNS).map(lambda pattern: {"subscribed_topic_regex": pattern}),
     st.tuples(st.sampled_from(TOPICS), st.sampled_from(PATTERNS)).map(
@@ -154,7 +154,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     # Members
 
-    @rule(subscription=wishes, is_static=st.booleans())
+    @rule(subscription=subscriptions, is_static=st.booleans())
     def new_member(self, subscription: dict[str, Any], is_static: bool) -> None:
         if len(self.clients) >= MOST_MEMBERS:
             return
@@ -194,7 +194,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             client.stale(client.epoch - behind)
 
     @precondition(lambda self: self.clients)
-    @rule(pick=st.integers(0), subscription=wishes)
+    @rule(pick=st.integers(0), subscription=subscriptions)
     def subscribe(self, pick: int, subscription: dict[str, Any]) -> None:
         client = self.clients[pick % len(self.clients)]
         client.subscription = {

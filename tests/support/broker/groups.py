@@ -20,14 +20,14 @@ from sawlog.protocol.messages.offset_fetch_request import (
 from sawlog.simulation.simulated_broker import SimulatedMachine
 from support.broker.requests import machine_with_topic
 
-SHARDS = 4
+PARTITIONS = 4
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 FIRST_VERSION_WITH_GROUPS = 8
 
 
 def machine_with_groups(**settings: str) -> SimulatedMachine:
     """Return a machine with a topic `t` of three partitions and a loaded coordinator."""
-    machine = machine_with_topic(3, offsets_topic_num_partitions=str(SHARDS), **settings)
+    machine = machine_with_topic(3, offsets_topic_num_partitions=str(PARTITIONS), **settings)
     machine.ask(FindCoordinatorRequest(coordinator_keys=["g"]))
     assert machine.schedule.run(lambda: is_ready(machine))
     return machine
@@ -35,7 +35,9 @@ def machine_with_groups(**settings: str) -> SimulatedMachine:
 
 def is_ready(machine: SimulatedMachine) -> bool:
     runtimes = machine.broker.groups.runtimes.values()
-    return len(runtimes) == SHARDS and all(runtime.state is State.ACTIVE for runtime in runtimes)
+    return len(runtimes) == PARTITIONS and all(
+        runtime.state is State.ACTIVE for runtime in runtimes
+    )
 
 
 def reboot(machine: SimulatedMachine) -> None:

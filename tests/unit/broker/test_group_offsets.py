@@ -27,7 +27,7 @@ from sawlog.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from sawlog.simulation.simulated_broker import SimulatedMachine
 from sawlog.simulation.simulated_disk import SimulatedFile
 from support.broker.groups import (
-    SHARDS,
+    PARTITIONS,
     commit,
     commit_request,
     committed,
@@ -333,7 +333,7 @@ def test_explicit_retention_of_old_versions_prevents_expiration(shared: Simulate
 def test_offsets_topic_rejects_new_partitions_and_deleted_records(
     shared: SimulatedMachine,
 ) -> None:
-    growth = CreatePartitionsTopic(CONSUMER_OFFSETS.name, SHARDS + 1, None)
+    growth = CreatePartitionsTopic(CONSUMER_OFFSETS.name, PARTITIONS + 1, None)
     answer = shared.ask(CreatePartitionsRequest([growth], timeout_ms=1_000))
     assert answer.results[0].error_code == ErrorCode.INVALID_PARTITIONS
     start = DeleteRecordsTopic(CONSUMER_OFFSETS.name, [DeleteRecordsPartition(0, -1)])

@@ -6,14 +6,16 @@ read_committed, the batches of aborted transactions. The position moves past all
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.core.ports import Buffer
-from sawlog.protocol.messages.fetch_response import PartitionData
 from sawlog.protocol.record_batch import BatchHeader, batches_in, check_crc, crc_matches
 from sawlog.protocol.records import Headers, Record, iterate
+
+if TYPE_CHECKING:
+    from sawlog.protocol.messages.fetch_response import PartitionData
 
 _ABORT = 0
 
@@ -37,7 +39,7 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
 
 
-def aborted_transactions(data: PartitionData) -> list[AbortedTransaction]:
+def aborted_transactions(data: "PartitionData") -> list[AbortedTransaction]:
     return [
         AbortedTransaction(entry.producer_id, entry.first_offset)
         for entry in data.aborted_transactions or ()

@@ -21,7 +21,7 @@ class MemberTimeouts:
         self._on_expired = on_expired
 
     def renew_session(self, group_id: str, member_id: str, session_ms: int | None = None) -> None:
-        """Start the session timeout anew."""
+        """Restart the session timeout."""
         self._timers.set(
             ("session", group_id, member_id),
             self._session_ms if session_ms is None else session_ms,

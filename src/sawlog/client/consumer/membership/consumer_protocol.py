@@ -1,7 +1,7 @@
 """A member of a consumer group (KIP-848): heartbeats only, and the broker assigns.
 
 Fields that have not changed since the last heartbeat are left out; after a lost response, and when
-joining, all are sent. The broker assigns a partition to nobody else before its owner has reported,
+joining, all are sent. The broker assigns a partition to no other member before its owner has reported,
 with its next heartbeat, that it gave it up.
 """
 

@@ -19,7 +19,9 @@ class StderrCapture:
     def __init__(self, descriptor: int) -> None:
         self._lines: deque[bytes] = deque(maxlen=_KEPT_LINES)
         self._descriptor = descriptor
-        self._thread = threading.Thread(target=self._read, name="sawlog-aside", daemon=True)
+        self._thread = threading.Thread(
+            target=self._read, name="sawlog-stderr-capture", daemon=True
+        )
         self._thread.start()
 
     def last(self) -> str:
