@@ -1,8 +1,8 @@
 """A member of a consumer group (KIP-848): heartbeats only, and the broker assigns.
 
 Fields that have not changed since the last heartbeat are left out; after a lost response, and when
-joining, all are sent. The broker assigns a partition to no other member before its owner has reported,
-with its next heartbeat, that it gave it up.
+joining, all are sent. The broker assigns a partition to no other member before its owner has
+reported, with its next heartbeat, that it gave it up.
 """
 
 from collections.abc import Mapping, Sequence
