@@ -214,7 +214,10 @@ class Log:
         except DiskError as error:
             raise self._owner.refusal(error) from error
         self.end_offset = last_offset + 1
-        if has_new_fill:
+        if has_new_fill and (
+            self._roll_check_ms == FOREVER  # the first batch of the segment
+            or self._roll_policy.is_index_full(len(segment.index), len(segment.time_index))
+        ):
             self._roll_check_ms = self._roll_policy.check_after_ms(segment.fill())
 
     def _roll(self, base_offset: int) -> None:

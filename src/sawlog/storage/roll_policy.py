@@ -60,7 +60,9 @@ class RollPolicy:
             return True
         if fill.size_bytes == 0:
             return False
-        if fill.size_bytes + size > self.segment_bytes or self._is_index_full(fill):
+        if fill.size_bytes + size > self.segment_bytes or self.is_index_full(
+            fill.index_entries, fill.time_index_entries
+        ):
             return True
         if fill.first_timestamp < 0:  # records without timestamps: the wall clock decides
             return now_ms - fill.created_ms > self.segment_ms - fill.jitter_ms
@@ -71,7 +73,9 @@ class RollPolicy:
         appends with lower timestamps need not ask."""
         if fill.size_bytes == 0:
             return FOREVER
-        if fill.first_timestamp < 0 or self._is_index_full(fill):
+        if fill.first_timestamp < 0 or self.is_index_full(
+            fill.index_entries, fill.time_index_entries
+        ):
             return ALWAYS
         return fill.first_timestamp + self.segment_ms - fill.jitter_ms
 
@@ -80,8 +84,10 @@ class RollPolicy:
         bound = min(self.segment_jitter_ms, self.segment_ms)
         return random.below(bound) if bound > 0 else 0
 
-    def _is_index_full(self, fill: SegmentFill) -> bool:
+    def is_index_full(self, index_entries: int, time_index_entries: int) -> bool:
+        """Whether an index has no room for another batch. The time index keeps one entry free, for
+        the highest timestamp when the segment is closed."""
         return (
-            fill.index_entries >= self.segment_index_bytes // OFFSET_ENTRY.size
-            or fill.time_index_entries >= self.segment_index_bytes // TIME_ENTRY.size - 1
+            index_entries >= self.segment_index_bytes // OFFSET_ENTRY.size
+            or time_index_entries >= self.segment_index_bytes // TIME_ENTRY.size - 1
         )
