@@ -7,7 +7,7 @@ from sawlog.broker.broker import Broker
 from sawlog.broker.components import Components
 from sawlog.broker.fetch_sessions import FetchSessions
 from sawlog.broker.group_coordinator import GroupCoordinator
-from sawlog.broker.log_configs import LogConfigs
+from sawlog.broker.log_configs import LogConfigs, cleaner_config
 from sawlog.broker.metadata_cache import MetadataCache
 from sawlog.broker.metrics import BrokerMetrics
 from sawlog.broker.purgatory import Purgatory
@@ -20,6 +20,7 @@ from sawlog.cluster.topics import Topics
 from sawlog.core.config import BrokerConfig
 from sawlog.core.ports import Clock, Disk, Random, Timer
 from sawlog.core.store import Store
+from sawlog.storage.cleaner.cleaner_worker import StartWorker
 from sawlog.storage.log_directory import LogDirectory
 
 ImageApplied = Callable[[Exception | None], None]
@@ -35,6 +36,7 @@ class Ports:
     random: Random
     disk: Disk
     store: Store
+    start_cleaner: StartWorker
 
 
 def assemble(
@@ -55,14 +57,7 @@ def assemble(
     metadata = MetadataCache()
     topics = Topics(member, config, random)
     log_configs = LogConfigs(config, metadata)
-    directory = LogDirectory(
-        ports.disk,
-        clock,
-        timer,
-        random,
-        config_for=log_configs.of_topic,
-        flushes_at_checkpoint=config["flush.policy"] == FLUSH_BEFORE_COMMIT,
-    )
+    directory = _log_directory(ports, config, log_configs)
     groups = GroupCoordinator(
         config, metadata, topics, directory, clock=clock, timer=timer, random=random
     )
@@ -103,3 +98,16 @@ def _by_topic(
 ) -> dict[str, LeadershipListener]:
     """The coordinator of each internal topic."""
     return {topic.name: coordinators[topic.coordinator] for topic in INTERNAL_TOPICS.values()}
+
+
+def _log_directory(ports: Ports, config: BrokerConfig, log_configs: LogConfigs) -> LogDirectory:
+    return LogDirectory(
+        ports.disk,
+        ports.clock,
+        ports.timer,
+        ports.random,
+        config_for=log_configs.of_topic,
+        flushes_at_checkpoint=config["flush.policy"] == FLUSH_BEFORE_COMMIT,
+        cleaner_config=cleaner_config(config),
+        start_cleaner=ports.start_cleaner,
+    )

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from sawlog.broker.metadata_cache import MetadataCache
 from sawlog.core.config import BrokerConfig, TopicConfig
 from sawlog.core.ids import TopicName
+from sawlog.storage.cleaner.log_cleaner import CleanerConfig
 from sawlog.storage.log_config import LogConfig
 
 MAX_CACHED = 1_000
@@ -50,9 +51,26 @@ def log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
         retention_ms=topic["retention.ms"],
         retention_bytes=topic["retention.bytes"],
         file_delete_delay_ms=topic["file.delete.delay.ms"],
+        min_cleanable_dirty_ratio=topic["min.cleanable.dirty.ratio"],
+        min_compaction_lag_ms=topic["min.compaction.lag.ms"],
+        max_compaction_lag_ms=topic["max.compaction.lag.ms"],
+        delete_retention_ms=topic["delete.retention.ms"],
         flush_messages=topic["flush.messages"],
         flush_ms=topic["flush.ms"],
         min_insync_replicas=topic["min.insync.replicas"],
         unclean_leader_election=topic["unclean.leader.election.enable"],
         producer_id_expiration_ms=broker["producer.id.expiration.ms"],
+    )
+
+
+def cleaner_config(broker: BrokerConfig) -> CleanerConfig:
+    """The settings of the log cleaner."""
+    return CleanerConfig(
+        enable=broker["log.cleaner.enable"],
+        threads=broker["log.cleaner.threads"],
+        dedupe_buffer_size=broker["log.cleaner.dedupe.buffer.size"],
+        io_buffer_load_factor=broker["log.cleaner.io.buffer.load.factor"],
+        io_buffer_size=broker["log.cleaner.io.buffer.size"],
+        io_max_bytes_per_second=broker["log.cleaner.io.max.bytes.per.second"],
+        backoff_ms=broker["log.cleaner.backoff.ms"],
     )

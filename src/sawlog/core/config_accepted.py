@@ -106,17 +106,6 @@ kafka.metrics.polling.interval.secs INT 10 >=1
 kafka.metrics.reporters LIST ""
 leader.imbalance.check.interval.seconds LONG 300 >=1
 listener.security.protocol.map STRING SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT
-log.cleaner.backoff.ms LONG 15000 >=0
-log.cleaner.dedupe.buffer.size LONG 134217728
-log.cleaner.delete.retention.ms LONG 86400000 >=0
-log.cleaner.enable BOOLEAN true
-log.cleaner.io.buffer.load.factor DOUBLE 0.9
-log.cleaner.io.buffer.size INT 524288 >=0
-log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308
-log.cleaner.max.compaction.lag.ms LONG 9223372036854775807 >=1
-log.cleaner.min.cleanable.ratio DOUBLE 0.5 0..1
-log.cleaner.min.compaction.lag.ms LONG 0 >=0
-log.cleaner.threads INT 1 >=0
 log.dir LIST /tmp/kafka-logs
 log.dir.failure.timeout.ms LONG 30000 >=1
 log.dirs LIST -
@@ -126,7 +115,6 @@ log.initial.task.delay.ms LONG 30000 >=0
 log.local.retention.bytes LONG -2 >=-2
 log.local.retention.ms LONG -2 >=-2
 log.preallocate BOOLEAN false
-log.segment.delete.delay.ms LONG 60000 >=0
 max.connection.creation.rate INT 2147483647 >=0
 max.connections.per.ip.overrides STRING ""
 metadata.log.dir STRING -

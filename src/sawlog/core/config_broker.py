@@ -50,6 +50,23 @@ log.retention.hours INT 168 >=1|-1 :: The same in hours, if neither is set.
 log.retention.check.interval.ms LONG 300000 >=1 :: The interval between checks for old segments.
 log.retention.bytes LONG -1 :: The default of a topic's retention.bytes.
 log.cleanup.policy LIST delete oneof:compact,delete :: The default of a topic's cleanup.policy.
+log.cleaner.enable BOOLEAN true :: Whether topics with cleanup.policy=compact are compacted.
+log.cleaner.threads INT 1 >=0 :: How many logs are compacted at a time, each in its own process.
+log.cleaner.dedupe.buffer.size LONG 134217728 :: The memory for the keys of dirty records, of all \
+threads together.
+log.cleaner.io.buffer.load.factor DOUBLE 0.9 :: How much of this memory is used.
+log.cleaner.io.buffer.size INT 524288 >=0 :: How much is read and written at a time, by all \
+threads together.
+log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308 :: The maximum rate of reads and \
+writes of the log cleaner.
+log.cleaner.backoff.ms LONG 15000 >=0 :: The interval between checks for dirty logs.
+log.cleaner.min.cleanable.ratio DOUBLE 0.5 0..1 :: The default of a topic's \
+min.cleanable.dirty.ratio.
+log.cleaner.min.compaction.lag.ms LONG 0 >=0 :: The default of a topic's min.compaction.lag.ms.
+log.cleaner.max.compaction.lag.ms LONG 9223372036854775807 >=1 :: The default of a topic's \
+max.compaction.lag.ms.
+log.cleaner.delete.retention.ms LONG 86400000 >=0 :: The default of a topic's delete.retention.ms.
+log.segment.delete.delay.ms LONG 60000 >=0 :: The default of a topic's file.delete.delay.ms.
 log.index.size.max.bytes INT 10485760 >=4 :: The default of a topic's segment.index.bytes.
 log.index.interval.bytes INT 4096 >=0 :: The default of a topic's index.interval.bytes.
 log.flush.interval.messages LONG 9223372036854775807 >=1 :: The default of a topic's \

@@ -35,13 +35,16 @@ retention.bytes LONG -1 :: The oldest segments of a larger partition are deleted
 retention.ms LONG 604800000 >=-1 :: Segments older than this are deleted; -1: no limit.
 max.message.bytes INT 1048588 >=0 :: The largest record batch that is accepted.
 index.interval.bytes INT 4096 >=0 :: The log has an index entry about every this many bytes.
-delete.retention.ms LONG 86400000 >=0
-min.compaction.lag.ms LONG 0 >=0
-max.compaction.lag.ms LONG 9223372036854775807 >=1
-file.delete.delay.ms LONG 60000 >=0
-min.cleanable.dirty.ratio DOUBLE 0.5 0..1
+delete.retention.ms LONG 86400000 >=0 :: How long a compacted topic keeps a tombstone after the \
+first compaction that has seen it.
+min.compaction.lag.ms LONG 0 >=0 :: Younger records are not compacted.
+max.compaction.lag.ms LONG 9223372036854775807 >=1 :: A log with older dirty records is compacted \
+however little of it is dirty.
+file.delete.delay.ms LONG 60000 >=0 :: How long the files of a deleted segment stay.
+min.cleanable.dirty.ratio DOUBLE 0.5 0..1 :: A log is compacted when more than this part of it is \
+dirty.
 cleanup.policy LIST delete oneof:compact,delete :: delete: old segments are deleted; \
-compact: records need a key; segments are not compacted yet.
+compact: records need a key, and the last one of each key stays.
 unclean.leader.election.enable BOOLEAN false :: Whether a replica that is not in sync may \
 become leader.
 min.insync.replicas INT 1 >=1 :: acks=all is rejected when fewer replicas are in sync.

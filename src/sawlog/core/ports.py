@@ -148,6 +148,10 @@ class Disk(Protocol):
         """Remove a file; no error if it is missing."""
         ...
 
+    def remove_later(self, paths: Sequence[str], done: Callable[[DiskError | None], None]) -> None:
+        """Remove files off the loop: the unlink of a large file can take long."""
+        ...
+
     def remove_directory(self, path: str) -> None:
         """Remove a directory with its content; no error if it is missing."""
         ...

@@ -19,6 +19,8 @@ _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
 _TIMESTAMPS = struct.Struct(">hiqq")
+_FRONT = struct.Struct(">qiibI")  # up to the CRC
+_COVERED = struct.Struct(">hiqqqhii")  # the rest of the header
 
 HEADER_SIZE = 61
 MAGIC = 2
@@ -192,6 +194,15 @@ def stamp_append_time(batch: memoryview, timestamp_ms: int) -> None:
         batch, _CRC_START, attributes | LOG_APPEND_TIME, delta, base_timestamp, timestamp_ms
     )
     _CRC.pack_into(batch, _CRC_POSITION, crc32c(batch[_CRC_START:]))
+
+
+def pack_batch(header: BatchHeader, body: Buffer) -> bytearray:
+    """Build a batch of encoded, perhaps compressed, records; `length` and `crc` are computed."""
+    covered = _COVERED.pack(*header[5:])
+    crc = crc32c(body, crc32c(covered))
+    length = HEADER_SIZE - _PREFIX_SIZE + len(body)
+    front = _FRONT.pack(header.base_offset, length, header.leader_epoch, header.magic, crc)
+    return bytearray().join((front, covered, body))
 
 
 def _no_single_batch(records: memoryview | None) -> KafkaError:

@@ -4,13 +4,11 @@ Whatever the bytes, decoding yields records or raises CORRUPT_MESSAGE (MESSAGE_T
 decompression limit), within the memory of that limit. `record_batch.py` checks CRCs.
 """
 
-import struct
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ports import Buffer
-from sawlog.protocol.checksum import crc32c
 from sawlog.protocol.compression import Codec, compress, decompress
 from sawlog.protocol.record_batch import (
     CONTROL,
@@ -19,6 +17,7 @@ from sawlog.protocol.record_batch import (
     MAGIC,
     TRANSACTIONAL,
     BatchHeader,
+    pack_batch,
     read_header,
 )
 from sawlog.protocol.varint import encode_varint, read_varint
@@ -26,9 +25,6 @@ from sawlog.protocol.varint import encode_varint, read_varint
 Headers = tuple[tuple[str, bytes | None], ...]
 
 NO_TIMESTAMP = -1
-_FRONT = struct.Struct(">qiibI")
-_COVERED = struct.Struct(">hiqqqhii")
-_UNCOUNTED_BYTES = 12  # base offset and length, which the length field does not include
 _NULL = encode_varint(-1)
 _FIRST = b"\x00\x00\x00"  # attributes and both deltas of the first record
 _NO_HEADERS = b"\x00"
@@ -212,7 +208,12 @@ class BatchBuilder:
             | (TRANSACTIONAL if transactional else 0)
             | (CONTROL if control else 0)
         )
-        covered = _COVERED.pack(
+        header = BatchHeader(
+            base_offset,
+            0,
+            leader_epoch,
+            MAGIC,
+            0,
             attributes,
             self.count - 1,
             self._base_timestamp,
@@ -222,14 +223,7 @@ class BatchBuilder:
             base_sequence,
             self.count,
         )
-        front = _FRONT.pack(
-            base_offset,
-            HEADER_SIZE - _UNCOUNTED_BYTES + len(body),
-            leader_epoch,
-            MAGIC,
-            crc32c(body, crc32c(covered)),
-        )
-        return bytearray().join((front, covered, body))
+        return pack_batch(header, body)
 
 
 def build_batch(

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from sawlog import __version__
@@ -29,6 +30,7 @@ from sawlog.core.ports import DiskError
 from sawlog.core.store import SessionState
 from sawlog.server import process
 from sawlog.server.address import ALL_INTERFACES, Address, bound_address, listen
+from sawlog.server.cleaner_process import CleanerProcess
 from sawlog.server.clock import LoopTimer, SystemClock, SystemRandom
 from sawlog.server.connection_limits import limits_from
 from sawlog.server.connection_resources import ConnectionResources
@@ -139,7 +141,14 @@ class BrokerProcess:
             }
         )
         self.broker = assemble(
-            Ports(SystemClock(), timer, SystemRandom(), self._disk, store),
+            Ports(
+                SystemClock(),
+                timer,
+                SystemRandom(),
+                self._disk,
+                store,
+                start_cleaner=partial(CleanerProcess, loop, timer, self._disk.root),
+            ),
             config,
             Registration(options.node_id, *self.advertised, rack=config["broker.rack"]),
             self._image_applied,

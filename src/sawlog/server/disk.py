@@ -175,12 +175,21 @@ class RealDisk:
         self.threads.run(replace_all, done)
 
     def remove(self, path: str) -> None:
-        try:
-            os.unlink(self._resolve(path))
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise disk_error(path, error) from error
+        _unlink(path, self._resolve(path))
+        self._close_removed(path)
+
+    def remove_later(self, paths: Sequence[str], done: OnDone) -> None:
+        resolved = [(path, self._resolve(path)) for path in paths]
+        for path in paths:
+            self._close_removed(path)
+
+        def remove_all() -> None:
+            for path, full in resolved:
+                _unlink(path, full)
+
+        self.threads.run(remove_all, done)
+
+    def _close_removed(self, path: str) -> None:
         directory, name = _split(path)
         file = self._handles.get(directory, {}).pop(name, None)
         if file is not None:
@@ -380,6 +389,15 @@ def _sync_directory(path: str, full: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+    except OSError as error:
+        raise disk_error(path, error) from error
+
+
+def _unlink(path: str, full: str) -> None:
+    try:
+        os.unlink(full)
+    except FileNotFoundError:
+        pass
     except OSError as error:
         raise disk_error(path, error) from error
 

@@ -27,6 +27,7 @@ from sawlog.protocol.headers import RequestHeader, read_response_header, write_r
 from sawlog.protocol.schema import Message
 from sawlog.simulation.schedule import Schedule, SeededRandom
 from sawlog.simulation.simulated_disk import SimulatedDisk
+from sawlog.simulation.stepped_cleaner import SteppedCleaner
 
 NODE = NodeId(1)
 BOOT_STEPS = 20_000
@@ -100,7 +101,14 @@ class SimulatedMachine:
         self._is_ready = False
         store = EmbeddedStore(self.disk, schedule)
         self._broker = assemble(
-            Ports(schedule, schedule, self.random, self.disk, store),
+            Ports(
+                schedule,
+                schedule,
+                self.random,
+                self.disk,
+                store,
+                start_cleaner=lambda _: SteppedCleaner(self.disk, schedule),
+            ),
             self._config,
             Registration(NODE, "simulated", 9092, None),
             self._image_applied,

@@ -205,6 +205,16 @@ class SimulatedDisk:
             node.unlink()
             directory.do(Entry(name, None))
 
+    def remove_later(self, paths: Sequence[str], done: OnDone) -> None:
+        def remove_all() -> None:
+            for path in paths:
+                try:
+                    self.remove(path)
+                except FileNotFoundError:  # its directory was removed
+                    pass
+
+        self.later(remove_all, done)
+
     def rename(self, old: str, new: str) -> None:
         directory, name = self._find_parent(old)
         new_directory, new_name = self._find_parent(new)

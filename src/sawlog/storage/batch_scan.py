@@ -1,7 +1,7 @@
 """Scans the batches of a segment file with few large reads.
 
-`walk` reads headers only and skips from batch to batch; `check` reads everything and compares
-CRCs. Both raise Damage at the first position that does not hold a sound batch.
+`walk` reads headers only and skips from batch to batch; `check` and `read_batches` read everything
+and compare CRCs. All raise Damage at the first position that does not hold a sound batch.
 """
 
 import re
@@ -61,9 +61,14 @@ def walk(
         position += header.length + 12
 
 
-def check(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Like `walk`, but every byte is read and every CRC compared."""
-    chunk = memoryview(b"")
+def read_batches(
+    file: File, position: int, end: int, *, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[tuple[bytes, int, BatchHeader]]:
+    """Read whole batches and compare their CRCs; Damage at the first bad one.
+
+    Each batch is given as a chunk of the file, its position in the chunk, and its header.
+    """
+    chunk = b""
     chunk_start = position
     while position < end:
         at = position - chunk_start
@@ -72,8 +77,8 @@ def check(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeade
             header = read_header(chunk, at)
             check_header(file, header, position, end)
         if header is None or len(chunk) - at < header.length + 12:
-            wanted = max(CHUNK_BYTES, 0 if header is None else header.length + 12)
-            chunk = memoryview(file.read(position, min(wanted, end - position)))
+            wanted = max(chunk_bytes, 0 if header is None else header.length + 12)
+            chunk = file.read(position, min(wanted, end - position))
             chunk_start, at = position, 0
             if len(chunk) < HEADER_SIZE:
                 raise Damage(file, position, f"only {len(chunk)} bytes")
@@ -81,9 +86,16 @@ def check(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeade
                 header = read_header(chunk)
                 check_header(file, header, position, end)
                 if len(chunk) < header.length + 12:
-                    chunk = memoryview(file.read(position, header.length + 12))
+                    chunk = file.read(position, header.length + 12)
         if not crc_matches(chunk, header, at):
             raise Damage(file, position, "a batch that does not match its CRC")
+        yield chunk, at, header
+        position += header.length + 12
+
+
+def check(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Like `walk`, but every byte is read and every CRC compared."""
+    for _, _, header in read_batches(file, position, end):
         yield position, header
         position += header.length + 12
 

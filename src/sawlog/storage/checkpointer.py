@@ -75,6 +75,10 @@ class Checkpointer:
         ):
             self._write_now()
 
+    def recovery_point(self, log: Log) -> int:
+        """The recovery point that is on disk or is being written."""
+        return self._points.get(log.tp, 0)
+
     # While the broker runs
 
     def changed(self, log: Log) -> None:

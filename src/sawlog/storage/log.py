@@ -9,7 +9,7 @@ log ends at 10, and flushed_offset is 10. `advance_start(5)` removes no file, bu
 out of range; with three segments `advance_start(20)` would remove the first.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
@@ -19,13 +19,15 @@ from sawlog.protocol.record_batch import BatchHeader, stamp, stamp_append_time
 from sawlog.storage import log_errors
 from sawlog.storage.append_origin import AppendOrigin
 from sawlog.storage.batch_scan import Damage
-from sawlog.storage.flusher import Flusher, FlushScope
+from sawlog.storage.flusher import FlushScope
 from sawlog.storage.leader_epochs import EpochEntry
 from sawlog.storage.log_config import FOREVER, LOG_APPEND_TIME, LogConfig
-from sawlog.storage.log_state import LogState, StoragePorts, create_segment
+from sawlog.storage.log_owner import LogOwner
+from sawlog.storage.log_state import LogState, create_segment
 from sawlog.storage.producer_state import ProducerStates
 from sawlog.storage.retention_policy import RetentionPolicy
 from sawlog.storage.roll_policy import MAX_RELATIVE_OFFSET, RollPolicy
+from sawlog.storage.segment import Segment
 from sawlog.storage.segment_remover import SegmentRemover
 from sawlog.storage.segments import TimedOffset
 
@@ -41,34 +43,6 @@ class Appended(NamedTuple):
     base_offset: int
     append_time_ms: int  # -1 if records keep their producer's timestamps
     duplicate: bool
-
-
-class LogOwner(StoragePorts, Protocol):
-    """The data directory, as one of its logs sees it."""
-
-    @property
-    def flusher(self) -> Flusher: ...
-    @property
-    def offline(self) -> DiskError | None: ...
-
-    def fail(self, error: DiskError) -> None:
-        """The disk cannot be trusted any more: take the data directory offline for good."""
-
-    def refusal(self, error: DiskError) -> KafkaError:
-        """The error of a client whose write failed with `error`."""
-        ...
-
-    def flushed(self, log: "Log") -> None:
-        """The `flushed_offset` of a log has moved: the next checkpoint has to include it."""
-
-    def rolled(self, log: "Log") -> None:
-        """A log has a new active segment: a producer snapshot and a checkpoint are due."""
-
-    def start_moved(self, log: "Log") -> None:
-        """The `start_offset` of a log has moved: a checkpoint is due."""
-
-    def lower_checkpoints(self, log: "Log", offset: int) -> None:
-        """When this returns, no checkpoint on disk has more than `offset` for this log."""
 
 
 class Log:
@@ -108,7 +82,7 @@ class Log:
     )
 
     def __init__(
-        self, owner: LogOwner, tp: TopicPartition, config: LogConfig, state: LogState
+        self, owner: LogOwner["Log"], tp: TopicPartition, config: LogConfig, state: LogState
     ) -> None:
         self._owner = owner
         self.tp = tp
@@ -126,7 +100,11 @@ class Log:
         self.producers = state.producers
         self._unsynced = state.unsynced
         self._remover = SegmentRemover(
-            owner.disk, self.directory, on_done=self._segments_removed, on_error=owner.refusal
+            owner.disk,
+            owner.timer,
+            self.directory,
+            on_done=self._segments_removed,
+            on_error=owner.refusal,
         )
         self.flush = owner.flusher.attach(self)
 
@@ -268,6 +246,7 @@ class Log:
         """
         if offset >= self.end_offset:
             return
+        self._owner.abort_cleaning(self)
         try:
             end_offset, position = self._find_cut(max(offset, self.segments.base_offset))
             self._owner.lower_checkpoints(self, end_offset)
@@ -331,7 +310,10 @@ class Log:
     def apply_retention(self, now_ms: int, limit_offset: int) -> list[str]:
         """Apply retention.ms and retention.bytes to the segments that lie wholly below
         `limit_offset` (the high watermark). Segments below `start_offset` are removed whatever the
-        cleanup policy. Returns the names of the removed files."""
+        cleanup policy. A log that is being cleaned is left to the next call. Returns the names of
+        the removed files."""
+        if self._owner.is_cleaning(self):
+            return []
         segments = self.segments
         expired = self._retention_policy.expired(
             [segment.file.size for segment in segments],
@@ -370,6 +352,7 @@ class Log:
         count = min(count, len(self.segments) - 1)
         if count <= 0:
             return []
+        self._owner.abort_cleaning(self)
         removed = self.segments.drop(count)
         self.flushed_offset = max(self.flushed_offset, self.segments.base_offset)
         self._unsynced.forget(file for segment in removed for file in segment.files())
@@ -382,6 +365,13 @@ class Log:
         )
         self._remover.remove(removed)
         return [name for segment in removed for name in segment.names()]
+
+    def replace_segments(self, old: list[Segment], new: Segment) -> None:
+        """Put a cleaned segment in the place of the closed segments that it was made from; the
+        caller renames their files, which are unlinked after file.delete.delay.ms."""
+        self.segments.replace(old, new)
+        self._unsynced.forget(file for segment in old for file in segment.files())
+        self._remover.unlink_later(old)
 
     def _segments_removed(self) -> None:
         self.producers.remove_below(self.segments.base_offset)
@@ -442,7 +432,10 @@ class Log:
         self._stamps_time = config.timestamp_type == LOG_APPEND_TIME
         self._timestamp_after_ms = config.timestamp_after_max_ms
         self._timestamp_before_ms = config.timestamp_before_max_ms
+        self._remover.set_delay(config.file_delete_delay_ms)
         self._is_ready = False
+        if "compact" not in config.cleanup_policy:
+            self._owner.abort_cleaning(self)
 
     def identify(self, topic_id: TopicId) -> None:
         """Set the topic id of a log whose partition.metadata was lost."""
@@ -475,6 +468,7 @@ class Log:
 
     def close(self, *, is_deleted: bool = False) -> None:
         """Write the indexes, unless the files are about to be deleted, and close all files."""
+        self._owner.abort_cleaning(self)
         self.is_closed = True
         self._is_ready = False
         active = self.segments.active

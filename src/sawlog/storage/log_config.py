@@ -34,6 +34,11 @@ class LogConfig:
     retention_bytes: int = -1  # -1: no limit
     file_delete_delay_ms: int = 60_000
 
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = FOREVER
+    delete_retention_ms: int = 86_400_000
+
     flush_messages: int = FOREVER
     flush_ms: int = FOREVER
 

@@ -14,6 +14,8 @@ from sawlog.core.ids import TopicId, TopicName, TopicPartition, format_topic_id
 from sawlog.core.ports import Clock, Disk, DiskError, DiskFull, Random, Timer, TooManyOpenFiles
 from sawlog.storage import log_files
 from sawlog.storage.checkpointer import Checkpointer
+from sawlog.storage.cleaner.cleaner_worker import StartWorker
+from sawlog.storage.cleaner.log_cleaner import CleanerConfig, LogCleaner
 from sawlog.storage.flusher import Flusher
 from sawlog.storage.log import Log
 from sawlog.storage.log_config import LogConfig
@@ -55,9 +57,11 @@ class LogDirectory:
         *,
         config_for: Callable[[TopicName], LogConfig],
         flushes_at_checkpoint: bool = True,
+        cleaner_config: CleanerConfig | None = None,
+        start_cleaner: StartWorker | None = None,
     ) -> None:
         """With flush.policy=os `flushes_at_checkpoint` is off: recovery points move only when the
-        log is flushed for another reason."""
+        log is flushed for another reason. Without `start_cleaner` no log is compacted."""
         self.disk = disk
         self.clock = clock
         self.timer = timer
@@ -75,6 +79,7 @@ class LogDirectory:
         self._refused_logged_ms = -REFUSED_LOG_INTERVAL_MS
         self._config_for = config_for
         self._checkpointer = Checkpointer(self, flushes=flushes_at_checkpoint)
+        self.cleaner = LogCleaner(self, cleaner_config or CleanerConfig(), start_cleaner)
 
     # Starting and stopping
 
@@ -86,6 +91,7 @@ class LogDirectory:
         recovery_points = self._read_offsets(log_files.RECOVERY_POINTS, names)
         start_offsets = self._read_offsets(log_files.START_OFFSETS, names) or {}
         watermarks = self._read_offsets(log_files.WATERMARKS, names) or {}
+        cleaned = self._read_offsets(log_files.CLEANER_OFFSETS, names) or {}
         for name in names:
             if name.endswith(log_files.DELETED_DIRECTORY) and "." in name:
                 self.disk.remove_directory(name)
@@ -116,6 +122,7 @@ class LogDirectory:
         self.recovery_ms = self.clock.monotonic_ms() - began_ms
         self._log_recovery()
         self._checkpointer.start(points, start_offsets, watermarks)
+        self.cleaner.start(cleaned)
         self.timer.after(EXPIRE_PRODUCERS_MS, self._expire_producers)
 
     def _log_recovery(self) -> None:
@@ -156,6 +163,7 @@ class LogDirectory:
 
     def close_cleanly(self, broker_epoch: int = -1) -> None:
         """Flush, checkpoint and close; the clean-shutdown marker is written last."""
+        self.cleaner.stop()
         if self.offline is None:
             try:
                 self._checkpointer.finish()
@@ -208,7 +216,7 @@ class LogDirectory:
         returns the directory's name."""
         log = self.logs.pop(tp)
         log.close()
-        self._checkpointer.forget(log)
+        self._forget(log)
         return self._rename_stray(tp)
 
     def _rename_stray(self, tp: TopicPartition) -> str:
@@ -225,7 +233,7 @@ class LogDirectory:
         """
         log = self.logs.pop(tp)
         log.close(is_deleted=True)
-        self._checkpointer.forget(log)
+        self._forget(log)
         renamed = log_files.deleted_directory_name(tp, self.random.bytes(16))
         try:
             self.disk.rename(log.directory, renamed)
@@ -235,23 +243,31 @@ class LogDirectory:
             return
         self._deleted.append((renamed, names))
         if len(self._deleted) == 1:
-            self.timer.after(0, self._remove_some)
+            self._remove_some()
+
+    def _forget(self, log: Log) -> None:
+        self._checkpointer.forget(log)
+        self.cleaner.forget(log)
 
     def _remove_some(self) -> None:
-        """Unlink a few files of deleted logs at a time: large files and many logs take long."""
+        """Unlink a few files of deleted logs at a time, off the loop: large files take long."""
+        directory, names = self._deleted[0]
+        paths = [f"{directory}/{names.pop()}" for _ in range(min(len(names), REMOVED_AT_ONCE))]
+        self.disk.remove_later(paths, self._some_removed)
+
+    def _some_removed(self, error: DiskError | None) -> None:
         directory, names = self._deleted[0]
         try:
-            for _ in range(REMOVED_AT_ONCE):
-                if names:
-                    self.disk.remove(f"{directory}/{names.pop()}")
+            if error is not None:
+                raise error
             if not names:
                 self.disk.remove_directory(directory)
                 self._deleted.popleft()
-        except DiskError as error:
-            logger.error("deletion left to the next start", path=directory, error=str(error))
+        except DiskError as failure:
+            logger.error("deletion left to the next start", path=directory, error=str(failure))
             self._deleted.popleft()
         if self._deleted:
-            self.timer.after(0, self._remove_some)
+            self._remove_some()
 
     def checkpoint_later(self) -> None:
         """Write recovery points, start offsets, high watermarks and producer snapshots off the
@@ -265,6 +281,7 @@ class LogDirectory:
             return
         self.offline = error
         logger.error("data directory offline", path=error.path, reason=error.reason)
+        self.cleaner.stop()
         for log in self.logs.values():
             log.stop_appends()
 
@@ -296,6 +313,16 @@ class LogDirectory:
 
     def lower_checkpoints(self, log: Log, offset: int) -> None:
         self._checkpointer.lower(log, offset)
+        self.cleaner.lower(log, offset)
+
+    def recovery_point(self, log: Log) -> int:
+        return self._checkpointer.recovery_point(log)
+
+    def is_cleaning(self, log: Log) -> bool:
+        return self.cleaner.is_cleaning(log)
+
+    def abort_cleaning(self, log: Log) -> None:
+        self.cleaner.abort(log)
 
     def _expire_producers(self) -> None:
         for log in self.logs.values():

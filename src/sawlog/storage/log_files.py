@@ -27,6 +27,13 @@ TRANSACTION_INDEX = ".txnindex"
 SNAPSHOT = ".snapshot"
 SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
+CLEANED = ".cleaned"
+"""Follows the name of a file that the log cleaner writes."""
+SWAP = ".swap"
+"""Follows the name of a cleaned file that is complete and replaces older files."""
+DELETED = ".deleted"
+"""Follows the name of a file that is not part of its log any more and is about to be unlinked."""
+
 EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 
@@ -34,13 +41,21 @@ META_PROPERTIES = "meta.properties"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 WATERMARKS = "replication-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
 DELETED_DIRECTORY = "-delete"
 STRAY_DIRECTORY = "-stray"
-_DIRECTORY_FILES = (META_PROPERTIES, RECOVERY_POINTS, WATERMARKS, START_OFFSETS, CLEAN_SHUTDOWN)
+_DIRECTORY_FILES = (
+    META_PROPERTIES,
+    RECOVERY_POINTS,
+    WATERMARKS,
+    START_OFFSETS,
+    CLEANER_OFFSETS,
+    CLEAN_SHUTDOWN,
+)
 _TEMPORARY = ".tmp"
-_LEFTOVER_SUFFIXES = (_TEMPORARY, ".deleted", ".cleaned")
+_LEFTOVER_SUFFIXES = (_TEMPORARY, DELETED, CLEANED)
 
 _OFFSET_SUFFIXES = frozenset({*SEGMENT_SUFFIXES, SNAPSHOT})
 _PARTITION_DIRECTORY = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9]\d{0,9})")

@@ -76,6 +76,14 @@ class ProducerStates:
     def __len__(self) -> int:
         return len(self._states)
 
+    def last_offsets(self) -> dict[int, int]:
+        """The last offset of each producer's last batch."""
+        return {
+            producer_id: state.batches[-1].last_offset
+            for producer_id, state in self._states.items()
+            if state.batches
+        }
+
     def check(self, header: BatchHeader) -> BatchRange | None:
         """Check a batch before its append: returns the earlier range if it is a duplicate, raises
         KafkaError if it is not the producer's next one.

@@ -7,6 +7,7 @@ date from the batches in the same pass. The recovery point does not move here (K
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NO_TOPIC_ID, TopicId, TopicPartition
@@ -14,12 +15,14 @@ from sawlog.protocol.record_batch import BatchHeader
 from sawlog.storage import log_files
 from sawlog.storage.batch_scan import Damage, check, sound_batch, walk_past_damage
 from sawlog.storage.leader_epoch_file import LeaderEpochFile
-from sawlog.storage.log import Log, LogOwner
+from sawlog.storage.log import Log
 from sawlog.storage.log_config import LogConfig
+from sawlog.storage.log_owner import LogOwner
 from sawlog.storage.log_state import LogState, create_segment
 from sawlog.storage.producer_state_store import ProducerStateStore
 from sawlog.storage.roll_policy import MAX_RELATIVE_OFFSET
 from sawlog.storage.segment import LOOK_UP_BYTES, Segment
+from sawlog.storage.segment_swap import complete_swaps
 from sawlog.storage.segments import Segments
 from sawlog.storage.unsynced_files import UnsyncedFiles
 
@@ -53,7 +56,7 @@ class Checkpointed:
 
 
 def open_log(
-    owner: LogOwner,
+    owner: LogOwner[Log],
     tp: TopicPartition,
     config: LogConfig,
     checkpointed: Checkpointed,
@@ -68,7 +71,9 @@ def open_log(
     if the log turned out to be shorter, its end: the caller must then lower the checkpoint.
     """
     directory = str(tp)
-    names = owner.disk.list(directory)
+    names = complete_swaps(
+        owner.disk, directory, owner.disk.list(directory), partial(_end_of_swap, owner, directory)
+    )
     bases, snapshots = _list_files(owner, directory, names)
     producers = ProducerStateStore(
         owner.disk, owner.clock, directory, snapshots, on_failure=owner.fail
@@ -89,8 +94,26 @@ def open_log(
     return Log(owner, tp, config, recovery.finish(topic_id, is_clean=is_clean))
 
 
+def _end_of_swap(owner: LogOwner[Log], directory: str, base_offset: int) -> int:
+    """The offset after the last batch of a cleaned segment that was not swapped in completely."""
+    segment = Segment(
+        owner.disk,
+        directory,
+        base_offset,
+        created_ms=owner.clock.now_ms(),
+        index_interval_bytes=LogConfig().index_interval_bytes,
+        is_new=False,
+        suffix=log_files.SWAP,
+    )
+    end_offset = base_offset
+    for _, header in segment.undamaged_from(0):
+        end_offset = header.next_offset
+    segment.close()
+    return end_offset
+
+
 def _create_missing(
-    owner: LogOwner,
+    owner: LogOwner[Log],
     tp: TopicPartition,
     topic_id: TopicId,
     config: LogConfig,
@@ -115,7 +138,7 @@ class LogRecovery:
 
     def __init__(
         self,
-        owner: LogOwner,
+        owner: LogOwner[Log],
         tp: TopicPartition,
         config: LogConfig,
         bases: list[int],
@@ -398,7 +421,9 @@ class LogRecovery:
         )
 
 
-def _list_files(owner: LogOwner, directory: str, names: list[str]) -> tuple[list[int], list[int]]:
+def _list_files(
+    owner: LogOwner[Log], directory: str, names: list[str]
+) -> tuple[list[int], list[int]]:
     """The base offsets of the segments and the offsets of the producer snapshots, ascending.
     Temporary files and indexes without a segment are removed."""
     bases: list[int] = []
@@ -422,7 +447,7 @@ def _list_files(owner: LogOwner, directory: str, names: list[str]) -> tuple[list
     return sorted(bases), snapshots
 
 
-def _read_topic_id(owner: LogOwner, directory: str, names: list[str]) -> TopicId:
+def _read_topic_id(owner: LogOwner[Log], directory: str, names: list[str]) -> TopicId:
     """The topic id in partition.metadata; NO_TOPIC_ID if the file is missing or corrupt."""
     if log_files.PARTITION_METADATA in names:
         path = f"{directory}/{log_files.PARTITION_METADATA}"

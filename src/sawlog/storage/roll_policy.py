@@ -45,9 +45,12 @@ class RollPolicy:
 
     @classmethod
     def of(cls, config: LogConfig) -> "RollPolicy":
+        segment_ms = config.segment_ms
+        if "compact" in config.cleanup_policy:  # the active segment is never cleaned
+            segment_ms = min(segment_ms, config.max_compaction_lag_ms)
         return cls(
             config.segment_bytes,
-            config.segment_ms,
+            segment_ms,
             config.segment_jitter_ms,
             config.segment_index_bytes,
         )

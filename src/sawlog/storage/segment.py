@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sawlog.core.event_logger import EventLogger
-from sawlog.core.ports import Disk, File
+from sawlog.core.ports import Disk, DiskError, File
 from sawlog.protocol.record_batch import HEADER_SIZE, MAGIC, BatchHeader
 from sawlog.storage.batch_scan import Damage, walk, walk_past_damage
 from sawlog.storage.log_config import FOREVER
@@ -69,6 +69,7 @@ class Segment:
         "jitter_ms",
         "max_timestamp",
         "max_timestamp_offset",
+        "suffix",
         "time_index",
     )
 
@@ -82,12 +83,16 @@ class Segment:
         index_interval_bytes: int,
         jitter_ms: int = 0,
         is_new: bool,
+        suffix: str = "",
     ) -> None:
+        """`suffix` follows the usual name of each file: `.cleaned` or `.swap` while the segment is
+        the result of a cleaning and not yet in its place."""
         stem = f"{directory}/{base_offset:020d}"
         self.base_offset = base_offset
-        self.file: File = disk.open(stem + LOG, create=is_new)
-        self.index = SparseIndex(disk, stem + INDEX, OFFSET_ENTRY, is_new=is_new)
-        self.time_index = SparseIndex(disk, stem + TIME_INDEX, TIME_ENTRY, is_new=is_new)
+        self.suffix = suffix
+        self.file: File = disk.open(stem + LOG + suffix, create=is_new)
+        self.index = SparseIndex(disk, stem + INDEX + suffix, OFFSET_ENTRY, is_new=is_new)
+        self.time_index = SparseIndex(disk, stem + TIME_INDEX + suffix, TIME_ENTRY, is_new=is_new)
         self.index_interval_bytes = index_interval_bytes
         self.index_is_rebuilt = False
         self.created_ms = created_ms
@@ -168,6 +173,14 @@ class Segment:
         records have no timestamps."""
         self.load_times()
         return self.created_ms if self.max_timestamp == NO_TIMESTAMP else self.max_timestamp
+
+    @property
+    def oldest_ms(self) -> int:
+        """The highest timestamp of the first batch; when the segment was created or opened if its
+        records have no timestamps."""
+        if self.first_timestamp == NO_TIMESTAMP and self.file.size:
+            self.first_timestamp = self.batch_at(0).max_timestamp
+        return self.created_ms if self.first_timestamp == NO_TIMESTAMP else self.first_timestamp
 
     def remember(self, offset: int, position: int) -> None:
         """Keep the position of a batch boundary that a fetch is likely to need."""
@@ -445,7 +458,21 @@ class Segment:
         self.time_index.close()
 
     def names(self) -> list[str]:
-        return [offset_name(self.base_offset, suffix) for suffix in SEGMENT_SUFFIXES]
+        return [offset_name(self.base_offset, kind) + self.suffix for kind in SEGMENT_SUFFIXES]
+
+    def change_suffix(self, disk: Disk, directory: str, suffix: str) -> None:
+        """Rename the files; open handles and slices follow. The log file is the last: recovery
+        decides by it, and an index can be missing."""
+        for kind in reversed(SEGMENT_SUFFIXES):
+            name = f"{directory}/{offset_name(self.base_offset, kind)}"
+            try:
+                disk.rename(name + self.suffix, name + suffix)
+            except FileNotFoundError:
+                if kind == LOG:
+                    raise DiskError(name + self.suffix, "the file is missing") from None
+        self.index.moved(f"{directory}/{offset_name(self.base_offset, INDEX)}{suffix}")
+        self.time_index.moved(f"{directory}/{offset_name(self.base_offset, TIME_INDEX)}{suffix}")
+        self.suffix = suffix
 
     def remove(self, disk: Disk, directory: str) -> None:
         """Unlink the files; slices that are being sent keep their open file."""

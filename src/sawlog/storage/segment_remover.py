@@ -1,17 +1,22 @@
-"""Removes the files of segments that are not part of a log any more."""
+"""Removes the files of segments that are not part of a log any more.
+
+A removed file gets the suffix `.deleted` and is unlinked after file.delete.delay.ms, as in Kafka;
+a start unlinks what a stop has left. A slice that is being sent keeps its open file.
+"""
 
 from collections.abc import Callable, Iterable
 
-from sawlog.core.ports import Disk, DiskError
+from sawlog.core.ports import Disk, DiskError, Timer
+from sawlog.storage.log_files import DELETED
 from sawlog.storage.segment import Segment
 
 
 class SegmentRemover:
-    """Unlinks removed segments of one log, oldest first, one at a time.
+    """Removes segments of one log, oldest first, one at a time.
 
-    Each unlink waits until the directory is synced, so that the one before it (perhaps of an
-    earlier process) is durable: the disk may forget an unlink, and the segments that come back
-    after a crash must not leave a gap. Slices that are being sent keep their open file.
+    Each one waits until the directory is synced, so that the one before it (perhaps of an earlier
+    process) is durable: the disk may forget a rename, and the segments that come back after a crash
+    must not leave a gap.
     """
 
     __slots__ = (
@@ -22,39 +27,53 @@ class SegmentRemover:
         "_on_done",
         "_on_error",
         "_queue",
+        "_timer",
+        "delay_ms",
     )
 
     def __init__(
         self,
         disk: Disk,
+        timer: Timer,
         directory: str,
         *,
         on_done: Callable[[], None],
         on_error: Callable[[DiskError], object],
     ) -> None:
-        """`on_done` is called when the last queued segment was unlinked, `on_error` where an
-        unlink fails; the rest is tried again with the next `remove`, or at the next start."""
+        """`on_done` is called when the last queued segment was renamed, `on_error` where a rename
+        fails; the rest is tried again with the next `remove`, or at the next start."""
         self._disk = disk
+        self._timer = timer
         self._directory = directory
         self._on_done = on_done
         self._on_error = on_error
         self._queue: list[Segment] = []
         self._is_syncing = False
         self._is_closed = False
+        self.delay_ms = 0
 
     def __len__(self) -> int:
         return len(self._queue)
 
+    def set_delay(self, delay_ms: int) -> None:
+        """Unlink files this long after their removal from now on: file.delete.delay.ms."""
+        self.delay_ms = delay_ms
+
     def remove(self, segments: Iterable[Segment]) -> None:
-        """Unlink these segments off the loop, after those that are queued already."""
+        """Remove these segments off the loop, after those that are queued already."""
         self._queue += segments
         self._remove_next()
 
     def remove_now(self) -> None:
-        """Unlink all queued segments before this returns; DiskError where that fails."""
+        """Rename all queued segments before this returns; DiskError where that fails."""
         while self._queue:
             self._disk.sync_directory(self._directory)
-            self._queue.pop(0).remove(self._disk, self._directory)
+            self._queue.pop(0).change_suffix(self._disk, self._directory, DELETED)
+
+    def unlink_later(self, segments: Iterable[Segment]) -> None:
+        """Unlink segments whose files are `.deleted`, after the delay and off the loop."""
+        for segment in segments:
+            self._timer.after(self.delay_ms, lambda segment=segment: self._unlink(segment))  # type: ignore[misc]
 
     def close(self) -> None:
         """Stop; files that are left are removed after the next start."""
@@ -74,10 +93,23 @@ class SegmentRemover:
         try:
             if error is not None:
                 raise error
-            self._queue.pop(0).remove(self._disk, self._directory)
+            segment = self._queue.pop(0)
+            segment.change_suffix(self._disk, self._directory, DELETED)
+            self.unlink_later([segment])
             if not self._queue:
                 self._on_done()
         except DiskError as failure:
             self._on_error(failure)
             return
         self._remove_next()
+
+    def _unlink(self, segment: Segment) -> None:
+        if self._is_closed or segment.suffix != DELETED:
+            return
+        segment.close()
+        paths = [f"{self._directory}/{name}" for name in segment.names()]
+        self._disk.remove_later(paths, self._unlinked)
+
+    def _unlinked(self, error: DiskError | None) -> None:
+        if error is not None and not self._is_closed:
+            self._on_error(error)

@@ -128,9 +128,9 @@ class SparseIndex:
             self._file.close()
             self._file = None
 
-    def remove(self) -> None:
-        self.close()
-        self._disk.remove(self._path)
+    def moved(self, path: str) -> None:
+        """The file was renamed to `path`; an open handle has followed it."""
+        self._path = path
 
     def _count_written(self) -> int:
         if self._written < 0:

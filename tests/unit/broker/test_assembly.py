@@ -9,6 +9,7 @@ from sawlog.cluster.embedded_store import EmbeddedStore
 from sawlog.core.config import BrokerConfig
 from sawlog.core.ids import NodeId
 from sawlog.simulation.simulated_broker import SimulatedMachine
+from sawlog.simulation.stepped_cleaner import SteppedCleaner
 from sawlog.storage.log_directory import WrongOwner
 from support.broker.groups import commit, machine_with_groups
 from support.broker.requests import NAMED, batch_of, fetch, produce
@@ -21,6 +22,7 @@ def assembled(machine: SimulatedMachine, node_id: int, applied: list[Exception |
         machine.random,
         machine.disk,
         EmbeddedStore(machine.disk, machine.schedule),
+        start_cleaner=lambda _: SteppedCleaner(machine.disk, machine.schedule),
     )
     registration = Registration(NodeId(node_id), "host", 9092)
     return assemble(ports, BrokerConfig({}), registration, applied.append)

@@ -1,4 +1,4 @@
-"""The removal of segment files: oldest first, each unlink durable before the next."""
+"""The removal of segment files: oldest first, each rename durable before the next."""
 
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from sawlog.storage.segment import Segment
 
 
+DELAY_MS = 60_000
+
+
 class Removal:
     """A remover with three segments to remove and one that stays."""
 
@@ -23,8 +26,9 @@ class Removal:
         self.times_done = 0
         self.errors: list[DiskError] = []
         self.remover = SegmentRemover(
-            self.disk, DIRECTORY, on_done=self._done, on_error=self.errors.append
+            self.disk, self.schedule, DIRECTORY, on_done=self._done, on_error=self.errors.append
         )
+        self.remover.set_delay(DELAY_MS)
 
     def _done(self) -> None:
         assert self.left == [30], "called before the last segment was unlinked"
@@ -34,20 +38,44 @@ class Removal:
     def left(self) -> list[int]:
         return self.directory.files(".log")
 
+    @property
+    def deleted(self) -> list[int]:
+        """The base offsets of the log files that wait to be unlinked."""
+        names = self.disk.list(DIRECTORY)
+        return [int(name[:20]) for name in names if name.endswith(".log.deleted")]
+
 
 @pytest.fixture
 def removal() -> Removal:
     return Removal()
 
 
-def test_segments_are_unlinked_one_by_one_from_the_oldest(removal: Removal) -> None:
+def test_segments_are_removed_one_by_one_from_the_oldest(removal: Removal) -> None:
     removal.remover.remove(removal.segments[:3])
-    assert removal.left == [0, 10, 20, 30], "nothing is unlinked inside the call"
+    assert removal.left == [0, 10, 20, 30], "nothing is removed inside the call"
     seen = []
-    while removal.schedule.step():
+    for _ in range(3):
+        removal.schedule.step()
         seen.append(removal.left)
     assert seen == [[10, 20, 30], [20, 30], [30]]
     assert (removal.times_done, len(removal.remover), removal.errors) == (1, 0, [])
+
+
+def test_removed_files_are_unlinked_after_the_delay(removal: Removal) -> None:
+    removal.remover.remove(removal.segments[:3])
+    removal.schedule.run_for(DELAY_MS - 1)
+    assert (removal.left, removal.deleted) == ([30], [0, 10, 20])
+    removal.schedule.run_for(1)
+    assert (removal.left, removal.deleted) == ([30], [])
+    assert removal.disk.list(DIRECTORY) == ["00000000000000000030.log"]
+
+
+def test_a_removed_segment_can_be_read_until_it_is_unlinked(removal: Removal) -> None:
+    segment = removal.segments[2]
+    segment.file.append([b"batch"])
+    removal.remover.remove(removal.segments[:3])
+    removal.schedule.run_for(DELAY_MS - 1)
+    assert segment.file.read(0, 5) == b"batch"
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -61,14 +89,14 @@ def test_segments_that_come_back_after_a_power_loss_leave_no_gap(
     assert removal.left in ([0, 10, 20, 30], [10, 20, 30], [20, 30], [30])
 
 
-def test_segments_that_are_queued_later_are_unlinked_after_the_others(removal: Removal) -> None:
+def test_segments_that_are_queued_later_are_removed_after_the_others(removal: Removal) -> None:
     removal.remover.remove(removal.segments[:1])
     removal.remover.remove(removal.segments[1:3])
     removal.schedule.run_for(0)
     assert (removal.left, removal.times_done) == ([30], 1)
 
 
-def test_after_a_failed_sync_nothing_is_unlinked_until_the_next_removal(removal: Removal) -> None:
+def test_after_a_failed_sync_nothing_is_removed_until_the_next_removal(removal: Removal) -> None:
     removal.disk.fails_syncs = True
     removal.remover.remove(removal.segments[:2])
     removal.schedule.run_for(0)
@@ -79,7 +107,7 @@ def test_after_a_failed_sync_nothing_is_unlinked_until_the_next_removal(removal:
     assert (removal.left, removal.times_done) == ([30], 1)
 
 
-def test_remove_now_unlinks_all_before_it_returns(removal: Removal) -> None:
+def test_remove_now_removes_all_before_it_returns(removal: Removal) -> None:
     removal.remover.remove(removal.segments[:3])
     removal.remover.remove_now()
     assert (removal.left, len(removal.remover)) == ([30], 0)
@@ -87,7 +115,7 @@ def test_remove_now_unlinks_all_before_it_returns(removal: Removal) -> None:
     assert (removal.left, removal.errors) == ([30], [])
 
 
-def test_a_closed_remover_unlinks_nothing(removal: Removal) -> None:
+def test_a_closed_remover_removes_nothing(removal: Removal) -> None:
     removal.remover.remove(removal.segments[:3])
     removal.schedule.step()
     removal.remover.close()

@@ -1,0 +1,168 @@
+"""The work of one cleaning: build the offset map, then copy the live records of the segments.
+
+This is the part that takes processor time. It runs wherever a `CleanerWorker` puts it, so it knows
+closed segments by their files only, and returns values that can be sent between processes. It
+writes `.cleaned` files, which the log puts in the place of the old ones (`segment_swap.py`).
+"""
+
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from sawlog.core.errors import KafkaError
+from sawlog.core.ports import Disk, File
+from sawlog.protocol.record_batch import BatchHeader
+from sawlog.storage.batch_scan import Damage, read_batches
+from sawlog.storage.cleaner.batch_filter import (
+    BatchFilter,
+    CleanerStats,
+    RetentionRules,
+    is_transactional,
+    open_records,
+)
+from sawlog.storage.cleaner.offset_map import OffsetMap, map_keys
+from sawlog.storage.log_files import CLEANED, LOG, offset_name
+from sawlog.storage.segment import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class MapRequest:
+    """Build the offset map of the dirty part of a log, or of its beginning if not all fits."""
+
+    directory: str
+    segments: tuple[int, ...]  # base offsets of the segments with dirty records
+    start_offset: int  # the first dirty offset
+    end_offset: int  # the first offset that may not be cleaned
+    memory_bytes: int
+    chunk_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapResult:
+    end_offset: int  # the first offset that is not in the map
+    keys: int
+    bytes_read: int
+    is_full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CleanRequest:
+    """Copy the live records of neighbouring segments into one `.cleaned` segment."""
+
+    directory: str
+    segments: tuple[int, ...]  # base offsets
+    end_offset: int
+    now_ms: int
+    delete_retention_ms: int
+    last_offsets: Mapping[int, int]
+    index_interval_bytes: int
+    chunk_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CleanResult:
+    stats: CleanerStats = field(default_factory=CleanerStats)
+
+
+class SegmentCleaner:
+    """The cleaning of one log at a time; `build_map` begins with a new map.
+
+    Both methods are generators that yield, after every chunk, the number of bytes that were read
+    and written for it, and return their result.
+    """
+
+    def __init__(self) -> None:
+        self._offsets = OffsetMap(0)
+
+    def build_map(self, disk: Disk, request: MapRequest) -> Generator[int, None, MapResult]:
+        """Damage at a batch that is damaged or whose records cannot be read."""
+        self._offsets = offsets = OffsetMap(request.memory_bytes)
+        bytes_read = 0
+        is_full = False
+        chunk = b""
+        for file, data, at, header in _batches(
+            disk, request.directory, request.segments, request.chunk_bytes
+        ):
+            if header.base_offset >= request.end_offset:
+                break
+            if header.last_offset < request.start_offset:
+                continue
+            if not is_transactional(header) and header.count:
+                if not offsets.has_room_for(header.count):
+                    is_full = True
+                    break
+                self._add(file, data, at, header)
+            offsets.advance(header.last_offset)
+            bytes_read += header.size
+            if data is not chunk:
+                yield len(chunk)
+                chunk = data
+        if not is_full:
+            offsets.advance(request.end_offset - 1)
+        return MapResult(offsets.latest_offset + 1, len(offsets), bytes_read, is_full)
+
+    def _add(self, file: File, data: bytes, at: int, header: BatchHeader) -> None:
+        try:
+            _, columns = open_records(data, at, header)
+        except KafkaError as error:
+            raise Damage(file, at, f"the batch at offset {header.base_offset}: {error}") from error
+        base = header.base_offset
+        self._offsets.add(map_keys(columns.keys), [base + delta for delta in columns.offset_deltas])
+
+    def clean(self, disk: Disk, request: CleanRequest) -> Generator[int, None, CleanResult]:
+        """Write the group's `.cleaned` files and sync them; Damage and DiskError as above."""
+        stats = CleanerStats()
+        rules = RetentionRules(
+            request.now_ms, request.delete_retention_ms, request.end_offset, request.last_offsets
+        )
+        batch_filter = BatchFilter(self._offsets, rules, stats)
+        cleaned = Segment(
+            disk,
+            request.directory,
+            request.segments[0],
+            created_ms=request.now_ms,
+            index_interval_bytes=request.index_interval_bytes,
+            is_new=True,
+            suffix=CLEANED,
+        )
+        output: list[bytes | bytearray] = []
+        chunk = b""
+        position = written = 0
+        for file, data, at, header in _batches(
+            disk, request.directory, request.segments, request.chunk_bytes
+        ):
+            if data is not chunk:
+                cleaned.file.append((b"".join(output),))
+                output.clear()
+                yield len(chunk) + position - written
+                chunk, written = data, position
+            try:
+                filtered = batch_filter.filter(data, at, header)
+            except KafkaError as error:
+                reason = f"the batch at offset {header.base_offset}: {error}"
+                raise Damage(file, at, reason) from error
+            if filtered is not None:
+                output.append(filtered[0])
+                cleaned.replay(position, filtered[1])
+                position += len(filtered[0])
+        cleaned.file.append((b"".join(output),))
+        cleaned.finish()
+        for file in cleaned.files():
+            file.sync()
+        return CleanResult(stats)
+
+
+def _batches(
+    disk: Disk, directory: str, segments: tuple[int, ...], chunk_bytes: int
+) -> Iterator[tuple[File, bytes, int, BatchHeader]]:
+    """All batches of these segments, checked: CRCs, and offsets in ascending order."""
+    next_offset = segments[0] if segments else 0
+    for base_offset in segments:
+        file = disk.open(f"{directory}/{offset_name(base_offset, LOG)}")
+        position = 0
+        for data, at, header in read_batches(file, 0, file.size, chunk_bytes=chunk_bytes):
+            if header.base_offset < next_offset:
+                reason = f"offset {header.base_offset} after {next_offset - 1}"
+                raise Damage(file, position, reason)
+            next_offset = header.next_offset
+            position += header.size
+            yield file, data, at, header
