@@ -1,6 +1,6 @@
 """Generates `sawlog/protocol/messages/` from the message definitions in Kafka's jars.
 
-    python -m tools.generate_messages path/to/kafka-clients-4.3.0.jar \\
+    python -m tools.generate_messages path/to/kafka-clients-4.4.0.jar \\
         path/to/kafka-group-coordinator-4.3.0.jar
 
 It takes over names, types, versions, tags and defaults. The output is a pure function of the jars,

@@ -2,6 +2,9 @@
 
 `python -m tools.kafka_jars` does nothing if they are complete. If Maven or Java is missing, it
 prints one line and succeeds. `classpath()` returns the argument of `java -cp`, or None.
+
+The jar of the 4.4.0 client is fetched as well, beside them: `protocol/messages` is generated from
+it, and a test runs it. Of 4.4.0, Maven Central has the client but not the broker and its tools.
 """
 
 import fcntl
@@ -21,6 +24,9 @@ ARTIFACTS = (
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / f"kafka-{KAFKA_VERSION}"
 LIBRARIES = CACHE / "libs"
 COMPLETE = CACHE / "complete"
+CLIENTS_VERSION = "4.4.0"
+CLIENTS_JAR = CACHE / "clients" / f"kafka-clients-{CLIENTS_VERSION}.jar"
+"""Not among the libraries: the broker runs with the client classes of its own version."""
 
 
 def classpath() -> str | None:
@@ -30,7 +36,7 @@ def classpath() -> str | None:
 
 def is_complete() -> bool:
     """True if all jars that Maven resolved for these artifacts exist."""
-    if not COMPLETE.exists():
+    if not COMPLETE.exists() or not CLIENTS_JAR.exists():
         return False
     wanted, *names = COMPLETE.read_text().splitlines()
     return wanted == _signature() and all((LIBRARIES / name).exists() for name in names)
@@ -49,6 +55,9 @@ def fetch() -> None:
         command = ["mvn", "--quiet", "--batch-mode", "--file", str(project)]
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={LIBRARIES}"]
         subprocess.run([*command, *goal, "-DincludeScope=runtime"], check=True)
+        clients = f"-Dartifact=org.apache.kafka:kafka-clients:{CLIENTS_VERSION}"
+        goal = ["dependency:copy", clients, f"-DoutputDirectory={CLIENTS_JAR.parent}"]
+        subprocess.run([*command, *goal], check=True)
         names = sorted(jar.name for jar in LIBRARIES.glob("*.jar"))
         COMPLETE.write_text("\n".join([_signature(), *names]) + "\n")
 

@@ -122,12 +122,14 @@ class ScriptClient:
         self.wire.send(build(request_class(api_named(api)), fields), version)
         self._append(title, self._plain(api, version, fields), NO_RESPONSE_DUE)
 
-    def send_frame(self, title: str, frame: bytes, *, raw: bool = False) -> bytes | None:
+    def send_frame(
+        self, title: str, frame: bytes, *, raw: bool = False, differs: Differs | None = None
+    ) -> bytes | None:
         """Send bytes that may not be a valid request; the response is recorded in hexadecimal."""
         (self.wire.send_bytes if raw else self.wire.send_frame)(frame)
         response = self.wire.receive_frame()
         shown = CLOSED if response is None else response.hex()
-        self._append(title, f"frame {frame[:64].hex()}", shown)
+        self._append(title, f"frame {frame[:64].hex()}", shown, differs)
         if response is None:
             self.close()
         return response

@@ -1,4 +1,4 @@
-"""Kafka's APIs: keys, versions, header versions, and message classes, as of Apache Kafka 4.3.
+"""Kafka's APIs: keys, versions, header versions, and message classes, as of Apache Kafka 4.4.
 
 The module of a message is imported when its class is first used, so that a start does not import
 all of them.

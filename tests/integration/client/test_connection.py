@@ -55,14 +55,15 @@ def test_a_request_that_the_broker_does_not_offer_is_not_sent() -> None:
         connection.close()
 
 
-@pytest.mark.parametrize("offered", [[ApiVersion(api_key=18, max_version=2)], []])
-def test_api_versions_falls_back_for_an_older_broker(offered: list[ApiVersion]) -> None:
+@pytest.mark.parametrize("last", [4, 2, None])
+def test_api_versions_falls_back_for_an_older_broker(last: int | None) -> None:
+    offered = [] if last is None else [ApiVersion(api_key=18, max_version=last)]
     refused = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=offered)
     with ScriptedBroker() as broker:
         broker.reply(ApiKey.API_VERSIONS, refused)
         connection = connect(broker)
         versions = [version for _, version, _ in broker.requests]
-        assert versions == [4, 2 if offered else 0]
+        assert versions == [5, last or 0]
         connection.close()
 
 

@@ -15,6 +15,9 @@ SERVED = (
     " ConsumerGroupDescribe DescribeAcls CreateAcls DeleteAcls"
 )
 SERVED_KEYS = {int(api_named(name)) for name in SERVED.split(" ")}
+NEWER_KEYS = {int(api_named(name)) for name in ("ApiVersions", "DeleteGroups")}
+"""APIs with versions that the recorded Kafka does not have yet."""
+NEWER = "the versions are those of Kafka 4.4"
 SOFTWARE = {"client_software_name": "script", "client_software_version": "1.0"}
 GROUP_VERSION = {"name": "group.version", "min_version": 0, "max_version": 1}
 FINALIZED = [{"name": "group.version", "max_version_level": 1, "min_version_level": 1}]
@@ -31,11 +34,16 @@ FEATURES = {
 
 
 def only_served(answer: dict[str, Any]) -> dict[str, Any]:
-    """Keep the APIs that Sawlog supports; Kafka lists more."""
-    kept = [entry for entry in answer["api_keys"] if entry["api_key"] in SERVED_KEYS]
+    """Keep the APIs that Sawlog supports; Kafka lists more. `only_newer` keeps the others."""
+    kept = [entry for entry in answer["api_keys"] if entry["api_key"] in SERVED_KEYS - NEWER_KEYS]
     if answer.get("finalized_features_epoch", -1) >= 0:
         answer["finalized_features_epoch"] = "<some>"
     return {**answer, "api_keys": kept}
+
+
+def only_newer(answer: dict[str, Any]) -> dict[str, Any]:
+    kept = [entry for entry in answer["api_keys"] if entry["api_key"] in NEWER_KEYS]
+    return {**answer, "api_keys": sorted(kept, key=lambda entry: entry["api_key"])}
 
 
 def header(api_key: int, version: int, correlation_id: int = 7, *, tags: bool = False) -> bytes:
@@ -45,6 +53,13 @@ def header(api_key: int, version: int, correlation_id: int = 7, *, tags: bool = 
 def run(transcript: Transcript) -> None:
     for version in (0, 1, 2):
         transcript.request("supported versions", "ApiVersions", version, keep=only_served)
+    transcript.request(
+        "versions that are newer than the recording",
+        "ApiVersions",
+        0,
+        keep=only_newer,
+        differs=Differs(NEWER, {"api_keys.0.max_version": 5, "api_keys.1.max_version": 3}),
+    )
     for version in (3, 4):
         transcript.request(
             "supported versions, with client software name",
@@ -61,11 +76,14 @@ def run(transcript: Transcript) -> None:
             3,
             {"client_software_name": name, "client_software_version": software},
         )
-    transcript.send_frame("ApiVersions in an unsupported version", header(18, 99, tags=True))
+    served = Differs(NEWER, {"": "00000007002300000001001200000005"})
     transcript.send_frame(
-        "ApiVersions in an unsupported version, with an unknown body", header(18, 5) + b"\1\2\3"
+        "ApiVersions in an unsupported version", header(18, 99, tags=True), differs=served
     )
-    transcript.send_frame("ApiVersions in a negative version", header(18, -1))
+    transcript.send_frame(
+        "ApiVersions in an unsupported version, with an unknown body", header(18, 6) + b"\1\2\3"
+    )
+    transcript.send_frame("ApiVersions in a negative version", header(18, -1), differs=served)
     unserved_versions(transcript)
     broken_frames(transcript)
 

@@ -155,7 +155,7 @@ def test_empty_requests_have_empty_responses(machine: SimulatedMachine) -> None:
 # DeleteGroups
 
 
-@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("version", range(4))
 def test_groups_are_deleted_with_their_offsets(version: int) -> None:
     machine = machine_with_groups(group_initial_rebalance_delay_ms="0")
     for name in NAMES:

@@ -1,4 +1,4 @@
-"""The table of APIs matches Apache Kafka 4.3."""
+"""The table of APIs matches Apache Kafka 4.4."""
 
 import subprocess
 import sys
@@ -32,7 +32,8 @@ REMOVED = {
         (ApiKey.FETCH, (4, 18)),
         (ApiKey.LIST_OFFSETS, (1, 11)),
         (ApiKey.METADATA, (0, 13)),
-        (ApiKey.API_VERSIONS, (0, 4)),
+        (ApiKey.API_VERSIONS, (0, 5)),
+        (ApiKey.DELETE_GROUPS, (0, 3)),
     ],
 )
 def test_versions_are_kafkas(api: ApiKey, versions: tuple[int, int]) -> None:

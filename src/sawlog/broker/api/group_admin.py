@@ -1,5 +1,5 @@
 """ListGroups 0 to 5 (states: KIP-518, types: KIP-848), DescribeGroups 0 to 6 and DeleteGroups 0 to
-2 (KIP-229): the group APIs of admin clients.
+3 (KIP-229, 1331): the group APIs of admin clients. DeleteGroups gives no error message.
 
 Each group is queried in the coordinator partition that holds it; the response is sent when all have
 replied.

@@ -6,7 +6,9 @@ from sawlog.protocol.schema import Message, Schema, field
 
 
 class ApiVersionsRequest(Message):
-    SCHEMA: ClassVar[Schema] = Schema("request", "0-4", "3+", api_key=18)
+    SCHEMA: ClassVar[Schema] = Schema("request", "0-5", "3+", api_key=18)
 
     client_software_name: str = field("string", "3+", default="", ignorable=True)
     client_software_version: str = field("string", "3+", default="", ignorable=True)
+    cluster_id: str | None = field("string", "5+", default=None, nullable="5+", ignorable=True)
+    node_id: int = field("int32", "5+", default=-1, ignorable=True)

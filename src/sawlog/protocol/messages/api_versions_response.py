@@ -24,7 +24,7 @@ class FinalizedFeatureKey(Message):
 
 
 class ApiVersionsResponse(Message):
-    SCHEMA: ClassVar[Schema] = Schema("response", "0-4", "3+", api_key=18)
+    SCHEMA: ClassVar[Schema] = Schema("response", "0-5", "3+", api_key=18)
 
     error_code: int = field("int16", "0+", default=0)
     api_keys: list[ApiVersion] = field("[]struct", "0+", default_factory=list, of=ApiVersion)

@@ -8,10 +8,11 @@ from sawlog.protocol.schema import Message, Schema, field
 class DeletableGroupResult(Message):
     group_id: str = field("string", "0+", default="")
     error_code: int = field("int16", "0+", default=0)
+    error_message: str | None = field("string", "3+", default=None, nullable="3+", ignorable=True)
 
 
 class DeleteGroupsResponse(Message):
-    SCHEMA: ClassVar[Schema] = Schema("response", "0-2", "2+", api_key=42)
+    SCHEMA: ClassVar[Schema] = Schema("response", "0-3", "2+", api_key=42)
 
     throttle_time_ms: int = field("int32", "0+", default=0)
     results: list[DeletableGroupResult] = field(

@@ -97,6 +97,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
 
 
 VERSIONS: dict[ApiKey, tuple[str, str, bool]] = {
@@ -119,7 +121,7 @@ VERSIONS: dict[ApiKey, tuple[str, str, bool]] = {
     ApiKey.DESCRIBE_GROUPS: ("0-6", "5+", False),
     ApiKey.LIST_GROUPS: ("0-5", "3+", False),
     ApiKey.SASL_HANDSHAKE: ("0-1", "none", False),
-    ApiKey.API_VERSIONS: ("0-4", "3+", False),
+    ApiKey.API_VERSIONS: ("0-5", "3+", False),
     ApiKey.CREATE_TOPICS: ("2-7", "5+", False),
     ApiKey.DELETE_TOPICS: ("1-6", "4+", False),
     ApiKey.DELETE_RECORDS: ("0-2", "2+", False),
@@ -129,7 +131,7 @@ VERSIONS: dict[ApiKey, tuple[str, str, bool]] = {
     ApiKey.ADD_OFFSETS_TO_TXN: ("0-4", "3+", False),
     ApiKey.END_TXN: ("0-5", "3+", False),
     ApiKey.WRITE_TXN_MARKERS: ("1-2", "1+", False),
-    ApiKey.TXN_OFFSET_COMMIT: ("0-5", "3+", False),
+    ApiKey.TXN_OFFSET_COMMIT: ("0-6", "3+", False),
     ApiKey.DESCRIBE_ACLS: ("1-3", "2+", False),
     ApiKey.CREATE_ACLS: ("1-3", "2+", False),
     ApiKey.DELETE_ACLS: ("1-3", "2+", False),
@@ -143,7 +145,7 @@ VERSIONS: dict[ApiKey, tuple[str, str, bool]] = {
     ApiKey.RENEW_DELEGATION_TOKEN: ("1-2", "2+", False),
     ApiKey.EXPIRE_DELEGATION_TOKEN: ("1-2", "2+", False),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: ("1-3", "2+", False),
-    ApiKey.DELETE_GROUPS: ("0-2", "2+", False),
+    ApiKey.DELETE_GROUPS: ("0-3", "2+", False),
     ApiKey.ELECT_LEADERS: ("0-2", "2+", False),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ("0-1", "1+", False),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: ("0-1", "0+", False),
@@ -189,9 +191,11 @@ VERSIONS: dict[ApiKey, tuple[str, str, bool]] = {
     ApiKey.WRITE_SHARE_GROUP_STATE: ("0-1", "0+", False),
     ApiKey.DELETE_SHARE_GROUP_STATE: ("0", "0+", False),
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: ("0-1", "0+", False),
-    ApiKey.STREAMS_GROUP_HEARTBEAT: ("0", "0+", False),
-    ApiKey.STREAMS_GROUP_DESCRIBE: ("0", "0+", False),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: ("0-1", "0+", False),
+    ApiKey.STREAMS_GROUP_DESCRIBE: ("0-1", "0+", False),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: ("0-1", "0+", False),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: ("0", "0+", False),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: ("0", "0+", False),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: ("0", "0+", False),
+    ApiKey.UNREGISTER_CONTROLLER: ("0", "0+", False),
 }

@@ -6,7 +6,8 @@ from sawlog.protocol.schema import Message, Schema, field
 
 
 class StreamsGroupDescribeRequest(Message):
-    SCHEMA: ClassVar[Schema] = Schema("request", "0", "0+", api_key=89)
+    SCHEMA: ClassVar[Schema] = Schema("request", "0-1", "0+", api_key=89)
 
     group_ids: list[str] = field("[]string", "0+", default_factory=list)
     include_authorized_operations: bool = field("bool", "0+", default=False)
+    include_topology_description: bool = field("bool", "1+", default=False)

@@ -78,6 +78,40 @@ class Member(Message):
     is_classic: bool = field("bool", "0+", default=False)
 
 
+class TopologyDescriptionNode(Message):
+    name: str = field("string", "1+", default="")
+    node_type: int = field("int8", "1+", default=0)
+    source_topics: list[str] = field("[]string", "1+", default_factory=list)
+    sink_topic: str | None = field("string", "1+", default=None, nullable="1+")
+    stores: list[str] = field("[]string", "1+", default_factory=list)
+    successors: list[str] = field("[]string", "1+", default_factory=list)
+
+
+class TopologyDescriptionSubtopology(Message):
+    subtopology_id: str = field("string", "1+", default="")
+    nodes: list[TopologyDescriptionNode] = field(
+        "[]struct", "1+", default_factory=list, of=TopologyDescriptionNode
+    )
+
+
+class TopologyDescriptionGlobalStore(Message):
+    source: TopologyDescriptionNode = field(
+        "struct", "1+", default_factory=TopologyDescriptionNode, of=TopologyDescriptionNode
+    )
+    processor: TopologyDescriptionNode = field(
+        "struct", "1+", default_factory=TopologyDescriptionNode, of=TopologyDescriptionNode
+    )
+
+
+class TopologyDescription(Message):
+    subtopologies: list[TopologyDescriptionSubtopology] = field(
+        "[]struct", "1+", default_factory=list, of=TopologyDescriptionSubtopology
+    )
+    global_stores: list[TopologyDescriptionGlobalStore] = field(
+        "[]struct", "1+", default_factory=list, of=TopologyDescriptionGlobalStore
+    )
+
+
 class DescribedGroup(Message):
     error_code: int = field("int16", "0+", default=0)
     error_message: str | None = field("string", "0+", default=None, nullable="0+")
@@ -88,10 +122,15 @@ class DescribedGroup(Message):
     topology: Topology | None = field("struct", "0+", default=None, of=Topology, nullable="0+")
     members: list[Member] = field("[]struct", "0+", default_factory=list, of=Member)
     authorized_operations: int = field("int32", "0+", default=-2147483648)
+    topology_description: TopologyDescription | None = field(
+        "struct", "1+", default=None, of=TopologyDescription, nullable="1+"
+    )
+    topology_description_status: int = field("int8", "1+", default=0)
+    assignor_name: str | None = field("string", "1+", default=None, nullable="1+", ignorable=True)
 
 
 class StreamsGroupDescribeResponse(Message):
-    SCHEMA: ClassVar[Schema] = Schema("response", "0", "0+", api_key=89)
+    SCHEMA: ClassVar[Schema] = Schema("response", "0-1", "0+", api_key=89)
 
     throttle_time_ms: int = field("int32", "0+", default=0)
     groups: list[DescribedGroup] = field("[]struct", "0+", default_factory=list, of=DescribedGroup)

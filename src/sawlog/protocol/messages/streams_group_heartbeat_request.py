@@ -61,7 +61,7 @@ class TaskOffset(Message):
 
 
 class StreamsGroupHeartbeatRequest(Message):
-    SCHEMA: ClassVar[Schema] = Schema("request", "0", "0+", api_key=88)
+    SCHEMA: ClassVar[Schema] = Schema("request", "0-1", "0+", api_key=88)
 
     group_id: str = field("string", "0+", default="")
     member_id: str = field("string", "0+", default="")

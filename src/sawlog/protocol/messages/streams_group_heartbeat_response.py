@@ -36,7 +36,7 @@ class EndpointToPartitions(Message):
 
 
 class StreamsGroupHeartbeatResponse(Message):
-    SCHEMA: ClassVar[Schema] = Schema("response", "0", "0+", api_key=88)
+    SCHEMA: ClassVar[Schema] = Schema("response", "0-1", "0+", api_key=88)
 
     throttle_time_ms: int = field("int32", "0+", default=0)
     error_code: int = field("int16", "0+", default=0)
@@ -44,8 +44,9 @@ class StreamsGroupHeartbeatResponse(Message):
     member_id: str = field("string", "0+", default="")
     member_epoch: int = field("int32", "0+", default=0)
     heartbeat_interval_ms: int = field("int32", "0+", default=0)
-    acceptable_recovery_lag: int = field("int32", "0+", default=0)
+    acceptable_recovery_lag_legacy: int = field("int32", "0", default=0)
     task_offset_interval_ms: int = field("int32", "0+", default=0)
+    acceptable_recovery_lag: int = field("int64", "1+", default=-1, ignorable=True)
     status: list[Status] | None = field(
         "[]struct", "0+", default_factory=list, of=Status, nullable="0+"
     )
@@ -58,6 +59,7 @@ class StreamsGroupHeartbeatResponse(Message):
     warmup_tasks: list[TaskIds] | None = field(
         "[]struct", "0+", default=None, of=TaskIds, nullable="0+"
     )
+    topology_description_required: bool = field("bool", "1+", default=False)
     endpoint_information_epoch: int = field("int32", "0+", default=0)
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = field(
         "[]struct", "0+", default=None, of=EndpointToPartitions, nullable="0+"

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from sawlog.protocol.schema import Message, Schema, field
+from sawlog.protocol.schema import NO_UUID, Message, Schema, field
 
 
 class TxnOffsetCommitRequestPartition(Message):
@@ -13,20 +13,21 @@ class TxnOffsetCommitRequestPartition(Message):
 
 
 class TxnOffsetCommitRequestTopic(Message):
-    name: str = field("string", "0+", default="")
+    name: str = field("string", "0-5", default="", ignorable=True)
+    topic_id: bytes = field("uuid", "6+", default=NO_UUID, ignorable=True)
     partitions: list[TxnOffsetCommitRequestPartition] = field(
         "[]struct", "0+", default_factory=list, of=TxnOffsetCommitRequestPartition
     )
 
 
 class TxnOffsetCommitRequest(Message):
-    SCHEMA: ClassVar[Schema] = Schema("request", "0-5", "3+", api_key=28)
+    SCHEMA: ClassVar[Schema] = Schema("request", "0-6", "3+", api_key=28)
 
     transactional_id: str = field("string", "0+", default="")
     group_id: str = field("string", "0+", default="")
     producer_id: int = field("int64", "0+", default=0)
     producer_epoch: int = field("int16", "0+", default=0)
-    generation_id: int = field("int32", "3+", default=-1)
+    generation_id_or_member_epoch: int = field("int32", "3+", default=-1)
     member_id: str = field("string", "3+", default="")
     group_instance_id: str | None = field("string", "3+", default=None, nullable="3+")
     topics: list[TxnOffsetCommitRequestTopic] = field(

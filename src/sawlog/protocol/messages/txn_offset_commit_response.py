@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from sawlog.protocol.schema import Message, Schema, field
+from sawlog.protocol.schema import NO_UUID, Message, Schema, field
 
 
 class TxnOffsetCommitResponsePartition(Message):
@@ -11,14 +11,15 @@ class TxnOffsetCommitResponsePartition(Message):
 
 
 class TxnOffsetCommitResponseTopic(Message):
-    name: str = field("string", "0+", default="")
+    name: str = field("string", "0-5", default="", ignorable=True)
+    topic_id: bytes = field("uuid", "6+", default=NO_UUID, ignorable=True)
     partitions: list[TxnOffsetCommitResponsePartition] = field(
         "[]struct", "0+", default_factory=list, of=TxnOffsetCommitResponsePartition
     )
 
 
 class TxnOffsetCommitResponse(Message):
-    SCHEMA: ClassVar[Schema] = Schema("response", "0-5", "3+", api_key=28)
+    SCHEMA: ClassVar[Schema] = Schema("response", "0-6", "3+", api_key=28)
 
     throttle_time_ms: int = field("int32", "0+", default=0)
     topics: list[TxnOffsetCommitResponseTopic] = field(
