@@ -31,7 +31,7 @@ def describe_client_quotas(
         return DescribeClientQuotasResponse(
             error_code=int(error.code), error_message=error.message, entries=None
         )
-    return DescribeClientQuotasResponse(error_message=None)
+    return DescribeClientQuotasResponse()
 
 
 def _check_filter(components: "list[ComponentData]") -> None:

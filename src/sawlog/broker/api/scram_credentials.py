@@ -24,7 +24,6 @@ def describe_user_scram_credentials(
 ) -> DescribeUserScramCredentialsResponse:
     counts = Counter(user.name for user in message.users or ())
     return DescribeUserScramCredentialsResponse(
-        error_message=None,
         results=[_not_described(name, count) for name, count in counts.items()],
     )
 
