@@ -2,16 +2,21 @@
 
 from typing import Any
 
+import pytest
+
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import PartitionIndex, TopicId, TopicName, TopicPartition
+from sawlog.core.ports import DiskError
 from sawlog.protocol.messages.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from sawlog.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from sawlog.protocol.messages.describe_log_dirs_response import DescribeLogDirsResult
 from sawlog.simulation.simulated_broker import SimulatedMachine
+from sawlog.storage.log_directory import LogDirectory
 from support.broker.requests import TOPIC, answers, batch_of, machine_with_topic, produce
 
 NONE = int(ErrorCode.NONE)
@@ -84,6 +89,22 @@ def test_no_replica_moves_to_an_offline_directory() -> None:
     break_disk(machine)
     assert move(machine, machine.disk.root) == STORAGE_ERROR
     assert move(machine, "/other") == int(ErrorCode.LOG_DIR_NOT_FOUND)
+
+
+def test_a_replica_whose_log_could_not_be_opened_is_not_available(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = SimulatedMachine(1)
+    machine.boot()
+
+    def fail(*_: object) -> None:
+        raise DiskError(TOPIC, "no descriptors")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LogDirectory, "create", fail)
+        machine.ask(CreateTopicsRequest([CreatableTopic(TOPIC, 1, 1)], timeout_ms=10_000))
+    assert move(machine, machine.disk.root) == int(ErrorCode.REPLICA_NOT_AVAILABLE)
+    assert sizes(describe(machine)) == {}
 
 
 def test_the_lag_of_a_log_without_a_replica_is_unknown() -> None:

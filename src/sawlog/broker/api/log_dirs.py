@@ -130,6 +130,6 @@ def _move(context: "LogDirsContext", topic: str, index: int, path: str) -> Error
         context.replicas.leader(topic, index)
     except KafkaError as error:
         if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            return ErrorCode.REPLICA_NOT_AVAILABLE  # the code of the time before KIP-392
+            return ErrorCode.REPLICA_NOT_AVAILABLE  # kept for compatibility, as in Kafka
         return error.code
     return ErrorCode.NONE
