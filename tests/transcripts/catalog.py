@@ -27,7 +27,9 @@ from transcripts.scenarios import (
     list_offsets,
     metadata,
     produce,
+    produce_conversion,
     produce_errors,
+    produce_validation,
 )
 from transcripts.steps import Step
 from transcripts.transcript import Transcript
@@ -42,6 +44,8 @@ MODULES = (
     acls,
     produce,
     produce_errors,
+    produce_validation,
+    produce_conversion,
     idempotent_producers,
     fetch,
     fetch_sessions,

@@ -8,6 +8,7 @@ from sawlog.core.ids import TopicName
 from sawlog.storage.log_config import LogConfig
 
 MAX_CACHED = 1_000
+_CODECS_WITH_LEVELS = ("gzip", "lz4", "zstd")
 
 
 class LogConfigs:
@@ -46,6 +47,7 @@ def log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
         timestamp_before_max_ms=topic["message.timestamp.before.max.ms"],
         timestamp_after_max_ms=topic["message.timestamp.after.max.ms"],
         compression_type=topic["compression.type"],
+        compression_level=_compression_level(topic),
         cleanup_policy=frozenset(topic["cleanup.policy"]),
         retention_ms=topic["retention.ms"],
         retention_bytes=topic["retention.bytes"],
@@ -56,3 +58,8 @@ def log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
         unclean_leader_election=topic["unclean.leader.election.enable"],
         producer_id_expiration_ms=broker["producer.id.expiration.ms"],
     )
+
+
+def _compression_level(topic: TopicConfig) -> int | None:
+    codec = topic["compression.type"]
+    return topic[f"compression.{codec}.level"] if codec in _CODECS_WITH_LEVELS else None
