@@ -60,6 +60,11 @@ def sizes(transcript: Transcript) -> None:
     for count in (130, 131, 5_000):
         request = produce("converting-smaller", batch("x" * count))
         ask(transcript, f"{count} letters, not compressed yet, limit 200", request)
+    segment = {"segment_bytes": str(1 << 20), "max_message_bytes": "2000000"}
+    transcript.create_topic("converting-segment", compression_type="uncompressed", **segment)
+    for codec in (Codec.NONE, Codec.ZSTD):
+        request = produce("converting-segment", batch("x" * 1_100_000, codec=codec))
+        ask(transcript, f"{codec.name.lower()}: 1100000 letters, segment.bytes=1048576", request)
     transcript.create_topic("converting-exact", max_message_bytes="70", compression_type="zstd")
     request = produce("converting-exact", batch("ab"))
     ask(transcript, "70 bytes that grow by compression, limit 70", request)
