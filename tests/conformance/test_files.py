@@ -33,6 +33,17 @@ SMALL = {
     "retention.ms": "-1",
 }
 ROWS = 600
+CONVERSIONS = (
+    ("uncompressed", 0),
+    ("gzip", 9),
+    ("snappy", 0),
+    ("lz4", 1),
+    ("lz4", 9),
+    ("lz4", 17),
+    ("zstd", -131_072),
+    ("zstd", 22),
+)
+"""Compression types with a level, 0 if they have none."""
 
 
 def rows_for(codec: str) -> list[Row]:
@@ -105,6 +116,28 @@ def test_kafka_reads_all_records_of_our_segments(ours: Path) -> None:
     assert sorted(offsets) == sorted(list(range(ROWS)) * len(CODECS))
     assert output.count("isvalid: true") > 0
     assert "isvalid: false" not in output
+
+
+def test_kafka_reads_the_batches_that_sawlog_converted(tmp_path: Path) -> None:
+    rows = rows_for("gzip")[:100]
+    with running_sawlog(tmp_path) as server:
+        library = Confluent(server.bootstrap)
+        for codec, level in CONVERSIONS:
+            topic = f"converted-{codec}{level}"
+            config = {"compression.type": codec}
+            if level:
+                config[f"compression.{codec}.level"] = str(level)
+            library.create_topic(topic, config=config)
+            sent_codec = "lz4" if codec == "gzip" else "gzip"
+            library.produce(topic, rows, codec=sent_codec, idempotent=True)
+            check_same(library.consume(topic, len(rows)), rows)
+    logs = sorted(server.data.glob("converted-*-0/*.log"))
+    assert len(logs) == len(CONVERSIONS)
+    output = dump(logs, "--deep-iteration", "--print-data-log")
+    stored = re.findall(r"compresscodec: (\w+)", output)
+    assert set(stored) == {"none", "gzip", "snappy", "lz4", "zstd"}
+    offsets = [int(found) for found in re.findall(r"^\| offset: (\d+)", output, re.MULTILINE)]
+    assert sorted(offsets) == sorted(list(range(len(rows))) * len(CONVERSIONS))
 
 
 def test_our_offset_indexes_pass_kafkas_checks(ours: Path) -> None:

@@ -30,7 +30,9 @@ from transcripts.scenarios import (
     log_dirs,
     metadata,
     produce,
+    produce_conversion,
     produce_errors,
+    produce_validation,
     scram_credentials,
 )
 from transcripts.steps import Step
@@ -50,6 +52,8 @@ MODULES = (
     log_dirs,
     produce,
     produce_errors,
+    produce_validation,
+    produce_conversion,
     idempotent_producers,
     fetch,
     fetch_sessions,

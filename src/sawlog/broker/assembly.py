@@ -42,10 +42,8 @@ class Ports:
 def assemble(
     ports: Ports, config: BrokerConfig, registration: Registration, image_applied: ImageApplied
 ) -> Broker:
-    """Build a broker; `Broker.start` makes it join the cluster.
-
-    The broker can serve requests after the first `image_applied(None)`.
-    """
+    """Build a broker; `Broker.start` makes it join the cluster, and after the first
+    `image_applied(None)` it can serve requests."""
 
     def apply(old: MetadataImage, new: MetadataImage) -> None:
         image_applied(broker.try_apply(old, new))
@@ -76,6 +74,7 @@ def assemble(
         Components(
             node_id=registration.id,
             config=config,
+            clock=clock,
             timer=timer,
             member=member,
             metadata=metadata,

@@ -1,18 +1,28 @@
-"""Validation and conversion of produced batches that need their records decoded.
+"""Validation and conversion of produced batches by their records.
 
-A compacted topic needs a key in every record; a topic with a `compression.type` other than
-`producer` stores its batches in that codec. All other batches are appended without being decoded.
+Kafka reads the records of every batch. Sawlog reads those of topics that need it
+(`LogConfig.reads_records`) and of headers with a suspect timestamp; other batches are appended
+unread, with a maximum timestamp within the topic's limit: retention and time index use no other.
+A batch that is read is checked completely: if anything is wrong, nothing of it is appended.
 """
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.protocol.compression import Codec
-from sawlog.protocol.record_batch import BatchHeader, check_produced
-from sawlog.protocol.records import build_batch, iterate
-from sawlog.storage.log_config import LogConfig
+from sawlog.protocol.compression import Codec, compress, decompress
+from sawlog.protocol.record_batch import (
+    HEADER_SIZE,
+    TRANSACTIONAL,
+    BatchHeader,
+    encode_batch,
+    read_header,
+    set_max_timestamp,
+)
+from sawlog.protocol.record_validation import RecordScan, scan_records
+from sawlog.protocol.records import NO_TIMESTAMP, Record, iterate
+from sawlog.storage.log_config import CREATE_TIME, FOREVER, LogConfig
 
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
 MAX_RECORDS = 100_000
-"""A larger batch is rejected: decoding it would block all other clients."""
+"""A larger batch is rejected: reading it would block all other clients."""
 
 _CODECS = {
     "uncompressed": Codec.NONE,
@@ -26,45 +36,107 @@ _CODECS = {
 class InvalidRecords(KafkaError):
     """Some records of a batch are invalid; each with its position and a reason (KIP-467)."""
 
-    def __init__(self, message: str, records: list[tuple[int, str]]) -> None:
-        super().__init__(ErrorCode.INVALID_RECORD, message)
+    def __init__(self, code: ErrorCode, count: int, records: list[tuple[int, str]]) -> None:
+        position, reason = records[0]
+        super().__init__(
+            code,
+            f"{len(records)} of {count} records are invalid; the first is record {position}:"
+            f" {reason}",
+        )
         self.records = records
 
 
 def prepare(
-    batch: memoryview, header: BatchHeader, config: LogConfig
+    batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int
 ) -> tuple[memoryview, BatchHeader]:
-    """Return the batch with its keys checked, in the topic's codec."""
+    """Check the records of a batch; return it in the topic's codec, with the right maximum
+    timestamp. It is changed in place, or a new one."""
     if header.count > MAX_RECORDS:
         raise KafkaError(
-            ErrorCode.INVALID_RECORD,
-            f"A batch of this topic may have at most {MAX_RECORDS} records, not {header.count}.",
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of this topic may have at most {MAX_RECORDS} records, not {header.count}",
         )
-    if "compact" in config.cleanup_policy:
-        _check_keys(batch)
-    wanted = _CODECS.get(config.compression_type)
-    if wanted is None or wanted == header.codec:
-        return batch, header
-    rebuilt = memoryview(
-        build_batch(
-            iterate(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES),
-            codec=wanted,
-            base_offset=header.base_offset,
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            base_sequence=header.base_sequence,
-        )
-    )
-    return rebuilt, check_produced(rebuilt, max_batch_bytes=config.max_message_bytes)
+    body = _decompress(batch, header)
+    scan = scan_records(body, header.count)
+    max_timestamp = _check_records(batch, header, scan, config, now_ms)
+    wanted = _CODECS.get(config.compression_type, header.codec)
+    if wanted != header.codec:
+        return _convert(body, header._replace(max_timestamp=max_timestamp), wanted, config)
+    if max_timestamp != header.max_timestamp:
+        set_max_timestamp(batch, max_timestamp)
+        header = read_header(batch)
+    return batch, header
 
 
-def _check_keys(batch: memoryview) -> None:
-    reason = "Compacted topic cannot accept message without key"
+def _decompress(batch: memoryview, header: BatchHeader) -> bytes:
+    try:
+        return decompress(header.codec, batch[HEADER_SIZE:], MAX_DECOMPRESSED_BYTES)
+    except KafkaError as error:
+        if error.code is not ErrorCode.CORRUPT_MESSAGE:
+            raise
+        # CORRUPT_MESSAGE makes producers retry; the CRC matches, so that would not help.
+        raise KafkaError(ErrorCode.INVALID_RECORD, error.message) from None
+
+
+def _check_records(
+    batch: memoryview, header: BatchHeader, scan: RecordScan, config: LogConfig, now_ms: int
+) -> int:
+    """Raise InvalidRecords, or return the maximum timestamp. Records are decoded only if the scan
+    does not already show that all are valid."""
+    has_bounds = config.timestamp_type == CREATE_TIME
+    oldest = header.base_timestamp + scan.min_timestamp_delta
+    newest = header.base_timestamp + scan.max_timestamp_delta
+    earliest, latest = _bounds(config, now_ms)
+    is_valid = not scan.misplaced and not ("compact" in config.cleanup_policy and scan.keyless)
+    if is_valid and (not has_bounds or earliest <= oldest <= newest <= latest):
+        return max(newest, NO_TIMESTAMP) if has_bounds else header.max_timestamp
+
+    errors: list[tuple[int, str]] = []
+    code = ErrorCode.INVALID_RECORD
+    max_timestamp = NO_TIMESTAMP
     records = iterate(batch, max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
-    keyless = [(position, reason) for position, record in enumerate(records) if record.key is None]
-    if keyless:
-        raise InvalidRecords(
-            f"One or more records have been rejected due to {len(keyless)} record errors in "
-            "total, and only showing the first three errors at most",
-            keyless,
+    for position, record in enumerate(records):
+        reason = _fault(record, position, config)
+        if not reason and has_bounds and record.timestamp != NO_TIMESTAMP:
+            if not earliest <= record.timestamp <= latest:
+                code = ErrorCode.INVALID_TIMESTAMP
+                reason = f"timestamp {record.timestamp} is not within [{earliest}, {latest}]"
+            max_timestamp = max(max_timestamp, record.timestamp)
+        if reason:
+            errors.append((position, reason))
+    if errors:
+        raise InvalidRecords(code, header.count, errors)
+    return max_timestamp
+
+
+def _bounds(config: LogConfig, now_ms: int) -> tuple[int, int]:
+    """The first and last timestamp that a record may have."""
+    latest = min(now_ms + config.timestamp_after_max_ms, FOREVER)
+    return now_ms - config.timestamp_before_max_ms, latest
+
+
+def _fault(record: Record, position: int, config: LogConfig) -> str:
+    """Why a record is invalid, apart from its timestamp; empty if it is not."""
+    if record.offset != position:
+        return f"offset delta {record.offset} instead of {position}"
+    if record.key is None and "compact" in config.cleanup_policy:
+        return "a record of a compacted topic needs a key"
+    return ""
+
+
+def _convert(
+    body: bytes, header: BatchHeader, codec: int, config: LogConfig
+) -> tuple[memoryview, BatchHeader]:
+    """Compress the records in the topic's codec. Their bytes stay as they are; so do the fields of
+    the header, except for attributes without a meaning."""
+    attributes = header.attributes & TRANSACTIONAL | codec
+    compressed = compress(codec, body, config.compression_level)
+    batch = memoryview(encode_batch(header._replace(attributes=attributes), compressed))
+    if len(batch) > config.max_message_bytes:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {len(batch)} bytes after conversion to"
+            f" compression.type={config.compression_type}, the topic's limit is"
+            f" {config.max_message_bytes} (max.message.bytes)",
         )
+    return batch, read_header(batch)

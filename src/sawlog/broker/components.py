@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sawlog.cluster.topics import Topics
     from sawlog.core.config import BrokerConfig
     from sawlog.core.ids import NodeId
-    from sawlog.core.ports import Timer
+    from sawlog.core.ports import Clock, Timer
     from sawlog.storage.log_directory import LogDirectory
 
 
@@ -29,6 +29,7 @@ class Components:
 
     node_id: "NodeId"
     config: "BrokerConfig"
+    clock: "Clock"
     timer: "Timer"
     member: "ClusterMember"
     metadata: "MetadataCache"

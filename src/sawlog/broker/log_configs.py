@@ -9,6 +9,7 @@ from sawlog.storage.cleaner.log_cleaner import CleanerConfig
 from sawlog.storage.log_config import LogConfig
 
 MAX_CACHED = 1_000
+_CODECS_WITH_LEVELS = ("gzip", "lz4", "zstd")
 
 
 class LogConfigs:
@@ -47,6 +48,7 @@ def log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
         timestamp_before_max_ms=topic["message.timestamp.before.max.ms"],
         timestamp_after_max_ms=topic["message.timestamp.after.max.ms"],
         compression_type=topic["compression.type"],
+        compression_level=_compression_level(topic),
         cleanup_policy=frozenset(topic["cleanup.policy"]),
         retention_ms=topic["retention.ms"],
         retention_bytes=topic["retention.bytes"],
@@ -74,3 +76,8 @@ def cleaner_config(broker: BrokerConfig) -> CleanerConfig:
         io_max_bytes_per_second=broker["log.cleaner.io.max.bytes.per.second"],
         backoff_ms=broker["log.cleaner.backoff.ms"],
     )
+
+
+def _compression_level(topic: TopicConfig) -> int | None:
+    codec = topic["compression.type"]
+    return topic[f"compression.{codec}.level"] if codec in _CODECS_WITH_LEVELS else None

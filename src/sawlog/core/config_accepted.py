@@ -17,9 +17,6 @@ background.threads INT 10 >=1
 broker.heartbeat.interval.ms INT 2000
 broker.session.timeout.ms INT 9000
 client.quota.callback.class CLASS -
-compression.gzip.level INT -1 1..9|-1
-compression.lz4.level INT 9 1..17
-compression.zstd.level INT 3 -131072..22
 config.providers LIST ""
 connection.failed.authentication.delay.ms INT 100 >=0
 connections.max.reauth.ms LONG 0

@@ -39,6 +39,9 @@ max.request.partition.size.limit INT 2000 >=1 :: The maximum number of partition
 a DescribeTopicPartitions response.
 compression.type STRING producer oneof:uncompressed,zstd,lz4,snappy,gzip,producer :: The default \
 of a topic's compression.type.
+compression.gzip.level INT -1 1..9|-1 :: The default of a topic's compression.gzip.level.
+compression.lz4.level INT 9 1..17 :: The default of a topic's compression.lz4.level.
+compression.zstd.level INT 3 -131072..22 :: The default of a topic's compression.zstd.level.
 log.segment.bytes INT 1073741824 >=1048576 :: The default of a topic's segment.bytes.
 log.roll.ms LONG - >=1 :: The default of a topic's segment.ms.
 log.roll.hours INT 168 >=1 :: The same in hours, if log.roll.ms is not set.

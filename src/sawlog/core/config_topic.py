@@ -50,9 +50,9 @@ become leader.
 min.insync.replicas INT 1 >=1 :: acks=all is rejected when fewer replicas are in sync.
 compression.type STRING producer oneof:uncompressed,zstd,lz4,snappy,gzip,producer :: The codec of \
 stored batches; producer: as the producer sent them.
-compression.gzip.level INT -1 1..9|-1
-compression.lz4.level INT 9 1..17
-compression.zstd.level INT 3 -131072..22
+compression.gzip.level INT -1 1..9|-1 :: The level if compression.type is gzip; -1: 6.
+compression.lz4.level INT 9 1..17 :: The level if compression.type is lz4; 9: the fast compressor.
+compression.zstd.level INT 3 -131072..22 :: The level if compression.type is zstd.
 preallocate BOOLEAN false
 message.timestamp.type STRING CreateTime oneof:CreateTime,LogAppendTime :: Whether \
 the producer or the broker sets the timestamps of records.

@@ -27,7 +27,10 @@ _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, oldest com
 _XERIAL_BLOCK_BYTES = 32 * 1024  # what snappy-java writes
 _CHUNK_LENGTH = struct.Struct(">i")
 _GZIP_LEVEL = 6
-_LZ4_LEVEL = 1
+_GZIP_DEFAULT = -1
+_LZ4_DEFAULT = 9  # Kafka's default level means the fast compressor, not level 9 of the other one
+_LZ4_FAST_LEVEL = 1
+_LZ4_LOWEST_LEVEL = 2
 _ZSTD_LEVEL = 3
 _GZIP_TRAILER_BYTES = 4
 _FIRST_GUESS_FACTOR = 4
@@ -36,24 +39,33 @@ _GROWTH = 4
 _NO_ROOM = "failed to write whole buffer"  # cramjam's message when the output buffer is full
 
 
-def compress(codec: int, data: Buffer) -> bytes:
-    """Compress `data` with the codec."""
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """Compress `data` with the codec, at one of Kafka's levels (KIP-390) or its default level."""
     if codec == Codec.NONE:
         return bytes(data)
     if codec == Codec.GZIP:
-        return bytes(cramjam.gzip.compress(data, _GZIP_LEVEL))
+        is_default = level is None or level == _GZIP_DEFAULT
+        return bytes(cramjam.gzip.compress(data, _GZIP_LEVEL if is_default else level))
     if codec == Codec.SNAPPY:
         return _compress_snappy(memoryview(data))
     if codec == Codec.LZ4:
         # Kafka's Java reader rejects frames with linked blocks.
         compressor = cramjam.lz4.Compressor(
-            level=_LZ4_LEVEL, content_checksum=False, block_linked=False
+            level=_lz4_level(level), content_checksum=False, block_linked=False
         )
         compressor.compress(bytes(data))
         return bytes(compressor.finish())
     if codec == Codec.ZSTD:
-        return bytes(cramjam.zstd.compress(data, _ZSTD_LEVEL))
+        return bytes(cramjam.zstd.compress(data, _ZSTD_LEVEL if level is None else level))
     raise _unknown(codec)
+
+
+def _lz4_level(level: int | None) -> int:
+    """The level of the LZ4 library. All levels but the default are its high compression, whose
+    lowest level is 2; above 12 nothing changes."""
+    if level is None or level == _LZ4_DEFAULT:
+        return _LZ4_FAST_LEVEL
+    return max(level, _LZ4_LOWEST_LEVEL)
 
 
 def decompress(codec: int, data: Buffer, limit: int) -> bytes:

@@ -19,16 +19,18 @@ _BASE_OFFSET = struct.Struct(">q")
 _LEADER_EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
 _TIMESTAMPS = struct.Struct(">hiqq")
-_FRONT = struct.Struct(">qiibI")  # up to the CRC
-_COVERED = struct.Struct(">hiqqqhii")  # the rest of the header
+_TIMESTAMP = struct.Struct(">q")
+_LENGTH_FIELD = struct.Struct(">i")
 
 HEADER_SIZE = 61
 MAGIC = 2
 _PREFIX_SIZE = 12  # base offset and length, which `length` does not include
 _UP_TO_MAGIC_SIZE = 17
+_LENGTH_POSITION = 8
 _LEADER_EPOCH_POSITION = 12
 _CRC_POSITION = 17
 _CRC_START = 21  # attributes: the first byte that the CRC covers
+_MAX_TIMESTAMP_POSITION = 35
 _MIN_LENGTH = 14  # of a magic 0 message, the smallest that Kafka's reader accepts
 
 CODEC_MASK = 0x07
@@ -196,13 +198,19 @@ def stamp_append_time(batch: memoryview, timestamp_ms: int) -> None:
     _CRC.pack_into(batch, _CRC_POSITION, crc32c(batch[_CRC_START:]))
 
 
-def pack_batch(header: BatchHeader, body: Buffer) -> bytearray:
-    """Build a batch of encoded, perhaps compressed, records; `length` and `crc` are computed."""
-    covered = _COVERED.pack(*header[5:])
-    crc = crc32c(body, crc32c(covered))
-    length = HEADER_SIZE - _PREFIX_SIZE + len(body)
-    front = _FRONT.pack(header.base_offset, length, header.leader_epoch, header.magic, crc)
-    return bytearray().join((front, covered, body))
+def set_max_timestamp(batch: memoryview, timestamp_ms: int) -> None:
+    """Set the maximum timestamp in place, with a new CRC. `batch` has nothing after the batch."""
+    _TIMESTAMP.pack_into(batch, _MAX_TIMESTAMP_POSITION, timestamp_ms)
+    _CRC.pack_into(batch, _CRC_POSITION, crc32c(batch[_CRC_START:]))
+
+
+def encode_batch(header: BatchHeader, body: Buffer) -> bytearray:
+    """Return a batch with the fields of `header`, except that length and CRC are those of `body`,
+    which is compressed as the attributes say."""
+    batch = bytearray(_LAYOUT.pack(*header)) + body
+    _LENGTH_FIELD.pack_into(batch, _LENGTH_POSITION, len(batch) - _PREFIX_SIZE)
+    _CRC.pack_into(batch, _CRC_POSITION, crc32c(memoryview(batch)[_CRC_START:]))
+    return batch
 
 
 def _no_single_batch(records: memoryview | None) -> KafkaError:

@@ -17,7 +17,7 @@ from sawlog.protocol.record_batch import (
     MAGIC,
     TRANSACTIONAL,
     BatchHeader,
-    pack_batch,
+    encode_batch,
     read_header,
 )
 from sawlog.protocol.varint import encode_varint, read_varint
@@ -223,7 +223,7 @@ class BatchBuilder:
             base_sequence,
             self.count,
         )
-        return pack_batch(header, body)
+        return encode_batch(header, body)
 
 
 def build_batch(

@@ -25,21 +25,23 @@ def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
     second = buffer[position + 1]
     if second < 0x80:
         return (first & 0x7F | second << 7) >> 1 ^ -(first & 1), position + 2
-    return _read_long(buffer, position)
+    value, position = read_zigzag(buffer, position, _MAX_BYTES)
+    return (value >> 1) ^ -(value & 1), position
 
 
-def _read_long(buffer: bytes, position: int) -> tuple[int, int]:
+def read_zigzag(buffer: bytes, position: int, max_bytes: int) -> tuple[int, int]:
+    """Return the number at `position`, still in zigzag encoding, and its end; IndexError if it is
+    truncated, CORRUPT_MESSAGE beyond `max_bytes`."""
     value = 0
-    for shift in range(0, 7 * _MAX_BYTES, 7):
+    for shift in range(0, 7 * max_bytes, 7):
         byte = buffer[position]
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            value &= _WORD
-            return (value >> 1) ^ -(value & 1), position
+            return value & _WORD, position
     raise KafkaError(
         ErrorCode.CORRUPT_MESSAGE,
-        f"the varint at byte {position - _MAX_BYTES} is longer than {_MAX_BYTES} bytes",
+        f"the varint at byte {position - max_bytes} is longer than {max_bytes} bytes",
     )
 
 

@@ -62,8 +62,6 @@ class Log:
         "_roll_policy",
         "_segment_bytes",
         "_stamps_time",
-        "_timestamp_after_ms",
-        "_timestamp_before_ms",
         "_unsynced",
         "config",
         "directory",
@@ -125,23 +123,14 @@ class Log:
 
         `batch` is exactly the bytes that `header` describes and may be reused afterwards. Raises
         KafkaError and changes nothing: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
-        INVALID_TIMESTAMP, RECORD_LIST_TOO_LARGE (beyond segment.bytes), KAFKA_STORAGE_ERROR (disk
-        full, directory offline, out of descriptors).
-
-        Timestamp bounds apply to the first and the highest timestamp in the header of the batch;
-        Kafka decompresses the batch and checks each record.
+        RECORD_LIST_TOO_LARGE (beyond segment.bytes), KAFKA_STORAGE_ERROR (disk full, directory
+        offline, out of descriptors).
         """
         size = header[1] + 12
         timestamp = header[8]
         append_time_ms = -1
         if self._stamps_time:
             timestamp = append_time_ms = self._owner.clock.now_ms()
-        elif timestamp >= 0:
-            now_ms = self._owner.clock.now_ms()
-            if timestamp - now_ms > self._timestamp_after_ms or (
-                now_ms - header[7] > self._timestamp_before_ms
-            ):
-                raise log_errors.bad_timestamp(header, now_ms, self.config)
         if size > self._segment_bytes:
             raise log_errors.too_large(size, self.config)
         if leader_epoch != self.epochs.durable or not self._is_ready:
@@ -430,8 +419,6 @@ class Log:
         self._retention_policy = RetentionPolicy.of(config)
         self._segment_bytes = config.segment_bytes
         self._stamps_time = config.timestamp_type == LOG_APPEND_TIME
-        self._timestamp_after_ms = config.timestamp_after_max_ms
-        self._timestamp_before_ms = config.timestamp_before_max_ms
         self._remover.set_delay(config.file_delete_delay_ms)
         self._is_ready = False
         if "compact" not in config.cleanup_policy:

@@ -4,7 +4,7 @@ Parsing, validation and the synonyms among broker settings are in `core/config`.
 LogConfig whenever the configuration of its topic changes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 FOREVER = 2**63 - 1
 """Kafka's Long.MAX_VALUE: a limit that is never reached."""
@@ -28,6 +28,7 @@ class LogConfig:
     timestamp_before_max_ms: int = FOREVER  # message.timestamp.before.max.ms
     timestamp_after_max_ms: int = 3_600_000  # message.timestamp.after.max.ms (KIP-1030)
     compression_type: str = "producer"
+    compression_level: int | None = None  # compression.<type>.level; None: the codec has none
 
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     retention_ms: int = 7 * 24 * 3600 * 1000  # -1: no limit
@@ -45,3 +46,15 @@ class LogConfig:
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False  # unclean.leader.election.enable
     producer_id_expiration_ms: int = 86_400_000  # a broker setting
+
+    reads_records: bool = field(init=False)
+    """Whether the records of all produced batches are read: to check that they have keys, to
+    convert them to `compression_type`, or to find old timestamps, which a header does not show."""
+
+    def __post_init__(self) -> None:
+        reads_records = (
+            self.compression_type != "producer"
+            or "compact" in self.cleanup_policy
+            or (self.timestamp_type == CREATE_TIME and self.timestamp_before_max_ms != FOREVER)
+        )
+        object.__setattr__(self, "reads_records", reads_records)

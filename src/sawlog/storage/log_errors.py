@@ -4,7 +4,6 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import TopicPartition
 from sawlog.core.ports import DiskError
-from sawlog.protocol.record_batch import BatchHeader
 from sawlog.storage.batch_scan import Damage
 from sawlog.storage.log_config import LogConfig
 
@@ -14,16 +13,6 @@ logger = EventLogger(__name__)
 def out_of_range(tp: TopicPartition, start: int, end: int, offset: int) -> KafkaError:
     return KafkaError(
         ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} of {tp} is not within {start} to {end}"
-    )
-
-
-def bad_timestamp(header: BatchHeader, now_ms: int, config: LogConfig) -> KafkaError:
-    earliest = now_ms - config.timestamp_before_max_ms
-    latest = now_ms + config.timestamp_after_max_ms
-    return KafkaError(
-        ErrorCode.INVALID_TIMESTAMP,
-        f"timestamps {header.base_timestamp} to {header.max_timestamp} are not within"
-        f" [{earliest}, {latest}]",
     )
 
 

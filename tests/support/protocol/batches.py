@@ -5,6 +5,7 @@ import struct
 from crc32c import crc32c
 
 from sawlog.protocol.records import Record, build_batch
+from sawlog.protocol.varint import encode_varint
 
 ABORT, COMMIT = 0, 1
 
@@ -51,6 +52,30 @@ def raw_batch(
         crc32c(covered) if crc is None else crc,
     )
     return bytearray(front + covered)
+
+
+def raw_record(
+    offset: int | bytes,
+    *,
+    length: int = 0,
+    attributes: int = 0,
+    timestamp: int | bytes = 0,
+    key: bytes = b"\x02k",
+    value: bytes = b"\x02v",
+    headers: bytes = b"\x00",
+) -> bytes:
+    """Encode a record from encoded fields; `length` is added to the correct length."""
+    fields = b"".join(
+        (
+            bytes([attributes]),
+            timestamp if isinstance(timestamp, bytes) else encode_varint(timestamp),
+            offset if isinstance(offset, bytes) else encode_varint(offset),
+            key,
+            value,
+            headers,
+        )
+    )
+    return encode_varint(len(fields) + length) + fields
 
 
 def batch(base_offset: int, *values: bytes, producer_id: int = -1) -> bytes:

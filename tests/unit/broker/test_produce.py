@@ -163,7 +163,7 @@ def test_batch_with_too_many_records_to_open_is_rejected(configs: dict[str, str]
     machine = machine_with_topic(configs=configs)
     batch = batch_of(machine, *[b""] * (MAX_RECORDS + 1))
     response = machine.ask(produce(batch), NAMED)
-    assert answers(response) == [(int(ErrorCode.INVALID_RECORD), -1)]
+    assert answers(response) == [(int(ErrorCode.MESSAGE_TOO_LARGE), -1)]
 
 
 def test_os_policy_flushes_records_written_during_a_flush_in_time() -> None:

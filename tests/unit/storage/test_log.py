@@ -87,20 +87,8 @@ def test_log_append_time_is_the_time_of_the_broker() -> None:
     assert found == (0, storage.now_ms, 0)
 
 
-@pytest.mark.parametrize(
-    ("difference_ms", "is_accepted"), [(-1_000, True), (-1_001, False), (500, True), (501, False)]
-)
-def test_timestamps_out_of_bounds_are_rejected(difference_ms: int, is_accepted: bool) -> None:
-    storage = SimulatedStorage(LogConfig(timestamp_before_max_ms=1_000, timestamp_after_max_ms=500))
-    contents = records(1, timestamp=storage.now_ms + difference_ms)
-    if is_accepted:
-        append(storage.log, contents)
-    else:
-        assert rejected(storage.log, contents) == ErrorCode.INVALID_TIMESTAMP
-
-
-def test_records_without_a_timestamp_have_no_bounds() -> None:
-    storage = SimulatedStorage(LogConfig(timestamp_before_max_ms=1_000, timestamp_after_max_ms=500))
+def test_records_without_a_timestamp_are_not_found_by_time() -> None:
+    storage = SimulatedStorage()
     append(storage.log, records(1, timestamp=-1))
     assert storage.log.offset_for_timestamp(0, 1) is None
     assert storage.log.offset_of_max_timestamp(1) is None

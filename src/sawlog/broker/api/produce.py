@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sawlog.broker.purgatory import Purgatory
     from sawlog.broker.replicas import Replicas
     from sawlog.broker.request import Request
+    from sawlog.core.ports import Clock
     from sawlog.protocol.messages.produce_request import PartitionProduceData, ProduceRequest
     from sawlog.protocol.schema import Records
     from sawlog.replication.partition import Partition
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         replicas: Replicas
         metrics: BrokerMetrics
         purgatory: Purgatory
+        clock: Clock
 
     Uncommitted = tuple[Partition, int, PartitionProduceResponse]
     """A replica, the high watermark that commits the batch, and the response."""
@@ -108,18 +110,24 @@ def _append(
     if acks not in (0, 1, ACKS_ALL):
         raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     log = replica.log
-    batch, header = _checked(data.records, version, log.config.max_message_bytes)
+    config = log.config
+    batch, header = _checked(data.records, version, config.max_message_bytes)
     if header.is_transactional or message.transactional_id is not None:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, "This broker has no transactions yet.")
-    if acks == ACKS_ALL and len(replica.in_sync) < log.config.min_insync_replicas:
+    if acks == ACKS_ALL and len(replica.in_sync) < config.min_insync_replicas:
         raise KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"The size of the current ISR {len(replica.in_sync)} is insufficient to satisfy the "
-            f"min.isr requirement of {log.config.min_insync_replicas} for partition {replica.name}",
+            f"min.isr requirement of {config.min_insync_replicas} for partition {replica.name}",
         )
-    config = log.config
-    if config.compression_type != "producer" or "compact" in config.cleanup_policy:
-        batch, header = prepare(batch, header, config)
+    now_ms = context.clock.now_ms()
+    timestamp = header.max_timestamp
+    if (
+        config.reads_records
+        or timestamp - now_ms > config.timestamp_after_max_ms
+        or timestamp < header.base_timestamp  # the first record's, so the maximum is wrong
+    ):
+        batch, header = prepare(batch, header, config, now_ms)
     appended = replica.append(batch, header, is_awaited=acks == ACKS_ALL)
     context.metrics.appended(header.count, len(batch))
     return (

@@ -15,7 +15,7 @@ from sawlog.protocol.record_batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
     BatchHeader,
-    pack_batch,
+    encode_batch,
     read_header,
 )
 from sawlog.protocol.varint import encode_varint, read_varint
@@ -205,7 +205,7 @@ def _join(body: bytes, starts: list[int], kept: Sequence[int]) -> bytes:
 
 
 def _pack(header: BatchHeader, body: bytes) -> Batch:
-    batch = pack_batch(header, body)
+    batch = encode_batch(header, body)
     return batch, read_header(batch)
 
 

@@ -8,9 +8,10 @@ would take several times as long.
 from typing import NamedTuple
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.protocol.varint import read_varint
+from sawlog.protocol.varint import read_zigzag
 
-_NULL = 1  # the varint of length -1
+_NULL = 1  # the length -1 in zigzag encoding
+_INT_BYTES = 5  # the longest encoding of a 32-bit number
 
 
 class RecordColumns(NamedTuple):
@@ -56,8 +57,7 @@ def _scan(data: bytes, position: int, end: int, count: int) -> RecordColumns:
                 length = length & 0x7F | byte << 7
                 position += 1
             else:
-                length, position = read_varint(data, position - 1)
-                length <<= 1
+                length, position = read_zigzag(data, position - 1, _INT_BYTES)
         record_end = position + (length >> 1)
         signs = length
 
@@ -72,16 +72,14 @@ def _scan(data: bytes, position: int, end: int, count: int) -> RecordColumns:
                 delta = delta & 0x7F | byte << 7
                 position += 1
             else:
-                delta, position = read_varint(data, position - 1)
-                delta <<= 1
+                delta, position = read_zigzag(data, position - 1, _INT_BYTES)
         signs |= delta
         delta >>= 1
 
         length = data[position]
         position += 1
         if length >= 0x80:
-            length, position = read_varint(data, position - 1)
-            length <<= 1
+            length, position = read_zigzag(data, position - 1, _INT_BYTES)
         if length == _NULL:
             key = None
         else:
