@@ -1,6 +1,5 @@
 """Kafka Connect in distributed mode on Sawlog: file connectors, and MirrorMaker 2 from Kafka."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,22 +15,10 @@ from confluent_kafka.admin import (
 from support.client_libraries.client_library import GUARD_S, Row
 from support.client_libraries.confluent_library import Confluent
 from support.kafka.connect_worker import BYTES, ConnectWorker
-from support.kafka.shared_brokers import QUICK_GROUPS, SharedBrokers, unique
-from support.programs import require_java
+from support.kafka.shared_brokers import QUICK_GROUPS, SharedBrokers
 from support.tiers import rounds
 
 LINES = 500  # added before each start of the worker
-
-
-@pytest.fixture(scope="module")
-def worker(broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectWorker]:
-    require_java()
-    worker = ConnectWorker(tmp_path_factory.mktemp("connect"), broker.bootstrap, unique("connect"))
-    try:
-        yield worker
-        worker.stop()
-    finally:
-        worker.process.kill()
 
 
 def source_config(file: Path, topic: str) -> dict[str, str]:
