@@ -17,7 +17,10 @@ from xml.sax.saxutils import escape
 KAFKA_VERSION = "4.3.0"
 ARTIFACTS = (
     ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
-    ("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
+    ("org.apache.kafka", "kafka-tools", KAFKA_VERSION),  # brings Connect's runtime with it
+    ("org.apache.kafka", "connect-file", KAFKA_VERSION),
+    ("org.apache.kafka", "connect-mirror", KAFKA_VERSION),
+    ("org.apache.kafka", "kafka-streams", KAFKA_VERSION),
     # Kafka depends on slf4j 1.7 without a binding; this one writes to stderr.
     ("org.slf4j", "slf4j-simple", "1.7.36"),
 )

@@ -1,6 +1,7 @@
 """The command-line tools of Apache Kafka 4.3.0, which use the Java client."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -89,10 +90,8 @@ def test_kafka_get_offsets_and_delete_records(
     assert tools.run(OFFSETS, *one).split() == [f"{topic}:0:10", f"{topic}:1:0"]
     assert tools.run(OFFSETS, *one, "--time", "1700000000004").split()[0] == f"{topic}:0:4"
     assert f"{topic}:0:9" in tools.run(OFFSETS, *one, "--time", "max-timestamp").split()
-    request = tmp_path / "delete.json"
-    partition = {"topic": topic, "partition": 0, "offset": 6}
-    request.write_text(json.dumps({"version": 1, "partitions": [partition]}))
-    deleted = tools.run(DELETE_RECORDS, "--offset-json-file", str(request))
+    file = offset_file(tmp_path, {(topic, 0): 6})
+    deleted = tools.run(DELETE_RECORDS, "--offset-json-file", str(file))
     assert f"partition: {topic}-0\tlow_watermark: 6" in deleted
     earliest = tools.run(OFFSETS, *one, "--time", "earliest").split()
     assert earliest == [f"{topic}:0:6", f"{topic}:1:0"]
@@ -132,6 +131,42 @@ def test_kafka_configs_of_users_clients_and_addresses(tools: Tools) -> None:
         assert described == ""
     named = tools.run(CONFIGS, "--entity-type", "users", "--entity-name", "anna", "--describe")
     assert named == ""
+
+
+def offset_file(directory: Path, offsets: dict[tuple[str, int], int]) -> Path:
+    """The file that kafka-delete-records reads: the new first offset of each partition."""
+    partitions = [
+        {"topic": topic, "partition": partition, "offset": offset}
+        for (topic, partition), offset in offsets.items()
+    ]
+    file = directory / "offsets.json"
+    file.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    return file
+
+
+def test_kafka_delete_records_answers_each_partition_by_itself(
+    tools: Tools, confluent: Confluent, create_topic, topic: str, tmp_path: Path
+) -> None:
+    create_topic(topic, 3)
+    create_topic(compacted := f"{topic}-compacted", cleanup_policy="compact")
+    rows = [Row(b"x", b"key", partition=number % 3) for number in range(30)]
+    confluent.produce(topic, rows)
+    confluent.produce(compacted, [Row(b"x", b"key")])
+    everything, beyond_the_end = -1, 11
+    offsets = {(topic, 0): everything, (topic, 1): beyond_the_end, (topic, 2): 4}
+    file = offset_file(tmp_path, offsets | {(compacted, 0): 1})
+    output = tools.run(DELETE_RECORDS, "--offset-json-file", str(file))
+    assert f"partition: {topic}-0\tlow_watermark: 10" in output
+    assert re.search(rf"partition: {topic}-1\terror: .*not within the range of offsets", output)
+    assert f"partition: {topic}-2\tlow_watermark: 4" in output
+    assert re.search(rf"partition: {compacted}-0\terror: .*PolicyViolation", output)
+    ranges = (("earliest", (10, 0, 4), 0), ("latest", (10, 10, 10), 1))
+    for time, expected, end in ranges:
+        lines = [f"{topic}:{index}:{offset}" for index, offset in enumerate(expected)]
+        lines.append(f"{compacted}:0:{end}")
+        found = tools.run(OFFSETS, "--topic-partitions", f"{topic},{compacted}", "--time", time)
+        assert sorted(found.split()) == sorted(lines)
+    assert [row.value for row in confluent.consume(topic, 6, partition=2, offset=4)] == [b"x"] * 6
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -6,13 +6,15 @@ import os
 import re
 import subprocess
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
 
 START_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 60
+PATIENCE_S = 600.0
 KEEP_OLD_RECORDS = {"log.retention.check.interval.ms": str(24 * 60 * 60 * 1000)}
 """No retention by time: tests write records with old timestamps."""
 
@@ -107,3 +109,17 @@ class ServerProcess:
 
     def open_files(self) -> int:
         return int(psutil.Process(self.pid).num_fds())
+
+
+def wait_until(
+    is_so: Callable[[], bool], *processes: ServerProcess, patience_s: float = PATIENCE_S
+) -> None:
+    """Poll a condition without taking the processor from the processes that it depends on.
+
+    Raises AssertionError with the output of the processes after `patience_s`.
+    """
+    deadline = time.monotonic() + patience_s
+    while not is_so():
+        said = "\n".join(process.output for process in processes)
+        assert time.monotonic() < deadline, f"it did not become so in {patience_s} s:\n{said}"
+        time.sleep(0.05)

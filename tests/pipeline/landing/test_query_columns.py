@@ -14,9 +14,9 @@ from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, P
 from sawlog.pipeline.landing.driver.query_supervisor import QuerySupervisor
 from sawlog.pipeline.landing.driver.spark_session import register
 from sawlog.pipeline.landing.driver.sql_query import SqlQuery
-from support.pipeline.drivers import wait_until
 from support.pipeline.landing import RecordedEvents, rows_of
 from support.pipeline.tables import at, written
+from support.process import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,8 +9,9 @@ import pytest
 
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
-from support.pipeline.drivers import driving, run_to_the_end, uncommitted, version_of, wait_until
+from support.pipeline.drivers import driving, run_to_the_end, uncommitted, version_of
 from support.pipeline.landing import create_topic, pipeline_file, records_of, rows_of, send
+from support.process import wait_until
 from support.programs import require_java
 from support.server.broker_process import SawlogServer, running_sawlog
 

@@ -15,9 +15,9 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.client.producer.producer import Producer
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
-from support.pipeline.drivers import driving, kill_all, version_of, wait_until
+from support.pipeline.drivers import driving, kill_all, version_of
 from support.pipeline.landing import create_topic, pipeline_file, records_of, send, values_in
-from support.process import ServerProcess
+from support.process import ServerProcess, wait_until
 from support.programs import require_java
 from support.server.broker_process import SawlogServer, running_sawlog
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from support.pipeline.drivers import wait_until
 from support.pipeline.tables import land, new_table
+from support.process import wait_until
 from support.programs import require_java
 
 pytestmark = [pytest.mark.long, pytest.mark.spark]

@@ -11,7 +11,7 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 from sawlog.pipeline.landing.configuration.pipeline_config import Pipeline
 from sawlog.pipeline.landing.configuration.pipeline_file import read_pipeline
-from support.pipeline.drivers import driving, kill_all, run_to_the_end, version_of, wait_until
+from support.pipeline.drivers import driving, kill_all, run_to_the_end, version_of
 from support.pipeline.landing import (
     create_topic,
     pipeline_file,
@@ -20,7 +20,7 @@ from support.pipeline.landing import (
     send,
     values_in,
 )
-from support.process import ServerProcess
+from support.process import ServerProcess, wait_until
 from support.programs import require_java
 from support.server.broker_process import SawlogServer, running_sawlog
 

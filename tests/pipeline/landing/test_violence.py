@@ -18,7 +18,6 @@ from support.pipeline.drivers import (
     run_to_the_end,
     uncommitted,
     version_of,
-    wait_until,
 )
 from support.pipeline.landing import (
     create_topic,
@@ -28,6 +27,7 @@ from support.pipeline.landing import (
     send,
     values_in,
 )
+from support.process import wait_until
 from support.programs import require_java
 from support.server.broker_process import SawlogServer, running_sawlog
 

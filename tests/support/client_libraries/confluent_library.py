@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from support.client_libraries.client_library import GUARD_S, BrokerError, RecordMetadata, Row
 
@@ -28,6 +28,13 @@ class Confluent:
         topic = NewTopic(name, partitions, 1, config=config or {})
         admin = self.admin()
         admin.create_topics([topic])[name].result(GUARD_S)
+
+    def topic_config(self, name: str) -> dict[str, str]:
+        """The values of all settings of a topic."""
+        topic = ConfigResource(ResourceType.TOPIC, name)
+        admin = self.admin()
+        found = admin.describe_configs([topic])[topic].result(GUARD_S)
+        return {key: entry.value for key, entry in found.items()}
 
     def producer(self, **settings: Any) -> Producer:
         base = {"message.max.bytes": LARGE_BYTES, "linger.ms": 5}

@@ -2,17 +2,14 @@
 
 import contextlib
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
 
 from sawlog.pipeline.delta.data_files import PREFIX, decode_path
 from sawlog.pipeline.delta.table import Table
-from support.process import ServerProcess
-
-PATIENCE_S = 600.0
+from support.process import ServerProcess, wait_until
 
 
 class Driver(ServerProcess):
@@ -54,20 +51,6 @@ def run_to_the_end(file: Path, *options: str) -> str:
         code = driver.wait()
         assert code == 0, f"ended with {code}:\n{driver.output}"
         return driver.output
-
-
-def wait_until(
-    is_so: Callable[[], bool], *drivers: ServerProcess, patience_s: float = PATIENCE_S
-) -> None:
-    """Poll a condition without taking the processor from the drivers.
-
-    Raises AssertionError with the output of the drivers after `patience_s`.
-    """
-    deadline = time.monotonic() + patience_s
-    while not is_so():
-        said = "\n".join(driver.output for driver in drivers)
-        assert time.monotonic() < deadline, f"it did not become so in {patience_s} s:\n{said}"
-        time.sleep(0.05)
 
 
 def uncommitted(path: str) -> set[str]:
