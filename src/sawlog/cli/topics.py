@@ -1,4 +1,4 @@
-"""`sawlog topics`: create, list, describe, delete and alter topics."""
+"""`sawlog topics`: create, list, describe, delete and alter topics; adds the group `records`."""
 
 from typing import Any
 
@@ -14,6 +14,7 @@ from sawlog.cli.option_types import (
     parse_settings,
 )
 from sawlog.cli.output import note, print_json, print_lines, print_table, table_lines
+from sawlog.cli.topics_records import records
 from sawlog.client.admin.admin import Admin, NewTopic
 from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSource, Operation, Resource
 from sawlog.client.admin.configs import ResourceType as Type
@@ -40,7 +41,10 @@ _INTERNAL_CONTENTS = {
 
 @click.group()
 def topics() -> None:
-    """Create, list, describe, delete and alter topics."""
+    """Create, list, describe, delete and alter topics; delete records."""
+
+
+topics.add_command(records)
 
 
 @topics.command()
