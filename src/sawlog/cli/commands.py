@@ -19,6 +19,7 @@ from sawlog.cli.standard_streams import discard_output, writing_output
 # Name, module and help line, so that `sawlog --help` imports no command.
 _COMMANDS = {
     "broker": ("sawlog.cli.broker", "Run one broker."),
+    "configs": ("sawlog.cli.configs", "Show, set and unset settings of topics and brokers."),
     "consume": ("sawlog.cli.consume", "Print the records of a topic."),
     "groups": ("sawlog.cli.groups", "Show, reset and delete consumer groups."),
     "log": ("sawlog.cli.log", "Dump and verify segment files, without a broker."),
