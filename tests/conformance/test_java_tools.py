@@ -15,6 +15,7 @@ TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
+LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
@@ -95,6 +96,42 @@ def test_kafka_get_offsets_and_delete_records(
     assert f"partition: {topic}-0\tlow_watermark: 6" in deleted
     earliest = tools.run(OFFSETS, *one, "--time", "earliest").split()
     assert earliest == [f"{topic}:0:6", f"{topic}:1:0"]
+
+
+def test_kafka_log_dirs(
+    tools: Tools, confluent: Confluent, create_topic, topic: str, broker
+) -> None:
+    create_topic(topic, 2)
+    other = create_topic(f"{topic}-other")
+    confluent.produce(topic, [Row(b"x" * 1_000)])
+
+    def describe(*arguments: str) -> dict[str, tuple[int, int, bool]]:
+        output = tools.run(LOG_DIRS, "--describe", *arguments)
+        (node,) = json.loads(output.splitlines()[-1])["brokers"]
+        (log_dir,) = node["logDirs"]
+        assert (node["broker"], log_dir["error"]) == (1, None)
+        assert Path(log_dir["logDir"]) == Path(broker.data).resolve()
+        replicas = log_dir["partitions"]
+        return {
+            each["partition"]: (each["size"], each["offsetLag"], each["isFuture"])
+            for each in replicas
+        }
+
+    everything = describe()
+    some = describe("--topic-list", f"{topic},no-such-topic", "--broker-list", "1")
+    size = some[f"{topic}-0"][0]
+    assert 1_000 < size < 1_200
+    assert some == {f"{topic}-0": (size, 0, False), f"{topic}-1": (0, 0, False)}
+    assert everything.items() >= {**some, f"{other}-0": (0, 0, False)}.items()
+
+
+def test_kafka_configs_of_users_clients_and_addresses(tools: Tools) -> None:
+    """The tool asks for client quotas, and for the SCRAM credentials of users."""
+    for kind in ("users", "clients", "ips"):
+        described = tools.run(CONFIGS, "--entity-type", kind, "--describe")
+        assert described == ""
+    named = tools.run(CONFIGS, "--entity-type", "users", "--entity-name", "anna", "--describe")
+    assert named == ""
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -277,3 +277,9 @@ def test_more_files_than_descriptors_can_be_used(disk: Disk) -> None:
             file.append([b"%d.%d " % (number, round_)])
     for number, file in enumerate(files):
         assert file.read(0, 100) == b"%d.0 %d.1 %d.2 " % (number, number, number)
+
+
+def test_the_space_of_the_file_system_is_known(disk: Disk) -> None:
+    assert disk.root.startswith("/")
+    assert 0 <= disk.space().usable_bytes <= disk.space().total_bytes
+    assert disk.space().total_bytes > 0

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 
 from transcripts.scenarios import (
     acls,
+    advertised_apis,
     api_versions,
+    client_quotas,
     configs,
     create_topics,
     delete_topics,
@@ -25,21 +27,27 @@ from transcripts.scenarios import (
     groups_static,
     idempotent_producers,
     list_offsets,
+    log_dirs,
     metadata,
     produce,
     produce_errors,
+    scram_credentials,
 )
 from transcripts.steps import Step
 from transcripts.transcript import Transcript
 
 MODULES = (
     api_versions,
+    advertised_apis,
     metadata,
     describe_cluster,
     create_topics,
     delete_topics,
     configs,
     acls,
+    client_quotas,
+    scram_credentials,
+    log_dirs,
     produce,
     produce_errors,
     idempotent_producers,

@@ -20,8 +20,10 @@ TODAY_MS = 1_750_000_000_000
 
 WORDS = frozenset({"error_message", "batch_index_error_message", "documentation"})
 IDENTITY = ("name", "topic", "topic_id", "resource_name", "api_key", "broker_id", "node_id")
+OTHER_IDENTITY = ("topic_name", "user")
 MEMBERSHIP = ("group_id", "member_id", "group_instance_id", "key")
 SETS = frozenset({"subscribed_topic_names"})
+PATHS = frozenset({"log_dir", "path"})
 NUMBERS = ("partition_index", "partition", "index")
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$|^[A-Za-z0-9_-]{22}$")
 MOST_BYTES = 1 << 20
@@ -50,6 +52,7 @@ class Names:
         self._address = {"host": host, "port": port}
         self._topics: dict[bytes, str] = {}
         self._members: dict[str, str] = {}
+        self._log_dir: str | None = None
         self._chosen: dict[str, dict[int, str]] = {"producer_id": {}, "session_id": {}}
 
     def add_topic(self, topic_id: bytes, name: str) -> None:
@@ -67,6 +70,9 @@ class Names:
         number = f" {known + 1}" if known else ""
         self._members[member_id] = f"<{UUID.sub('UUID', member_id)}{number} of {client}>"
 
+    def add_log_dir(self, path: str) -> None:
+        self._log_dir = path
+
     def scalar(self, name: str, value: Any) -> Any:
         if isinstance(value, bytes):
             if name in PAYLOADS:
@@ -74,6 +80,8 @@ class Names:
             return "<none>" if value == NO_UUID else self._topics.get(value, value.hex())
         if isinstance(value, str) and value in self._members:
             return self._members[value]
+        if name in PATHS and self._log_dir is not None:
+            return value.replace(self._log_dir, "<log dir>")
         if name == "cluster_id" and value is not None:
             return "<cluster>"
         if name == "rack":
@@ -134,7 +142,7 @@ def _sorted(values: list[Any]) -> list[Any]:
 
 
 def _identity(value: dict[str, Any]) -> tuple[Any, ...]:
-    texts = tuple(str(value.get(key)) for key in (*IDENTITY, *MEMBERSHIP))
+    texts = tuple(str(value.get(key)) for key in (*IDENTITY, *MEMBERSHIP, *OTHER_IDENTITY))
     return (*texts, *(value.get(key, 0) for key in NUMBERS))
 
 

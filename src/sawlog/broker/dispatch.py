@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from sawlog.broker.request import AnyHandler, Handler
     from sawlog.protocol.messages.alter_configs_request import AlterConfigsRequest
     from sawlog.protocol.messages.alter_configs_response import AlterConfigsResponse
+    from sawlog.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
+    from sawlog.protocol.messages.alter_replica_log_dirs_response import (
+        AlterReplicaLogDirsResponse,
+    )
     from sawlog.protocol.messages.api_versions_request import ApiVersionsRequest
     from sawlog.protocol.messages.api_versions_response import ApiVersionsResponse
     from sawlog.protocol.messages.consumer_group_describe_request import (
@@ -45,17 +49,29 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.delete_topics_response import DeleteTopicsResponse
     from sawlog.protocol.messages.describe_acls_request import DescribeAclsRequest
     from sawlog.protocol.messages.describe_acls_response import DescribeAclsResponse
+    from sawlog.protocol.messages.describe_client_quotas_request import DescribeClientQuotasRequest
+    from sawlog.protocol.messages.describe_client_quotas_response import (
+        DescribeClientQuotasResponse,
+    )
     from sawlog.protocol.messages.describe_cluster_request import DescribeClusterRequest
     from sawlog.protocol.messages.describe_cluster_response import DescribeClusterResponse
     from sawlog.protocol.messages.describe_configs_request import DescribeConfigsRequest
     from sawlog.protocol.messages.describe_configs_response import DescribeConfigsResponse
     from sawlog.protocol.messages.describe_groups_request import DescribeGroupsRequest
     from sawlog.protocol.messages.describe_groups_response import DescribeGroupsResponse
+    from sawlog.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+    from sawlog.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse
     from sawlog.protocol.messages.describe_topic_partitions_request import (
         DescribeTopicPartitionsRequest,
     )
     from sawlog.protocol.messages.describe_topic_partitions_response import (
         DescribeTopicPartitionsResponse,
+    )
+    from sawlog.protocol.messages.describe_user_scram_credentials_request import (
+        DescribeUserScramCredentialsRequest,
+    )
+    from sawlog.protocol.messages.describe_user_scram_credentials_response import (
+        DescribeUserScramCredentialsResponse,
     )
     from sawlog.protocol.messages.fetch_request import FetchRequest
     from sawlog.protocol.messages.fetch_response import FetchResponse
@@ -299,6 +315,34 @@ def _delete_acls() -> "Handler[DeleteAclsRequest, DeleteAclsResponse]":
     return delete_acls
 
 
+def _describe_log_dirs() -> "Handler[DescribeLogDirsRequest, DescribeLogDirsResponse]":
+    from sawlog.broker.api.log_dirs import describe_log_dirs
+
+    return describe_log_dirs
+
+
+def _alter_replica_log_dirs() -> "Handler[AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse]":
+    from sawlog.broker.api.log_dirs import alter_replica_log_dirs
+
+    return alter_replica_log_dirs
+
+
+def _describe_client_quotas() -> (
+    "Handler[DescribeClientQuotasRequest, DescribeClientQuotasResponse]"
+):
+    from sawlog.broker.api.client_quotas import describe_client_quotas
+
+    return describe_client_quotas
+
+
+def _describe_user_scram_credentials() -> (
+    "Handler[DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse]"
+):
+    from sawlog.broker.api.scram_credentials import describe_user_scram_credentials
+
+    return describe_user_scram_credentials
+
+
 LOADERS: "dict[ApiKey, Callable[[], AnyHandler]]" = {
     ApiKey.PRODUCE: _produce,
     ApiKey.FETCH: _fetch,
@@ -329,6 +373,10 @@ LOADERS: "dict[ApiKey, Callable[[], AnyHandler]]" = {
     ApiKey.DESCRIBE_ACLS: _describe_acls,
     ApiKey.CREATE_ACLS: _create_acls,
     ApiKey.DELETE_ACLS: _delete_acls,
+    ApiKey.DESCRIBE_LOG_DIRS: _describe_log_dirs,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: _describe_client_quotas,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_user_scram_credentials,
     ApiKey.DESCRIBE_CLUSTER: _describe_cluster,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: _consumer_group_describe,

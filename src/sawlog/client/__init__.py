@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         MemberToRemove,
     )
     from sawlog.client.admin.list_offsets import EARLIEST, LATEST, FoundOffset
+    from sawlog.client.admin.log_dirs import LogDir, LogDirReplica
     from sawlog.client.consumer.consumer import Consumer
     from sawlog.client.consumer.fetched_records import ConsumedRecord
     from sawlog.client.consumer.membership.membership_protocol import GroupSettings
@@ -82,6 +83,8 @@ __all__ = [
     "GroupMember",
     "GroupSettings",
     "KafkaError",
+    "LogDir",
+    "LogDirReplica",
     "MemberToRemove",
     "MessageStream",
     "NewTopic",
@@ -129,6 +132,7 @@ _EXPORTS = {
     "sawlog.client.consumer.membership.rebalance_listener": ("RebalanceListener",),
     "sawlog.client.consumer.membership.membership_protocol": ("GroupSettings",),
     "sawlog.client.admin.list_offsets": ("EARLIEST", "LATEST", "FoundOffset"),
+    "sawlog.client.admin.log_dirs": ("LogDir", "LogDirReplica"),
     "sawlog.client.producer.producer": ("Producer",),
     "sawlog.client.consumer.start_positions": (
         "AT_EARLIEST",

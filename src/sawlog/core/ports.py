@@ -113,8 +113,24 @@ Part = Buffer | FileSlice
 """A piece of a response: bytes, or a slice of a file."""
 
 
+class FileSystemSpace(NamedTuple):
+    """The size of a file system, and the free part of it that this process may use."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
 class Disk(Protocol):
     """The data directory. A new directory entry is durable only after `sync_directory`."""
+
+    @property
+    def root(self) -> str:
+        """The absolute path of the data directory, as clients see it."""
+        ...
+
+    def space(self) -> FileSystemSpace:
+        """Return the space of the file system that holds the data directory."""
+        ...
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Return a handle; FileNotFoundError if the file is missing and `create` is false."""

@@ -154,7 +154,7 @@ class BrokerProcess:
         if self._metrics is not None:
             self.broker.declare_metrics(self._registry)
             process.declare_process_metrics(self._registry)
-            process.declare_file_system_metrics(self._registry, self._disk.root)
+            process.declare_file_system_metrics(self._registry, self._disk)
             await self._metrics.open()
         self.listener.open()
         process.on_stop_signal(self._loop, self._stop_signalled)

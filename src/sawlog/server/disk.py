@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sawlog.core.ports import Buffer, DiskError
+from sawlog.core.ports import Buffer, DiskError, FileSystemSpace
 from sawlog.server.connection_limits import file_descriptors, granted_descriptors
 from sawlog.server.data_syncs import DataSyncs
 from sawlog.server.disk_files import RealFile, disk_error
@@ -88,6 +88,16 @@ class RealDisk:
                 ) from None
             raise disk_error(LOCK_FILE, error) from error
         self._lock_descriptor = descriptor
+
+    def space(self) -> FileSystemSpace:
+        try:
+            status = os.statvfs(self.root)
+        except OSError as error:
+            raise disk_error(self.root, error) from error
+        return FileSystemSpace(
+            total_bytes=status.f_blocks * status.f_frsize,
+            usable_bytes=status.f_bavail * status.f_frsize,
+        )
 
     def close(self) -> None:
         """Stop the threads, close all files, release the lock."""

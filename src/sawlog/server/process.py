@@ -13,6 +13,7 @@ import uvloop
 
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.metrics import Registry
+from sawlog.core.ports import Disk
 
 logger = EventLogger(__name__)
 
@@ -104,26 +105,17 @@ def declare_process_metrics(registry: Registry) -> None:
     )
 
 
-def declare_file_system_metrics(registry: Registry, directory: str) -> None:
+def declare_file_system_metrics(registry: Registry, disk: Disk) -> None:
     """Declare the size and the free space of the data directory's file system."""
-
-    def free_bytes() -> int:
-        status = os.statvfs(directory)
-        return status.f_bavail * status.f_frsize
-
-    def size_bytes() -> int:
-        status = os.statvfs(directory)
-        return status.f_blocks * status.f_frsize
-
     registry.read_gauge(
         "sawlog_data_directory_free_bytes",
         "Free space on the file system of the data directory.",
-        free_bytes,
+        lambda: disk.space().usable_bytes,
     )
     registry.read_gauge(
         "sawlog_data_directory_size_bytes",
         "Size of the file system of the data directory.",
-        size_bytes,
+        lambda: disk.space().total_bytes,
     )
 
 

@@ -7,11 +7,13 @@ survives. Each asynchronous call completes in an event of its own, through `defe
 
 from collections.abc import Callable, Sequence
 
-from sawlog.core.ports import Buffer, DiskError, DiskFull, Random
+from sawlog.core.ports import Buffer, DiskError, DiskFull, FileSystemSpace, Random
 from sawlog.simulation.simulated_files import Cut, DirectoryNode, Entry, FileNode, Write
 
 OnDone = Callable[[DiskError | None], None]
 TEMPORARY_SUFFIX = ".tmp"
+TOTAL_BYTES = 1 << 40
+"""The size of the simulated file system, as clients see it."""
 
 
 class Stopped(BaseException):
@@ -108,10 +110,11 @@ class SimulatedDisk:
         """Report syncs as done without doing them; a test of durability must notice."""
         self.free_bytes: int | None = None
         """Free space; None is unlimited."""
+        self.root = "/simulated"
         self.reads: list[tuple[str, int, int]] = []
         self._defer = defer
         self._held: list[Callable[[], None]] | None = None
-        self._root = DirectoryNode(None, "")
+        self._tree = DirectoryNode(None, "")
         self._handles: dict[int, SimulatedFile] = {}
         self._replacing: dict[str, int] = {}
         self._tickets = 0
@@ -139,9 +142,14 @@ class SimulatedDisk:
     def power_loss(self, random: Random) -> None:
         """Tear, drop or keep each write and directory entry that was not synced, independently."""
         self.kill()
-        self._root.lose_power(random)
+        self._tree.lose_power(random)
 
     # Files
+
+    def space(self) -> FileSystemSpace:
+        return FileSystemSpace(
+            TOTAL_BYTES, TOTAL_BYTES if self.free_bytes is None else self.free_bytes
+        )
 
     def open(self, path: str, *, create: bool = False) -> SimulatedFile:
         try:
@@ -222,7 +230,7 @@ class SimulatedDisk:
     # Directories
 
     def make_directory(self, path: str) -> None:
-        directory = self._root
+        directory = self._tree
         for name in path.split("/"):
             node = directory.entries.get(name)
             if node is None:
@@ -383,7 +391,7 @@ class SimulatedDisk:
         return self._find_directory(directory), name
 
     def _find_directory(self, path: str) -> DirectoryNode:
-        directory = self._root
+        directory = self._tree
         for name in path.split("/") if path else ():
             if name in ("", ".", ".."):
                 raise DiskError(path, "not a path inside the data directory")

@@ -11,7 +11,16 @@ from collections.abc import Callable
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import TopicId, TopicName, TopicPartition, format_topic_id
-from sawlog.core.ports import Clock, Disk, DiskError, DiskFull, Random, Timer, TooManyOpenFiles
+from sawlog.core.ports import (
+    Clock,
+    Disk,
+    DiskError,
+    DiskFull,
+    FileSystemSpace,
+    Random,
+    Timer,
+    TooManyOpenFiles,
+)
 from sawlog.storage import log_files
 from sawlog.storage.checkpointer import Checkpointer
 from sawlog.storage.flusher import Flusher
@@ -75,6 +84,15 @@ class LogDirectory:
         self._refused_logged_ms = -REFUSED_LOG_INTERVAL_MS
         self._config_for = config_for
         self._checkpointer = Checkpointer(self, flushes=flushes_at_checkpoint)
+
+    @property
+    def path(self) -> str:
+        """The absolute path, which names the directory in requests and responses."""
+        return self.disk.root
+
+    def space(self) -> FileSystemSpace:
+        """Return the space of the directory's file system; DiskError if it cannot be read."""
+        return self.disk.space()
 
     # Starting and stopping
 

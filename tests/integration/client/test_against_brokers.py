@@ -213,3 +213,42 @@ def test_a_cluster_is_described(cluster: Cluster, bootstrap: str) -> None:
     described = Admin(cluster).describe_cluster()
     assert described.cluster_id
     assert [str(node.address) for node in described.nodes] == [bootstrap]
+
+
+def wait_for_logs(admin: Admin, topic: str) -> None:
+    """Kafka's metadata have a leader before that has created its log."""
+    admin.list_offsets({part(topic, index): LATEST for index in range(3)})
+
+
+def test_log_directories_have_the_size_of_each_replica(cluster: Cluster, topic: str) -> None:
+    with Producer(cluster) as producer:
+        producer.send(topic, b"x" * 1_000, partition=1)
+    admin = Admin(cluster)
+    wait_for_logs(admin, topic)
+    (log_dirs,) = admin.describe_log_dirs().values()
+    (log_dir,) = log_dirs
+    assert log_dir.error is None
+    assert log_dir.total_bytes is not None
+    assert log_dir.usable_bytes is not None
+    assert 0 < log_dir.usable_bytes <= log_dir.total_bytes
+    own = [replica for replica in log_dir.replicas if replica.topic == topic]
+    assert [(replica.partition, replica.size_bytes > 1_000) for replica in own] == [
+        (0, False),
+        (1, True),
+        (2, False),
+    ]
+    assert {replica.offset_lag for replica in own} == {0}
+
+
+def test_log_directories_are_described_for_some_partitions(cluster: Cluster, topic: str) -> None:
+    wanted = [part(topic, 2), part(topic, 0), part(topic, 0), part(topic, 9), part("nope", 0)]
+    admin = Admin(cluster)
+    wait_for_logs(admin, topic)
+    ((log_dir,),) = admin.describe_log_dirs(wanted).values()
+    assert [(replica.topic, replica.partition) for replica in log_dir.replicas] == [
+        (topic, 0),
+        (topic, 2),
+    ]
+    ((without,),) = admin.describe_log_dirs([]).values()
+    assert without.path == log_dir.path
+    assert without.replicas == []

@@ -296,3 +296,10 @@ def test_a_callback_that_raises_does_not_affect_the_others(disk: RealDisk, loop:
     file.sync_later(answers.append)
     loop.deliver_until(lambda: bool(answers))
     assert answers == [None]
+
+
+def test_the_space_of_a_missing_directory_is_a_disk_error(tmp_path: Path, loop: Loop) -> None:
+    disk = RealDisk(str(tmp_path / "gone"), loop.notify)
+    with pytest.raises(DiskError, match="gone"):
+        disk.space()
+    disk.close()

@@ -1,4 +1,4 @@
-"""The admin client: topics, partitions, configs, records, brokers and groups.
+"""The admin client: topics, partitions, configs, records, brokers, log directories and groups.
 
 Calls that change several things return the errors by name; no errors is success. A change is never
 sent twice: if its response is lost, ConnectionLost or RequestTimedOut is raised.
@@ -19,6 +19,7 @@ from sawlog.client.admin.configs import (
 )
 from sawlog.client.admin.groups import GroupAdmin
 from sawlog.client.admin.list_offsets import FoundOffset, list_offsets
+from sawlog.client.admin.log_dirs import LogDir, describe_log_dirs
 from sawlog.client.errors import ErrorsByName, kafka_error
 from sawlog.client.net.addresses import Address
 from sawlog.client.net.cluster import Cluster, as_cluster
@@ -201,6 +202,15 @@ class Admin(GroupAdmin):
             for broker in sorted(response.brokers, key=lambda broker: broker.broker_id)
         ]
         return ClusterDescription(response.cluster_id, NodeId(response.controller_id), nodes)
+
+    def describe_log_dirs(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[NodeId, list[LogDir]]:
+        """Return the log directories of every broker, with all replicas or those of `partitions`.
+
+        Partitions without a replica are left out. KafkaError if a broker refuses the request.
+        """
+        return describe_log_dirs(self._cluster, partitions)
 
     def describe_configs(
         self,
