@@ -9,7 +9,7 @@ import pytest
 from sawlog import __version__
 from sawlog.cli.commands import run
 
-COMMANDS = ("broker", "configs", "consume", "groups", "log", "produce", "topics")
+COMMANDS = ("broker", "configs", "consume", "disk", "groups", "log", "produce", "topics")
 
 
 def test_help_lists_commands_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
