@@ -40,6 +40,10 @@ _resource = (
     click.argument("kind", metavar="TYPE", type=ConfigResourceType()),
     click.argument("name", type=NAME),
 )
+_NAMES = (
+    "TYPE NAME is one of: topic NAME; broker ID; broker all, for the settings of all brokers; group"
+    " NAME; broker-logger ID."
+)
 _validate_only = click.option(
     "--validate-only", is_flag=True, help="Check the request without changing anything."
 )
@@ -51,16 +55,12 @@ def _with_resource(command: Any) -> Any:
     return command
 
 
-@click.group()
+@click.group(epilog=_NAMES)
 def configs() -> None:
-    """Show, set and unset settings of topics, brokers, groups and broker loggers.
-
-    TYPE and NAME are: topic NAME, broker ID, broker all (settings of all brokers), group NAME,
-    broker-logger ID.
-    """
+    """Show, set and unset settings of topics, brokers, groups and broker loggers."""
 
 
-@configs.command()
+@configs.command(epilog=_NAMES)
 @_with_resource
 @click.argument("keys", metavar="[KEY]...", nargs=-1, type=TEXT)
 @click.option("-a", "--all", "with_defaults", is_flag=True, help="Include default values.")
@@ -104,7 +104,7 @@ def get(
         note(f"{where}: no settings other than defaults{hint}")
 
 
-@configs.command("set")
+@configs.command("set", epilog=_NAMES)
 @_with_resource
 @click.argument("settings", metavar="[KEY=VALUE]...", nargs=-1, type=TEXT)
 @click.option("--append", type=TEXT, multiple=True, metavar="KEY=VALUE", help="Add to a list.")
@@ -124,7 +124,7 @@ def set_settings(
     as_json: bool,
     cluster: Cluster,
 ) -> None:
-    """Set settings.
+    """Set settings, for example retention.ms=86400000.
 
     The broker checks all values first; if one is refused, none is set.
     """
@@ -144,7 +144,7 @@ def set_settings(
     _Alteration(cluster, where, describe(admin, where)).make(changes, validate_only, as_json)
 
 
-@configs.command()
+@configs.command(epilog=_NAMES)
 @_with_resource
 @click.argument("keys", metavar="[KEY]...", nargs=-1, type=TEXT)
 @click.option("--all", "everything", is_flag=True, help="All settings that are set here.")
