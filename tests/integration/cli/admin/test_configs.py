@@ -3,6 +3,7 @@
 import pytest
 
 from support.cli.command_line import Sawlog, rows
+from support.cli.terminal import terminal
 
 
 def get(sawlog: Sawlog, topic: str, *options: str) -> list[list[str]]:
@@ -42,6 +43,18 @@ def test_only_settings_other_than_defaults_are_shown(sawlog: Sawlog, topic: str)
     everything = {row[0]: row[-1] for row in get(sawlog, topic, "--all")}
     assert everything["retention.ms"] == "default"
     assert shown.items() <= everything.items()
+
+
+def test_terminal_shows_times_in_larger_units_and_defaults_dimly(
+    sawlog: Sawlog, bootstrap: str, topic: str
+) -> None:
+    sawlog("configs", "set", "topic", topic, "segment.ms=7200000")
+    arguments = ("configs", "get", "topic", topic, "segment.ms", "retention.ms")
+    with terminal(*arguments, bootstrap=bootstrap) as screen:
+        assert screen.end() == 0
+    _, changed, default = screen.shown.decode().splitlines()
+    assert changed.split() == ["segment.ms", "7200000", "(2h)", "topic"]
+    assert default.startswith("\x1b[2mretention.ms  604800000 (7d)  default")
 
 
 def test_settings_are_printed_as_json(sawlog: Sawlog, topic: str) -> None:
