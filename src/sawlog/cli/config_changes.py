@@ -51,6 +51,8 @@ def is_applied(
 def _is_applied(
     change: Change, old: ConfigEntry | None, new: ConfigEntry | None, own: ConfigSource
 ) -> bool:
+    if own is ConfigSource.BROKER_LOGGER:
+        return True  # changed before the response, and there is no other source
     is_own = new is not None and new.source is own
     if is_own is (change.operation is Operation.DELETE):
         return False

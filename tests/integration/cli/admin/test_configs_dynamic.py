@@ -57,5 +57,11 @@ def test_level_of_a_logger(sawlog: Sawlog) -> None:
     assert change(sawlog, "set", "broker-logger", "1", "root=ERROR") == [
         *("WARN", "->", "ERROR", "broker-logger"),
     ]
+    loggers = [row[0] for row in rows(sawlog("configs", "get", "broker-logger", "1"))[1:]]
+    child = next(name for name in loggers if name != "root")
+    assert change(sawlog, "set", "broker-logger", "1", f"{child}=DEBUG")[2] == "DEBUG"
+    assert change(sawlog, "unset", "broker-logger", "1", child) == [
+        *("DEBUG", "->", "ERROR", "broker-logger"),
+    ]
     sawlog("configs", "set", "broker-logger", "1", "roots=WARN", code=1)
     assert "there is no logger 'roots'; did you mean root?" in sawlog.stderr
