@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from transcripts.scenarios import (
     acls,
     api_versions,
+    broker_configs,
+    config_resources,
     configs,
     create_topics,
     delete_topics,
@@ -39,6 +41,8 @@ MODULES = (
     create_topics,
     delete_topics,
     configs,
+    broker_configs,
+    config_resources,
     acls,
     produce,
     produce_errors,
@@ -71,9 +75,9 @@ SETTINGS: Mapping[str, str] = {
 SETTINGS_OF = {"groups_limits": groups_limits.SETTINGS}
 """The settings of scenarios that need others."""
 
-ALONE = frozenset({"find_coordinator"})
+ALONE = frozenset({"find_coordinator", "broker_configs"})
 """Scenarios that change later responses: FindCoordinator for a transaction makes Kafka create
-`__transaction_state`."""
+`__transaction_state`; configs of brokers concern all topics."""
 
 
 def settings_of(scenario: str) -> Mapping[str, str]:

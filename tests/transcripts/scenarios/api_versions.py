@@ -12,7 +12,7 @@ SERVED = (
     " IncrementalAlterConfigs DescribeCluster DescribeTopicPartitions"
     " FindCoordinator JoinGroup SyncGroup Heartbeat LeaveGroup OffsetCommit OffsetFetch"
     " OffsetDelete ListGroups DescribeGroups DeleteGroups ConsumerGroupHeartbeat"
-    " ConsumerGroupDescribe DescribeAcls CreateAcls DeleteAcls"
+    " ConsumerGroupDescribe DescribeAcls CreateAcls DeleteAcls ListConfigResources"
 )
 SERVED_KEYS = {int(api_named(name)) for name in SERVED.split(" ")}
 SOFTWARE = {"client_software_name": "script", "client_software_version": "1.0"}
