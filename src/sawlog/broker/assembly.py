@@ -16,8 +16,10 @@ from sawlog.cluster.cluster_member import ClusterMember, Registration
 from sawlog.cluster.internal_topics import INTERNAL_TOPICS, CoordinatorType
 from sawlog.cluster.metadata_image import MetadataImage
 from sawlog.cluster.producer_ids import ProducerIds
+from sawlog.cluster.resource_configs import ResourceConfigs
 from sawlog.cluster.topics import Topics
 from sawlog.core.config import BrokerConfig
+from sawlog.core.config_dynamic import DynamicBrokerConfig
 from sawlog.core.ports import Clock, Disk, Random, Timer
 from sawlog.core.store import Store
 from sawlog.storage.log_directory import LogDirectory
@@ -38,7 +40,7 @@ class Ports:
 
 
 def assemble(
-    ports: Ports, config: BrokerConfig, registration: Registration, image_applied: ImageApplied
+    ports: Ports, static: BrokerConfig, registration: Registration, image_applied: ImageApplied
 ) -> Broker:
     """Build a broker; `Broker.start` makes it join the cluster.
 
@@ -48,6 +50,7 @@ def assemble(
     def apply(old: MetadataImage, new: MetadataImage) -> None:
         image_applied(broker.try_apply(old, new))
 
+    config = DynamicBrokerConfig(static)
     clock, timer, random = ports.clock, ports.timer, ports.random
     member = ClusterMember(
         ports.store, registration, config, clock=clock, timer=timer, random=random, on_image=apply
@@ -55,14 +58,7 @@ def assemble(
     metadata = MetadataCache()
     topics = Topics(member, config, random)
     log_configs = LogConfigs(config, metadata)
-    directory = LogDirectory(
-        ports.disk,
-        clock,
-        timer,
-        random,
-        config_for=log_configs.of_topic,
-        flushes_at_checkpoint=config["flush.policy"] == FLUSH_BEFORE_COMMIT,
-    )
+    directory = _log_directory(ports, config, log_configs)
     groups = GroupCoordinator(
         config, metadata, topics, directory, clock=clock, timer=timer, random=random
     )
@@ -81,10 +77,12 @@ def assemble(
         Components(
             node_id=registration.id,
             config=config,
+            dynamic_config=config,
             timer=timer,
             member=member,
             metadata=metadata,
             topics=topics,
+            resource_configs=ResourceConfigs(member),
             producer_ids=ProducerIds(ports.store, registration.id),
             directory=directory,
             replicas=replicas,
@@ -96,6 +94,17 @@ def assemble(
         )
     )
     return broker
+
+
+def _log_directory(ports: Ports, config: BrokerConfig, log_configs: LogConfigs) -> LogDirectory:
+    return LogDirectory(
+        ports.disk,
+        ports.clock,
+        ports.timer,
+        ports.random,
+        config_for=log_configs.of_topic,
+        flushes_at_checkpoint=config["flush.policy"] == FLUSH_BEFORE_COMMIT,
+    )
 
 
 def _by_topic(

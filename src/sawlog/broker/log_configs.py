@@ -4,10 +4,18 @@ from collections.abc import Mapping
 
 from sawlog.broker.metadata_cache import MetadataCache
 from sawlog.core.config import BrokerConfig, TopicConfig
+from sawlog.core.config_topic import BROKER_SYNONYMS
 from sawlog.core.ids import TopicName
 from sawlog.storage.log_config import LogConfig
 
 MAX_CACHED = 1_000
+LOG_SETTINGS = frozenset(
+    {
+        "producer.id.expiration.ms",
+        *(synonym.name for synonyms in BROKER_SYNONYMS.values() for synonym in synonyms),
+    }
+)
+"""The broker settings that a log's configuration depends on."""
 
 
 class LogConfigs:
@@ -17,6 +25,10 @@ class LogConfigs:
         self._config = config
         self._metadata = metadata
         self._cached: dict[tuple[tuple[str, str], ...], LogConfig] = {}
+
+    def broker_changed(self) -> None:
+        """Forget all configurations after a change of the broker's settings."""
+        self._cached.clear()
 
     def of_topic(self, name: TopicName) -> LogConfig:
         """Return the configuration of a topic in the image; the broker's defaults if unknown."""
