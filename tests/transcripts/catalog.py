@@ -7,7 +7,9 @@ from transcripts.scenarios import (
     acls,
     advertised_apis,
     api_versions,
+    broker_configs,
     client_quotas,
+    config_resources,
     configs,
     create_topics,
     delete_topics,
@@ -46,6 +48,8 @@ MODULES = (
     create_topics,
     delete_topics,
     configs,
+    broker_configs,
+    config_resources,
     acls,
     client_quotas,
     scram_credentials,
@@ -83,9 +87,9 @@ SETTINGS: Mapping[str, str] = {
 SETTINGS_OF = {"groups_limits": groups_limits.SETTINGS}
 """The settings of scenarios that need others."""
 
-ALONE = frozenset({"find_coordinator"})
+ALONE = frozenset({"find_coordinator", "broker_configs"})
 """Scenarios that change later responses: FindCoordinator for a transaction makes Kafka create
-`__transaction_state`."""
+`__transaction_state`; configs of brokers concern all topics."""
 
 
 def settings_of(scenario: str) -> Mapping[str, str]:

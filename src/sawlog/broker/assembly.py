@@ -16,8 +16,10 @@ from sawlog.cluster.cluster_member import ClusterMember, Registration
 from sawlog.cluster.internal_topics import INTERNAL_TOPICS, CoordinatorType
 from sawlog.cluster.metadata_image import MetadataImage
 from sawlog.cluster.producer_ids import ProducerIds
+from sawlog.cluster.resource_configs import ResourceConfigs
 from sawlog.cluster.topics import Topics
 from sawlog.core.config import BrokerConfig
+from sawlog.core.config_dynamic import DynamicBrokerConfig
 from sawlog.core.ports import Clock, Disk, Random, Timer
 from sawlog.core.store import Store
 from sawlog.storage.cleaner.cleaner_worker import StartWorker
@@ -40,7 +42,7 @@ class Ports:
 
 
 def assemble(
-    ports: Ports, config: BrokerConfig, registration: Registration, image_applied: ImageApplied
+    ports: Ports, static: BrokerConfig, registration: Registration, image_applied: ImageApplied
 ) -> Broker:
     """Build a broker; `Broker.start` makes it join the cluster, and after the first
     `image_applied(None)` it can serve requests."""
@@ -48,6 +50,7 @@ def assemble(
     def apply(old: MetadataImage, new: MetadataImage) -> None:
         image_applied(broker.try_apply(old, new))
 
+    config = DynamicBrokerConfig(static)
     clock, timer, random = ports.clock, ports.timer, ports.random
     member = ClusterMember(
         ports.store, registration, config, clock=clock, timer=timer, random=random, on_image=apply
@@ -75,10 +78,12 @@ def assemble(
             node_id=registration.id,
             config=config,
             clock=clock,
+            dynamic_config=config,
             timer=timer,
             member=member,
             metadata=metadata,
             topics=topics,
+            resource_configs=ResourceConfigs(member),
             producer_ids=ProducerIds(ports.store, registration.id),
             directory=directory,
             replicas=replicas,

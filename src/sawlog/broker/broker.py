@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sawlog.broker.api.api_versions import unsupported_version
 from sawlog.broker.dispatch import served_apis
+from sawlog.broker.log_configs import CLEANER_SETTINGS, LOG_SETTINGS, cleaner_config
 from sawlog.broker.metrics import declare_metrics
 from sawlog.broker.request import Api, Request
 from sawlog.cluster.metadata_image import EMPTY_IMAGE, MetadataImage
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 logger = EventLogger(__name__)
 
+ELECTION_SETTINGS = ("unclean.leader.election.enable",)
+"""The broker settings that the controller elects leaders by."""
+
 
 class Broker:
     """The application that a listener feeds; `assemble` builds it."""
@@ -37,6 +41,10 @@ class Broker:
         self.purgatory = components.purgatory
         self._metrics = components.metrics
         self._apis: dict[int, Api] = served_apis()
+        self._config = components.dynamic_config
+        self._config.subscribe(LOG_SETTINGS, self.replicas.reconfigure)
+        self._config.subscribe(CLEANER_SETTINGS, self._reconfigure_cleaner)
+        self._config.subscribe(ELECTION_SETTINGS, components.member.reconsider_elections)
 
     # Life cycle
 
@@ -45,8 +53,10 @@ class Broker:
         self.components.member.start()
 
     def apply(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Make replicas and groups follow a new metadata image."""
+        """Make settings, replicas and groups follow a new metadata image."""
         self.metadata.update(new)
+        if new.configs is not old.configs:
+            self._config.reconfigure(*new.broker_configs(self.components.node_id))
         self.replicas.apply(old, new)
         self.groups.image_changed(old, new)
 
@@ -60,6 +70,9 @@ class Broker:
                 logger.exception("metadata image not applied")
             return error
         return None
+
+    def _reconfigure_cleaner(self) -> None:
+        self.components.directory.cleaner.reconfigure(cleaner_config(self._config))
 
     def stop(self, done: Callable[[], None]) -> None:
         """Answer parked fetches, leave the cluster, and close all logs cleanly."""

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from sawlog.broker.replicas import Replicas
     from sawlog.cluster.cluster_member import ClusterMember
     from sawlog.cluster.producer_ids import ProducerIds
+    from sawlog.cluster.resource_configs import ResourceConfigs
     from sawlog.cluster.topics import Topics
     from sawlog.core.config import BrokerConfig
+    from sawlog.core.config_dynamic import DynamicBrokerConfig
     from sawlog.core.ids import NodeId
     from sawlog.core.ports import Clock, Timer
     from sawlog.storage.log_directory import LogDirectory
@@ -30,10 +32,12 @@ class Components:
     node_id: "NodeId"
     config: "BrokerConfig"
     clock: "Clock"
+    dynamic_config: "DynamicBrokerConfig"  # the same object, for handlers of the config APIs
     timer: "Timer"
     member: "ClusterMember"
     metadata: "MetadataCache"
     topics: "Topics"
+    resource_configs: "ResourceConfigs"
     producer_ids: "ProducerIds"
     directory: "LogDirectory"
     replicas: "Replicas"

@@ -91,6 +91,8 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.join_group_response import JoinGroupResponse
     from sawlog.protocol.messages.leave_group_request import LeaveGroupRequest
     from sawlog.protocol.messages.leave_group_response import LeaveGroupResponse
+    from sawlog.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
+    from sawlog.protocol.messages.list_config_resources_response import ListConfigResourcesResponse
     from sawlog.protocol.messages.list_groups_request import ListGroupsRequest
     from sawlog.protocol.messages.list_groups_response import ListGroupsResponse
     from sawlog.protocol.messages.list_offsets_request import ListOffsetsRequest
@@ -297,6 +299,12 @@ def _incremental_alter_configs() -> (
     return incremental_alter_configs
 
 
+def _list_config_resources() -> "Handler[ListConfigResourcesRequest, ListConfigResourcesResponse]":
+    from sawlog.broker.api.configs import list_config_resources
+
+    return list_config_resources
+
+
 def _describe_acls() -> "Handler[DescribeAclsRequest, DescribeAclsResponse]":
     from sawlog.broker.api.acls import describe_acls
 
@@ -370,6 +378,7 @@ LOADERS: "dict[ApiKey, Callable[[], AnyHandler]]" = {
     ApiKey.DESCRIBE_CONFIGS: _describe_configs,
     ApiKey.ALTER_CONFIGS: _alter_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
+    ApiKey.LIST_CONFIG_RESOURCES: _list_config_resources,
     ApiKey.DESCRIBE_ACLS: _describe_acls,
     ApiKey.CREATE_ACLS: _create_acls,
     ApiKey.DELETE_ACLS: _delete_acls,

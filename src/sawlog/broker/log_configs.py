@@ -4,12 +4,33 @@ from collections.abc import Mapping
 
 from sawlog.broker.metadata_cache import MetadataCache
 from sawlog.core.config import BrokerConfig, TopicConfig
+from sawlog.core.config_topic import BROKER_SYNONYMS
 from sawlog.core.ids import TopicName
 from sawlog.storage.cleaner.log_cleaner import CleanerConfig
 from sawlog.storage.log_config import LogConfig
 
 MAX_CACHED = 1_000
 _CODECS_WITH_LEVELS = ("gzip", "lz4", "zstd")
+LOG_SETTINGS = frozenset(
+    {
+        "producer.id.expiration.ms",
+        *(synonym.name for synonyms in BROKER_SYNONYMS.values() for synonym in synonyms),
+    }
+)
+"""The broker settings that a log's configuration depends on."""
+
+CLEANER_SETTINGS = frozenset(
+    {
+        "log.cleaner.enable",
+        "log.cleaner.threads",
+        "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
+        "log.cleaner.backoff.ms",
+    }
+)
+"""The broker settings of the log cleaner."""
 
 
 class LogConfigs:
@@ -19,6 +40,10 @@ class LogConfigs:
         self._config = config
         self._metadata = metadata
         self._cached: dict[tuple[tuple[str, str], ...], LogConfig] = {}
+
+    def broker_changed(self) -> None:
+        """Forget all configurations after a change of the broker's settings."""
+        self._cached.clear()
 
     def of_topic(self, name: TopicName) -> LogConfig:
         """Return the configuration of a topic in the image; the broker's defaults if unknown."""

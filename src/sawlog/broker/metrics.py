@@ -75,6 +75,7 @@ def declare_metrics(registry: Registry, broker: "Components") -> None:
         "Logs that were found damaged below their recovery point at the start.",
         lambda: broker.directory.recovery.damaged_logs,
     )
+    _declare_cleaner_metrics(registry, broker)
     registry.read_gauges(
         "sawlog_groups",
         "Groups that this broker coordinates.",
@@ -86,4 +87,55 @@ def declare_metrics(registry: Registry, broker: "Components") -> None:
         "Requests received.",
         ["api"],
         lambda: [((ApiKey(key).name,), count) for key, count in totals.requests.items()],
+    )
+
+
+def _declare_cleaner_metrics(registry: Registry, broker: "Components") -> None:
+    cleaner = broker.directory.cleaner
+    totals = cleaner.totals
+    registry.read_counter("sawlog_cleanings_total", "Logs compacted.", lambda: totals.cleanings)
+    registry.read_counter(
+        "sawlog_failed_cleanings_total",
+        "Compactions that failed: damage, a full disk, or a worker that ended.",
+        lambda: totals.failures,
+    )
+    registry.read_counter(
+        "sawlog_cleaner_read_bytes_total",
+        "Bytes of record batches read by the log cleaner.",
+        lambda: totals.bytes_read,
+    )
+    registry.read_counter(
+        "sawlog_cleaner_written_bytes_total",
+        "Bytes of record batches written by the log cleaner.",
+        lambda: totals.bytes_written,
+    )
+    registry.read_counter(
+        "sawlog_cleaner_removed_records_total",
+        "Records removed by compaction.",
+        lambda: totals.records_removed,
+    )
+    registry.read_counter(
+        "sawlog_cleaner_keyless_records_total",
+        "Records without a key removed by compaction.",
+        lambda: totals.keyless_records,
+    )
+    registry.read_gauge(
+        "sawlog_cleaner_max_dirty_ratio",
+        "The largest dirty ratio of a compacted log, at the last check.",
+        lambda: cleaner.max_dirty_ratio,
+    )
+    registry.read_gauge(
+        "sawlog_cleaner_max_delay_seconds",
+        "How long the oldest dirty record is over max.compaction.lag.ms, at the last check.",
+        lambda: cleaner.max_delay_ms / 1_000,
+    )
+    registry.read_gauge(
+        "sawlog_uncleanable_partitions",
+        "Logs that are not compacted because they are damaged.",
+        lambda: len(cleaner.uncleanable),
+    )
+    registry.read_gauge(
+        "sawlog_uncleanable_bytes",
+        "The size of the logs that are not compacted because they are damaged.",
+        lambda: cleaner.uncleanable_bytes,
     )

@@ -16,7 +16,14 @@ from sawlog.cluster.metadata_image import (
 )
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
-from sawlog.core.ids import NO_TOPIC_ID, NodeId, PartitionIndex, TopicId, TopicPartition
+from sawlog.core.ids import (
+    NO_TOPIC_ID,
+    NodeId,
+    PartitionIndex,
+    TopicId,
+    TopicName,
+    TopicPartition,
+)
 from sawlog.core.ports import DiskError
 from sawlog.replication.partition import Partition
 
@@ -142,6 +149,15 @@ class Replicas:
                     coordinator.lead(replica)
         if not all_open:
             self._timer.after(REOPEN_MS, lambda: self._reopen(after))
+
+    def reconfigure(self) -> None:
+        """Give all logs their configuration after a change of the broker's settings."""
+        self._log_configs.broker_changed()
+        for name, replica in self.by_partition.items():
+            try:
+                replica.log.reconfigure(self._log_configs.of_topic(TopicName(name[0])))
+            except (KafkaError, DiskError) as error:
+                logger.error("log not reconfigured", log=str(replica.name), reason=str(error))
 
     def _reopen(self, topic: TopicImage) -> None:
         if self._metadata.image.topics.get(topic.name) is topic:

@@ -19,7 +19,9 @@ from sawlog.cli.standard_streams import discard_output, writing_output
 # Name, module and help line, so that `sawlog --help` imports no command.
 _COMMANDS = {
     "broker": ("sawlog.cli.broker", "Run one broker."),
+    "configs": ("sawlog.cli.configs", "Show, set and unset settings of topics and brokers."),
     "consume": ("sawlog.cli.consume", "Print the records of a topic."),
+    "disk": ("sawlog.cli.disk", "Show the disk space that topics take."),
     "groups": ("sawlog.cli.groups", "Show, reset and delete consumer groups."),
     "log": ("sawlog.cli.log", "Dump and verify segment files, without a broker."),
     "pipeline": ("sawlog.cli.pipeline", "Land topics in Delta tables, exactly once."),

@@ -20,6 +20,7 @@ from sawlog.cli.output import (
     print_line,
     print_table,
 )
+from sawlog.cli.units import show_duration
 from sawlog.client.admin.groups import GroupAdmin
 from sawlog.client.admin.lag import (
     LagForecast,
@@ -34,7 +35,6 @@ from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
 
 _DEFAULT_INTERVAL_S = 5.0  # the default of auto.commit.interval.ms
-_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 Measurements = dict[str, Measurement]
 Measure = Callable[[], tuple[Measurements, ErrorsByName]]
@@ -234,16 +234,3 @@ def _show_trend(entry: dict[str, Any]) -> str:
     if trend is LagTrend.CATCHING_UP:
         return show_duration(entry["catch_up_s"])
     return str(trend.value)
-
-
-def show_duration(seconds: float) -> str:
-    """Format a duration in at most two units: `0.5s`, `45s`, `2m 5s`, `3h 20m`, `2d 4h`."""
-    if seconds < 10:
-        return f"{seconds:.1f}s".replace(".0s", "s")
-    left = round(seconds)
-    parts = []
-    for unit, size in _UNITS:
-        count, left = divmod(left, size)
-        parts.append((count, unit))
-    first = next(index for index, (count, _) in enumerate(parts) if count)
-    return " ".join(f"{count}{unit}" for count, unit in parts[first : first + 2] if count)

@@ -53,9 +53,11 @@ def print_table(
     *,
     numbers: Collection[str] = (),
     shortened: str = "",
+    dimmed: Collection[int] = (),
 ) -> None:
     """Print the lines of `table_lines`."""
-    print_lines(table_lines(columns, rows, numbers=numbers, shortened=shortened))
+    lines = table_lines(columns, rows, numbers=numbers, shortened=shortened, dimmed=dimmed)
+    print_lines(lines)
 
 
 def table_lines(
@@ -64,12 +66,13 @@ def table_lines(
     *,
     numbers: Collection[str] = (),
     shortened: str = "",
+    dimmed: Collection[int] = (),
 ) -> list[str]:
     """Format a table: numbers right-aligned, other cells left-aligned, unknown values as `-`.
 
     Other programs can split the lines at spaces. Lines are never folded. Columns in `numbers` are
     right-aligned even if all their values are unknown. On a terminal that is too narrow, the cells
-    of the column `shortened` lose their middle.
+    of the column `shortened` lose their middle. A terminal shows the rows `dimmed` dimly.
     """
     is_terminal = sys.stdout.isatty()
     cells = [[_cell(value) for value in row] for row in rows]
@@ -86,6 +89,8 @@ def table_lines(
     lines = [gap.join(line).rstrip(" ") for line in zip(*padded, strict=True)]
     if is_terminal:
         lines[0] = click.style(lines[0], bold=True)
+        for row in dimmed:
+            lines[row + 1] = click.style(lines[row + 1], dim=True)
     return lines
 
 

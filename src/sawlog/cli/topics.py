@@ -1,4 +1,4 @@
-"""`sawlog topics`: create, list, describe, delete and alter topics."""
+"""`sawlog topics`: create, list, describe, delete and alter topics; adds the group `records`."""
 
 from typing import Any
 
@@ -14,6 +14,7 @@ from sawlog.cli.option_types import (
     parse_settings,
 )
 from sawlog.cli.output import note, print_json, print_lines, print_table, table_lines
+from sawlog.cli.topics_records import records
 from sawlog.client.admin.admin import Admin, NewTopic
 from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSource, Operation, Resource
 from sawlog.client.admin.configs import ResourceType as Type
@@ -40,7 +41,10 @@ _INTERNAL_CONTENTS = {
 
 @click.group()
 def topics() -> None:
-    """Create, list, describe, delete and alter topics."""
+    """Create, list, describe, delete and alter topics; delete records."""
+
+
+topics.add_command(records)
 
 
 @topics.command()
@@ -72,7 +76,6 @@ def create(
 ) -> None:
     """Create topics and wait until they are usable."""
     configs = parse_settings("--config", config)
-    _note_compaction(configs.get("cleanup.policy"))
     new_topics = [
         NewTopic(name, partitions or -1, replicas or -1, configs=configs) for name in names
     ]
@@ -196,10 +199,6 @@ def alter(
     refusals = _alter(admin, name, changes, partitions, validate_only=True)
     if not refusals and not validate_only:
         refusals = _alter(admin, name, changes, partitions, validate_only=False)
-    if not refusals:
-        for change in changes:
-            if change.name == "cleanup.policy" and change.operation is not Operation.SUBTRACT:
-                _note_compaction(change.value)
     report_each((name,), refusals, "could be altered" if validate_only else "altered")
 
 
@@ -236,11 +235,6 @@ def _check_known(admin: Admin, name: str, keys: tuple[str, ...]) -> None:
         if key not in known | HIDDEN_SETTINGS:
             text = f"there is no topic setting {key!r}{near_names(key, known)}"
             raise KafkaError(ErrorCode.INVALID_CONFIG, text)
-
-
-def _note_compaction(policy: str | None) -> None:
-    if policy is not None and "compact" in policy:
-        note("sawlog: cleanup.policy=compact: Sawlog does not compact yet; all records stay")
 
 
 def _counts(topic: Topic) -> dict[str, int]:

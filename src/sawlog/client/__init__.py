@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sawlog.client.admin.admin import Admin, ClusterDescription, NewTopic
-    from sawlog.client.admin.configs import Change, ConfigEntry, Operation, Resource, ResourceType
+    from sawlog.client.admin.configs import (
+        Change,
+        ConfigEntry,
+        ConfigSource,
+        ConfigSynonym,
+        Operation,
+        Resource,
+        ResourceType,
+    )
     from sawlog.client.admin.group_offsets import Committed
     from sawlog.client.admin.groups import (
         GroupDescription,
@@ -38,6 +46,7 @@ if TYPE_CHECKING:
     from sawlog.client.net.cluster import Cluster, NoSuchTopic
     from sawlog.client.producer.delivery import Delivered, Delivery, DeliveryFailed
     from sawlog.client.producer.producer import Producer
+    from sawlog.core.config_values import ConfigType
     from sawlog.core.errors import ErrorCode, KafkaError
     from sawlog.core.ids import TopicPartition
     from sawlog.protocol.compression import Codec
@@ -58,6 +67,9 @@ __all__ = [
     "CommitFailed",
     "Committed",
     "ConfigEntry",
+    "ConfigSource",
+    "ConfigSynonym",
+    "ConfigType",
     "ConnectionLost",
     "ConsumedRecord",
     "Consumer",
@@ -94,6 +106,8 @@ _EXPORTS = {
     "sawlog.client.admin.configs": (
         "Change",
         "ConfigEntry",
+        "ConfigSource",
+        "ConfigSynonym",
         "Operation",
         "Resource",
         "ResourceType",
@@ -128,6 +142,7 @@ _EXPORTS = {
         "OffsetReset",
     ),
     "sawlog.client.consumer.message_streams": ("MessageStream",),
+    "sawlog.core.config_values": ("ConfigType",),
     "sawlog.core.errors": ("ErrorCode", "KafkaError"),
     "sawlog.core.ids": ("TopicPartition",),
     "sawlog.protocol.compression": ("Codec",),

@@ -113,6 +113,11 @@ class ClusterMember:
             lambda: self._finish(waiter, fulfilled=is_fulfilled),
         )
 
+    def reconsider_elections(self) -> None:
+        """Let the controller examine all partitions again: a setting of elections has changed."""
+        self._view.mark_all_changed()
+        self._timer.after(0, self._view_changed)
+
     # Images
 
     def _view_changed(self) -> None:

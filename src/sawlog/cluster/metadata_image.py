@@ -6,12 +6,37 @@ changed ones. The mappings are never mutated. `cluster/store_view.py` builds ima
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
 from sawlog.cluster.internal_topics import is_internal
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, TopicName
 
 NO_NODE = NodeId(-1)
+
+
+class ConfigKind(Enum):
+    """The kinds of resources other than topics that have configs, by Kafka's names for them."""
+
+    BROKER = "brokers"
+    CLIENT_METRICS = "client-metrics"
+    GROUP = "groups"
+
+
+class ConfigResource(NamedTuple):
+    kind: ConfigKind
+    name: str
+
+
+ALL_BROKERS = ConfigResource(ConfigKind.BROKER, "")
+"""The defaults of all brokers."""
+
+
+class ConfigImage(NamedTuple):
+    """The configs of one resource; `version` rises with each change."""
+
+    configs: Mapping[str, str]
+    version: int
 
 
 class BrokerImage(NamedTuple):
@@ -59,6 +84,9 @@ class TopicImage:
         return is_internal(self.name)
 
 
+NO_CONFIGS: Mapping[str, str] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
     cluster_id: str = ""
@@ -66,6 +94,17 @@ class MetadataImage:
     brokers: Mapping[NodeId, BrokerImage] = field(default_factory=dict)
     topics: Mapping[TopicName, TopicImage] = field(default_factory=dict)
     names: Mapping[TopicId, TopicName] = field(default_factory=dict)
+    configs: Mapping[ConfigResource, ConfigImage] = field(default_factory=dict)
+
+    def configs_of(self, resource: ConfigResource) -> Mapping[str, str]:
+        """Return the configs of a broker, a group or a subscription; empty if it has none."""
+        found = self.configs.get(resource)
+        return NO_CONFIGS if found is None else found.configs
+
+    def broker_configs(self, node_id: NodeId) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Return the dynamic configs of all brokers, and those of one broker."""
+        own = ConfigResource(ConfigKind.BROKER, str(node_id))
+        return self.configs_of(ALL_BROKERS), self.configs_of(own)
 
     def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
         name = self.names.get(TopicId(topic_id))

@@ -12,6 +12,8 @@ from sawlog.cluster.metadata_image import (
     EMPTY_IMAGE,
     NO_NODE,
     BrokerImage,
+    ConfigImage,
+    ConfigResource,
     MetadataImage,
     PartitionImage,
     TopicImage,
@@ -59,6 +61,7 @@ class StoreView:
         self.sessions: dict[NodeId, int] = {}  # the session that owns each registration
         self.topics: dict[TopicName, TopicView] = {}
         self.delete_requests: dict[TopicName, DeleteRequest] = {}
+        self.configs: Mapping[ConfigResource, ConfigImage] = {}
         self.changed: set[TopicName] = set()
         self.unsettled: set[TopicName] = set()
 
@@ -69,6 +72,7 @@ class StoreView:
         self.topics = {}
         self.brokers = {}
         self.delete_requests = {}
+        self.configs = {}
 
     def finish_loading(self) -> None:
         self.is_loaded = True
@@ -112,6 +116,14 @@ class StoreView:
         for gone in self.delete_requests.keys() - set(names):
             del self.delete_requests[gone]
 
+    # Configs of brokers, groups and subscriptions; each change makes a new mapping
+
+    def put_configs(self, resource: ConfigResource, configs: ConfigImage) -> None:
+        self.configs = {**self.configs, resource: configs}
+
+    def remove_configs(self, resource: ConfigResource) -> None:
+        self.configs = {kept: at for kept, at in self.configs.items() if kept != resource}
+
     # Topics
 
     def add_topic(self, name: TopicName) -> TopicView:
@@ -145,7 +157,8 @@ class StoreView:
             topics, names = self._next_topics(old)
             self.changed.clear()
         brokers = old.brokers if old.brokers == self.brokers else dict(self.brokers)
-        new = MetadataImage(self.cluster_id, self.controller_id, brokers, topics, names)
+        configs = old.configs if old.configs == self.configs else self.configs
+        new = MetadataImage(self.cluster_id, self.controller_id, brokers, topics, names, configs)
         return old if new == old else new
 
     def _next_topics(

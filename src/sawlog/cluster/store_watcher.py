@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from sawlog.cluster import znodes
-from sawlog.cluster.metadata_image import NO_NODE
+from sawlog.cluster.metadata_image import NO_NODE, ConfigKind, ConfigResource
 from sawlog.cluster.store_view import StoreView, TopicView
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NodeId, TopicName
@@ -51,6 +51,8 @@ class StoreWatcher:
         self._read_node(znodes.CLUSTER_ID, self._got_cluster_id)
         self._read_controller()
         self._list_brokers()
+        for kind in ConfigKind:
+            self._list_configs(kind)
         self._list_delete_requests()
         self._list_topics()
 
@@ -149,6 +151,28 @@ class StoreWatcher:
 
     def _got_broker(self, node_id: NodeId, node: Node) -> None:
         self._view.put_broker(znodes.decode_broker(node_id, node), node.stat.owner)
+
+    # Configs of brokers, groups and subscriptions
+
+    def _list_configs(self, kind: ConfigKind) -> None:
+        """Read the nodes that are not known yet; the known ones have watches of their own."""
+
+        def got(names: list[str]) -> None:
+            for name in names:
+                resource = znodes.config_resource(kind, name)
+                if resource not in self._view.configs:
+                    self._read_config_node(resource)
+
+        watch = self._watch(partial(self._list_configs, kind))
+        self._store.children(znodes.configs_path(kind), self._answered(got), watch)
+
+    def _read_config_node(self, resource: ConfigResource) -> None:
+        def got(node: Node) -> None:
+            self._view.put_configs(resource, znodes.decode_config_image(node))
+
+        again = partial(self._read_config_node, resource)
+        missing = partial(self._view.remove_configs, resource)
+        self._read_node(znodes.config_node_path(resource), got, again, missing)
 
     # Topics
 

@@ -7,27 +7,37 @@ leader at its election, so that a leader that restarted since then is detected.
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
 
-from sawlog.cluster.metadata_image import NO_NODE, BrokerImage
+from sawlog.cluster.metadata_image import (
+    ALL_BROKERS,
+    NO_NODE,
+    BrokerImage,
+    ConfigImage,
+    ConfigKind,
+    ConfigResource,
+)
 from sawlog.core.ids import LeaderEpoch, NodeId, TopicId, format_topic_id, parse_topic_id
 from sawlog.core.store import Node
 
 BROKER_IDS = "/brokers/ids"
 BROKER_TOPICS = "/brokers/topics"
+CONFIG = "/config"
 CONFIG_TOPICS = "/config/topics"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 DELETE_TOPICS = "/admin/delete_topics"
 CLUSTER_ID = "/cluster/id"
+_DEFAULT = "<default>"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 
 PERSISTENT_PATHS: tuple[tuple[str, bytes], ...] = (
     ("/brokers", b""),
     (BROKER_IDS, b""),
     (BROKER_TOPICS, b""),
-    ("/config", b""),
+    (CONFIG, b""),
     (CONFIG_TOPICS, b""),
-    ("/config/brokers", b""),
+    *((f"{CONFIG}/{kind.value}", b"") for kind in ConfigKind),
     ("/admin", b""),
     (DELETE_TOPICS, b""),
     ("/isr_change_notification", b""),
@@ -90,6 +100,26 @@ def state_path(topic: str, index: int) -> str:
 
 def config_path(topic: str) -> str:
     return f"{CONFIG_TOPICS}/{topic}"
+
+
+def configs_path(kind: ConfigKind) -> str:
+    return f"{CONFIG}/{kind.value}"
+
+
+def config_node_path(resource: ConfigResource) -> str:
+    """Names are percent-encoded, as Kafka stored the names of users and clients."""
+    if resource == ALL_BROKERS:
+        return f"{CONFIG}/{resource.kind.value}/{_DEFAULT}"
+    name = quote(resource.name, safe="")
+    if not name.strip("."):  # not a name for a node
+        name = name.replace(".", "%2E")
+    return f"{CONFIG}/{resource.kind.value}/{name}"
+
+
+def config_resource(kind: ConfigKind, node_name: str) -> ConfigResource:
+    """Return the resource of a node below `/config/<kind>`."""
+    name = "" if node_name == _DEFAULT else unquote(node_name)
+    return ConfigResource(kind, name)
 
 
 def delete_request_path(topic: str) -> str:
@@ -170,6 +200,10 @@ def encode_configs(configs: Mapping[str, str]) -> bytes:
 def decode_configs(node: Node) -> dict[str, str]:
     configs: dict[str, str] = json.loads(node.data)["config"]
     return configs
+
+
+def decode_config_image(node: Node) -> ConfigImage:
+    return ConfigImage(decode_configs(node), node.stat.version)
 
 
 def encode_delete_request(topic_id: bytes) -> bytes:

@@ -12,7 +12,13 @@ from typing import Any, NamedTuple
 
 from sawlog.core.config_accepted import ACCEPTED_SETTINGS
 from sawlog.core.config_broker import BROKER_SETTINGS
-from sawlog.core.config_topic import BROKER_SYNONYMS, TOPIC_SETTINGS, Synonym
+from sawlog.core.config_groups import check_broker_limits
+from sawlog.core.config_topic import (
+    BROKER_SYNONYMS,
+    REMOVED_TOPIC_SETTINGS,
+    TOPIC_SETTINGS,
+    Synonym,
+)
 from sawlog.core.config_values import ConfigError, Setting, Value, parse_value
 from sawlog.core.config_warnings import notices, reject_security_setting, unknown_setting
 
@@ -89,6 +95,7 @@ class BrokerConfig(Settings):
             name: parse_value(setting, given.get(name, setting.default))
             for name, setting in ALL_BROKER_SETTINGS.items()
         }
+        check_broker_limits(values)
         super().__init__(values, given)
         self.notices = tuple(notices(values, given, ineffective))
 
@@ -139,7 +146,8 @@ def check_topic_configs(broker: BrokerConfig, given: Mapping[str, str]) -> Topic
     """Return the topic's settings; ConfigError with Kafka's message if they are invalid."""
     for name, value in given.items():
         if name not in TOPIC_SETTINGS:
-            message = f"Unknown topic config name: {name}"
+            removed = "; Kafka removed it in 4.0" if name in REMOVED_TOPIC_SETTINGS else ""
+            message = f"Unknown topic config name: {name}{removed}"
             raise ConfigError(name, value, "a known setting", message)
     config = TopicConfig(broker, given)
     if config["remote.storage.enable"]:

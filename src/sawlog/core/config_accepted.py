@@ -48,12 +48,6 @@ delete.records.purgatory.purge.interval.requests INT 1
 early.start.listeners LIST -
 fetch.purgatory.purge.interval.requests INT 1000
 follower.fetch.last.tiered.offset.enable BOOLEAN false
-group.consumer.max.assignment.interval.ms INT 15000 >=0
-group.consumer.max.heartbeat.interval.ms INT 15000 >=1
-group.consumer.max.session.timeout.ms INT 60000 >=1
-group.consumer.min.assignment.interval.ms INT 0 >=0
-group.consumer.min.heartbeat.interval.ms INT 5000 >=1
-group.consumer.min.session.timeout.ms INT 45000 >=1
 group.coordinator.append.linger.ms INT -1 >=-1
 group.coordinator.background.threads INT 2 >=1
 group.coordinator.cached.buffer.max.bytes INT 1048588 >=524288
@@ -135,7 +129,7 @@ offsets.commit.timeout.ms INT 5000 >=1
 offsets.load.buffer.size INT 5242880 >=1
 offsets.topic.compression.codec INT 0
 principal.builder.class CLASS org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
-process.roles LIST broker oneof:broker,controller
+process.roles LIST - oneof:broker,controller
 producer.id.expiration.check.interval.ms INT 600000 >=1
 producer.purgatory.purge.interval.requests INT 1000
 queued.max.requests INT 500 >=1

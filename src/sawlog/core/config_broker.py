@@ -91,6 +91,18 @@ group.consumer.assignors LIST uniform,range :: The server-side assignors; the fi
 default.
 group.consumer.heartbeat.interval.ms INT 5000 >=1 :: The heartbeat interval of the members of a \
 consumer group.
+group.consumer.max.assignment.interval.ms INT 15000 >=0 :: The maximum assignment interval \
+of a consumer group.
+group.consumer.max.heartbeat.interval.ms INT 15000 >=1 :: The maximum heartbeat interval \
+of a consumer group.
+group.consumer.max.session.timeout.ms INT 60000 >=1 :: The maximum session timeout \
+of a consumer group.
+group.consumer.min.assignment.interval.ms INT 0 >=0 :: The minimum assignment interval \
+of a consumer group.
+group.consumer.min.heartbeat.interval.ms INT 5000 >=1 :: The minimum heartbeat interval \
+of a consumer group.
+group.consumer.min.session.timeout.ms INT 45000 >=1 :: The minimum session timeout \
+of a consumer group.
 group.consumer.max.size INT 2147483647 >=1 :: The maximum number of members of a consumer group.
 group.consumer.migration.policy STRING bidirectional \
 anycase:DISABLED,DOWNGRADE,UPGRADE,BIDIRECTIONAL :: Whether a group may switch between the \

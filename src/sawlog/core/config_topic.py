@@ -72,6 +72,15 @@ internal.segment.bytes INT - >=1 :: Overrides segment.bytes without its minimum,
 HIDDEN_SETTINGS = frozenset({"internal.segment.bytes"})
 """Settings that are not described unless they were set."""
 
+REMOVED_TOPIC_SETTINGS = frozenset(
+    {
+        "message.downconversion.enable",
+        "message.format.version",
+        "message.timestamp.difference.max.ms",
+    }
+)
+"""Settings of Kafka before 4.0, which old scripts may still set."""
+
 _PREFIXED = {
     "log.": (
         "segment.bytes",

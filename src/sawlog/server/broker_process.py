@@ -155,6 +155,11 @@ class BrokerProcess:
         )
         resources = ConnectionResources(loop, self.broker, limits, registry=self._registry)
         self.listener = Listener(resources, bound, sockets)
+        settings = self.broker.components.dynamic_config
+        settings.subscribe(
+            ("max.connections", "max.connections.per.ip"),
+            lambda: resources.quota.set_limits(limits_from(settings)),
+        )
 
     async def start(self) -> None:
         """Return when clients can be served; DiskError if the logs cannot be opened."""

@@ -89,6 +89,10 @@ class ConnectionQuota:
         self.total = 0
         self.rejected = 0
 
+    def set_limits(self, limits: ConnectionLimits) -> None:
+        """Apply other limits to new connections; open ones stay."""
+        self._limits = limits
+
     def acquire(self, ip: str) -> str | None:
         """Count a new connection; return the reason if it is rejected because of a limit."""
         count = self._by_ip.get(ip, 0)

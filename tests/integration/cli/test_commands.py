@@ -202,14 +202,6 @@ def test_reset_of_an_unknown_setting_is_refused(sawlog: Sawlog, topic: str) -> N
     assert "did you mean retention.ms" in shown
 
 
-def test_compact_policy_prints_a_warning(
-    sawlog: Sawlog, capsysbinary: pytest.CaptureFixture[bytes]
-) -> None:
-    name = f"topic-{next(_names)}"
-    run(["topics", "create", name, "--config", "cleanup.policy=compact"])
-    assert b"Sawlog does not compact yet" in capsysbinary.readouterr().err
-
-
 @pytest.mark.parametrize("options", [(), ("-e",)])
 def test_offset_out_of_range_fails_or_is_replaced(
     sawlog: Sawlog, topic: str, options: tuple[str, ...]

@@ -6,12 +6,20 @@ from collections.abc import Iterator
 import pytest
 
 from sawlog.client.admin.admin import Admin, NewTopic
-from sawlog.client.admin.configs import Change, ConfigSource, Operation, Resource, ResourceType
+from sawlog.client.admin.configs import (
+    Change,
+    ConfigSource,
+    ConfigSynonym,
+    Operation,
+    Resource,
+    ResourceType,
+)
 from sawlog.client.admin.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 from sawlog.client.consumer.consumer import AT_EARLIEST, AT_LATEST, AtOffset, AtTime, Consumer
 from sawlog.client.consumer.fetched_records import ConsumedRecord
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.producer.producer import Producer
+from sawlog.core.config_values import ConfigType
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
 from sawlog.protocol.compression import Codec
@@ -179,8 +187,9 @@ def test_configs_are_set_described_and_reset(cluster: Cluster, topic: str) -> No
     (broker,) = admin.describe_cluster().nodes
     names = ["log.retention.hours"]
     of_broker = Resource(ResourceType.BROKER, str(broker.id))
-    (entry,) = admin.describe_configs([of_broker], names=names)[of_broker]
-    assert entry.value == "168"
+    (entry,) = admin.describe_configs([of_broker], names=names, synonyms=True)[of_broker]
+    assert (entry.value, entry.type, entry.is_default) == ("168", ConfigType.INT, True)
+    assert entry.synonyms == (ConfigSynonym(entry.name, "168", ConfigSource.DEFAULT),)
 
 
 def test_offsets_are_listed_and_records_deleted(cluster: Cluster, topic: str) -> None:

@@ -4,8 +4,10 @@ from sawlog.cluster.cluster_member import ClusterMember, Registration
 from sawlog.cluster.embedded_store import EmbeddedStore
 from sawlog.cluster.metadata_image import MetadataImage
 from sawlog.cluster.new_topic import NewTopic
+from sawlog.cluster.resource_configs import ResourceConfigs
 from sawlog.cluster.topics import Topics
 from sawlog.core.config import BrokerConfig
+from sawlog.core.config_dynamic import DynamicBrokerConfig
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import NodeId
 from sawlog.core.store import Store
@@ -31,7 +33,12 @@ class MemberHarness:
         self.store = store
         self.node = NodeId(node)
         self.images: list[MetadataImage] = []
-        broker_config = BrokerConfig(config or {})
+        broker_config = DynamicBrokerConfig(BrokerConfig(config or {}))
+
+        def apply(_: MetadataImage, new: MetadataImage) -> None:
+            self.images.append(new)
+            broker_config.reconfigure(*new.broker_configs(self.node))
+
         random = SeededRandom(store.session_id)
         self.member = ClusterMember(
             store,
@@ -40,8 +47,12 @@ class MemberHarness:
             clock=schedule,
             timer=schedule,
             random=random,
-            on_image=lambda old, new: self.images.append(new),
+            on_image=apply,
         )
+        broker_config.subscribe(
+            ("unclean.leader.election.enable",), self.member.reconsider_elections
+        )
+        self.resource_configs = ResourceConfigs(self.member)
         self.topics = Topics(self.member, broker_config, random)
 
     @property

@@ -19,12 +19,18 @@ from sawlog.protocol.messages.create_partitions_request import (
 from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from sawlog.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from sawlog.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from sawlog.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from sawlog.protocol.schema import Message
 from sawlog.simulation.simulated_broker import SimulatedMachine
 
 SESSION_MS = 45_000
 REBALANCE_MS = 60_000
 WAIT_MS = 10_000
+GROUP_CONFIGS = 32
 
 Partition = tuple[str, int]
 
@@ -56,6 +62,13 @@ class Groups:
         self.machine.kill()
         self.machine.boot()
         self.pass_time(100)
+
+    def configure(self, group_id: str, name: str, value: str | None) -> None:
+        """Set a config of a group; None deletes it."""
+        change = AlterableConfig(name=name, config_operation=int(value is None), value=value)
+        resource = AlterConfigsResource(GROUP_CONFIGS, group_id, [change])
+        answer = self.ask(IncrementalAlterConfigsRequest([resource]))
+        assert answer.responses[0].error_code == 0, answer
 
     # Topics
 

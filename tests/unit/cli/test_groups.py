@@ -7,8 +7,8 @@ import pytest
 
 from sawlog.cli.cluster_options import TopicScope, TopicScopeType, show_partitions
 from sawlog.cli.commands import run
-from sawlog.cli.groups_lag import show_duration
 from sawlog.cli.groups_members import non_empty_group
+from sawlog.cli.units import show_duration
 from sawlog.client.admin.groups import GroupDescription, GroupMember
 from sawlog.client.net.addresses import Address
 from sawlog.client.net.leader_requests import partition_of

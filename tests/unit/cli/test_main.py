@@ -9,11 +9,22 @@ import pytest
 from sawlog import __version__
 from sawlog.cli.commands import run
 
+COMMANDS = ("broker", "configs", "consume", "disk", "groups", "log", "produce", "topics")
+
 
 def test_help_lists_commands_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out
-    for word in ("broker", "consume", "groups", "log", "produce", "topics", "Exit codes"):
+    for word in (
+        "broker",
+        "configs",
+        "consume",
+        "groups",
+        "log",
+        "produce",
+        "topics",
+        "Exit codes",
+    ):
         assert word in shown
 
 
@@ -35,7 +46,9 @@ def test_help_of_consume_explains_negative_starts(
     assert "a number of records before the end of each partition (-5)" in shown
 
 
-@pytest.mark.parametrize("command", ["broker", "consume", "groups", "log", "produce", "topics"])
+@pytest.mark.parametrize(
+    "command", ["broker", "configs", "consume", "groups", "log", "produce", "topics"]
+)
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([command, "--help"]) == 0
     assert f"sawlog {command}" in capsys.readouterr().out

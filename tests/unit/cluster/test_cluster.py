@@ -6,7 +6,7 @@ import json
 import pytest
 
 from sawlog.cluster import znodes
-from sawlog.cluster.metadata_image import NO_NODE
+from sawlog.cluster.metadata_image import ALL_BROKERS, NO_NODE, ConfigKind, ConfigResource
 from sawlog.cluster.new_topic import NewTopic
 from sawlog.cluster.store_view import TopicView
 from sawlog.core.ids import NodeId, TopicName
@@ -152,6 +152,71 @@ def test_an_unclean_leader_is_elected_only_where_the_topic_allows_it(is_allowed:
     cluster.crash(1).expire()
     cluster.schedule.run_for(1_000)
     assert cluster.state("t")["leader"] == (0 if is_allowed else -1)
+
+
+def test_unclean_elections_take_place_as_soon_as_the_setting_of_all_brokers_allows_them() -> None:
+    cluster = Cluster(brokers=2)
+    member = cluster.members[0]
+    planned = member.topics.plan(_assigned("t", [1, 0]))
+    member.settle(lambda done: member.topics.create(planned, 10_000, done))
+    path = "/brokers/topics/t/partitions/0/state"
+    alone = json.dumps({**cluster.state("t"), "isr": [1]}).encode()
+    cluster.service.write([SetData(path, alone)], 0)
+    cluster.crash(1).expire()
+    cluster.schedule.run_for(1_000)
+    assert cluster.state("t")["leader"] == -1
+    allowed = {"unclean.leader.election.enable": "true"}
+    altered = member.settle(
+        lambda done: member.resource_configs.alter(ALL_BROKERS, lambda _: allowed, 10_000, done)
+    )
+    assert altered is None
+    assert cluster.service.tree.get("/config/brokers/<default>").data == (
+        b'{"version":1,"config":{"unclean.leader.election.enable":"true"}}'
+    )
+    cluster.schedule.run_for(1_000)
+    assert cluster.state("t")["leader"] == 0
+
+
+# Configs of brokers and groups
+
+
+def test_configs_of_every_name_reach_the_image_of_all_brokers() -> None:
+    cluster = Cluster(brokers=2)
+    member = cluster.members[0]
+    configs = {"consumer.session.timeout.ms": "50000"}
+    names = {"g", "a/b", "..", ".", "%2F", "<default>", "käse 1*"}
+    results: list[object] = []
+    for name in sorted(names):
+        resource = ConfigResource(ConfigKind.GROUP, name)
+        member.resource_configs.alter(resource, lambda _: configs, 10_000, results.append)
+    assert cluster.schedule.run(lambda: len(results) == len(names))
+    assert cluster.settle()
+    image = cluster.members[1].image
+    assert {resource.name for resource in image.configs} == names
+    assert image.configs_of(ConfigResource(ConfigKind.GROUP, "a/b")) == configs
+
+
+def test_a_change_is_planned_again_on_the_configs_that_another_broker_wrote() -> None:
+    cluster = Cluster(brokers=2)
+    seen: list[dict[str, str]] = []
+
+    def add(name: str):
+        def change(configs):
+            seen.append(dict(configs))
+            return {**configs, name: "1"}
+
+        return change
+
+    results: list[object] = []
+    for node, name in ((0, "a"), (1, "b")):
+        alter = cluster.members[node].resource_configs.alter
+        alter(ALL_BROKERS, add(name), 10_000, results.append)
+    assert cluster.schedule.run(lambda: len(results) == 2)
+    assert results == [None, None]
+    assert len(seen) == 3, "the second writer plans twice"
+    assert cluster.settle()
+    assert cluster.members[0].image.configs_of(ALL_BROKERS) == {"a": "1", "b": "1"}
+    assert cluster.members[1].image.configs_of(ALL_BROKERS) == {"a": "1", "b": "1"}
 
 
 def _assigned(name: str, nodes: list[int], configs: dict[str, str] | None = None) -> NewTopic:

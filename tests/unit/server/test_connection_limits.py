@@ -55,6 +55,17 @@ def test_the_total_number_of_connections_is_bounded() -> None:
     assert quota.acquire("10.0.0.3") is None
 
 
+def test_other_limits_apply_to_new_connections_only() -> None:
+    quota = ConnectionQuota(ConnectionLimits(connections=3))
+    assert quota.acquire("10.0.0.1") is None
+    assert quota.acquire("10.0.0.2") is None
+    quota.set_limits(ConnectionLimits(connections=1))
+    assert quota.total == 2
+    assert quota.acquire("10.0.0.3") is not None
+    quota.set_limits(ConnectionLimits(connections=3))
+    assert quota.acquire("10.0.0.3") is None
+
+
 def test_connections_of_one_address_are_bounded_on_their_own() -> None:
     quota = ConnectionQuota(ConnectionLimits(connections_per_ip=1))
     assert quota.acquire("10.0.0.1") is None

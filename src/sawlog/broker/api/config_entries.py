@@ -5,55 +5,64 @@ with the highest precedence first (KIP-226). As in Kafka, a topic setting has no
 first of several broker settings behind it has no value.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
 from functools import lru_cache
 
-from sawlog.core.config import (
-    ALL_BROKER_SETTINGS,
-    INTERNAL_SETTINGS,
-    BrokerConfig,
-    TopicConfig,
-)
+from sawlog.core.config import ALL_BROKER_SETTINGS, INTERNAL_SETTINGS, TopicConfig
+from sawlog.core.config_client_metrics import CLIENT_METRICS_SETTINGS
+from sawlog.core.config_dynamic import DynamicBrokerConfig, is_dynamic, setting_of
+from sawlog.core.config_groups import GROUP_SETTINGS, broker_synonym
 from sawlog.core.config_topic import BROKER_SYNONYMS, HIDDEN_SETTINGS, TOPIC_SETTINGS
 from sawlog.core.config_values import ConfigType, Setting, Value, format_value, parse_value
+from sawlog.core.logger_levels import logger_levels
 from sawlog.protocol.messages.describe_configs_response import (
     DescribeConfigsResourceResult,
     DescribeConfigsSynonym,
 )
 
-TOPIC_CONFIG = 1
-DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-STATIC_BROKER_CONFIG = 4
-DEFAULT_CONFIG = 5
-CLUSTER_WIDE = "min.insync.replicas"
-"""Kafka 4.3 keeps this one for the whole cluster, because elections depend on it (KIP-966)."""
+
+class Source(IntEnum):
+    TOPIC = 1
+    BROKER = 2
+    ALL_BROKERS = 3
+    STATIC = 4
+    DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
 _BROKER_CHAINS = {
     synonyms[0].name: tuple(synonym.name for synonym in synonyms)
     for synonyms in BROKER_SYNONYMS.values()
 }
-
-
 Entries = tuple[DescribeConfigsResourceResult, ...]
 """Cached and shared by responses; not to be changed."""
 
 
 class _ConfigKey:
-    """A broker configuration as a cache key, compared by identity; it never changes."""
+    """A version of a broker's settings as a cache key; the settings are compared by identity."""
 
-    __slots__ = ("config",)
+    __slots__ = ("config", "version")
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: DynamicBrokerConfig) -> None:
         self.config = config
+        self.version = config.version
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ConfigKey) and other.config is self.config
+        return (
+            isinstance(other, _ConfigKey)
+            and other.config is self.config
+            and other.version == self.version
+        )
 
     def __hash__(self) -> int:
-        return id(self.config)
+        return hash((id(self.config), self.version))
 
 
 def describe_topic(
-    broker: BrokerConfig,
+    broker: DynamicBrokerConfig,
     given: Mapping[str, str],
     *,
     with_synonyms: bool,
@@ -79,55 +88,47 @@ def _describe_topic(
         if name in HIDDEN_SETTINGS and name not in given:
             continue
         value = _text(config[name])
-        synonyms = _topic_synonyms(broker, name, value if name in given else None)
-        entries.append(
-            _entry(
-                TOPIC_SETTINGS[name],
-                value,
-                synonyms,
-                with_synonyms=with_synonyms,
-                with_documentation=with_documentation,
-                read_only=False,
-            )
-        )
-    return tuple(entries)
+        synonyms = _own_synonym(name, value if name in given else None, Source.TOPIC)
+        chain = tuple(synonym.name for synonym in BROKER_SYNONYMS.get(name, ()))
+        if chain:
+            synonyms += _broker_synonyms(broker, chain[0], chain)
+        entries.append(_entry(TOPIC_SETTINGS[name], value, synonyms))
+    return tuple(_trim(entries, with_synonyms, with_documentation))
 
 
-def creation_sources(broker: BrokerConfig, given: Mapping[str, str]) -> dict[str, int]:
+def creation_sources(broker: DynamicBrokerConfig, given: Mapping[str, str]) -> dict[str, int]:
     """Return the source of each setting as CreateTopics has it, where any broker setting behind a
     topic setting counts."""
+    origins = (
+        (broker.of_broker, Source.BROKER),
+        (broker.of_brokers, Source.ALL_BROKERS),
+        (broker.given, Source.STATIC),
+    )
     sources: dict[str, int] = {}
     for name in TOPIC_SETTINGS:
-        chain = BROKER_SYNONYMS.get(name, ())
-        if name in given:
-            sources[name] = TOPIC_CONFIG
-        elif name == CLUSTER_WIDE:
-            sources[name] = DYNAMIC_DEFAULT_BROKER_CONFIG
-        elif any(synonym.name in broker.given for synonym in chain):
-            sources[name] = STATIC_BROKER_CONFIG
-        else:
-            sources[name] = DEFAULT_CONFIG
+        chain = [synonym.name for synonym in BROKER_SYNONYMS.get(name, ())]
+        found = (source for texts, source in origins if any(each in texts for each in chain))
+        sources[name] = Source.TOPIC if name in given else next(found, Source.DEFAULT)
     return sources
 
 
-def describe_cluster_wide(broker: BrokerConfig) -> Entries:
-    """Return the cluster-wide settings."""
-    setting = ALL_BROKER_SETTINGS[CLUSTER_WIDE]
-    return (
-        DescribeConfigsResourceResult(
-            name=CLUSTER_WIDE,
-            value=_text(broker[CLUSTER_WIDE]),
-            config_source=DYNAMIC_DEFAULT_BROKER_CONFIG,
-            config_type=int(setting.type),
-            documentation=None,
-        ),
-    )
+def describe_all_brokers(
+    broker: DynamicBrokerConfig, *, with_synonyms: bool, with_documentation: bool
+) -> Entries:
+    """Return the dynamic settings of all brokers."""
+    entries: list[DescribeConfigsResourceResult] = []
+    for name, text in sorted(broker.of_brokers.items()):
+        setting = setting_of(name)
+        value = text if setting is None else _text(parse_value(setting, text))
+        synonyms = _own_synonym(name, text, Source.ALL_BROKERS)
+        entries.append(_broker_entry(name, value, synonyms))
+    return tuple(_trim(entries, with_synonyms, with_documentation))
 
 
 def describe_broker(
-    broker: BrokerConfig, *, with_synonyms: bool, with_documentation: bool
+    broker: DynamicBrokerConfig, *, with_synonyms: bool, with_documentation: bool
 ) -> Entries:
-    """Return all settings of this broker, all read-only; internal ones only if they are set.
+    """Return all settings of this broker; internal ones only if they are set.
 
     `flush.policy` is Sawlog's own; all others are Kafka's.
     """
@@ -137,28 +138,74 @@ def describe_broker(
 @lru_cache(maxsize=4)
 def _describe_broker(key: _ConfigKey, with_synonyms: bool, with_documentation: bool) -> Entries:
     broker = key.config
-    return tuple(
-        _entry(
-            setting,
+    dynamic = {**broker.of_brokers, **broker.of_broker}
+    entries = [
+        _broker_entry(
+            name,
             _text(broker[name]),
             _broker_synonyms(broker, name, _BROKER_CHAINS.get(name, (name,))),
-            with_synonyms=with_synonyms,
-            with_documentation=with_documentation,
-            read_only=True,
         )
-        for name, setting in sorted(ALL_BROKER_SETTINGS.items())
-        if name not in INTERNAL_SETTINGS or name in broker.given
-    )
+        for name in ALL_BROKER_SETTINGS
+        if name not in INTERNAL_SETTINGS or name in broker.given or name in dynamic
+    ]
+    for name in dynamic.keys() - ALL_BROKER_SETTINGS.keys():
+        base = setting_of(name)
+        chain = (name,) if base is None else tuple(dict.fromkeys((name, base.name)))
+        entries.append(_broker_entry(name, dynamic[name], _broker_synonyms(broker, name, chain)))
+    entries.sort(key=lambda entry: entry.name)
+    return tuple(_trim(entries, with_synonyms, with_documentation))
 
 
-def _entry(
-    setting: Setting,
-    value: str | None,
-    synonyms: list[DescribeConfigsSynonym],
+def describe_group(
+    broker: DynamicBrokerConfig,
+    given: Mapping[str, str],
     *,
     with_synonyms: bool,
     with_documentation: bool,
-    read_only: bool,
+) -> Entries:
+    """Return all settings of a group with these overrides."""
+    entries: list[DescribeConfigsResourceResult] = []
+    for name, setting in sorted(GROUP_SETTINGS.items()):
+        synonyms = _own_synonym(name, given.get(name), Source.GROUP)
+        broker_name = broker_synonym(name)
+        if broker_name in ALL_BROKER_SETTINGS:
+            synonyms += _broker_synonyms(broker, broker_name, (broker_name,))
+        else:
+            synonyms += _own_synonym(name, setting.default, Source.DEFAULT)
+        entries.append(_entry(setting, synonyms[0].value, synonyms))
+    return tuple(_trim(entries, with_synonyms, with_documentation))
+
+
+def describe_client_metrics(
+    given: Mapping[str, str], *, with_synonyms: bool, with_documentation: bool
+) -> Entries:
+    """Return all settings of a client metrics subscription with these overrides."""
+    entries = [
+        _entry(
+            setting,
+            given.get(name, setting.default),
+            _own_synonym(name, given.get(name), Source.CLIENT_METRICS),
+        )
+        for name, setting in sorted(CLIENT_METRICS_SETTINGS.items())
+    ]
+    return tuple(_trim(entries, with_synonyms, with_documentation))
+
+
+def describe_loggers() -> Entries:
+    """Return the level of each of this process's loggers."""
+    return tuple(
+        DescribeConfigsResourceResult(
+            name=name, value=level, config_source=Source.BROKER_LOGGER, documentation=""
+        )
+        for name, level in logger_levels().items()
+    )
+
+
+# Entries
+
+
+def _entry(
+    setting: Setting, value: str | None, synonyms: list[DescribeConfigsSynonym]
 ) -> DescribeConfigsResourceResult:
     is_secret = setting.type is ConfigType.PASSWORD
     if is_secret:
@@ -167,57 +214,73 @@ def _entry(
     return DescribeConfigsResourceResult(
         name=setting.name,
         value=None if is_secret else value,
-        read_only=read_only,
-        config_source=synonyms[0].source if synonyms else DEFAULT_CONFIG,
+        config_source=synonyms[0].source if synonyms else Source.DEFAULT,
         is_sensitive=is_secret,
-        synonyms=synonyms if with_synonyms else [],
+        synonyms=synonyms,
         config_type=int(setting.type),
-        documentation=_documentation(setting) if with_documentation else None,
+        documentation=setting.doc or "Accepted without effect.",
     )
 
 
-def _documentation(setting: Setting) -> str:
-    return setting.doc or "Accepted without effect."
+def _broker_entry(
+    name: str, value: str | None, synonyms: list[DescribeConfigsSynonym]
+) -> DescribeConfigsResourceResult:
+    """Return the entry of a broker setting; the value of an unknown one may be a secret."""
+    known = setting_of(name) or Setting(name, ConfigType.PASSWORD, None, "", "")
+    entry = _entry(known._replace(name=name), value, synonyms)
+    entry.read_only = not is_dynamic(name)
+    if setting_of(name) is None:
+        entry.config_type = int(ConfigType.UNKNOWN)
+    return entry
 
 
-def _topic_synonyms(
-    broker: BrokerConfig, name: str, own: str | None
-) -> list[DescribeConfigsSynonym]:
-    synonyms: list[DescribeConfigsSynonym] = []
-    if own is not None:
-        synonyms.append(DescribeConfigsSynonym(name=name, value=own, source=TOPIC_CONFIG))
-    chain = tuple(synonym.name for synonym in BROKER_SYNONYMS.get(name, ()))
-    if chain:
-        synonyms += _broker_synonyms(broker, chain[0], chain)
-    return synonyms
+def _trim(
+    entries: Iterable[DescribeConfigsResourceResult], with_synonyms: bool, with_documentation: bool
+) -> Iterable[DescribeConfigsResourceResult]:
+    """Remove the parts of the entries that were not requested."""
+    for entry in entries:
+        if not with_synonyms:
+            entry.synonyms = []
+        if not with_documentation:
+            entry.documentation = None
+        yield entry
+
+
+# Synonyms
+
+
+def _own_synonym(name: str, text: str | None, source: Source) -> list[DescribeConfigsSynonym]:
+    if text is None:
+        return []
+    return [DescribeConfigsSynonym(name=name, value=text, source=source)]
 
 
 def _broker_synonyms(
-    broker: BrokerConfig, name: str, chain: tuple[str, ...]
+    broker: DynamicBrokerConfig, name: str, chain: tuple[str, ...]
 ) -> list[DescribeConfigsSynonym]:
     """Return the values that were set, then the defaults, from the first with this name."""
-    found: list[DescribeConfigsSynonym] = []
-    if name == CLUSTER_WIDE:
-        value = _text(broker[name])
-        source = DYNAMIC_DEFAULT_BROKER_CONFIG
-        found.append(DescribeConfigsSynonym(name=name, value=value, source=source))
-    found += [
-        DescribeConfigsSynonym(name=n, value=broker.given[n], source=STATIC_BROKER_CONFIG)
-        for n in chain
-        if n in broker.given
+    found = [
+        DescribeConfigsSynonym(name=each, value=texts[each], source=source)
+        for texts, source in (
+            (broker.of_broker, Source.BROKER),
+            (broker.of_brokers, Source.ALL_BROKERS),
+            (broker.given, Source.STATIC),
+        )
+        for each in chain
+        if each in texts
     ]
-    for n in chain:
-        default = _default(n)
+    for each in chain:
+        default = _default(each)
         if default is not None:
-            found.append(DescribeConfigsSynonym(name=n, value=default, source=DEFAULT_CONFIG))
+            found += _own_synonym(each, default, Source.DEFAULT)
     while found and found[0].name != name:
         found.pop(0)
     return found
 
 
 def _default(name: str) -> str | None:
-    setting = ALL_BROKER_SETTINGS[name]
-    return _text(parse_value(setting, setting.default))
+    setting = ALL_BROKER_SETTINGS.get(name)
+    return None if setting is None else _text(parse_value(setting, setting.default))
 
 
 def _text(value: Value) -> str | None:

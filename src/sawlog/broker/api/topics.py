@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sawlog.broker.request import Request
     from sawlog.cluster.topics import Topics
     from sawlog.core.config import BrokerConfig
+    from sawlog.core.config_dynamic import DynamicBrokerConfig
     from sawlog.protocol.messages.create_partitions_request import (
         CreatePartitionsRequest,
         CreatePartitionsTopic,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     class TopicsContext(Protocol):
         config: BrokerConfig
+        dynamic_config: DynamicBrokerConfig
         metadata: MetadataCache
         topics: Topics
 
@@ -142,8 +144,8 @@ def _creation(
 
 
 def _created(context: "TopicsContext", planned: PlannedTopic) -> CreatableTopicResult:
-    entries = describe_topic(context.config, planned.configs, with_synonyms=False)
-    sources = creation_sources(context.config, planned.configs)
+    entries = describe_topic(context.dynamic_config, planned.configs, with_synonyms=False)
+    sources = creation_sources(context.dynamic_config, planned.configs)
     return CreatableTopicResult(
         name=planned.name,
         topic_id=planned.id,

@@ -12,8 +12,10 @@ from sawlog.client.admin.configs import (
     Change,
     ConfigEntry,
     Resource,
+    ResourceType,
     alter_configs,
     describe_configs,
+    list_config_resources,
 )
 from sawlog.client.admin.groups import GroupAdmin
 from sawlog.client.admin.list_offsets import FoundOffset, list_offsets
@@ -215,14 +217,22 @@ class Admin(GroupAdmin):
         resources: Iterable[Resource],
         *,
         names: Sequence[str] | None = None,
+        synonyms: bool = False,
         documentation: bool = False,
     ) -> dict[Resource, list[ConfigEntry]]:
-        return describe_configs(self._cluster, resources, names=names, documentation=documentation)
+        """Return all configs of each resource, or those in `names`; KafkaError if one fails."""
+        return describe_configs(
+            self._cluster, resources, names=names, synonyms=synonyms, documentation=documentation
+        )
 
     def alter_configs(
         self, changes: Mapping[Resource, Sequence[Change]], *, validate_only: bool = False
     ) -> dict[Resource, KafkaError]:
         return alter_configs(self._cluster, changes, validate_only=validate_only)
+
+    def list_config_resources(self, types: Iterable[ResourceType] = ()) -> list[Resource]:
+        """Return the resources of these types that can have configs, of all types by default."""
+        return list_config_resources(self._cluster, types)
 
     def _change(self, request: Message, response_class: type[Response]) -> Response:
         connection = self._cluster.retry(self._cluster.any_connection)

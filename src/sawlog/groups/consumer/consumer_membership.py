@@ -73,12 +73,8 @@ class ConsumerMembership:
             self._regexes,
             assignors=ASSIGNORS,
             default_assignor=offered[0] if offered else next(iter(ASSIGNORS)),
-            interval_ms=config["group.consumer.assignment.interval.ms"],
         )
-        self.timeouts = MemberTimeouts(
-            context.timers, config["group.consumer.session.timeout.ms"], self._expire
-        )
-        self._heartbeat_ms: int = config["group.consumer.heartbeat.interval.ms"]
+        self.timeouts = MemberTimeouts(context, self._expire)
         self._max_members: int = config["group.consumer.max.size"]
         self.replayers = ConsumerReplay(groups).replayers
         self.switch = ProtocolSwitch(context, rebalancer, self._hashes, self.timeouts)
@@ -137,7 +133,9 @@ class ConsumerMembership:
         reply = ConsumerGroupHeartbeatResponse(
             member_id=member.id,
             member_epoch=member.epoch,
-            heartbeat_interval_ms=self._heartbeat_ms,
+            heartbeat_interval_ms=self._context.group_setting(
+                group.id, "consumer.heartbeat.interval.ms"
+            ),
         )
         if is_joining or member.assigned != before.assigned or heartbeat_checks.is_full(message):
             reply.assignment = _assignment(member)

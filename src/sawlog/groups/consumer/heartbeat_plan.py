@@ -37,13 +37,13 @@ class HeartbeatRules(NamedTuple):
     regexes: "RegexSubscriptions"
     assignors: "Mapping[str, Assignor]"
     default_assignor: str
-    interval_ms: int
 
     def may_compute(self, group: ConsumerGroup) -> bool:
         """Whether a target may be computed: there is a minimum interval between two (KIP-1263)."""
-        if group.target_ms == 0 or self.interval_ms == 0:
+        if group.target_ms == 0:
             return True
-        return self.context.clock.now_ms() >= group.target_ms + self.interval_ms
+        interval_ms = self.context.group_setting(group.id, "consumer.assignment.interval.ms")
+        return interval_ms == 0 or self.context.clock.now_ms() >= group.target_ms + interval_ms
 
 
 class HeartbeatPlan:

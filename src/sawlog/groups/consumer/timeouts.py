@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from sawlog.groups.consumer.consumer_member import UNREVOKED, ConsumerMember
 
 if TYPE_CHECKING:
-    from sawlog.coordinator.plan import Plan, Timers
+    from sawlog.coordinator.plan import Plan
+    from sawlog.groups.context import GroupContext
 
 OnExpired = Callable[[str, str, int | None], "Plan[None]"]
 """(group, member, epoch): removes the member; if an epoch is given, only if the member is still in
@@ -15,16 +16,18 @@ that epoch and has not finished revoking."""
 
 
 class MemberTimeouts:
-    def __init__(self, timers: "Timers", session_ms: int, on_expired: OnExpired) -> None:
-        self._timers = timers
-        self._session_ms = session_ms
+    def __init__(self, context: "GroupContext", on_expired: OnExpired) -> None:
+        self._context = context
+        self._timers = context.timers
         self._on_expired = on_expired
 
     def renew_session(self, group_id: str, member_id: str, session_ms: int | None = None) -> None:
-        """Restart the session timeout."""
+        """Restart the session timeout, by default that of the group."""
+        if session_ms is None:
+            session_ms = self._context.group_setting(group_id, "consumer.session.timeout.ms")
         self._timers.set(
             ("session", group_id, member_id),
-            self._session_ms if session_ms is None else session_ms,
+            session_ms,
             partial(self._on_expired, group_id, member_id, None),
         )
 

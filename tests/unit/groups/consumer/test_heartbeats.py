@@ -175,6 +175,28 @@ def test_the_response_has_the_heartbeat_interval() -> None:
     assert groups.join("a").heartbeat_interval_ms == 7_000
 
 
+def test_a_groups_own_interval_takes_precedence_within_the_brokers_limits() -> None:
+    groups = Groups()
+    groups.configure("g", "consumer.heartbeat.interval.ms", "8000")
+    assert groups.join("a").heartbeat_interval_ms == 8_000
+    assert groups.join("a", group_id="other").heartbeat_interval_ms == 5_000
+    groups.restart()
+    assert groups.join("a").heartbeat_interval_ms == 8_000
+    groups.configure("g", "consumer.heartbeat.interval.ms", None)
+    assert groups.join("a").heartbeat_interval_ms == 5_000
+
+
+def test_a_groups_own_session_timeout_removes_a_silent_member() -> None:
+    groups = Groups()
+    groups.make(t=1)
+    groups.configure("g", "consumer.session.timeout.ms", "60000")
+    assert groups.join("a", "t").error_code == 0
+    groups.pass_time(59_000)
+    assert len(groups.describe().members) == 1
+    groups.pass_time(2_000)
+    assert groups.describe().members == []
+
+
 def test_the_response_has_an_assignment_only_if_it_changed_or_was_requested() -> None:
     groups = Groups()
     groups.make(t=1)

@@ -109,6 +109,20 @@ def test_targets_are_computed_with_a_minimum_interval() -> None:
     assert sorted(map(len, shares(a, b))) == [1, 1]
 
 
+def test_a_groups_own_minimum_interval_takes_precedence() -> None:
+    groups = Groups(interval_ms=10_000)
+    groups.make(t=2)
+    groups.configure("g", "consumer.assignment.interval.ms", "1000")
+    a, b = Consumer(groups, "a", "t"), Consumer(groups, "b", "t")
+    a.join()
+    b.join()
+    settle([a, b], rounds=1)
+    assert epochs(groups) == (3, 2)
+    groups.pass_time(1_000)
+    settle([a, b])
+    assert epochs(groups) == (3, 3)
+
+
 def test_many_members_that_join_together_need_few_targets() -> None:
     groups = Groups(interval_ms=1_000)
     groups.make(t=20)
