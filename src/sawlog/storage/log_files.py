@@ -35,6 +35,8 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 WATERMARKS = "replication-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+RESTORING = "restore-in-progress"
+"""Marks a data directory into which a backup is being restored; no broker starts on it."""
 
 DELETED_DIRECTORY = "-delete"
 STRAY_DIRECTORY = "-stray"
