@@ -22,6 +22,7 @@ from sawlog.cluster.store_journal import create_store
 from sawlog.core.config import BrokerConfig
 from sawlog.core.config_values import ConfigError
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
+from sawlog.core.ports import DiskError
 from sawlog.server.clock import LoopTimer, SystemClock, SystemRandom
 from sawlog.server.disk import LOCK_FILE, RealDisk
 from sawlog.storage import log_files
@@ -84,9 +85,13 @@ def _empty_directory(data: Path) -> Iterator[tuple[RealDisk, asyncio.AbstractEve
     try:
         disk.lock()
         _check_empty(data)
-        disk.replace(log_files.RESTORING, b"sawlog backup restore has not finished\n")
-        disk.sync_directory("")
-        yield disk, loop
+        try:
+            disk.replace(log_files.RESTORING, b"sawlog backup restore has not finished\n")
+            yield disk, loop
+        except (BackupError, DiskError, OSError) as error:
+            raise BackupError(
+                f"{error}; {data} was only partly restored: delete everything in it"
+            ) from error
     finally:
         disk.close()
         loop.close()
@@ -137,10 +142,7 @@ class _Restorer:
             *log_problems(target, topic, partition, self._progress),
         ]
         if problems:
-            raise BackupError(
-                f"the backup is damaged: {problems[0]}; use another backup. {self._disk.root} was"
-                " only partly restored: delete everything in it"
-            )
+            raise BackupError(f"the backup is damaged: {problems[0]}; use another backup")
         self._build_indexes(topic, partition)
         self._disk.sync_directory(name)
         tp = TopicPartition(TopicName(topic.name), PartitionIndex(partition.index))

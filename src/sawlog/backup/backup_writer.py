@@ -6,10 +6,11 @@ commit in the copy is at or below the high watermark of its partition at that ti
 later one at which the partition's copy ends: a restored group never points beyond its log.
 """
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,14 +64,15 @@ class CreatedBackup:
 def log_bytes(data: Path, selection: Selection) -> int:
     """Estimate how many bytes a backup will copy, for a progress bar."""
     total = 0
-    for directory in data.iterdir():
-        partition = log_files.parse_partition_directory(directory.name)
+    for name in os.listdir(data):
+        partition = log_files.parse_partition_directory(name)
         if partition is not None and selection.covers(partition.topic):
-            for path in directory.glob(f"*{log_files.LOG}"):
-                try:
-                    total += path.stat().st_size
-                except FileNotFoundError:
-                    continue
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                total += sum(
+                    entry.stat().st_size
+                    for entry in os.scandir(data / name)
+                    if entry.name.endswith(log_files.LOG)
+                )
     return total
 
 
@@ -89,6 +91,8 @@ def create_backup(
     a manifest, which no other command accepts.
     """
     node_id = check_owner(broker, data)
+    if target.resolve().is_relative_to(data.resolve()):
+        raise BackupError(f"{target} is in the data directory {data}: choose another place")
     with new_directory(target):
         writer = _BackupWriter(broker, data, target / LOGS, node_id, progress)
         began_ms = now_ms()
@@ -101,7 +105,7 @@ def create_backup(
             began_ms=began_ms,
             ended_ms=now_ms(),
             last_producer_id=broker.new_producer_id(),
-            broker_configs=broker.broker_configs([node_id]),
+            configs=broker.configs([node_id]),
             topics=tuple(sorted(writer.copied, key=lambda topic: topic.name)),
         )
         sync_directory(target / LOGS)

@@ -30,15 +30,19 @@ _NOT_SUPPORTED = frozenset(
 def copy_file(source: BinaryIO, target: BinaryIO, size: int) -> int:
     """Copy the first `size` bytes of `source` into the empty file `target`, and sync them.
 
-    Returns the number of bytes copied: less than `size` if the source is shorter.
+    Returns the number of bytes copied: less than `size` if the source is shorter. An OSError has
+    the name of the target.
     """
     source_fd, target_fd = source.fileno(), target.fileno()
-    if _clone(source_fd, target_fd):
-        copied = min(size, os.fstat(target_fd).st_size)
-        os.ftruncate(target_fd, copied)
-    else:
-        copied = _copy_range(source_fd, target_fd, size)
-    os.fsync(target_fd)
+    try:
+        if _clone(source_fd, target_fd):
+            copied = min(size, os.fstat(target_fd).st_size)
+            os.ftruncate(target_fd, copied)
+        else:
+            copied = _copy_range(source_fd, target_fd, size)
+        os.fsync(target_fd)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, target.name) from error
     return copied
 
 
@@ -62,6 +66,8 @@ def _copy_range(source: int, target: int, size: int) -> int:
         except OSError as error:
             if error.errno not in _NOT_SUPPORTED:
                 raise
+            copied = 0
+        if not copied:  # also where a file system of a network or of FUSE does nothing
             os.lseek(target, position, os.SEEK_SET)
             copied = os.sendfile(target, source, position, length)
         if not copied:

@@ -22,6 +22,9 @@ LOGS = "logs"
 """The directory with the partitions, in the layout of a data directory."""
 FORMAT = "sawlog-backup"
 VERSION = 1
+BROKERS = "brokers"
+CONFIG_KINDS = frozenset({BROKERS, "groups", "client-metrics"})
+"""Kafka's names for the resources other than topics that have configs."""
 _OTHER_FILES = frozenset({log_files.EPOCH_CHECKPOINT, log_files.PARTITION_METADATA})
 
 T = TypeVar("T")
@@ -86,8 +89,9 @@ class TopicBackup:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`last_producer_id` is above every producer id in the logs. `broker_configs` has the dynamic
-    configs of each broker id, and of all brokers under the name ''."""
+    """`last_producer_id` is above every producer id in the logs. `configs` has the configs of
+    resources other than topics, by Kafka's name of their kind (`brokers`) and by their own name;
+    the name '' stands for all brokers."""
 
     cluster_id: str
     node_id: int
@@ -95,7 +99,7 @@ class Manifest:
     began_ms: int
     ended_ms: int
     last_producer_id: int
-    broker_configs: Mapping[str, Configs]
+    configs: Mapping[str, Mapping[str, Configs]]
     topics: tuple[TopicBackup, ...]
 
     @property
@@ -131,7 +135,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
         "began_ms": manifest.began_ms,
         "ended_ms": manifest.ended_ms,
         "last_producer_id": manifest.last_producer_id,
-        "broker_configs": {name: dict(each) for name, each in manifest.broker_configs.items()},
+        "configs": {kind: dict(resources) for kind, resources in manifest.configs.items()},
         "topics": [_topic_fields(topic) for topic in manifest.topics],
     }
     text = json.dumps({"checksum": _checksum(body), **body}, indent=1)
@@ -155,7 +159,7 @@ def decode_manifest(data: bytes, path: str = MANIFEST) -> Manifest:
         topics = tuple(_topic(each) for each in _field(body, "topics", list))
         if len({topic.name for topic in topics}) < len(topics):
             raise ValueError("a topic is in it twice")
-        configs = _field(body, "broker_configs", dict)
+        configs = _field(body, "configs", dict)
         return Manifest(
             cluster_id=_field(body, "cluster_id", str),
             node_id=_field(body, "node_id", int),
@@ -163,7 +167,7 @@ def decode_manifest(data: bytes, path: str = MANIFEST) -> Manifest:
             began_ms=_field(body, "began_ms", int),
             ended_ms=_field(body, "ended_ms", int),
             last_producer_id=_field(body, "last_producer_id", int),
-            broker_configs={_broker(name): _configs(each) for name, each in configs.items()},
+            configs={_kind(kind): _resources(each) for kind, each in configs.items()},
             topics=topics,
         )
     except ValueError as error:
@@ -230,10 +234,14 @@ def _file(fields: Any) -> BackupFile:
     return BackupFile(name, _field(fields, "size", int), _field(fields, "sha256", str))
 
 
-def _broker(name: str) -> str:
-    if name and not (name.isascii() and name.isdecimal()):
-        raise ValueError(f"{name!r} is not a broker id")
+def _kind(name: str) -> str:
+    if name not in CONFIG_KINDS:
+        raise ValueError(f"{name!r} is not a kind of resource with configs")
     return name
+
+
+def _resources(fields: Any) -> dict[str, dict[str, str]]:
+    return {name: _configs(each) for name, each in _checked(fields, dict).items()}
 
 
 def _configs(fields: Any) -> dict[str, str]:

@@ -5,7 +5,9 @@ So leader epochs and producer ids continue far above those of the backup: a clie
 epoch 7 ignores metadata with epoch 6, and a producer id must never have two owners.
 """
 
-from sawlog.backup.manifest import Manifest, PartitionBackup, TopicBackup
+from urllib.parse import quote
+
+from sawlog.backup.manifest import BROKERS, Manifest, PartitionBackup, TopicBackup
 from sawlog.cluster import znodes
 from sawlog.cluster.producer_ids import encode_block
 from sawlog.cluster.store_tree import StoreTree
@@ -16,7 +18,6 @@ EPOCH_STEP = 1_000
 """More elections than the lost broker can have had after the backup: one for each of its starts."""
 PRODUCER_ID_STEP = 1 << 32
 """More producer ids than the lost broker can have assigned after the backup."""
-_BROKER_CONFIGS = "/config/brokers"
 _ALL_BROKERS = "<default>"
 _NO_BROKER_EPOCH = 0  # of no registration, so that the first start elects every leader again
 
@@ -28,17 +29,35 @@ def restored_tree(manifest: Manifest, node_id: int) -> StoreTree:
     operations.append(Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(manifest.cluster_id)))
     first_id = manifest.last_producer_id + PRODUCER_ID_STEP
     operations.append(Create(znodes.PRODUCER_ID_BLOCK, encode_block(node, first_id)))
-    for name, configs in sorted(manifest.broker_configs.items()):
-        # The configs of the lost broker apply to the one that takes its place.
-        is_own = name == str(manifest.node_id)
-        entity = _ALL_BROKERS if not name else str(node_id) if is_own else name
-        data = znodes.encode_configs(configs)
-        operations.append(Create(f"{_BROKER_CONFIGS}/{entity}", data))
+    operations += _config_nodes(manifest, node_id)
     for topic in manifest.topics:
         operations += _topic_nodes(topic, node)
     tree = StoreTree()
     tree.apply(operations, owner=0)
     return tree
+
+
+def _config_nodes(manifest: Manifest, node_id: int) -> list[Operation]:
+    """The configs of brokers and groups; those of the lost broker apply to its successor."""
+    existing = {path for path, _ in znodes.PERSISTENT_PATHS}
+    operations: list[Operation] = []
+    for kind, resources in sorted(manifest.configs.items()):
+        parent = f"/config/{kind}"
+        if parent not in existing:
+            operations.append(Create(parent))
+        for name, configs in sorted(resources.items()):
+            is_own = kind == BROKERS and name == str(manifest.node_id)
+            entity = _node_name(str(node_id) if is_own else name)
+            operations.append(Create(f"{parent}/{entity}", znodes.encode_configs(configs)))
+    return operations
+
+
+def _node_name(resource: str) -> str:
+    """Names are percent-encoded, as Kafka stored the names of users and clients."""
+    if not resource:
+        return _ALL_BROKERS
+    name = quote(resource, safe="")
+    return name if name.strip(".") else name.replace(".", "%2E")
 
 
 def _topic_nodes(topic: TopicBackup, node: NodeId) -> list[Operation]:

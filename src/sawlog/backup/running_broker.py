@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from sawlog.backup.manifest import BROKERS
 from sawlog.backup.partition_copy import Bounds
 from sawlog.client.admin.admin import Admin, ClusterDescription
 from sawlog.client.admin.configs import ConfigSource, Resource, ResourceType
@@ -11,8 +12,6 @@ from sawlog.client.net.metadata import Topic
 from sawlog.client.producer.sequence_numbers import init_producer_id
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import TopicPartition
-
-_DYNAMIC = {ConfigSource.BROKER, ConfigSource.ALL_BROKERS}
 
 
 class RunningBroker:
@@ -60,17 +59,15 @@ class RunningBroker:
         entries = self._admin.describe_configs([resource], names=["cleanup.policy"])[resource]
         return any("compact" in (entry.value or "") for entry in entries)
 
-    def broker_configs(self, nodes: Iterable[int]) -> dict[str, dict[str, str]]:
-        """Return the dynamic configs by broker id, those of all brokers under ''; sensitive ones
-        are not readable and are left out."""
-        own = {
-            str(node): self._configs(
-                Resource(ResourceType.BROKER, str(node)), {ConfigSource.BROKER}
-            )
-            for node in nodes
-        }
-        default = self._configs(Resource(ResourceType.BROKER, ""), _DYNAMIC)
-        return {name: configs for name, configs in {"": default, **own}.items() if configs}
+    def configs(self, nodes: Iterable[int]) -> dict[str, dict[str, dict[str, str]]]:
+        """Return the dynamic configs of resources other than topics, by kind and name. Sensitive
+        ones are not readable and are left out."""
+        default = self._configs(Resource(ResourceType.BROKER, ""), {ConfigSource.ALL_BROKERS})
+        brokers = {"": default}
+        for node in nodes:
+            resource = Resource(ResourceType.BROKER, str(node))
+            brokers[str(node)] = self._configs(resource, {ConfigSource.BROKER})
+        return {BROKERS: {name: configs for name, configs in brokers.items() if configs}}
 
     def new_producer_id(self) -> int:
         """Return a producer id that is above all ids in use."""

@@ -68,7 +68,7 @@ def create(
     """Back up topics while the broker runs.
 
     BACKUP is a new or an empty directory. The command runs on the broker's machine and reads its
-    data directory; existing files are shared with the backup if the file system can (reflink).
+    data directory. Copies are reflinks if the file system supports them.
     """
     selection = Selection(frozenset(names), frozenset(exclude), not without_groups)
     with _explained(), progress("copying", log_bytes(data, selection), unit="bytes") as bar:
@@ -88,9 +88,10 @@ def create(
 @_backup
 @json_option
 def verify(source: Path, as_json: bool) -> None:
-    """Verify a backup: its manifest, the checksum of every file, every batch and its offsets.
+    """Verify a backup, without a broker.
 
-    Exit code 1 if anything is damaged or missing.
+    The manifest, the checksum of every file, every batch and its offsets are checked. Exit code 1
+    if anything is damaged or missing.
     """
     with _explained():
         total = read_manifest(source).size

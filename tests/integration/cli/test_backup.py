@@ -151,6 +151,14 @@ def test_a_backup_overwrites_nothing(server: SawlogServer, sawlog: Sawlog, tmp_p
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
+def test_a_backup_in_the_data_directory_is_refused(server: SawlogServer, sawlog: Sawlog) -> None:
+    """The broker could take it for a partition."""
+    target = server.data / "backup-1"
+    sawlog("backup", "create", str(target), "--data", str(server.data), code=1)
+    assert f"is in the data directory {server.data}" in sawlog.stderr
+    assert not target.exists()
+
+
 def test_the_data_directory_must_be_the_brokers(
     server: SawlogServer, sawlog: Sawlog, tmp_path: Path
 ) -> None:
@@ -168,11 +176,12 @@ def test_a_data_directory_with_older_logs_is_refused(
     server: SawlogServer, sawlog: Sawlog, tmp_path: Path
 ) -> None:
     """For example a copy of the directory, made before some records were written."""
-    (tmp_path / "meta.properties").write_bytes((server.data / "meta.properties").read_bytes())
+    old = tmp_path / "old"
     for index in range(2):
-        (tmp_path / f"orders-{index}").mkdir()
-        (tmp_path / f"orders-{index}" / "00000000000000000000.log").touch()
-    arguments = [str(tmp_path / "backup"), "--data", str(tmp_path), "--without-groups"]
+        (old / f"orders-{index}").mkdir(parents=True)
+        (old / f"orders-{index}" / "00000000000000000000.log").touch()
+    (old / "meta.properties").write_bytes((server.data / "meta.properties").read_bytes())
+    arguments = [str(tmp_path / "backup"), "--data", str(old), "--without-groups"]
     sawlog("backup", "create", *arguments, "--topic", "orders", code=1)
     assert "holds offsets up to 0, but the broker serves offsets up to 60" in sawlog.stderr
 

@@ -68,7 +68,7 @@ class PartitionFiles:
     def path(self, base_offset: int) -> Path:
         return self.directory / log_files.offset_name(base_offset, log_files.LOG)
 
-    def write(self, base_offset: int, *batches: bytes) -> None:
+    def write(self, base_offset: int, *batches: bytes | bytearray) -> None:
         """Append batches to a segment; a new one is created."""
         with self.path(base_offset).open("ab") as file:
             file.writelines(batches)
@@ -141,7 +141,10 @@ def write_backup(
         began_ms=1_700_000_000_000,
         ended_ms=1_700_000_001_000,
         last_producer_id=PRODUCER_ID,
-        broker_configs={"": {"log.retention.ms": "1000"}, "1": {"num.io.threads": "3"}},
+        configs={
+            "brokers": {"": {"log.retention.ms": "1000"}, "1": {"num.io.threads": "3"}},
+            "groups": {"a/b": {"consumer.session.timeout.ms": "50000"}},
+        },
         topics=(topic,),
     )
     sync_directory(directory)

@@ -1,5 +1,6 @@
 """A restored data directory, and the directories into which nothing is restored."""
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -18,9 +19,12 @@ from sawlog.cluster.store_journal import StoreJournal
 from sawlog.core.ports import DiskError
 from sawlog.log_inspection.log_verifier import verify_logs
 from sawlog.log_inspection.segment_reader import find_segments
+from sawlog.protocol.record_batch import read_header
+from sawlog.protocol.records import Record, build_batch
 from sawlog.server.broker_process import require_store
 from sawlog.server.disk import DirectoryInUse, RealDisk
 from sawlog.storage import log_files
+from sawlog.storage.producer_state import ProducerStates
 from support.backup.partition_files import (
     ORDERS,
     ORDERS_ID,
@@ -87,6 +91,18 @@ def test_indexes_and_snapshots_are_built_and_the_stop_was_clean(backup: Path, ta
     assert not (target / log_files.RESTORING).exists()
 
 
+def test_the_state_of_producers_is_that_of_the_log(tmp_path: Path, target: Path) -> None:
+    files = PartitionFiles(tmp_path / "data")
+    records = [Record(0, 1_700_000_000_000, None, b"x")] * 3
+    produced = build_batch(records, producer_id=77, producer_epoch=2, base_sequence=5)
+    files.write(0, produced)
+    write_backup(tmp_path / "backup", files, Bounds(0, 3))
+    assert restore_backup(tmp_path / "backup", target, Progress()).producers == 1
+    states = ProducerStates()
+    states.load((target / "orders-0" / log_files.offset_name(3, ".snapshot")).read_bytes())
+    assert states.check(read_header(produced)) is not None  # a duplicate
+
+
 def test_the_directory_has_the_old_cluster_id_and_a_new_directory_id(
     backup: Path, tmp_path: Path
 ) -> None:
@@ -114,6 +130,7 @@ def test_the_store_has_topics_configs_and_higher_epochs(backup: Path, target: Pa
     assert int(block["block_start"]) == PRODUCER_ID + PRODUCER_ID_STEP
     assert tree.children("/config/brokers") == ["7", "<default>"]
     assert znodes.decode_configs(tree.get("/config/brokers/7")) == {"num.io.threads": "3"}
+    assert tree.children("/config/groups") == ["a%2Fb"]
     disk.close()
 
 
@@ -148,6 +165,19 @@ def test_a_damaged_backup_is_not_restored(backup: Path, target: Path) -> None:
     flip(backup / LOGS / "orders-0" / FIRST, 70)
     with pytest.raises(BackupError, match=r"the backup is damaged: .*checksum does not match"):
         restore(backup, target)
+    check_refused(backup, target)
+
+
+def test_a_full_disk_is_reported_with_what_to_do(
+    backup: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "orders-0/x.log")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backup_restorer, "copy_file", full)
+        with pytest.raises(BackupError, match=f"No space left .*{target} was only partly restored"):
+            restore(backup, target)
     check_refused(backup, target)
 
 

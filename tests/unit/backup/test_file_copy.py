@@ -64,8 +64,9 @@ def test_a_full_disk_is_an_error(
 ) -> None:
     monkeypatch.setattr(file_copy.fcntl, "ioctl", unsupported(errno.EOPNOTSUPP))
     monkeypatch.setattr(file_copy.os, "copy_file_range", unsupported(errno.ENOSPC))
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as raised:
         copied(source, tmp_path / "copy", 90_000)
+    assert raised.value.filename == str(tmp_path / "copy")
 
 
 def test_a_small_file_is_complete_or_missing(

@@ -32,7 +32,7 @@ def manifest() -> Manifest:
         began_ms=1_700_000_000_000,
         ended_ms=1_700_000_001_000,
         last_producer_id=17,
-        broker_configs={"": {"log.retention.ms": "1"}, "1": {}},
+        configs={"brokers": {"": {"log.retention.ms": "1"}, "1": {}}},
         topics=(
             TopicBackup(
                 "orders",
@@ -99,7 +99,8 @@ FILE = ("topics", 0, "partitions", 0, "files", 0)
         set_in("topics", 0, "configs", value={"retention.ms": 1}),
         set_in("topics", value={}),
         set_in("node_id", value=True),
-        set_in("broker_configs", value={"../x": {}}),
+        set_in("configs", value={"../x": {}}),
+        set_in("configs", "brokers", "1", value=["x"]),
         lambda body: body["topics"].append(body["topics"][0]),
         lambda body: body.pop("cluster_id"),
     ],
