@@ -13,6 +13,9 @@ class BrokenChain(BackupError):
 
     def __init__(self, path: Path, position: int, reason: str) -> None:
         super().__init__(f"{path}: position {position}: {reason}")
+        self.path = path
+        self.position = position
+        self.reason = reason
 
 
 class Progress(Protocol):

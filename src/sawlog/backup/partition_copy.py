@@ -28,6 +28,8 @@ from sawlog.core.ids import TopicId, TopicPartition
 from sawlog.storage import log_files
 
 MAX_ATTEMPTS = 30
+MAX_BROKEN_ATTEMPTS = 5
+"""Attempts that find damage. The cleaner may be between two renames, so that segments overlap."""
 SWAP = ".swap"
 """The ending of new segments while the log cleaner puts them in the place of old ones."""
 
@@ -133,12 +135,18 @@ class PartitionCopy:
         """
         self._target.mkdir(parents=True)
         backoff = Backoff()
+        broken = 0
         for _ in range(MAX_ATTEMPTS):
             try:
                 return self._attempt()
             except SegmentsChanged:
-                self._pause(backoff.next_ms() / 1_000)
-                self._bounds()  # KafkaError if the topic was deleted
+                pass
+            except BrokenChain as error:
+                broken += 1
+                if broken == MAX_BROKEN_ATTEMPTS:
+                    raise self._damage(error) from error
+            self._pause(backoff.next_ms() / 1_000)
+            self._bounds()  # KafkaError if the topic was deleted
         raise BackupError(
             f"{self._source}: its segments changed during each of {MAX_ATTEMPTS} attempts to copy"
             " them; try again when the broker deletes fewer segments"
@@ -163,6 +171,13 @@ class PartitionCopy:
         if failure is not None:
             raise failure
         return self._finish(chain, bounds, sizes)
+
+    def _damage(self, error: BrokenChain) -> BackupError:
+        """The error of a damaged log, with the place in the broker's file."""
+        return BackupError(
+            f"{self._source / error.path.name}: position {error.position}: {error.reason}; see"
+            " `sawlog log verify`, or leave the topic out with --exclude"
+        )
 
     def _path(self, base_offset: int) -> Path:
         return self._target / log_files.offset_name(base_offset, log_files.LOG)

@@ -1,5 +1,6 @@
 """The copy of a partition while its segments are appended to, rolled, deleted and replaced."""
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from sawlog.backup.backup_error import BackupError
-from sawlog.backup.batch_chain import BrokenChain
 from sawlog.backup.partition_copy import MAX_ATTEMPTS, Bounds, WrongDirectory
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.storage import log_files
@@ -219,9 +219,21 @@ def test_a_partition_that_changes_all_the_time_is_an_error(
         files.copy(target, lambda: Bounds(0, 3), at_batch=lambda: files.replace([0], batch(0, 3)))
 
 
+def test_segments_that_overlap_for_a_moment_are_copied_again(
+    files: PartitionFiles, target: Path
+) -> None:
+    """A merged segment is in its place, and one of those that it replaces still exists."""
+    files.write(0, batch(1), batch(5))
+    files.write(3, batch(3, 3))
+    files.write(6, batch(6, 3))
+    files.copy(target, lambda: Bounds(0, 9), pause=lambda _: files.delete(3))
+    assert list(values_in(target / "orders-0")) == [1, 5, 6, 7, 8]
+
+
 def test_damage_is_an_error_with_its_place(files: PartitionFiles, target: Path) -> None:
     files.write(0, batch(0, 3), batch(3, 3)[:-1] + b"x")
-    with pytest.raises(BrokenChain, match=f"position {len(batch(0, 3))}: .* CRC"):
+    place = f"{files.path(0)}: position {len(batch(0, 3))}: "
+    with pytest.raises(BackupError, match=re.escape(place) + ".* CRC; .* --exclude"):
         files.copy(target, lambda: Bounds(0, 6))
 
 
