@@ -1,7 +1,8 @@
 """A data directory is lost under load and restored from the last backup that was made meanwhile.
 
-Producers write, a group commits, retention deletes segments, records are deleted, and topics are
-created and deleted, while backups are created one after the other.
+Producers write, a group commits, retention deletes segments, a topic with keys is compacted,
+records are deleted, and topics are created and deleted, while backups are created one after the
+other.
 """
 
 import shutil
@@ -19,6 +20,7 @@ from sawlog.backup.backup_writer import CreatedBackup, Selection, create_backup
 from sawlog.backup.manifest import Manifest, TopicBackup
 from sawlog.backup.running_broker import RunningBroker
 from sawlog.client import (
+    AT_EARLIEST,
     LATEST,
     Admin,
     ClientError,
@@ -41,9 +43,16 @@ from support.server.broker_process import SawlogServer
 from support.tiers import rounds
 
 PARTITIONS = 2
+KEYS = 50
 SEGMENT = {"segment.bytes": str(1 << 20), "retention.ms": "-1"}
 SHORT = SEGMENT | {"retention.bytes": str(2 << 20)}
+COMPACTED = SEGMENT | {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "0",
+}
 SETTINGS = QUICK_GROUPS | {
+    "log.cleaner.backoff.ms": "50",
     "log.retention.check.interval.ms": "50",
     "offsets.topic.num.partitions": "2",
     "offsets.topic.segment.bytes": str(1 << 20),
@@ -54,6 +63,15 @@ ENDLESS = 10**9
 BROKER_GONE = (KafkaError, ClientError, DeliveryFailed, OSError)
 
 
+KeyAndValue = tuple[bytes | None, bytes | None]
+
+
+def upsert(offset: int) -> KeyAndValue:
+    """The record at an offset of the compacted topic: a value that tells it, or a deletion."""
+    key = b"%d" % (offset % KEYS)
+    return key, None if offset % 7 == 0 else b"%d " % offset + bytes(10_000)
+
+
 class Loads:
     """Threads that use the broker until it is killed; an error before that fails the test."""
 
@@ -62,7 +80,7 @@ class Loads:
         self._is_over = threading.Event()
         self._failures: list[BaseException] = []
         self.idempotent = IdempotentLoad(server.bootstrap, "numbers", PARTITIONS)
-        work = (self._number, self._fill, self._commit, self._churn)
+        work = (self._number, self._fill, self._upsert, self._commit, self._churn)
         self._threads = [
             threading.Thread(target=self._guarded, args=(each,), daemon=True) for each in work
         ]
@@ -100,16 +118,23 @@ class Loads:
         assert self.idempotent.failures == []
 
     def _fill(self) -> None:
-        """Write to a topic whose old segments retention deletes; each value begins with its
-        offset."""
+        """Write to a topic whose old segments retention deletes."""
+        self._write("short", lambda offset: (None, b"%d " % offset + bytes(20_000)))
+
+    def _upsert(self) -> None:
+        """Write and delete the keys of a compacted topic."""
+        self._write("table", upsert)
+
+    def _write(self, topic: str, record_at: Callable[[int], KeyAndValue]) -> None:
+        """Write to partition 0 of a topic; `record_at` makes the record of each offset."""
         cluster = Cluster(self._server.bootstrap, timeout_ms=2_000)
         with cluster, Producer(cluster, linger_ms=0, delivery_timeout_ms=2_000) as producer:
             offset = 0
             while not self._is_over.is_set():
-                deliveries = [
-                    producer.send("short", b"%d " % number + bytes(20_000), partition=0)
-                    for number in range(offset, offset + 20)
-                ]
+                deliveries = []
+                for number in range(offset, offset + 20):
+                    key, value = record_at(number)
+                    deliveries.append(producer.send(topic, value, key=key, partition=0))
                 for delivery in deliveries:
                     assert delivery.result().offset == offset
                     offset += 1
@@ -186,6 +211,7 @@ def test_a_lost_data_directory_is_restored(tmp_path: Path, backups: int) -> None
         check_topics(server, created.manifest)
         check_numbers(server, topic_of(created.manifest, "numbers"))
         check_short(server, topic_of(created.manifest, "short"))
+        check_table(server, topic_of(created.manifest, "table"))
         check_groups(server, topic_of(created.manifest, "numbers"), committed_before)
     finally:
         server.kill()
@@ -196,6 +222,7 @@ def create_topics(server: SawlogServer) -> None:
         topics = [
             NewTopic("numbers", PARTITIONS, configs=SEGMENT),
             NewTopic("short", 1, configs=SHORT),
+            NewTopic("table", 1, configs=COMPACTED),
         ]
         assert admin.create_topics(topics) == {}
 
@@ -246,6 +273,23 @@ def check_short(server: SawlogServer, backup: TopicBackup) -> None:
     rows: Any = Confluent(server.bootstrap).consume("short", count, offset=each.start_offset)
     numbers = [int(row.value.split(b" ")[0]) for row in rows]
     check_same(numbers, list(range(each.start_offset, each.end_offset)))
+
+
+def check_table(server: SawlogServer, backup: TopicBackup) -> None:
+    """The topic replays to the same dictionary as all records up to the end of the backup."""
+    table = partition("table", 0)
+    end = backup.partitions[0].end_offset
+    found: dict[bytes | None, bytes | None] = {}
+    with Consumer(server.bootstrap) as consumer:
+        consumer.assign({table: AT_EARLIEST})
+        while consumer.position(table) < end:
+            found.update((record.key, record.value) for record in consumer.poll(1_000))
+    expected = dict(map(upsert, range(end)))
+    assert without_deleted(found) == without_deleted(expected)
+
+
+def without_deleted(table: dict[bytes | None, bytes | None]) -> dict[bytes | None, bytes]:
+    return {key: value for key, value in table.items() if value is not None}
 
 
 def check_groups(
