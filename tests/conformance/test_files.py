@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from sawlog.cli.commands import run
 from support.client_libraries.client_library import CODECS, RecordMetadata, Row
 from support.client_libraries.confluent_library import Confluent
 from support.client_libraries.kafka_python_library import KafkaPython
@@ -233,3 +234,30 @@ def run_cli(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done
+
+
+@pytest.fixture(scope="module")
+def restored(ours: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory that was restored from a backup of a running broker."""
+    directory = tmp_path_factory.mktemp("backup")
+    shutil.copytree(ours, directory / "data")
+    backup, data = str(directory / "backup"), directory / "restored"
+    with running_sawlog(directory) as server:
+        options = ["--data", str(server.data), "--bootstrap", server.bootstrap]
+        assert run(["backup", "create", backup, *options]) == 0
+    assert run(["backup", "restore", backup, "--data", str(data)]) == 0
+    return data
+
+
+def test_kafka_reads_restored_segments_and_their_indexes(ours: Path, restored: Path) -> None:
+    logs = segment_files(restored, ".log")
+    assert [path.name for path in logs] == [path.name for path in segment_files(ours, ".log")]
+    output = dump(logs, "--deep-iteration")
+    assert len(re.findall(r"^\| offset: \d+", output, re.MULTILINE)) == ROWS * len(CODECS)
+    assert "isvalid: false" not in output
+    indexes = segment_files(restored, ".index") + segment_files(restored, ".timeindex")
+    filled = [path for path in indexes if path.stat().st_size]
+    assert len(filled) > len(logs)
+    output = dump([*indexes, *segment_files(restored, ".snapshot")], "--index-sanity-check")
+    assert output.count("passed sanity check") == len(filled)
+    assert re.search(r"producerId: \d+ producerEpoch: 0 .*lastSequence: \d+", output)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from sawlog.cli.listeners import read_listener
-from sawlog.cli.option_types import TEXT, parse_settings
+from sawlog.cli.option_types import TEXT, DataDirectory, parse_settings
 from sawlog.core.config import BrokerConfig, parse_properties
 from sawlog.core.config_values import ConfigError
 from sawlog.core.ids import NodeId
@@ -38,18 +38,6 @@ class ListenAddress(click.ParamType[Address]):
             return self._parse(TEXT.convert(value, param, ctx))
         except ValueError as error:
             self.fail(str(error), param, ctx)
-
-
-class DataDirectory(click.Path):
-    """A directory, which may not exist yet. Empty is refused: an unset variable in a script."""
-
-    def __init__(self) -> None:
-        super().__init__(file_okay=False, path_type=Path)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not value:
-            self.fail("the value is empty; expected a directory", param, ctx)
-        return super().convert(value, param, ctx)
 
 
 class BrokerCommand(click.Command):

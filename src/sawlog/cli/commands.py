@@ -18,6 +18,7 @@ from sawlog.cli.standard_streams import discard_output, writing_output
 
 # Name, module and help line, so that `sawlog --help` imports no command.
 _COMMANDS = {
+    "backup": ("sawlog.cli.backup", "Create, verify and restore backups of topics."),
     "broker": ("sawlog.cli.broker", "Run one broker."),
     "configs": ("sawlog.cli.configs", "Show, set and unset settings of topics and brokers."),
     "consume": ("sawlog.cli.consume", "Print the records of a topic."),

@@ -8,6 +8,7 @@ import math
 import os
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -83,6 +84,18 @@ class Name(Text):
         if not text:
             self.fail("the name is empty", param, ctx)
         return text
+
+
+class DataDirectory(click.Path):
+    """A directory, which may not exist yet. Empty is refused: an unset variable in a script."""
+
+    def __init__(self) -> None:
+        super().__init__(file_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not value:
+            self.fail("the value is empty; expected a directory", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 PARTITION = Integer(0, 2**31 - 1)

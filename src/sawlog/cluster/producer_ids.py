@@ -36,6 +36,17 @@ Allocated = Callable[[ProducerId | KafkaError], None]
 logger = EventLogger("sawlog.cluster.producer_ids")
 
 
+def encode_block(node: NodeId, start: int) -> bytes:
+    """Encode the block of ids that begins at `start`; the next block follows it."""
+    fields = {
+        "version": 1,
+        "broker": node,
+        "block_start": str(start),
+        "block_end": str(start + BLOCK_SIZE - 1),
+    }
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
 class ProducerIds:
     """Returns ids in order; calls during the allocation of a block wait for it."""
 
@@ -71,13 +82,7 @@ class ProducerIds:
         if end > MAX_PRODUCER_ID:
             self._fail(StoreError(PRODUCER_ID_BLOCK, "no producer ids are left"))
             return
-        fields = {
-            "version": 1,
-            "broker": self._node,
-            "block_start": str(start),
-            "block_end": str(end - 1),
-        }
-        data = json.dumps(fields, separators=(",", ":")).encode()
+        data = encode_block(self._node, start)
         write: Operation = (
             Create(PRODUCER_ID_BLOCK, data)
             if version is None

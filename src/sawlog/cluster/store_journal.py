@@ -259,7 +259,7 @@ class StoreJournal:
         self._old_files.append(self._file.path)
         self._file.close()
         self._file = file
-        payload = json.dumps([tree.number, list(tree.dump())], separators=(",", ":"))
+        record = _encode_snapshot(tree)
 
         def written(error: DiskError | None) -> None:
             self._snapshotting = False
@@ -270,10 +270,27 @@ class StoreJournal:
                 self._disk.remove(old)
             self._old_files = []
 
-        self._disk.replace_later([(SNAPSHOT, encode_record(payload))], written)
+        self._disk.replace_later([(SNAPSHOT, record)], written)
 
     def close(self) -> None:
         self._file.close()
+
+
+def create_store(disk: Disk, tree: StoreTree) -> None:
+    """Write a store with this tree, which has a change, into a directory without one.
+
+    The snapshot comes last: a journal without it is damaged, so no broker starts before this
+    returns.
+    """
+    journal = disk.open(_name(tree.number), create=True)
+    journal.sync()
+    journal.close()
+    disk.sync_directory("")
+    disk.replace(SNAPSHOT, _encode_snapshot(tree))
+
+
+def _encode_snapshot(tree: StoreTree) -> bytes:
+    return _encode([tree.number, list(tree.dump())])
 
 
 def _encode(payload: list[Any]) -> bytes:

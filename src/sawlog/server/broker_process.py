@@ -39,7 +39,7 @@ from sawlog.server.listener import Listener
 from sawlog.server.log_format import json_line, set_up_logging
 from sawlog.server.metrics_endpoint import MetricsEndpoint
 from sawlog.server.ready_line import ReadyLine
-from sawlog.storage.log_files import META_PROPERTIES, parse_partition_directory
+from sawlog.storage.log_files import META_PROPERTIES, RESTORING, parse_partition_directory
 
 logger = EventLogger(__name__)
 
@@ -88,9 +88,15 @@ def run(options: BrokerOptions) -> int:
 
 
 def require_store(disk: RealDisk) -> None:
-    """Raise DiskError for a directory with logs and without a store: with a new, empty store the
-    broker would treat every log as a stray."""
+    """Raise DiskError for a directory that was only partly restored, or has logs and no store: with
+    a new, empty store the broker would treat every log as a stray."""
     names = disk.list("")
+    if RESTORING in names:
+        raise DiskError(
+            disk.root,
+            "a restore into this directory was interrupted: delete everything in it, then run"
+            " `sawlog backup restore` again",
+        )
     if not any(map(is_store_file, names)) and any(
         name == META_PROPERTIES or parse_partition_directory(name) is not None for name in names
     ):

@@ -43,6 +43,8 @@ WATERMARKS = "replication-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+RESTORING = "restore-in-progress"
+"""Marks a data directory into which a backup is being restored; no broker starts on it."""
 
 DELETED_DIRECTORY = "-delete"
 STRAY_DIRECTORY = "-stray"

@@ -1,7 +1,7 @@
 """Producers that run while brokers die, and record exactly what was acknowledged."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, Producer
@@ -44,9 +44,9 @@ class IdempotentLoad:
             }
         )
 
-    def run_until(self, acknowledged: int) -> None:
-        """Send until `acknowledged` records in total are acknowledged."""
-        while self.acknowledged < acknowledged and not self.failures:
+    def run_until(self, acknowledged: int, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Send until `acknowledged` records in total are acknowledged, or `is_over`."""
+        while self.acknowledged < acknowledged and not self.failures and not is_over():
             while len(self._producer) < IN_FLIGHT:
                 self._send_one()
             self._producer.poll(0.05)
@@ -56,6 +56,11 @@ class IdempotentLoad:
         left = self._producer.flush(TIMEOUT_MS / 1_000)
         assert left == 0, f"{left} records were not acknowledged in time"
         assert self.failures == []
+
+    def drop(self) -> None:
+        """Drop the records that are not acknowledged: the broker is gone for good."""
+        self._producer.purge()
+        self._producer.flush(TIMEOUT_MS / 1_000)
 
     def _send_one(self) -> None:
         partition = min(range(len(self.sent)), key=self.sent.__getitem__)
