@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from sawlog.core.errors import ErrorCode
 from sawlog.protocol.messages import incremental_alter_configs_request as incremental
 from sawlog.protocol.messages import list_config_resources_request as listing
 from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -16,6 +17,7 @@ from sawlog.protocol.messages.describe_configs_request import (
     DescribeConfigsResource,
 )
 from sawlog.simulation.simulated_broker import NODE, SimulatedMachine
+from support.broker.requests import NAMED, answers, batch_of, machine_with_topic, produce
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 ONE, ALL = str(NODE), ""
@@ -132,6 +134,41 @@ def test_the_value_of_an_unknown_config_is_hidden(machine: SimulatedMachine) -> 
     assert entry(machine, BROKER, ONE, "a.password") == (None, OF_BROKER)
 
 
+def test_old_segments_go_after_a_change_of_the_brokers_retention() -> None:
+    machine = machine_with_topic(configs={"internal.segment.bytes": "200"})
+    for _ in range(5):
+        machine.ask(produce(batch_of(machine, bytes(100))), NAMED)
+    (log,) = logs(machine)
+    machine.schedule.run_for(400_000)
+    assert log.start_offset == 0
+    assert alter(machine, BROKER, ALL, log_retention_bytes="1") == 0
+    machine.schedule.run_for(400_000)
+    assert log.start_offset == 4
+
+
+def test_records_are_refused_by_the_brokers_present_settings() -> None:
+    machine = machine_with_topic()
+
+    def code(size: int) -> int:
+        response = machine.ask(produce(batch_of(machine, bytes(size))), NAMED)
+        return answers(response)[0][0]
+
+    assert code(1_000) == ErrorCode.NONE
+    alter(machine, BROKER, ONE, message_max_bytes="500")
+    assert code(1_000) == ErrorCode.MESSAGE_TOO_LARGE
+    alter(machine, BROKER, ONE, message_max_bytes=None)
+    alter(machine, BROKER, ALL, min_insync_replicas="2")
+    assert code(1_000) == ErrorCode.NOT_ENOUGH_REPLICAS
+    alter(machine, BROKER, ALL, min_insync_replicas="1")
+    assert code(1_000) == ErrorCode.NONE
+
+
+def test_configs_that_are_too_large_for_the_store_are_refused(machine: SimulatedMachine) -> None:
+    many = {f"custom_setting_{number}": "x" * 32_000 for number in range(40)}
+    assert alter(machine, BROKER, ONE, **many) == ErrorCode.INVALID_REQUEST
+    assert entry(machine, BROKER, ONE, "log.retention.ms") == (None, DEFAULT)
+
+
 # Resources
 
 
@@ -175,3 +212,15 @@ def test_the_level_of_a_logger_decides_what_is_logged(
     assert alter(machine, LOGGER, ONE, sawlog_broker_replicas="LOUD") == 40
     assert alter(machine, LOGGER, ONE, sawlog_broker_replicas=None) == 0
     assert logger.level == logging.NOTSET
+
+
+@pytest.mark.parametrize("kind", [TOPIC, BROKER, LOGGER, METRICS, GROUP])
+def test_the_value_of_a_deletion_is_ignored(machine: SimulatedMachine, kind: int) -> None:
+    """Java clients send an empty text."""
+    name, key = ("t", "flush.ms") if kind == TOPIC else (ONE, "sawlog.broker.replicas")
+    change = incremental.AlterableConfig(name=key, config_operation=1, value="")
+    resource = incremental.AlterConfigsResource(
+        resource_type=kind, resource_name=name, configs=[change]
+    )
+    request = incremental.IncrementalAlterConfigsRequest(resources=[resource])
+    assert machine.ask(request).responses[0].error_code == 0
