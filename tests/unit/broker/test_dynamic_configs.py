@@ -8,6 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from sawlog.broker.log_configs import LOG_SETTINGS
+from sawlog.core.config_broker import BROKER_SETTINGS
+from sawlog.core.config_dynamic_names import DYNAMIC_SETTINGS
 from sawlog.core.errors import ErrorCode
 from sawlog.protocol.messages import incremental_alter_configs_request as incremental
 from sawlog.protocol.messages import list_config_resources_request as listing
@@ -64,6 +67,15 @@ def logs(machine: SimulatedMachine):
 
 def test_open_logs_follow_the_settings_of_brokers(machine: SimulatedMachine) -> None:
     changes = {
+        "log_flush_interval_messages": ("9", "flush_messages", 9),
+        "log_flush_interval_ms": ("8", "flush_ms", 8),
+        "log_index_interval_bytes": ("4097", "index_interval_bytes", 4_097),
+        "log_index_size_max_bytes": ("4098", "segment_index_bytes", 4_098),
+        "log_message_timestamp_type": ("LogAppendTime", "timestamp_type", "LogAppendTime"),
+        "log_message_timestamp_before_max_ms": ("11", "timestamp_before_max_ms", 11),
+        "log_message_timestamp_after_max_ms": ("12", "timestamp_after_max_ms", 12),
+        "log_roll_jitter_ms": ("13", "segment_jitter_ms", 13),
+        "unclean_leader_election_enable": ("true", "unclean_leader_election", True),
         "log_retention_ms": ("60000", "retention_ms", 60_000),
         "log_retention_bytes": ("5000", "retention_bytes", 5_000),
         "log_segment_bytes": ("3000000", "segment_bytes", 3_000_000),
@@ -74,6 +86,10 @@ def test_open_logs_follow_the_settings_of_brokers(machine: SimulatedMachine) -> 
         "min_insync_replicas": ("2", "min_insync_replicas", 2),
         "producer_id_expiration_ms": ("999", "producer_id_expiration_ms", 999),
     }
+    followed = {name.replace("_", ".") for name in changes}
+    effective = BROKER_SETTINGS.keys() & DYNAMIC_SETTINGS & LOG_SETTINGS
+    others = ("log.cleaner.", "compression.", "log.segment.delete.delay.ms")
+    assert {name for name in effective - followed if not name.startswith(others)} == set()
     for name, (text, field, value) in changes.items():
         assert alter(machine, BROKER, ALL, **{name: text}) == 0
         assert [getattr(log.config, field) for log in logs(machine)] == [value, value], name
