@@ -19,6 +19,7 @@ from sawlog.core.config_dynamic_names import (
     QUOTA_SETTINGS,
     THREAD_COUNTS,
 )
+from sawlog.core.config_groups import check_broker_limits
 from sawlog.core.config_topic import BROKER_SYNONYMS
 from sawlog.core.config_values import (
     ConfigError,
@@ -99,6 +100,7 @@ class DynamicBrokerConfig(BrokerConfig):
             values = self._values_with(self.of_brokers, texts)
         else:
             values = self._values_with(self._with_cluster_wide(texts), self.of_broker)
+        check_broker_limits(values)
         self._check_thread_counts(values)
         _check_local_retention(values, "ms", _retention_ms(values))
         _check_local_retention(values, "bytes", values["log.retention.bytes"])

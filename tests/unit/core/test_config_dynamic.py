@@ -97,6 +97,7 @@ def test_dynamic_settings_are_settings_of_the_broker() -> None:
         ("cordoned.log.dirs", "/x", "must be present in log.dirs"),
         ("log.local.retention.ms", "604800001", "at most that of log.retention.ms"),
         ("log.local.retention.bytes", "5", ""),
+        ("group.consumer.assignment.interval.ms", "15001", "less than or equal to group.consumer"),
         ("sasl.jaas.config", "x", "not supported yet"),
         ("listener.name.plaintext.ssl.client.auth", "required", "not supported yet"),
         ("listener.name.plaintext.max.connections", "-1", "Value must be at least 0"),
