@@ -12,6 +12,7 @@ from sawlog.cluster.cluster_member import ClusterMember
 from sawlog.cluster.metadata_image import ConfigResource, MetadataImage
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.store import (
+    BadArguments,
     BadVersion,
     Create,
     Node,
@@ -88,6 +89,8 @@ class ResourceConfigs:
 
 def _unavailable(error: StoreError) -> KafkaError:
     """Return a retriable error, as Kafka does if its controller does not respond."""
+    if isinstance(error, BadArguments):
+        return KafkaError(ErrorCode.INVALID_REQUEST, f"The configs cannot be stored: {error}")
     is_full = isinstance(error, StoreUnavailable)
     code = ErrorCode.KAFKA_STORAGE_ERROR if is_full else ErrorCode.REQUEST_TIMED_OUT
     return KafkaError(code, str(error))

@@ -61,7 +61,8 @@ class StoreView:
         self.sessions: dict[NodeId, int] = {}  # the session that owns each registration
         self.topics: dict[TopicName, TopicView] = {}
         self.delete_requests: dict[TopicName, DeleteRequest] = {}
-        self.configs: Mapping[ConfigResource, ConfigImage] = {}
+        self.configs: dict[ConfigResource, ConfigImage] = {}
+        self._configs_changed = False
         self.changed: set[TopicName] = set()
         self.unsettled: set[TopicName] = set()
 
@@ -73,6 +74,7 @@ class StoreView:
         self.brokers = {}
         self.delete_requests = {}
         self.configs = {}
+        self._configs_changed = True
 
     def finish_loading(self) -> None:
         self.is_loaded = True
@@ -116,13 +118,15 @@ class StoreView:
         for gone in self.delete_requests.keys() - set(names):
             del self.delete_requests[gone]
 
-    # Configs of brokers, groups and subscriptions; each change makes a new mapping
+    # Configs of brokers, groups and subscriptions
 
     def put_configs(self, resource: ConfigResource, configs: ConfigImage) -> None:
-        self.configs = {**self.configs, resource: configs}
+        self.configs[resource] = configs
+        self._configs_changed = True
 
     def remove_configs(self, resource: ConfigResource) -> None:
-        self.configs = {kept: at for kept, at in self.configs.items() if kept != resource}
+        if self.configs.pop(resource, None) is not None:
+            self._configs_changed = True
 
     # Topics
 
@@ -157,7 +161,10 @@ class StoreView:
             topics, names = self._next_topics(old)
             self.changed.clear()
         brokers = old.brokers if old.brokers == self.brokers else dict(self.brokers)
-        configs = old.configs if old.configs == self.configs else self.configs
+        configs = old.configs
+        if self._configs_changed:
+            configs = configs if configs == self.configs else dict(self.configs)
+            self._configs_changed = False
         new = MetadataImage(self.cluster_id, self.controller_id, brokers, topics, names, configs)
         return old if new == old else new
 

@@ -138,6 +138,8 @@ def _broker_default(broker: BrokerConfig, setting: Setting, synonyms: tuple[Syno
     for synonym in synonyms:
         value = broker[synonym.name]
         if value is not None:
+            if setting.name == "retention.ms" and isinstance(value, int) and value < 0:
+                return -1  # as in Kafka, any negative retention of a broker is no limit
             return synonym.in_ms(value) if isinstance(value, int) else value
     return parse_value(setting, setting.default)
 

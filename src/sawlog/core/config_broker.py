@@ -47,9 +47,9 @@ log.roll.ms LONG - >=1 :: The default of a topic's segment.ms.
 log.roll.hours INT 168 >=1 :: The same in hours, if log.roll.ms is not set.
 log.roll.jitter.ms LONG - >=0 :: The default of a topic's segment.jitter.ms.
 log.roll.jitter.hours INT 0 >=0 :: The same in hours, if log.roll.jitter.ms is not set.
-log.retention.ms LONG - >=1|-1 :: The default of a topic's retention.ms.
-log.retention.minutes INT - >=1|-1 :: The same in minutes, if log.retention.ms is not set.
-log.retention.hours INT 168 >=1|-1 :: The same in hours, if neither is set.
+log.retention.ms LONG - >=1|<0 :: The default of a topic's retention.ms.
+log.retention.minutes INT - >=1|<0 :: The same in minutes, if log.retention.ms is not set.
+log.retention.hours INT 168 >=1|<0 :: The same in hours, if neither is set.
 log.retention.check.interval.ms LONG 300000 >=1 :: The interval between checks for old segments.
 log.retention.bytes LONG -1 :: The default of a topic's retention.bytes.
 log.cleanup.policy LIST delete oneof:compact,delete :: The default of a topic's cleanup.policy.

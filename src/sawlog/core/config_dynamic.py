@@ -19,9 +19,11 @@ from sawlog.core.config_dynamic_names import (
     QUOTA_SETTINGS,
     THREAD_COUNTS,
 )
+from sawlog.core.config_groups import check_broker_limits
 from sawlog.core.config_topic import BROKER_SYNONYMS
 from sawlog.core.config_values import (
     ConfigError,
+    ConfigType,
     Setting,
     Value,
     format_value,
@@ -75,8 +77,8 @@ class DynamicBrokerConfig(BrokerConfig):
 
     def reconfigure(self, of_brokers: Texts, of_broker: Texts) -> None:
         """Put the stored dynamic settings in force. Invalid ones are logged and ignored."""
-        of_brokers = self._with_cluster_wide(_usable(of_brokers, per_broker=False))
-        of_broker = _usable(of_broker, per_broker=True)
+        of_brokers = self._with_cluster_wide(self._usable(of_brokers, per_broker=False))
+        of_broker = self._usable(of_broker, per_broker=True)
         if of_brokers == self.of_brokers and of_broker == self.of_broker:
             return
         touched = _changed(self.of_brokers, of_brokers) | _changed(self.of_broker, of_broker)
@@ -93,19 +95,45 @@ class DynamicBrokerConfig(BrokerConfig):
     def check(self, texts: Texts, *, per_broker: bool) -> None:
         """Raise ConfigError with Kafka's message if these cannot be the dynamic settings of this
         broker, or of all brokers."""
-        _check_names(texts, per_broker=per_broker)
+        self._check_each(texts, per_broker=per_broker)
         if per_broker:
             values = self._values_with(self.of_brokers, texts)
         else:
             values = self._values_with(self._with_cluster_wide(texts), self.of_broker)
+        check_broker_limits(values)
         self._check_thread_counts(values)
         _check_local_retention(values, "ms", _retention_ms(values))
         _check_local_retention(values, "bytes", values["log.retention.bytes"])
-        if values["listeners"] != self._static["listeners"]:
+
+    def _check_each(self, texts: Texts, *, per_broker: bool) -> None:
+        """Raise ConfigError if one of these is invalid by itself."""
+        _check_names(texts, per_broker=per_broker)
+        listeners = texts.get("listeners")
+        if listeners is not None and listeners != format_value(self._static["listeners"]):
             now = format_value(self._static["listeners"])
             expected = f"it cannot be changed while the broker runs, from {now}"
-            raise ConfigError("listeners", texts["listeners"], expected)
-        _check_cordoned(values)
+            raise ConfigError("listeners", listeners, expected)
+        cordoned = texts.get("cordoned.log.dirs", "")
+        directories = self._static["log.dirs"] or self._static["log.dir"] or ()
+        assert isinstance(directories, tuple)
+        if missing := {name.strip() for name in cordoned.split(",")} - {"", "*", *directories}:
+            message = (
+                "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing"
+                f" entries: {', '.join(sorted(missing))}"
+            )
+            raise ConfigError("cordoned.log.dirs", cordoned, "entries of log.dirs", message)
+
+    def _usable(self, texts: Texts, *, per_broker: bool) -> Texts:
+        """Return the settings that are valid by themselves: another version, or a broker that was
+        started with other static settings, may have stored them."""
+        usable: dict[str, str] = {}
+        for name, text in texts.items():
+            try:
+                self._check_each({name: text}, per_broker=per_broker)
+                usable[name] = text
+            except ConfigError as error:
+                logger.error("dynamic setting ignored", setting=name, reason=str(error))
+        return usable
 
     def _check_thread_counts(self, values: Mapping[str, Value]) -> None:
         for name in sorted(THREAD_COUNTS):
@@ -140,7 +168,8 @@ class DynamicBrokerConfig(BrokerConfig):
         present = sorted(name for name in touched if name in dynamic)
         for name in sorted(touched):
             setting = setting_of(name)
-            shown = "<hidden>" if setting is None else dynamic.get(name, "<removed>")
+            is_secret = setting is None or setting.type is ConfigType.PASSWORD
+            shown = "<hidden>" if is_secret else dynamic.get(name, "<removed>")
             logger.info("dynamic setting changed", setting=name, value=shown)
         ineffective = {name for name in present if name not in BROKER_SETTINGS}
         for notice in notices(self._values, present, ineffective):
@@ -150,18 +179,6 @@ class DynamicBrokerConfig(BrokerConfig):
 
 def _changed(old: Texts, new: Texts) -> set[str]:
     return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
-
-
-def _usable(texts: Texts, *, per_broker: bool) -> Texts:
-    """Return the settings that are valid by themselves: another version may have stored them."""
-    usable: dict[str, str] = {}
-    for name, text in texts.items():
-        try:
-            _check_names({name: text}, per_broker=per_broker)
-            usable[name] = text
-        except ConfigError as error:
-            logger.error("dynamic setting ignored", setting=name, reason=str(error))
-    return usable
 
 
 def _check_names(texts: Texts, *, per_broker: bool) -> None:
@@ -191,19 +208,6 @@ def _check_names(texts: Texts, *, per_broker: bool) -> None:
             [name for name in texts if name in PER_BROKER_SETTINGS or _is_of_listener(name)],
             "Cannot update these configs at default cluster level, broker id must be specified",
         )
-
-
-def _check_cordoned(values: Mapping[str, Value]) -> None:
-    cordoned, directories = values["cordoned.log.dirs"], values["log.dirs"] or values["log.dir"]
-    if isinstance(cordoned, tuple) and isinstance(directories, tuple):
-        missing = [name for name in cordoned if name != "*" and name not in directories]
-        if missing:
-            message = (
-                "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing"
-                f" entries: {', '.join(missing)}"
-            )
-            value = ",".join(cordoned)
-            raise ConfigError("cordoned.log.dirs", value, "entries of log.dirs", message)
 
 
 def _is_of_listener(name: str) -> bool:

@@ -1,7 +1,7 @@
 """One setting and its value: from text to a typed value, and back as Kafka prints it.
 
-A rule is a short text in the tables: `>=1`, `1..9`, `1..9|-1`, `oneof:a,b`, `anycase:a,b`,
-`nonempty`, `throttled`. Error messages are Kafka's own, because clients show them.
+A rule is a short text in the tables: `>=1`, `1..9`, `1..9|-1`, `>=1|<0`, `oneof:a,b`,
+`anycase:a,b`, `nonempty`, `throttled`. Error messages are Kafka's own, because clients show them.
 """
 
 import re
@@ -116,7 +116,9 @@ def _check_rule(setting: Setting, value: Value) -> None:
 
 def _check_range(setting: Setting, value: float) -> None:
     bounds, _, extra = setting.rule.partition("|")
-    if extra and value == int(extra):
+    if extra.startswith("<") and value < int(extra[1:]):
+        return
+    if extra.lstrip("-").isdigit() and value == int(extra):
         return
     least, _, most = bounds.removeprefix(">=").partition("..")
     if extra and most and not float(least) <= value <= float(most):

@@ -192,6 +192,49 @@ def test_configs_are_set_described_and_reset(cluster: Cluster, topic: str) -> No
     assert entry.synonyms == (ConfigSynonym(entry.name, "168", ConfigSource.DEFAULT),)
 
 
+def wait_for_config(
+    admin: Admin, resource: Resource, name: str, value: str, source: ConfigSource
+) -> None:
+    """Kafka responds before its broker shows a change."""
+    deadline = time.monotonic() + POLL_MS / 1_000
+    while True:
+        (entry,) = admin.describe_configs([resource], names=[name])[resource]
+        if (entry.value, entry.source) == (value, source):
+            return
+        assert time.monotonic() < deadline, entry
+
+
+def test_configs_of_brokers_groups_and_loggers_are_changed_and_listed(cluster: Cluster) -> None:
+    admin = Admin(cluster)
+    (node,) = admin.describe_cluster().nodes
+    broker, everyone = (Resource(ResourceType.BROKER, name) for name in (str(node.id), ""))
+    loggers = Resource(ResourceType.BROKER_LOGGER, str(node.id))
+    group = Resource(ResourceType.GROUP, unique("group-"))
+    name, timeout = "log.index.interval.bytes", "consumer.session.timeout.ms"
+    for resource, value in ((everyone, "4097"), (broker, "4098")):
+        assert admin.alter_configs({resource: [Change(name, Operation.SET, value)]}) == {}
+    wait_for_config(admin, broker, name, "4098", ConfigSource.BROKER)
+    for resource in (broker, everyone):
+        assert admin.alter_configs({resource: [Change(name, Operation.DELETE)]}) == {}
+    wait_for_config(admin, broker, name, "4096", ConfigSource.DEFAULT)
+    read_only = {broker: [Change("node.id", Operation.SET, "5")]}
+    assert admin.alter_configs(read_only)[broker].code is ErrorCode.INVALID_REQUEST
+    assert admin.alter_configs({group: [Change(timeout, Operation.SET, "50000")]}) == {}
+    wait_for_config(admin, group, timeout, "50000", ConfigSource.GROUP)
+    assert group in admin.list_config_resources([ResourceType.GROUP])
+    assert admin.alter_configs({group: [Change(timeout, Operation.DELETE)]}) == {}
+    listed = admin.list_config_resources()
+    assert broker in listed
+    assert loggers in listed
+    assert everyone not in listed
+    (root,) = admin.describe_configs([loggers], names=["root"])[loggers]
+    assert admin.alter_configs({loggers: [Change("root", Operation.SET, "ERROR")]}) == {}
+    wait_for_config(admin, loggers, "root", "ERROR", ConfigSource.BROKER_LOGGER)
+    assert admin.alter_configs({loggers: [Change("root", Operation.SET, root.value)]}) == {}
+    missing = {loggers: [Change("no.such", Operation.SET, "ERROR")]}
+    assert admin.alter_configs(missing)[loggers].code is ErrorCode.INVALID_CONFIG
+
+
 def test_offsets_are_listed_and_records_deleted(cluster: Cluster, topic: str) -> None:
     with Producer(cluster) as producer:
         for timestamp_ms in (100, 300, 200):

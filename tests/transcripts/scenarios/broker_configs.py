@@ -93,6 +93,11 @@ def precedence(transcript: Transcript, one: Configs, all_: Configs) -> None:
     all_.alter("delete for all brokers", ("log.retention.ms", DELETE, None))
     one.wait_for("log.retention.ms", None)
     show("with the default again")
+    all_.alter("a negative retention", ("log.retention.ms", SET, "-5"))
+    one.wait_for("log.retention.ms", "-5")
+    show("with a negative value")
+    all_.alter("delete it", ("log.retention.ms", DELETE, None))
+    one.wait_for("log.retention.ms", None)
     all_.alter("delete a config that is not set", ("log.retention.ms", DELETE, None))
 
 
@@ -168,6 +173,8 @@ def refused_values(one: Configs, all_: Configs) -> None:
             ("max.connections", "-1"),
             ("producer.id.expiration.ms", "0"),
             ("log.local.retention.ms", "99999999999"),
+            ("group.consumer.assignment.interval.ms", "-1"),
+            ("group.consumer.assignment.interval.ms", "15001"),
             ("num.io.threads", "0"),
             ("num.io.threads", "100"),
             ("background.threads", "1"),

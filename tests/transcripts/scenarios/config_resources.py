@@ -45,6 +45,7 @@ def groups(transcript: Transcript) -> None:
     group.describe("after delete", SESSION)
     group.alter("delete a config that is not set", (SESSION, DELETE, None))
     group.alter("delete an unknown config", ("no.such.key", DELETE, None))
+    group.alter("delete with a value", (HEARTBEAT, DELETE, "1"), validate_only=True)
     group.alter("validate only", (SESSION, SET, "50000"), validate_only=True)
     group.alter("no changes")
     group.replace("replace all configs", consumer_session_timeout_ms="46000")
@@ -164,6 +165,7 @@ def loggers(transcript: Transcript) -> None:
         ("root", SUBTRACT, "INFO"),
         ("no.such.logger", SET, "INFO"),
         ("no.such.logger", DELETE, None),
+        ("no.such.logger", DELETE, ""),
         ("no.such.logger", SET, "LOUD"),
     ):
         one.alter("refused", (name, operation, value))

@@ -8,6 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from sawlog.broker.log_configs import LOG_SETTINGS
+from sawlog.core.config_broker import BROKER_SETTINGS
+from sawlog.core.config_dynamic_names import DYNAMIC_SETTINGS
+from sawlog.core.errors import ErrorCode
 from sawlog.protocol.messages import incremental_alter_configs_request as incremental
 from sawlog.protocol.messages import list_config_resources_request as listing
 from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -16,6 +20,7 @@ from sawlog.protocol.messages.describe_configs_request import (
     DescribeConfigsResource,
 )
 from sawlog.simulation.simulated_broker import NODE, SimulatedMachine
+from support.broker.requests import NAMED, answers, batch_of, machine_with_topic, produce
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 ONE, ALL = str(NODE), ""
@@ -62,6 +67,15 @@ def logs(machine: SimulatedMachine):
 
 def test_open_logs_follow_the_settings_of_brokers(machine: SimulatedMachine) -> None:
     changes = {
+        "log_flush_interval_messages": ("9", "flush_messages", 9),
+        "log_flush_interval_ms": ("8", "flush_ms", 8),
+        "log_index_interval_bytes": ("4097", "index_interval_bytes", 4_097),
+        "log_index_size_max_bytes": ("4098", "segment_index_bytes", 4_098),
+        "log_message_timestamp_type": ("LogAppendTime", "timestamp_type", "LogAppendTime"),
+        "log_message_timestamp_before_max_ms": ("11", "timestamp_before_max_ms", 11),
+        "log_message_timestamp_after_max_ms": ("12", "timestamp_after_max_ms", 12),
+        "log_roll_jitter_ms": ("13", "segment_jitter_ms", 13),
+        "unclean_leader_election_enable": ("true", "unclean_leader_election", True),
         "log_retention_ms": ("60000", "retention_ms", 60_000),
         "log_retention_bytes": ("5000", "retention_bytes", 5_000),
         "log_segment_bytes": ("3000000", "segment_bytes", 3_000_000),
@@ -72,6 +86,10 @@ def test_open_logs_follow_the_settings_of_brokers(machine: SimulatedMachine) -> 
         "min_insync_replicas": ("2", "min_insync_replicas", 2),
         "producer_id_expiration_ms": ("999", "producer_id_expiration_ms", 999),
     }
+    followed = {name.replace("_", ".") for name in changes}
+    effective = BROKER_SETTINGS.keys() & DYNAMIC_SETTINGS & LOG_SETTINGS
+    others = ("log.cleaner.", "compression.", "log.segment.delete.delay.ms")
+    assert {name for name in effective - followed if not name.startswith(others)} == set()
     for name, (text, field, value) in changes.items():
         assert alter(machine, BROKER, ALL, **{name: text}) == 0
         assert [getattr(log.config, field) for log in logs(machine)] == [value, value], name
@@ -132,6 +150,41 @@ def test_the_value_of_an_unknown_config_is_hidden(machine: SimulatedMachine) -> 
     assert entry(machine, BROKER, ONE, "a.password") == (None, OF_BROKER)
 
 
+def test_old_segments_go_after_a_change_of_the_brokers_retention() -> None:
+    machine = machine_with_topic(configs={"internal.segment.bytes": "200"})
+    for _ in range(5):
+        machine.ask(produce(batch_of(machine, bytes(100))), NAMED)
+    (log,) = logs(machine)
+    machine.schedule.run_for(400_000)
+    assert log.start_offset == 0
+    assert alter(machine, BROKER, ALL, log_retention_bytes="1") == 0
+    machine.schedule.run_for(400_000)
+    assert log.start_offset == 4
+
+
+def test_records_are_refused_by_the_brokers_present_settings() -> None:
+    machine = machine_with_topic()
+
+    def code(size: int) -> int:
+        response = machine.ask(produce(batch_of(machine, bytes(size))), NAMED)
+        return answers(response)[0][0]
+
+    assert code(1_000) == ErrorCode.NONE
+    alter(machine, BROKER, ONE, message_max_bytes="500")
+    assert code(1_000) == ErrorCode.MESSAGE_TOO_LARGE
+    alter(machine, BROKER, ONE, message_max_bytes=None)
+    alter(machine, BROKER, ALL, min_insync_replicas="2")
+    assert code(1_000) == ErrorCode.NOT_ENOUGH_REPLICAS
+    alter(machine, BROKER, ALL, min_insync_replicas="1")
+    assert code(1_000) == ErrorCode.NONE
+
+
+def test_configs_that_are_too_large_for_the_store_are_refused(machine: SimulatedMachine) -> None:
+    many = {f"custom_setting_{number}": "x" * 32_000 for number in range(40)}
+    assert alter(machine, BROKER, ONE, **many) == ErrorCode.INVALID_REQUEST
+    assert entry(machine, BROKER, ONE, "log.retention.ms") == (None, DEFAULT)
+
+
 # Resources
 
 
@@ -175,3 +228,15 @@ def test_the_level_of_a_logger_decides_what_is_logged(
     assert alter(machine, LOGGER, ONE, sawlog_broker_replicas="LOUD") == 40
     assert alter(machine, LOGGER, ONE, sawlog_broker_replicas=None) == 0
     assert logger.level == logging.NOTSET
+
+
+@pytest.mark.parametrize("kind", [TOPIC, BROKER, LOGGER, METRICS, GROUP])
+def test_the_value_of_a_deletion_is_ignored(machine: SimulatedMachine, kind: int) -> None:
+    """Java clients send an empty text."""
+    name, key = ("t", "flush.ms") if kind == TOPIC else (ONE, "sawlog.broker.replicas")
+    change = incremental.AlterableConfig(name=key, config_operation=1, value="")
+    resource = incremental.AlterConfigsResource(
+        resource_type=kind, resource_name=name, configs=[change]
+    )
+    request = incremental.IncrementalAlterConfigsRequest(resources=[resource])
+    assert machine.ask(request).responses[0].error_code == 0

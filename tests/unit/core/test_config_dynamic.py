@@ -56,6 +56,14 @@ def test_an_invalid_stored_setting_is_ignored_and_the_others_apply(
     assert len(ignored) == 3
 
 
+def test_a_stored_listener_of_an_earlier_start_is_ignored() -> None:
+    config = dynamic(listeners="PLAINTEXT://:9092")
+    config.check({"listeners": "PLAINTEXT://:9092"}, per_broker=True)
+    config.reconfigure({}, {"listeners": "PLAINTEXT://:9093"})
+    assert config["listeners"] == ("PLAINTEXT://:9092",)
+    config.check({"message.max.bytes": "5"}, per_broker=True)
+
+
 def test_a_setting_that_sawlog_does_not_act_on_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -89,6 +97,7 @@ def test_dynamic_settings_are_settings_of_the_broker() -> None:
         ("cordoned.log.dirs", "/x", "must be present in log.dirs"),
         ("log.local.retention.ms", "604800001", "at most that of log.retention.ms"),
         ("log.local.retention.bytes", "5", ""),
+        ("group.consumer.assignment.interval.ms", "15001", "less than or equal to group.consumer"),
         ("sasl.jaas.config", "x", "not supported yet"),
         ("listener.name.plaintext.ssl.client.auth", "required", "not supported yet"),
         ("listener.name.plaintext.max.connections", "-1", "Value must be at least 0"),

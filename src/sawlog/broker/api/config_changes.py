@@ -215,7 +215,8 @@ def _prepare_loggers(context: ConfigsContext, alteration: Alteration) -> Write:
 
     def write(done: OnAnswered) -> None:
         for change in alteration.changes:
-            set_logger_level(change.name, change.value)
+            is_deleted = change.operation == Operation.DELETE
+            set_logger_level(change.name, None if is_deleted else change.value)
         done(None)
 
     return write
