@@ -109,7 +109,4 @@ def notices(
         if isinstance(wanted, int) and wanted > 1:
             message = f"a cluster has one broker for now: {rejected} will be rejected"
             found.append(Notice(name, message))
-    policy = values["log.cleanup.policy"]
-    if isinstance(policy, tuple) and "compact" in policy:
-        found.append(Notice("log.cleanup.policy", "compaction is not supported yet"))
     return found

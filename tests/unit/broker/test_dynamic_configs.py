@@ -84,12 +84,17 @@ def test_open_logs_follow_the_settings_of_brokers(machine: SimulatedMachine) -> 
         "message_max_bytes": ("777", "max_message_bytes", 777),
         "compression_type": ("lz4", "compression_type", "lz4"),
         "min_insync_replicas": ("2", "min_insync_replicas", 2),
+        "log_cleaner_min_cleanable_ratio": ("0.25", "min_cleanable_dirty_ratio", 0.25),
+        "log_cleaner_min_compaction_lag_ms": ("14", "min_compaction_lag_ms", 14),
+        "log_cleaner_max_compaction_lag_ms": ("15000", "max_compaction_lag_ms", 15_000),
+        "log_cleaner_delete_retention_ms": ("16", "delete_retention_ms", 16),
+        "log_segment_delete_delay_ms": ("17", "file_delete_delay_ms", 17),
         "producer_id_expiration_ms": ("999", "producer_id_expiration_ms", 999),
     }
     followed = {name.replace("_", ".") for name in changes}
     effective = BROKER_SETTINGS.keys() & DYNAMIC_SETTINGS & LOG_SETTINGS
-    others = ("log.cleaner.", "compression.", "log.segment.delete.delay.ms")
-    assert {name for name in effective - followed if not name.startswith(others)} == set()
+    codec = ("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")
+    assert effective - followed - set(codec) == set()
     for name, (text, field, value) in changes.items():
         assert alter(machine, BROKER, ALL, **{name: text}) == 0
         assert [getattr(log.config, field) for log in logs(machine)] == [value, value], name
@@ -240,3 +245,13 @@ def test_the_value_of_a_deletion_is_ignored(machine: SimulatedMachine, kind: int
     )
     request = incremental.IncrementalAlterConfigsRequest(resources=[resource])
     assert machine.ask(request).responses[0].error_code == 0
+
+
+def test_the_log_cleaner_follows_the_settings_of_brokers(machine: SimulatedMachine) -> None:
+    cleaner = machine.broker.components.directory.cleaner
+    settings = {"log_cleaner_backoff_ms": "50", "log_cleaner_dedupe_buffer_size": "9000000"}
+    assert alter(machine, BROKER, ALL, **settings) == 0
+    assert (cleaner.config.backoff_ms, cleaner.config.dedupe_buffer_size) == (50, 9_000_000)
+    machine.kill()
+    machine.boot()
+    assert machine.broker.components.directory.cleaner.config.backoff_ms == 50

@@ -57,7 +57,6 @@ def test_a_setting_without_effect_is_accepted_with_a_notice() -> None:
     ("key", "value", "message"),
     [
         ("log.dirs", "a,b", "--data"),
-        ("log.cleanup.policy", "delete,compact", "compaction is not supported"),
         ("default.replication.factor", "3", "one broker for now"),
         ("min.insync.replicas", "2", "one broker for now"),
     ],

@@ -93,7 +93,7 @@ class LogCleaner:
     ) -> None:
         """Without `start_worker` nothing is cleaned."""
         self._directory = directory
-        self._config = config
+        self.config = config
         self._start_worker = start_worker
         self._cleaned_up_to: dict[TopicPartition, int] = {}
         self._cleanings: dict[Log, tuple[Cleaning, CleanerWorker]] = {}
@@ -109,7 +109,7 @@ class LogCleaner:
         """Begin to look for dirty logs, with the contents of the checkpoint file."""
         logs = self._directory.logs
         self._cleaned_up_to = {tp: offset for tp, offset in cleaned_up_to.items() if tp in logs}
-        if self._start_worker is not None and self._config.enable:
+        if self._start_worker is not None and self.config.enable:
             self._look_later()
 
     def stop(self) -> None:
@@ -121,7 +121,7 @@ class LogCleaner:
 
     def reconfigure(self, config: CleanerConfig) -> None:
         """Use these settings from the next cleaning on."""
-        self._config = config
+        self.config = config
         self._release_workers()
         if self._start_worker is not None and config.enable:
             self._look_later()
@@ -165,11 +165,11 @@ class LogCleaner:
     def _look_later(self) -> None:
         if self._next_look is not None:
             self._next_look.cancel()
-        self._next_look = self._directory.timer.after(self._config.backoff_ms, self._look)
+        self._next_look = self._directory.timer.after(self.config.backoff_ms, self._look)
 
     def _look(self) -> None:
         """Clean until no log is dirty enough, then look again after the backoff."""
-        if self._is_stopped or self._directory.offline is not None or not self._config.enable:
+        if self._is_stopped or self._directory.offline is not None or not self.config.enable:
             return
         self._clean_dirtiest()
         self._look_later()
@@ -181,7 +181,7 @@ class LogCleaner:
         )
         self.max_dirty_ratio = max((c.dirty_ratio for c in candidates), default=0.0)
         self.max_delay_ms = max((c.delay_ms for c in candidates), default=0)
-        for cleanable in due[: max(0, self._config.threads - len(self._cleanings))]:
+        for cleanable in due[: max(0, self.config.threads - len(self._cleanings))]:
             self._clean(cleanable)
         if not self._cleanings:
             self._release_workers()
@@ -217,7 +217,7 @@ class LogCleaner:
 
     def _clean(self, cleanable: CleanableLog) -> None:
         assert self._start_worker is not None
-        config, directory = self._config, self._directory
+        config, directory = self.config, self._directory
         try:
             worker = (
                 self._idle.pop()
