@@ -3,7 +3,11 @@
 Sawlog's own settings are at the top.
 """
 
-from sawlog.core.config_values import read_table
+from collections.abc import Mapping
+
+from sawlog.core.config_values import ConfigError, Value, read_table
+
+_MIB = 1 << 20
 
 BROKER_SETTINGS = read_table("""
 flush.policy STRING commit oneof:commit,os :: commit: acks=all waits until records are flushed; \
@@ -129,3 +133,14 @@ offsets.topic.replication.factor SHORT 3 >=1 :: The replication factor of __cons
 most the number of brokers.
 offsets.topic.segment.bytes INT 104857600 >=1 :: The segment size of __consumer_offsets.
 """)
+
+
+def check_cleaner_memory(values: Mapping[str, Value]) -> None:
+    """Raise ConfigError if a thread of the log cleaner has too little memory to make progress."""
+    name = "log.cleaner.dedupe.buffer.size"
+    size, threads = values[name], values["log.cleaner.threads"]
+    assert isinstance(size, int)
+    assert isinstance(threads, int)
+    if size // max(1, threads) <= _MIB:
+        message = f"{name} must be at least 1MB per cleaner thread."
+        raise ConfigError(name, str(size), f"more than {_MIB} for each thread", message)

@@ -308,3 +308,10 @@ def test_a_file_may_end_with_a_continued_line() -> None:
 )
 def test_unicode_escapes_are_utf_16_code_units(text: str, value: str) -> None:
     assert parse_properties(text) == [(1, "a", value)]
+
+
+@pytest.mark.parametrize(("size", "threads"), [("1048576", "1"), ("4000000", "4")])
+def test_a_log_cleaner_without_memory_for_keys_is_refused(size: str, threads: str) -> None:
+    given = {"log.cleaner.dedupe.buffer.size": size, "log.cleaner.threads": threads}
+    with pytest.raises(ConfigError, match="at least 1MB per cleaner thread"):
+        BrokerConfig(given)
