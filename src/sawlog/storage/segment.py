@@ -170,7 +170,10 @@ class Segment:
     @property
     def newest_ms(self) -> int:
         """The timestamp of the newest record; when the segment was created or opened if its
-        records have no timestamps."""
+        records have no timestamps. An empty segment, which a cleaning may leave, is older than
+        any record: it must not keep later segments from being deleted."""
+        if not self.file.size:
+            return NO_TIMESTAMP
         self.load_times()
         return self.created_ms if self.max_timestamp == NO_TIMESTAMP else self.max_timestamp
 
