@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support.kafka.shared_brokers import Server, SharedBrokers
+from support.server.zookeeper import ZooKeeper
 
 # A machine that is busy with other things proves nothing against a test.
 settings.register_profile(
@@ -37,6 +38,14 @@ def shared_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedB
 def broker(target: str, shared_brokers: SharedBrokers) -> Server:
     """One running broker for all tests of a worker; each test uses topics of its own."""
     return shared_brokers.get(target)
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    """One running ZooKeeper for all tests of a worker; each test uses a chroot of its own."""
+    server = ZooKeeper(tmp_path_factory.mktemp("zookeeper"))
+    yield server
+    server.kill()
 
 
 @pytest.fixture

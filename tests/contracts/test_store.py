@@ -1,4 +1,5 @@
-"""The contract of the Store port, for the embedded store on both disks and the simulated one."""
+"""The contract of the Store port: for the embedded store on both disks, the simulated one, and
+ZooKeeper."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,11 +25,18 @@ from sawlog.core.store import (
     WatchKind,
 )
 from support.cluster.stores import HARNESSES, Session, StoreHarness, flattened
+from support.server.zookeeper import StoresOnZooKeeper
+
+ZOOKEEPER = "zookeeper"
 
 
-@pytest.fixture(params=sorted(HARNESSES))
+@pytest.fixture(params=[*sorted(HARNESSES), pytest.param(ZOOKEEPER, marks=pytest.mark.long)])
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreHarness]:
-    harness = HARNESSES[request.param](tmp_path)
+    harness: StoreHarness
+    if request.param == ZOOKEEPER:
+        harness = StoresOnZooKeeper(request.getfixturevalue("zookeeper").new_chroot())
+    else:
+        harness = HARNESSES[request.param](tmp_path)
     yield harness
     harness.close()
 
@@ -376,7 +384,7 @@ def test_acknowledged_writes_are_visible_in_the_next_session(session: Session) -
     node = second.get("/a")
     assert (node.data, node.stat.version, node.stat.created) == (b"1", 1, created)
     assert second.children("/a") == []
-    assert second.multi(Create("/a/s-", sequential=True)) == ["/a/s-0000000002"]
+    assert second.multi(Create("/a/s-", sequential=True)) == ["/a/s-0000000001"]
 
 
 def test_errors_are_values_that_name_the_path(session: Session) -> None:

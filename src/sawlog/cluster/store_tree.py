@@ -63,7 +63,7 @@ class _Entry:
         self.created = number
         self.modified = number
         self.children: dict[str, None] = {}
-        self.sequence = 0  # rises with every child that is created or deleted
+        self.sequence = 0  # the number of children that were created, as in ZooKeeper
 
     def stat(self) -> NodeStat:
         return NodeStat(self.version, len(self.children), self.owner, self.created, self.modified)
@@ -88,11 +88,9 @@ class _Entry:
 
     def remove_child(self, name: str) -> None:
         del self.children[name]
-        self.sequence += 1
 
     def undo_remove_child(self, name: str) -> None:
         self.children[name] = None
-        self.sequence -= 1
 
 
 def split(path: str) -> tuple[str, str]:

@@ -48,11 +48,16 @@ class BadArguments(StoreError):
 
 
 class ConnectionLost(StoreError):
-    """The connection was lost; the write may or may not have happened."""
+    """The connection was lost. A write may have happened, or may still happen, but not after a call
+    that is made after the next CONNECTED."""
 
 
 class SessionLost(StoreError):
     """The session ended, with its ephemeral nodes and watches; the call did not happen."""
+
+
+class NoAuth(StoreError):
+    """The store's access control does not permit the call."""
 
 
 class StoreUnavailable(StoreError):
@@ -60,7 +65,19 @@ class StoreUnavailable(StoreError):
 
 
 class SessionState(Enum):
-    """After LOST the store opens a new session by itself and reports CONNECTED with a new id."""
+    """The state of the session; the store reconnects by itself, until it is closed.
+
+    SUSPENDED: the connection is lost, the session and its ephemeral nodes may still exist. All
+    pending calls have failed with ConnectionLost, and new ones do at once.
+    LOST: the session has ended, with its ephemeral nodes. New calls fail with SessionLost.
+    CONNECTED: after SUSPENDED with the same session id, after LOST with a new one. In both cases no
+    watch of an earlier connection exists any more, so the user of the store must read and watch
+    everything again; only the user knows which changes it missed. After a new id it must also
+    create its ephemeral nodes again.
+
+    A store may report LOST without SUSPENDED before it; it never reports the same state twice in a
+    row.
+    """
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"
@@ -97,13 +114,13 @@ class WatchEvent(NamedTuple):
 
 Watch = Callable[[WatchEvent], None]
 """Called once, after the change is durable and before any result that shows it to this client.
-A lost connection removes watches without an event: on CONNECTED, read and watch again."""
+A lost connection removes all watches without an event, see SessionState."""
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create a node at version 0. A sequential node gets ten digits appended to its name, from a
-    counter of its parent; the result is the whole path."""
+    """Create a node at version 0. A sequential node gets ten digits appended to its name: how many
+    children its parent has had before. The result is the whole path."""
 
     path: str
     data: bytes = b""

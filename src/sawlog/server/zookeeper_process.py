@@ -1,0 +1,117 @@
+"""A ZooKeeper server on this machine: its jars, its configuration file and its command line.
+
+The jars of ZooKeeper 3.9 are inside the PySpark wheel; Debian's package has them too.
+"""
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from sawlog.server.address import Address
+
+TICK_MS = 2000
+"""ZooKeeper's unit of time: a session timeout is 2 to 20 ticks."""
+HEAP_MIB = 128
+MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+CONFIG_FILE = "zoo.cfg"
+JVM_OPTIONS = (
+    "-XX:+UseSerialGC",
+    "-Djava.awt.headless=true",
+    "-Dzookeeper.jmx.log4j.disable=true",
+    "-Dorg.apache.logging.log4j.level=ERROR",
+)
+FAST_START = ("-XX:TieredStopAtLevel=1", "-Xshare:auto")
+"""JVM options for servers that live for seconds."""
+
+_PYSPARK_JARS = (
+    "zookeeper-3.*.jar",
+    "zookeeper-jute-3.*.jar",
+    "slf4j-api-*.jar",
+    "log4j-api-*.jar",
+    "log4j-core-*.jar",
+    "log4j-slf4j2-impl-*.jar",
+    "metrics-core-*.jar",
+    "snappy-java-*.jar",
+)
+_ATTEMPT_S = 2.0  # a server that is starting may leave a client without a response
+_DEBIAN_JARS = Path("/usr/share/java")
+_DEBIAN_CLASS_PATH = ("zookeeper.jar", "zookeeper-jute.jar", "slf4j-api.jar", "slf4j-simple.jar")
+
+
+class ZooKeeperUnavailable(Exception):
+    """A ZooKeeper server cannot run on this machine; the text says what is missing."""
+
+
+def zookeeper_jars() -> list[Path]:
+    """Return the jars of the PySpark wheel, else those of Debian's package."""
+    spec = importlib.util.find_spec("pyspark")
+    for directory in (spec.submodule_search_locations or []) if spec is not None else []:
+        found = [sorted(Path(directory, "jars").glob(pattern)) for pattern in _PYSPARK_JARS]
+        if all(found):
+            return [jars[-1] for jars in found]
+    if (_DEBIAN_JARS / _DEBIAN_CLASS_PATH[0]).exists():
+        return [jar for name in _DEBIAN_CLASS_PATH if (jar := _DEBIAN_JARS / name).exists()]
+    raise ZooKeeperUnavailable(
+        "the jars of ZooKeeper are missing: install sawlog[spark], or the package libzookeeper-java"
+    )
+
+
+class ZooKeeperServer:
+    """The files and the command of one standalone server; `data` is created by `write_config`."""
+
+    def __init__(self, data: Path, listen: Address, *, tick_ms: int = TICK_MS) -> None:
+        self.data = data
+        self.listen = listen
+        self._tick_ms = tick_ms
+
+    def write_config(self) -> Path:
+        """Write the configuration file into the data directory and return its path."""
+        self.data.mkdir(parents=True, exist_ok=True)
+        settings = {
+            "dataDir": os.fspath(self.data.absolute()),
+            "clientPort": str(self.listen.port),
+            "clientPortAddress": self.listen.host or "0.0.0.0",
+            "tickTime": str(self._tick_ms),
+            "admin.enableServer": "false",
+            "maxClientCnxns": "0",
+            "autopurge.snapRetainCount": "3",
+            "autopurge.purgeInterval": "24",
+        }
+        config = self.data.absolute() / CONFIG_FILE
+        config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return config
+
+    def command(self, options: Sequence[str] = ()) -> list[str]:
+        """Return the command line; ZooKeeperUnavailable without Java or the jars."""
+        java = shutil.which("java")
+        if java is None:
+            raise ZooKeeperUnavailable(
+                "java is missing: install the package openjdk-17-jre-headless"
+            )
+        jars = os.pathsep.join(map(os.fspath, zookeeper_jars()))
+        heap = f"-Xmx{HEAP_MIB}m"
+        config = os.fspath(self.data.absolute() / CONFIG_FILE)
+        return [java, heap, *JVM_OPTIONS, *options, "-cp", jars, MAIN_CLASS, config]
+
+
+def is_serving(address: Address, timeout_s: float) -> bool:
+    """Tell whether a client can open a session within the timeout."""
+    from kazoo.client import KazooClient
+    from kazoo.handlers.threading import KazooTimeoutError
+    from kazoo.retry import KazooRetry
+
+    from sawlog.server.kazoo_handler import kazoo_logger
+
+    retry = KazooRetry(max_tries=-1, delay=0.05, backoff=1)
+    client = KazooClient(
+        str(address), timeout=_ATTEMPT_S, connection_retry=retry, logger=kazoo_logger
+    )
+    try:
+        client.start(timeout_s)
+    except KazooTimeoutError:
+        return False
+    client.stop()
+    client.close()
+    return True

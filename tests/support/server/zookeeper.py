@@ -1,0 +1,161 @@
+"""A real ZooKeeper on loopback that tests start, kill and restart, and a proxy that cuts it off."""
+
+import asyncio
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from sawlog.server.address import Address
+from sawlog.server.zookeeper_address import ZooKeeperAddress
+from sawlog.server.zookeeper_process import (
+    FAST_START,
+    ZooKeeperServer,
+    ZooKeeperUnavailable,
+    is_serving,
+)
+from sawlog.server.zookeeper_store import ZooKeeperStore
+from support.process import ServerProcess
+from support.programs import unavailable
+from tools.kafka_node import free_port
+
+START_TIMEOUT_S = 60
+PATIENCE_S = 60.0
+TICK_MS = 500
+SESSION_TIMEOUT_MS = 4000
+HOST = "127.0.0.1"
+
+
+class ZooKeeper:
+    """One standalone server; `restart` after `kill` keeps its port and data."""
+
+    def __init__(self, directory: Path) -> None:
+        self.address = Address(HOST, free_port())
+        self._server = ZooKeeperServer(directory, self.address, tick_ms=TICK_MS)
+        self._chroots = itertools.count(1)
+        self.start()
+
+    def start(self) -> None:
+        self._server.write_config()
+        try:
+            command = self._server.command(FAST_START)
+        except ZooKeeperUnavailable as error:
+            unavailable(str(error))
+        self.process = ServerProcess(command)
+        assert is_serving(self.address, START_TIMEOUT_S), self.process.output
+
+    def new_chroot(self) -> ZooKeeperAddress:
+        """An address with a chroot that no other test has."""
+        return ZooKeeperAddress((self.address,), f"/test/{next(self._chroots)}")
+
+    def kill(self) -> None:
+        self.process.kill()
+
+
+class Proxy:
+    """Forwards loopback connections to a server; `cut` closes them and accepts no more."""
+
+    def __init__(self, target: Address) -> None:
+        self._target = target
+        self._lock = threading.Lock()
+        self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self._is_cut = False
+        self._listener = socket.create_server((HOST, 0))
+        self.address = Address(HOST, self._listener.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            with self._lock:
+                if self._is_cut:
+                    client.close()
+                    continue
+                server = socket.create_connection(self._target)
+                self._pairs.append((client, server))
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=_forward, args=(source, sink), daemon=True).start()
+
+    def cut(self) -> None:
+        with self._lock:
+            self._is_cut = True
+            pairs, self._pairs = self._pairs, []
+        for pair in pairs:
+            for end in pair:
+                _shut(end)
+
+    def restore(self) -> None:
+        with self._lock:
+            self._is_cut = False
+
+    def close(self) -> None:
+        self.cut()
+        _shut(self._listener)
+        self._listener.close()
+
+
+def _forward(source: socket.socket, sink: socket.socket) -> None:
+    try:
+        while data := source.recv(65536):
+            sink.sendall(data)
+    except OSError:
+        pass
+    for end in (source, sink):
+        _shut(end)
+
+
+def _shut(end: socket.socket) -> None:
+    try:
+        end.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+
+
+class StoresOnZooKeeper:
+    """Stores on one tree of a ZooKeeper, driven by an event loop of their own."""
+
+    def __init__(self, address: ZooKeeperAddress, *, credentials: str | None = None) -> None:
+        self._address = address
+        self._credentials = credentials
+        self._loop = asyncio.new_event_loop()
+        self._stores: list[ZooKeeperStore] = []
+
+    def open(self, address: ZooKeeperAddress | None = None) -> ZooKeeperStore:
+        """Start a store without waiting until it is connected."""
+        store = ZooKeeperStore(
+            address or self._address,
+            self._loop,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            credentials=self._credentials,
+        )
+        self._stores.append(store)
+        store.start()
+        return store
+
+    def connect(self) -> ZooKeeperStore:
+        store = self.open()
+        assert self.drive(lambda: store.session_id != 0), "the store did not connect"
+        return store
+
+    def drive(self, until: Callable[[], bool]) -> bool:
+        async def poll() -> bool:
+            deadline = time.monotonic() + PATIENCE_S
+            while not until():
+                if time.monotonic() > deadline:
+                    return False
+                await asyncio.sleep(0.002)
+            return True
+
+        return self._loop.run_until_complete(poll())
+
+    def close(self) -> None:
+        closed: list[bool] = []
+        for store in self._stores:
+            store.close(lambda: closed.append(True))
+        assert self.drive(lambda: len(closed) == len(self._stores))
+        self._loop.close()
