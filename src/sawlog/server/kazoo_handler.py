@@ -9,6 +9,8 @@ comes from inside the call, nor after the events that follow it.
 import asyncio
 import contextlib
 import logging
+import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +45,35 @@ class PostedResult:
             self.on_result(value)
 
 
+class _Wakeup:
+    """Both ends of the pair by which a request wakes kazoo's thread: it counts requests.
+
+    kazoo's own pair is a socket, whose buffer has room for a few hundred unread bytes. The caller
+    of the next request blocks, for as long as the connection is down, and that is the event loop.
+    """
+
+    def __init__(self) -> None:
+        self._fd = os.eventfd(0, os.EFD_SEMAPHORE | os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._lock = threading.Lock()
+
+    def send(self, _: bytes) -> None:
+        with self._lock:  # `close` is called in another thread
+            os.eventfd_write(self._fd, 1)
+
+    def recv(self, _: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._fd)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def close(self) -> None:
+        with self._lock:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+
+
 class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's handler without its two worker threads: the loop takes their place.
 
@@ -75,6 +106,10 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
 
     def stop(self) -> None:
         self._running = False
+
+    def create_socket_pair(self) -> tuple[_Wakeup, _Wakeup]:
+        wakeup = _Wakeup()
+        return wakeup, wakeup
 
     def post(self, action: Callable[..., None], *arguments: Any) -> None:
         """Call `action` on the loop, from any thread; ignored after the loop was closed."""

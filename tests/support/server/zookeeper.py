@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import select
 import socket
 import threading
 import time
@@ -78,8 +79,7 @@ class Proxy:
                     continue
                 server = socket.create_connection(self._target)
                 self._pairs.append((client, server))
-            for source, sink in ((client, server), (server, client)):
-                threading.Thread(target=_forward, args=(source, sink), daemon=True).start()
+            threading.Thread(target=_forward, args=(client, server), daemon=True).start()
 
     def cut(self) -> None:
         with self._lock:
@@ -99,14 +99,20 @@ class Proxy:
         self._listener.close()
 
 
-def _forward(source: socket.socket, sink: socket.socket) -> None:
-    try:
-        while data := source.recv(65536):
-            sink.sendall(data)
-    except OSError:
-        pass
-    for end in (source, sink):
-        _shut(end)
+def _forward(client: socket.socket, server: socket.socket) -> None:
+    """Copy bytes both ways until one end closes; then close both."""
+    other = {client: server, server: client}
+    with client, server:
+        while True:
+            readable, _, _ = select.select([client, server], [], [])
+            for source in readable:
+                try:
+                    data = source.recv(65536)
+                    other[source].sendall(data)
+                except OSError:
+                    return
+                if not data:
+                    return
 
 
 def _shut(end: socket.socket) -> None:
