@@ -13,11 +13,13 @@ import click
 
 from sawlog.cli.listeners import read_listener
 from sawlog.cli.option_types import TEXT, DataDirectory, parse_settings
+from sawlog.cli.zookeeper_options import read_zookeeper
 from sawlog.core.config import BrokerConfig, parse_properties
 from sawlog.core.config_values import ConfigError
 from sawlog.core.ids import NodeId
 from sawlog.server.address import Address, parse_address, parse_advertised
 from sawlog.server.broker_process import BrokerOptions, run
+from sawlog.server.zookeeper_address import ZooKeeperAddress, parse_zookeeper
 from sawlog.storage.log_files import META_PROPERTIES, CorruptFile, decode_meta_properties
 
 DEFAULT_LISTEN = Address("127.0.0.1", 9092)
@@ -36,6 +38,18 @@ class ListenAddress(click.ParamType[Address]):
     ) -> Address:
         try:
             return self._parse(TEXT.convert(value, param, ctx))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class ZooKeeperEnsemble(click.ParamType[ZooKeeperAddress]):
+    name = "ensemble"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> ZooKeeperAddress:
+        try:
+            return parse_zookeeper(TEXT.convert(value, param, ctx))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
@@ -80,6 +94,13 @@ class BrokerCommand(click.Command):
     f" {DEFAULT_NODE_ID}.",
 )
 @click.option(
+    "--zookeeper",
+    type=ZooKeeperEnsemble(),
+    metavar="HOST:PORT[,HOST:PORT...][/CHROOT]",
+    help="ZooKeeper ensemble that has the cluster's metadata. Default: the setting"
+    " zookeeper.connect, else a store in the data directory.",
+)
+@click.option(
     "--config",
     "config_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -120,6 +141,7 @@ def broker(
     listen: Address | None,
     advertise: Address | None,
     node_id: int | None,
+    zookeeper: ZooKeeperAddress | None,
     config_file: Path | None,
     settings: tuple[str, ...],
     metrics: Address | None,
@@ -135,6 +157,7 @@ def broker(
         config = _config({key: setting.value for key, setting in given.items()}, data, node_id)
         set_listen, notices = read_listener(config, "listeners", parse_address)
         set_advertise, more = read_listener(config, "advertised.listeners", parse_advertised)
+        zookeeper_options = read_zookeeper(config, zookeeper)
     except ConfigError as error:
         setting = given.get(error.key)
         origin = f"{setting.origin}: " if setting is not None else ""
@@ -145,6 +168,7 @@ def broker(
         listen=listen or set_listen or DEFAULT_LISTEN,
         advertise=advertise or set_advertise,
         metrics=metrics,
+        zookeeper=zookeeper_options,
         config=config,
         notices=tuple(notices + more),
         log_as_json=log_format == "json",

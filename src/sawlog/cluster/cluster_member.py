@@ -20,10 +20,12 @@ from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NodeId, format_topic_id
 from sawlog.core.ports import Clock, Random, Timer, TimerHandle
 from sawlog.core.store import (
+    ConnectionLost,
     Create,
     NodeExists,
     NodeStat,
     Result,
+    SessionLost,
     SessionState,
     Store,
     StoreError,
@@ -173,7 +175,10 @@ class ClusterMember:
 
     def _create_node(self, path: str, data: bytes) -> None:
         def created(result: list[Result] | StoreError) -> None:
-            if isinstance(result, StoreError) and not isinstance(result, NodeExists):
+            # After a lost connection, all of this is repeated.
+            if isinstance(result, StoreError) and not isinstance(
+                result, NodeExists | ConnectionLost | SessionLost
+            ):
                 logger.warning("cannot create a node in the store", path=path, reason=str(result))
 
         self.store.multi([Create(path, data)], created)

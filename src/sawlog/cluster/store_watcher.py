@@ -40,6 +40,7 @@ class StoreWatcher:
         self._view = view
         self._changed = changed
         self._run_number = 0  # of the last start or stop; results of earlier runs are ignored
+        self._failed_run = 0  # the last run with a failed read, which is logged once
         self._under_way = 0
         self._change_is_due = False
 
@@ -77,8 +78,12 @@ class StoreWatcher:
                 if missing is not None:
                     missing()
             else:
-                logger.warning("cannot read the store", reason=str(result))
-                return  # the connection is lost: everything is read again after a reconnection
+                # The connection is lost: everything is read again after a reconnection, and the
+                # other pending reads fail for the same reason.
+                if self._failed_run != run_number:
+                    self._failed_run = run_number
+                    logger.warning("cannot read the store", reason=str(result))
+                return
             self._under_way -= 1
             self._note_change()
 

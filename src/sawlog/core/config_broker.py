@@ -12,6 +12,14 @@ _MIB = 1 << 20
 BROKER_SETTINGS = read_table("""
 flush.policy STRING commit oneof:commit,os :: commit: acks=all waits until records are flushed; \
 os: the operating system decides when to flush, as with Apache Kafka.
+zookeeper.connect STRING - :: The ZooKeeper ensemble, as HOST:PORT[,HOST:PORT...][/chroot]; \
+without it, the coordination store is embedded in the data directory.
+zookeeper.connection.timeout.ms INT - >=1 :: How long a start waits for ZooKeeper; if not set, \
+zookeeper.session.timeout.ms.
+zookeeper.session.timeout.ms INT 18000 >=1 :: ZooKeeper ends the session of a broker that it has \
+not heard of for this long.
+zookeeper.digest.credentials PASSWORD - :: user:password for ZooKeeper; new nodes are accessible \
+with it only.
 node.id INT - >=0 :: The broker's id in the cluster.
 broker.id INT -1 :: The older name of node.id; node.id takes precedence.
 broker.rack STRING - :: The rack of the broker, over which replicas are spread; if not set, \

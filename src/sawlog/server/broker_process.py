@@ -19,27 +19,24 @@ from pathlib import Path
 from sawlog import __version__
 from sawlog.broker.assembly import Ports, assemble
 from sawlog.cluster.cluster_member import Registration
-from sawlog.cluster.embedded_store import EmbeddedStore
-from sawlog.cluster.store_journal import JOURNAL_PREFIX, SNAPSHOT, is_store_file
 from sawlog.core.config import BrokerConfig
 from sawlog.core.config_warnings import Notice
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import NodeId
 from sawlog.core.metrics import Registry
 from sawlog.core.ports import DiskError
-from sawlog.core.store import SessionState
 from sawlog.server import process
 from sawlog.server.address import ALL_INTERFACES, Address, bound_address, listen
 from sawlog.server.cleaner_process import CleanerProcess
 from sawlog.server.clock import LoopTimer, SystemClock, SystemRandom
 from sawlog.server.connection_limits import limits_from
 from sawlog.server.connection_resources import ConnectionResources
+from sawlog.server.coordination import Coordination, ZooKeeperOptions
 from sawlog.server.disk import RealDisk
 from sawlog.server.listener import Listener
 from sawlog.server.log_format import json_line, set_up_logging
 from sawlog.server.metrics_endpoint import MetricsEndpoint
 from sawlog.server.ready_line import ReadyLine
-from sawlog.storage.log_files import META_PROPERTIES, RESTORING, parse_partition_directory
 
 logger = EventLogger(__name__)
 
@@ -59,6 +56,7 @@ class BrokerOptions:
     listen: Address
     advertise: Address | None
     metrics: Address | None
+    zookeeper: ZooKeeperOptions | None
     config: BrokerConfig
     notices: tuple[Notice, ...]
     log_as_json: bool
@@ -74,7 +72,7 @@ def run(options: BrokerOptions) -> int:
     async def main(loop: asyncio.AbstractEventLoop) -> int:
         try:
             broker = BrokerProcess(options, loop)
-            await broker.start()
+            await broker.start_or_leave()
         except DiskError as error:
             logger.error("cannot start", reason=str(error), directory=str(options.data))
             return CANNOT_START
@@ -85,26 +83,6 @@ def run(options: BrokerOptions) -> int:
         return await broker.until_stopped()
 
     return process.run(main)
-
-
-def require_store(disk: RealDisk) -> None:
-    """Raise DiskError for a directory that was only partly restored, or has logs and no store: with
-    a new, empty store the broker would treat every log as a stray."""
-    names = disk.list("")
-    if RESTORING in names:
-        raise DiskError(
-            disk.root,
-            "a restore into this directory was interrupted: delete everything in it, then run"
-            " `sawlog backup restore` again",
-        )
-    if not any(map(is_store_file, names)) and any(
-        name == META_PROPERTIES or parse_partition_directory(name) is not None for name in names
-    ):
-        raise DiskError(
-            disk.root,
-            "the directory has logs, but its coordination store is missing "
-            f"({JOURNAL_PREFIX}*, {SNAPSHOT}): restore it, or use another data directory",
-        )
 
 
 class BrokerProcess:
@@ -135,11 +113,10 @@ class BrokerProcess:
         bound = bound_address(options.listen, sockets)
         self.advertised = _advertised(options.advertise or bound, bound.port)
         self._disk.lock()
-        require_store(self._disk)
-        store = EmbeddedStore(self._disk, timer)
-        store.on_state(self._store_changed)
+        self._coordination = Coordination(self._disk, timer, loop, options.zookeeper)
         config = options.config.started_with(
             {
+                **_zookeeper_settings(options.zookeeper),
                 "broker.id": str(options.node_id),
                 "log.dirs": self._disk.root,
                 "listeners": f"PLAINTEXT://{bound}",
@@ -152,7 +129,7 @@ class BrokerProcess:
                 timer,
                 SystemRandom(),
                 self._disk,
-                store,
+                self._coordination.store,
                 start_cleaner=partial(CleanerProcess, loop, timer, self._disk.root),
             ),
             config,
@@ -167,8 +144,18 @@ class BrokerProcess:
             lambda: resources.quota.set_limits(limits_from(settings)),
         )
 
+    async def start_or_leave(self) -> None:
+        """Start, and leave the cluster again if that fails."""
+        try:
+            await self.start()
+        except (DiskError, OSError):
+            await self._coordination.close()
+            raise
+
     async def start(self) -> None:
-        """Return when clients can be served; DiskError if the logs cannot be opened."""
+        """Return when clients can be served; DiskError if the logs cannot be opened, OSError if the
+        coordination store is not available."""
+        await self._coordination.ready(self._options.node_id)
         self.broker.start()
         await self._ready
         if self._metrics is not None:
@@ -231,13 +218,6 @@ class BrokerProcess:
         if not self._stop.done():
             self._stop.set_result(STOPPED)
 
-    def _store_changed(self, state: SessionState) -> None:
-        if state is SessionState.LOST and not self._stop.done():
-            logger.error(
-                "the coordination store failed: records are still served, but topics and settings "
-                "cannot be changed; repair the disk and restart the broker"
-            )
-
     def _image_applied(self, error: Exception | None) -> None:
         """The first image decides whether the broker starts; Ctrl-C cancels `_ready` before it."""
         if self._ready.done():
@@ -246,6 +226,10 @@ class BrokerProcess:
             self._ready.set_exception(error)
         else:
             self._ready.set_result(None)
+
+
+def _zookeeper_settings(options: ZooKeeperOptions | None) -> dict[str, str]:
+    return {} if options is None else {"zookeeper.connect": str(options.address)}
 
 
 def _advertised(address: Address, bound_port: int) -> Address:

@@ -17,8 +17,15 @@ from transcripts.steps import Differs
 from transcripts.transcript import Transcript
 
 DEFAULT = 5
-NOT_COMPARED = ("flush.policy", "log.initial.task.delay.ms")
-"""A setting that Kafka does not have, and one that is internal, and set in the tests only."""
+NOT_COMPARED = (
+    "flush.policy",
+    "log.initial.task.delay.ms",
+    "zookeeper.connect",
+    "zookeeper.connection.timeout.ms",
+    "zookeeper.digest.credentials",
+    "zookeeper.session.timeout.ms",
+)
+"""Settings that Kafka does not have, and one that is internal, and set in the tests only."""
 NOT_SAFE = Differs(
     "Sawlog refuses security settings, which would have no effect",
     {

@@ -21,7 +21,7 @@ from sawlog.log_inspection.log_verifier import verify_logs
 from sawlog.log_inspection.segment_reader import find_segments
 from sawlog.protocol.record_batch import read_header
 from sawlog.protocol.records import Record, build_batch
-from sawlog.server.broker_process import require_store
+from sawlog.server.coordination import require_embedded_store
 from sawlog.server.disk import DirectoryInUse, RealDisk
 from sawlog.storage import log_files
 from sawlog.storage.producer_state import ProducerStates
@@ -228,7 +228,7 @@ def check_refused(backup: Path, target: Path) -> None:
     """Neither a broker nor a restore uses the directory until it is emptied."""
     disk = opened(target)
     with pytest.raises(DiskError, match="a restore into this directory was interrupted"):
-        require_store(disk)
+        require_embedded_store(disk)
     disk.close()
     with pytest.raises(BackupError, match="was interrupted: delete everything in it"):
         restore(backup, target)

@@ -171,13 +171,13 @@ def test_broker_settings_are_described(machine: SimulatedMachine) -> None:
     ]
 
 
-def test_broker_has_all_settings_of_kafka_and_flush_policy() -> None:
+def test_broker_has_all_settings_of_kafka_and_its_own() -> None:
     machine = SimulatedMachine(1)
     machine.boot()
     names = {entry.name for entry in describe(machine, BROKER, str(NODE)).configs}
-    assert "flush.policy" in names
+    assert {"flush.policy", "zookeeper.connect"} <= names
     assert not names & INTERNAL_SETTINGS
-    assert len(names) == 341, "340 of Apache Kafka 4.3.0 and flush.policy"
+    assert len(names) == 345, "340 of Apache Kafka 4.3.0, flush.policy and four of ZooKeeper"
 
 
 def test_internal_setting_is_described_only_if_set() -> None:

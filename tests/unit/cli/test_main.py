@@ -155,7 +155,13 @@ def test_arguments_that_are_not_utf8_are_refused(
     [
         (b"a=\xff", "line 1: not UTF-8 text"),
         (b"# a comment\nlog.segmnt.bytes=1", "line 2: log.segmnt.bytes=1"),
-        (b"zookeeper.connect=x", "line 1: zookeeper.connect=x: Kafka removed this setting"),
+        (b"zookeeper.set.acl=true", "line 1: zookeeper.set.acl=true: Kafka removed this setting"),
+        (b"zookeeper.connect=a:b", "line 1: zookeeper.connect='a:b': expected HOST:PORT"),
+        (b"zookeeper.connect=a:1/b//c", "line 1: zookeeper.connect='a:1/b//c': '/b//c' is not"),
+        (
+            b"zookeeper.connect=a\nzookeeper.digest.credentials=secret",
+            "line 2: zookeeper.digest.credentials: expected user:password",
+        ),
     ],
 )
 def test_errors_of_a_properties_file_have_their_line(

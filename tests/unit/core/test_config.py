@@ -109,7 +109,7 @@ def test_an_unknown_setting_is_rejected_with_a_suggestion() -> None:
     assert "did you mean log.segment.bytes" in str(raised.value)
 
 
-@pytest.mark.parametrize("key", ["zookeeper.connect", "inter.broker.protocol.version", "port"])
+@pytest.mark.parametrize("key", ["zookeeper.set.acl", "inter.broker.protocol.version", "port"])
 def test_a_setting_that_kafka_4_removed_is_rejected(key: str) -> None:
     with pytest.raises(ConfigError, match="Kafka removed this setting"):
         BrokerConfig({key: "1"})

@@ -1,0 +1,226 @@
+"""Opens a broker's coordination store: embedded in its data directory, or a ZooKeeper ensemble."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sawlog.cluster import znodes
+from sawlog.cluster.embedded_store import EmbeddedStore
+from sawlog.cluster.store_journal import JOURNAL_PREFIX, SNAPSHOT, is_store_file
+from sawlog.core.event_logger import EventLogger
+from sawlog.core.ids import NodeId
+from sawlog.core.ports import Disk, DiskError, Timer
+from sawlog.core.store import NoNode, SessionState, Store, StoreError
+from sawlog.server.zookeeper_address import ZooKeeperAddress
+from sawlog.storage.log_files import (
+    META_PROPERTIES,
+    RESTORING,
+    CorruptFile,
+    decode_meta_properties,
+    parse_partition_directory,
+)
+
+if TYPE_CHECKING:
+    from sawlog.server.zookeeper_store import ZooKeeperStore
+
+logger = EventLogger(__name__)
+_POLL_S = 0.01
+_SILENCE_S = 1.0
+"""How long a start waits for ZooKeeper before it logs that it waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperOptions:
+    """How a broker connects to ZooKeeper; `credentials` is `user:password`."""
+
+    address: ZooKeeperAddress
+    session_timeout_ms: int
+    connection_timeout_ms: int
+    credentials: str | None
+
+
+class Coordination:
+    """The store of one broker. With ZooKeeper it has no session before `ready`.
+
+    The constructor checks that the data directory belongs to this kind of store (DiskError), and
+    opens the embedded one.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        timer: Timer,
+        loop: asyncio.AbstractEventLoop,
+        zookeeper: ZooKeeperOptions | None,
+    ) -> None:
+        self._disk = disk
+        self._loop = loop
+        self._options = zookeeper
+        self._zookeeper: ZooKeeperStore | None = None
+        self.store: Store
+        if zookeeper is None:
+            require_embedded_store(disk)
+            self.store = EmbeddedStore(disk, timer)
+            self.store.on_state(_embedded_store_changed)
+        else:
+            refuse_embedded_store(disk)
+            self.store = self._zookeeper = _zookeeper_store(loop, zookeeper)
+            self._zookeeper.on_state(self._zookeeper_changed)
+
+    async def ready(self, node: NodeId) -> None:
+        """Return when the store has a session and may be used by this broker; OSError if not."""
+        if self._zookeeper is None:
+            return
+        await self._connect(self._zookeeper)
+        await self._check_cluster_id()
+        await self._check_brokers(node)
+
+    async def close(self) -> None:
+        """End the session after a failed start; later ones need not wait until it expires."""
+        closed: asyncio.Future[None] = self._loop.create_future()
+        self.store.close(lambda: closed.set_result(None))
+        await closed
+
+    async def _connect(self, store: "ZooKeeperStore") -> None:
+        assert self._options is not None
+        began = self._loop.time()
+        timeout_s = self._options.connection_timeout_ms / 1000
+        has_logged = False
+        store.start()
+        while store.state is not SessionState.CONNECTED:
+            waited = self._loop.time() - began
+            if store.failure is not None:
+                raise OSError(
+                    f"the tree in ZooKeeper at {store.address} cannot be used: {store.failure}"
+                )
+            if waited >= timeout_s:
+                raise OSError(
+                    f"no ZooKeeper server of {store.address} accepted a session within"
+                    f" {self._options.connection_timeout_ms} ms: start ZooKeeper, or correct"
+                    " --zookeeper (the setting zookeeper.connect)"
+                )
+            if waited >= _SILENCE_S and not has_logged:
+                has_logged = True
+                logger.warning(
+                    "waiting for ZooKeeper",
+                    zookeeper=str(store.address),
+                    timeout_ms=self._options.connection_timeout_ms,
+                )
+            await asyncio.sleep(_POLL_S)
+
+    async def _check_cluster_id(self) -> None:
+        """Refuse the data directory of another cluster before anything is written."""
+        try:
+            meta = decode_meta_properties(self._disk.read_file(META_PROPERTIES))
+        except (FileNotFoundError, CorruptFile):
+            return
+        node = await self._call(lambda done: self.store.get(znodes.CLUSTER_ID, done))
+        found = None if isinstance(node, NoNode) else znodes.decode_cluster_id(_or_raise(node))
+        if found != meta.cluster_id:
+            assert self._options is not None
+            raise OSError(
+                f"the data directory belongs to cluster {meta.cluster_id}, but ZooKeeper at"
+                f" {self._options.address} has {'no cluster' if found is None else found}:"
+                " correct --zookeeper or --data"
+            )
+
+    async def _check_brokers(self, node: NodeId) -> None:
+        """Refuse to be the second broker of a cluster: partitions have one replica for now."""
+        ids = await self._call(lambda done: self.store.children(znodes.BROKER_IDS, done))
+        others = [] if isinstance(ids, NoNode) else [i for i in _or_raise(ids) if int(i) != node]
+        if others:
+            raise OSError(
+                f"the cluster has broker {others[0]} already: a cluster has one broker for now; use"
+                " another chroot for another cluster"
+            )
+
+    async def _call(self, ask: Callable[[Callable[[Any], None]], None]) -> Any:
+        answered: asyncio.Future[Any] = self._loop.create_future()
+        ask(answered.set_result)
+        return await answered
+
+    def _zookeeper_changed(self, state: SessionState) -> None:
+        assert self._zookeeper is not None
+        where = str(self._zookeeper.address)
+        if state is SessionState.CONNECTED:
+            session = f"{self._zookeeper.session_id:#x}"
+            logger.info("connected to ZooKeeper", zookeeper=where, session=session)
+        elif state is SessionState.SUSPENDED:
+            logger.warning(
+                "the connection to ZooKeeper is lost: records are still served, but topics and"
+                " settings cannot be changed until it is back",
+                zookeeper=where,
+            )
+        else:
+            logger.warning("the ZooKeeper session has ended; opening a new one", zookeeper=where)
+
+
+def _zookeeper_store(
+    loop: asyncio.AbstractEventLoop, options: ZooKeeperOptions
+) -> "ZooKeeperStore":
+    try:
+        from sawlog.server.zookeeper_store import ZooKeeperStore
+    except ModuleNotFoundError as error:
+        raise OSError(
+            f"--zookeeper needs the package {error.name!r}, which is not installed:"
+            " pip install 'sawlog[zookeeper]'"
+        ) from error
+    return ZooKeeperStore(
+        options.address,
+        loop,
+        session_timeout_ms=options.session_timeout_ms,
+        credentials=options.credentials,
+    )
+
+
+def _or_raise(answer: Any) -> Any:
+    if isinstance(answer, StoreError):
+        raise OSError(f"ZooKeeper did not answer: {answer}")
+    return answer
+
+
+def _embedded_store_changed(state: SessionState) -> None:
+    if state is SessionState.LOST:
+        logger.error(
+            "the coordination store failed: records are still served, but topics and settings "
+            "cannot be changed; repair the disk and restart the broker"
+        )
+
+
+def require_embedded_store(disk: Disk) -> None:
+    """Raise DiskError for a directory that was only partly restored, or has logs and no store: with
+    a new, empty store the broker would treat every log as a stray."""
+    names = _names_of_restored(disk)
+    if not any(map(is_store_file, names)) and any(
+        name == META_PROPERTIES or parse_partition_directory(name) is not None for name in names
+    ):
+        raise DiskError(
+            disk.root,
+            "the directory has logs, but its coordination store is missing "
+            f"({JOURNAL_PREFIX}*, {SNAPSHOT}): if its cluster uses ZooKeeper, name it with"
+            " --zookeeper; else restore the store, or use another data directory",
+        )
+
+
+def refuse_embedded_store(disk: Disk) -> None:
+    """Raise DiskError for a directory whose topics are in an embedded store: ZooKeeper does not
+    have them, and the broker would treat every log as a stray."""
+    if any(map(is_store_file, _names_of_restored(disk))):
+        raise DiskError(
+            disk.root,
+            f"the directory has an embedded coordination store ({JOURNAL_PREFIX}*, {SNAPSHOT}),"
+            " and ZooKeeper does not have its topics: start the broker without --zookeeper (the"
+            " setting zookeeper.connect), or use another data directory",
+        )
+
+
+def _names_of_restored(disk: Disk) -> list[str]:
+    names = disk.list("")
+    if RESTORING in names:
+        raise DiskError(
+            disk.root,
+            "a restore into this directory was interrupted: delete everything in it, then run"
+            " `sawlog backup restore` again",
+        )
+    return names

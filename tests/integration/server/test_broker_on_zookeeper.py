@@ -1,0 +1,214 @@
+"""`sawlog broker --zookeeper`: start, restart, refused starts, and a ZooKeeper that goes away."""
+
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sawlog.client import Admin, NewTopic
+from sawlog.cluster.store_journal import is_store_file
+from sawlog.core.errors import ErrorCode
+from sawlog.server.zookeeper_address import ZooKeeperAddress, parse_zookeeper
+from support.client.load import IdempotentLoad
+from support.cluster.stores import Session
+from support.process import ServerProcess, wait_until
+from support.server.broker_process import SawlogServer, running_sawlog
+from support.server.zookeeper import Proxy, StoresOnZooKeeper, ZooKeeper
+from tools.kafka_node import free_port
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def address(zookeeper: ZooKeeper) -> ZooKeeperAddress:
+    return zookeeper.new_chroot()
+
+
+@pytest.fixture
+def tree(address: ZooKeeperAddress) -> Iterator[Session]:
+    """A session beside that of the broker."""
+    stores = StoresOnZooKeeper(address)
+    yield Session(stores)
+    stores.close()
+
+
+def settings(address: ZooKeeperAddress) -> dict[str, str]:
+    return {"zookeeper.connect": str(address), "zookeeper.session.timeout.ms": "6000"}
+
+
+@contextlib.contextmanager
+def running_load(server: SawlogServer, admin: Admin) -> Iterator[IdempotentLoad]:
+    """Produce to a topic during a `with` block, and still after it; no record may fail."""
+    assert admin.create_topics([NewTopic("logs", partitions=2)]) == {}
+    load = IdempotentLoad(server.bootstrap, "logs", 2)
+    is_over = threading.Event()
+    producing = threading.Thread(target=load.run_until, args=(10**9, is_over.is_set))
+    producing.start()
+    try:
+        wait_until(lambda: load.acknowledged > 0, server.process)
+        yield load
+        after = load.acknowledged
+        wait_until(lambda: load.acknowledged > after + 1_000, server.process)
+    finally:
+        is_over.set()
+        producing.join()
+    load.finish()
+
+
+def failed_start(data: Path, *options: str) -> str:
+    """Run a broker that must not start; return its log."""
+    command = [sys.executable, "-m", "sawlog", "broker", "--data", str(data)]
+    done = subprocess.run(
+        [*command, "--listen", "127.0.0.1:0", *options], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1, done
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_a_restarted_broker_finds_its_topics_in_zookeeper(
+    tmp_path: Path, address: ZooKeeperAddress, tree: Session
+) -> None:
+    with running_sawlog(tmp_path, settings(address)) as server, Admin(server.bootstrap) as admin:
+        assert admin.create_topics([NewTopic("logs", partitions=3)]) == {}
+        assert tree.children("/brokers/ids") == ["1"]
+        assert tree.children("/brokers/topics/logs/partitions") == ["0", "1", "2"]
+        load = IdempotentLoad(server.bootstrap, "logs", 3)
+        load.run_until(100)
+        load.finish()
+        server.restart()
+        assert "3 partitions" in server.process.output
+        assert {topic.name for topic in admin.list_topics()} == {"logs"}
+        assert not any(is_store_file(path.name) for path in server.data.iterdir()), (
+            "there is no embedded store"
+        )
+    assert tree.children("/brokers/ids") == [], "a clean stop ends the session"
+
+
+def test_the_zookeeper_command_runs_a_server_that_keeps_its_data(tmp_path: Path) -> None:
+    where = parse_zookeeper(f"127.0.0.1:{free_port()}/sawlog")
+    command = [sys.executable, "-m", "sawlog", "zookeeper", "--data", str(tmp_path / "zookeeper")]
+    with contextlib.ExitStack() as stack:
+        for is_second in (False, True):
+            server = ServerProcess([*command, "--listen", where.hosts])
+            stack.callback(server.kill)
+            with running_sawlog(tmp_path, settings(where)) as broker, Admin(broker.bootstrap) as a:
+                if not is_second:
+                    assert a.create_topics([NewTopic("logs")]) == {}
+                assert {topic.name for topic in a.list_topics()} == {"logs"}
+            server.terminate()
+
+
+def test_a_broker_restarted_after_a_kill_waits_until_its_old_session_ends(
+    tmp_path: Path, address: ZooKeeperAddress
+) -> None:
+    with running_sawlog(tmp_path, settings(address)) as server:
+        server.kill()
+        server.start()
+        assert "this broker id is registered by another process" in server.process.output
+
+
+def test_an_unreachable_zookeeper_is_waited_for_until_the_timeout(tmp_path: Path) -> None:
+    where = f"127.0.0.1:{free_port()}"
+    timeout = "zookeeper.connection.timeout.ms=1500"
+    log = failed_start(tmp_path, "--zookeeper", f"{where}/sawlog", "--set", timeout)
+    assert "waiting for ZooKeeper" in log
+    assert f"no ZooKeeper server of {where}/sawlog accepted a session within 1500 ms" in log
+
+
+def test_a_zookeeper_that_starts_late_is_waited_for(tmp_path: Path) -> None:
+    zookeeper = ZooKeeper(tmp_path / "zookeeper")
+    zookeeper.kill()
+    command = [sys.executable, "-m", "sawlog", "broker", "--data", str(tmp_path / "data")]
+    broker = ServerProcess(
+        [*command, "--listen", "127.0.0.1:0", "--zookeeper", str(zookeeper.address)]
+    )
+    broker.wait_for_line("waiting for ZooKeeper")
+    zookeeper.start()
+    broker.wait_for_line("ready on")
+    assert broker.terminate() == 0
+    zookeeper.kill()
+
+
+def test_a_data_directory_of_the_other_kind_is_refused(
+    tmp_path: Path, address: ZooKeeperAddress
+) -> None:
+    with running_sawlog(tmp_path / "embedded") as server:
+        pass
+    log = failed_start(server.data, "--zookeeper", str(address))
+    assert "the directory has an embedded coordination store" in log
+    with running_sawlog(tmp_path / "zookeeper", settings(address)) as server:
+        pass
+    assert "its cluster uses ZooKeeper, name it with --zookeeper" in failed_start(server.data)
+
+
+def test_a_data_directory_of_another_cluster_is_refused_and_nothing_is_written(
+    tmp_path: Path, address: ZooKeeperAddress, zookeeper: ZooKeeper
+) -> None:
+    with running_sawlog(tmp_path, settings(address)) as server:
+        pass
+    other = zookeeper.new_chroot()
+    log = failed_start(server.data, "--zookeeper", str(other))
+    assert f"but ZooKeeper at {other} has no cluster" in log
+    stores = StoresOnZooKeeper(other)
+    assert Session(stores).children("/") == []
+    stores.close()
+
+
+def test_a_second_broker_of_a_cluster_is_refused(tmp_path: Path, address: ZooKeeperAddress) -> None:
+    with running_sawlog(tmp_path / "first", settings(address)):
+        log = failed_start(tmp_path / "second", "--zookeeper", str(address), "--node-id", "2")
+    assert "the cluster has broker 1 already" in log
+
+
+def test_wrong_credentials_are_refused(tmp_path: Path, address: ZooKeeperAddress) -> None:
+    key = "zookeeper.digest.credentials"
+    with running_sawlog(tmp_path / "first", settings(address) | {key: "sawlog:secret"}):
+        pass
+    log = failed_start(
+        tmp_path / "second", "--zookeeper", str(address), "--set", f"{key}=sawlog:wrong"
+    )
+    assert "ZooKeeper denies access with the credentials of this client" in log
+    assert "wrong" not in log
+
+
+def test_producers_do_not_stop_while_zookeeper_is_away(tmp_path: Path) -> None:
+    zookeeper = ZooKeeper(tmp_path / "zookeeper")
+    chroot = zookeeper.new_chroot()
+    with running_sawlog(tmp_path, settings(chroot)) as server, Admin(server.bootstrap) as admin:
+        with running_load(server, admin) as load:
+            zookeeper.kill()
+            server.process.wait_for_line("connection to ZooKeeper is lost")
+            before = load.acknowledged
+            error = admin.create_topics([NewTopic("late")])["late"]
+            assert error.code == ErrorCode.REQUEST_TIMED_OUT
+            assert "the connection to ZooKeeper at" in str(error)
+            wait_until(lambda: load.acknowledged > before + 5_000, server.process)
+            zookeeper.start()
+            wait_until(lambda: admin.create_topics([NewTopic("late")]) == {}, server.process)
+        assert {topic.name for topic in admin.list_topics()} == {"logs", "late"}
+        assert "the ZooKeeper session has ended" not in server.process.output
+    zookeeper.kill()
+
+
+def test_a_broker_whose_session_expired_registers_again_and_keeps_serving(
+    tmp_path: Path, address: ZooKeeperAddress, zookeeper: ZooKeeper, tree: Session
+) -> None:
+    proxy = Proxy(zookeeper.address)
+    own = settings(address._replace(servers=(proxy.address,)))
+    with running_sawlog(tmp_path, own) as server, Admin(server.bootstrap) as admin:
+        with running_load(server, admin) as load:
+            epoch = tree.exists("/brokers/ids/1").created
+            proxy.cut()
+            wait_until(lambda: tree.children("/brokers/ids") == [], server.process)
+            before = load.acknowledged
+            wait_until(lambda: load.acknowledged > before + 1_000, server.process)
+            proxy.restore()
+            server.process.wait_for_line("the ZooKeeper session has ended")
+            wait_until(lambda: admin.create_topics([NewTopic("late")]) == {}, server.process)
+        assert tree.exists("/brokers/ids/1").created > epoch
+    proxy.close()
