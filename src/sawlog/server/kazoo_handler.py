@@ -9,7 +9,9 @@ comes from inside the call, nor after the events that follow it.
 import asyncio
 import contextlib
 import logging
+import math
 import os
+import select
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -95,11 +97,24 @@ class LoopHandler(SequentialThreadingHandler):  # type: ignore[misc]
         """The ensemble has accepted the session; called in kazoo's thread."""
         self._is_connecting = False
 
-    def select(self, *arguments: Any) -> Any:
+    def select(
+        self, readers: list[Any], writers: list[Any], _: list[Any], timeout: float
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        """Wait with poll(2). kazoo's own creates and closes an epoll descriptor for each of its
+        calls, and there is one for every request and every response."""
         if self._is_connecting:
-            *sockets, timeout = arguments
-            return super().select(*sockets, min(timeout, self._attempt_s))
-        return super().select(*arguments)
+            timeout = min(timeout, self._attempt_s)
+        poll = select.poll()
+        for reader in readers:
+            poll.register(reader, select.POLLIN)
+        for writer in writers:
+            poll.register(writer, select.POLLOUT)
+        ready = {descriptor for descriptor, _ in poll.poll(math.ceil(timeout * 1000))}
+        return (
+            [reader for reader in readers if reader.fileno() in ready],
+            [writer for writer in writers if writer.fileno() in ready],
+            [],
+        )
 
     def start(self) -> None:
         self._running = True
