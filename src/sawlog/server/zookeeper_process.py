@@ -1,6 +1,6 @@
 """A ZooKeeper server on this machine: its jars, its configuration file and its command line.
 
-The jars of ZooKeeper 3.9 are inside the PySpark wheel; Debian's package has them too.
+The jars of ZooKeeper 3.9 are inside the PySpark wheel.
 """
 
 import importlib.util
@@ -36,8 +36,6 @@ _PYSPARK_JARS = (
     "snappy-java-*.jar",
 )
 _ATTEMPT_S = 2.0  # a server that is starting may leave a client without a response
-_DEBIAN_JARS = Path("/usr/share/java")
-_DEBIAN_CLASS_PATH = ("zookeeper.jar", "zookeeper-jute.jar", "slf4j-api.jar", "slf4j-simple.jar")
 
 
 class ZooKeeperUnavailable(Exception):
@@ -45,16 +43,14 @@ class ZooKeeperUnavailable(Exception):
 
 
 def zookeeper_jars() -> list[Path]:
-    """Return the jars of the PySpark wheel, else those of Debian's package."""
+    """Return ZooKeeper's jar and those it needs."""
     spec = importlib.util.find_spec("pyspark")
     for directory in (spec.submodule_search_locations or []) if spec is not None else []:
         found = [sorted(Path(directory, "jars").glob(pattern)) for pattern in _PYSPARK_JARS]
         if all(found):
             return [jars[-1] for jars in found]
-    if (_DEBIAN_JARS / _DEBIAN_CLASS_PATH[0]).exists():
-        return [jar for name in _DEBIAN_CLASS_PATH if (jar := _DEBIAN_JARS / name).exists()]
     raise ZooKeeperUnavailable(
-        "the jars of ZooKeeper are missing: install sawlog[spark], or the package libzookeeper-java"
+        "the jars of ZooKeeper, which are part of PySpark, are missing: pip install 'sawlog[spark]'"
     )
 
 

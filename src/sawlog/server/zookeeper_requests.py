@@ -32,8 +32,9 @@ from sawlog.server.kazoo_handler import PostedResult
 
 MAX_REQUEST_BYTES = 0xFFFFF - 1024
 """Below the default of jute.maxbuffer: ZooKeeper closes the connection on a larger request."""
-OPERATION_BYTES = 64
-"""More than the fields of one operation in a request, without path, data and ACL."""
+_OPERATION_BYTES = 17  # header, version or flags, and the length of the path
+_DATA_BYTES = 4  # the length of the data
+_OPEN_ACL_BYTES = 27  # of world:anyone
 
 _ERRORS: dict[type[Exception], type[StoreError]] = {
     kazoo_errors.NoNodeError: NoNode,
@@ -72,7 +73,9 @@ class ZooKeeperRequests:
     def __init__(self, chroot: str, acl: list[Any] | None) -> None:
         self._chroot = chroot
         self._acl = acl
-        self._acl_bytes = sum(len(entry.id.scheme) + len(entry.id.id) for entry in acl or ())
+        self._acl_bytes = _OPEN_ACL_BYTES
+        if acl is not None:
+            self._acl_bytes = 4 + sum(12 + len(e.id.scheme) + len(e.id.id.encode()) for e in acl)
 
     def get(self, client: Any, path: str, watcher: Watcher) -> Sent:
         return client.get_async(self._absolute(path), watch=watcher), _read_node
@@ -85,7 +88,9 @@ class ZooKeeperRequests:
 
     def multi(self, client: Any, operations: Sequence[Operation]) -> Sent:
         """BadArguments, before anything is sent, for an invalid path or too much data."""
-        self._check_size(operations)
+        if self.size(operations) > MAX_REQUEST_BYTES:
+            reason = f"the request has more than {MAX_REQUEST_BYTES} bytes, ZooKeeper's limit"
+            raise BadArguments(operations[0].path, reason)
         transaction = client.transaction()
         for operation in operations:
             check_path(operation.path)
@@ -124,16 +129,16 @@ class ZooKeeperRequests:
             return path
         return self._chroot if path == "/" else self._chroot + path
 
-    def _check_size(self, operations: Sequence[Operation]) -> None:
+    def size(self, operations: Sequence[Operation]) -> int:
+        """Return the size of a multi in bytes, without its headers."""
         size = 0
         for operation in operations:
-            size += OPERATION_BYTES + len(self._chroot) + len(operation.path.encode())
+            size += _OPERATION_BYTES + len(self._absolute(operation.path).encode())
             if isinstance(operation, Create | SetData):
-                size += self._acl_bytes + len(operation.data)
-            if size > MAX_REQUEST_BYTES:
-                raise BadArguments(
-                    operation.path, f"the request has more than {MAX_REQUEST_BYTES} bytes"
-                )
+                size += _DATA_BYTES + len(operation.data)
+            if isinstance(operation, Create):
+                size += self._acl_bytes
+        return size
 
     def _read_multi(
         self, operations: Sequence[Operation], results: list[Any]

@@ -98,7 +98,7 @@ class ZooKeeperStore:
         self._handler = LoopHandler(loop, session_timeout_ms / 1000 * ATTEMPT_SHARE)
         self._session_timeout_ms = session_timeout_ms
         self._credentials = credentials
-        self._requests = ZooKeeperRequests(address.chroot, _acl(credentials))
+        self._requests = ZooKeeperRequests(address.chroot, digest_acl(credentials))
         self._client: Any = None
         self._listeners: list[Callable[[SessionState], None]] = []
         self._calls: deque[_Call] = deque()
@@ -313,7 +313,8 @@ def _stop(client: Any) -> None:
         client.close()
 
 
-def _acl(credentials: str | None) -> list[Any] | None:
+def digest_acl(credentials: str | None) -> list[Any] | None:
+    """Return the ACL of new nodes: full access with `user:password`; None for an open one."""
     if credentials is None:
         return None
     user, _, password = credentials.partition(":")

@@ -11,8 +11,8 @@ from sawlog.core.store import (
     BadArguments,
     ConnectionLost,
     Create,
+    Delete,
     NoAuth,
-    NodeExists,
     SessionLost,
     SessionState,
     SetData,
@@ -21,7 +21,8 @@ from sawlog.core.store import (
 )
 from sawlog.server.address import Address
 from sawlog.server.zookeeper_address import ZooKeeperAddress
-from sawlog.server.zookeeper_store import ZooKeeperStore
+from sawlog.server.zookeeper_requests import MAX_REQUEST_BYTES, ZooKeeperRequests
+from sawlog.server.zookeeper_store import ZooKeeperStore, digest_acl
 from support.cluster.stores import Session
 from support.server.zookeeper import Proxy, StoresOnZooKeeper, ZooKeeper
 from tools.kafka_node import free_port
@@ -263,14 +264,25 @@ def test_nodes_of_a_session_with_credentials_are_closed_to_all_others(
     owners.close()
 
 
-def test_a_request_beyond_the_limit_of_zookeeper_is_rejected_and_keeps_the_connection(
-    stores: StoresOnZooKeeper,
+@pytest.mark.parametrize("credentials", [None, "sawlog:secret"])
+def test_a_request_at_the_limit_works_and_a_larger_one_keeps_the_connection(
+    address: ZooKeeperAddress, credentials: str | None
 ) -> None:
+    """Thousands of small operations at the limit: an error in the size of each would add up."""
+    stores = StoresOnZooKeeper(address, credentials=credentials)
     session = Session(stores)
-    session_id = session.store.session_id
+    states: list[SessionState] = []
+    session.store.on_state(states.append)
+    session.multi(Create("/n"))
+    requests = ZooKeeperRequests(address.chroot, digest_acl(credentials))
+    nodes: list[Create] = []
+    while requests.size([*nodes, Create(f"/n/{len(nodes):05d}")]) <= MAX_REQUEST_BYTES:
+        nodes += [Create(f"/n/{len(nodes) + more:05d}") for more in range(100)]
     with pytest.raises(BadArguments, match="more than"):
-        session.multi(*(Create(f"/n{number}", bytes(1 << 18)) for number in range(4)))
-    session.multi(*(Create(f"/n{number}", bytes(340_000)) for number in range(3)))
-    with pytest.raises(NodeExists):
-        session.multi(Create("/n0"))
-    assert session.store.session_id == session_id
+        session.multi(*nodes)
+    accepted = nodes[:-100]
+    assert len(session.multi(*accepted)) == len(accepted) > 5_000
+    session.multi(*(SetData(node.path, bytes(20)) for node in accepted))
+    session.multi(*(Delete(node.path) for node in accepted))
+    assert states == [], "ZooKeeper closes the connection on a request beyond its limit"
+    stores.close()
