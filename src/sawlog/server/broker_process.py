@@ -149,7 +149,9 @@ class BrokerProcess:
         try:
             await self.start()
         except (DiskError, OSError):
-            await self._coordination.close()
+            left: asyncio.Future[None] = self._loop.create_future()
+            self.broker.components.member.stop(lambda: left.set_result(None))
+            await left  # so that the next start need not wait until the session expires
             raise
 
     async def start(self) -> None:

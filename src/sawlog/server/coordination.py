@@ -76,12 +76,6 @@ class Coordination:
         await self._check_cluster_id()
         await self._check_brokers(node)
 
-    async def close(self) -> None:
-        """End the session after a failed start; later ones need not wait until it expires."""
-        closed: asyncio.Future[None] = self._loop.create_future()
-        self.store.close(lambda: closed.set_result(None))
-        await closed
-
     async def _connect(self, store: "ZooKeeperStore") -> None:
         assert self._options is not None
         began = self._loop.time()
