@@ -164,6 +164,19 @@ def describe_group(
     with_documentation: bool,
 ) -> Entries:
     """Return all settings of a group with these overrides."""
+    return _describe_group(
+        _ConfigKey(broker), tuple(given.items()), with_synonyms, with_documentation
+    )
+
+
+@lru_cache(maxsize=64)  # most groups have none; a request may name very many groups
+def _describe_group(
+    key: _ConfigKey,
+    own: tuple[tuple[str, str], ...],
+    with_synonyms: bool,
+    with_documentation: bool,
+) -> Entries:
+    broker, given = key.config, dict(own)
     entries: list[DescribeConfigsResourceResult] = []
     for name, setting in sorted(GROUP_SETTINGS.items()):
         synonyms = _own_synonym(name, given.get(name), Source.GROUP)
