@@ -38,7 +38,7 @@ Write = Callable[[OnAnswered], None]
 
 class ConfigsContext(Protocol):
     node_id: "NodeId"
-    dynamic_config: "DynamicBrokerConfig"
+    config: "DynamicBrokerConfig"
     metadata: "MetadataCache"
     topics: "Topics"
     resource_configs: "ResourceConfigs"
@@ -143,7 +143,7 @@ def _prepare_broker(context: ConfigsContext, alteration: Alteration) -> Write:
     def change(configs: Configs) -> Configs:
         new = _changed(alteration, configs, setting_of)
         try:
-            context.dynamic_config.check(new, per_broker=per_broker)
+            context.config.check(new, per_broker=per_broker)
         except ConfigError as error:
             # Kafka has this code too where INVALID_CONFIG would fit better (KAFKA-13609).
             raise invalid(str(error)) from error
@@ -175,7 +175,7 @@ def _prepare_group(context: ConfigsContext, alteration: Alteration) -> Write:
     def change(configs: Configs) -> Configs:
         new = _changed(alteration, configs, GROUP_SETTINGS.get)
         try:
-            check_group_configs(context.dynamic_config, new)
+            check_group_configs(context.config, new)
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
         return new

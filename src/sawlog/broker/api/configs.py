@@ -125,7 +125,7 @@ def _requested_keys(
 def _described(
     context: ConfigsContext, resource_type: int, name: str, message: "DescribeConfigsRequest"
 ) -> Entries:
-    config, image = context.dynamic_config, context.metadata.image
+    config, image = context.config, context.metadata.image
     kind = ResourceType(resource_type)
     options = {
         "with_synonyms": message.include_synonyms,
