@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from sawlog.backup.manifest import BROKERS, CLIENT_METRICS, GROUPS
 from sawlog.backup.partition_copy import Bounds
 from sawlog.client.admin.admin import Admin, ClusterDescription
-from sawlog.client.admin.configs import ConfigSource, Resource, ResourceType
+from sawlog.client.admin.configs import Resource
 from sawlog.client.admin.list_offsets import EARLIEST, LATEST
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.metadata import Topic
 from sawlog.client.producer.sequence_numbers import init_producer_id
+from sawlog.core.config_api import ConfigSource, ResourceType
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import TopicPartition
 

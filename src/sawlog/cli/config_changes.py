@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSource, Operation
+from sawlog.client.admin.configs import Change, ConfigEntry
+from sawlog.core.config_api import ConfigSource, Operation
 
 Entries = Mapping[str, ConfigEntry]
 

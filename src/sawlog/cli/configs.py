@@ -25,8 +25,9 @@ from sawlog.cli.option_types import NAME, TEXT, json_option, parse_settings
 from sawlog.cli.output import counted, note, print_json, print_lines, print_table
 from sawlog.cli.units import show_duration, show_size
 from sawlog.client.admin.admin import Admin
-from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSource, Operation
+from sawlog.client.admin.configs import Change, ConfigEntry
 from sawlog.client.net.cluster import Cluster
+from sawlog.core.config_api import ConfigSource, Operation
 from sawlog.core.config_values import ConfigType
 
 _APPLY_TIMEOUT_MS = 2_000  # until all brokers know a change; Kafka takes some milliseconds

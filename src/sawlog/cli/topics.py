@@ -16,12 +16,13 @@ from sawlog.cli.option_types import (
 from sawlog.cli.output import note, print_json, print_lines, print_table, table_lines
 from sawlog.cli.topics_records import records
 from sawlog.client.admin.admin import Admin, NewTopic
-from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSource, Operation, Resource
-from sawlog.client.admin.configs import ResourceType as Type
+from sawlog.client.admin.configs import Change, ConfigEntry, Resource
 from sawlog.client.admin.list_offsets import EARLIEST, LATEST, FoundOffset
 from sawlog.client.errors import ErrorsByName
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.metadata import Topic
+from sawlog.core.config_api import ConfigSource, Operation
+from sawlog.core.config_api import ResourceType as Type
 from sawlog.core.config_topic import HIDDEN_SETTINGS
 from sawlog.core.config_warnings import near_names
 from sawlog.core.errors import ErrorCode, KafkaError

@@ -5,12 +5,12 @@ and returns a function that writes it. The check is repeated on the configs that
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sawlog.cluster.metadata_image import ConfigKind, ConfigResource
 from sawlog.cluster.topic_names import check_name
+from sawlog.core.config_api import Operation, ResourceType
 from sawlog.core.config_client_metrics import check_client_metrics
 from sawlog.core.config_dynamic import CLUSTER_WIDE, setting_of
 from sawlog.core.config_groups import GROUP_SETTINGS, check_group_configs
@@ -42,21 +42,6 @@ class ConfigsContext(Protocol):
     metadata: "MetadataCache"
     topics: "Topics"
     resource_configs: "ResourceConfigs"
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
-class Operation(IntEnum):
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 class Change(NamedTuple):
