@@ -142,7 +142,9 @@ class DynamicBrokerConfig(BrokerConfig):
             assert isinstance(old, int)
             assert isinstance(new, int)
             expected = ""
-            if new < old // 2:
+            if new < 1:
+                expected = "value should be at least 1"
+            elif new < old // 2:
                 expected = f"value should be at least half the current value {old}"
             elif new > old * 2:
                 expected = f"value should not be greater than double the current value {old}"

@@ -6,7 +6,8 @@ from sawlog.cli.commands import run
 from sawlog.cli.config_changes import expected_value, is_applied
 from sawlog.cli.configs import readable
 from sawlog.cli.units import show_size
-from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSource, ConfigSynonym, Operation
+from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSynonym
+from sawlog.core.config_api import ConfigSource, Operation
 from sawlog.core.config_values import ConfigType
 
 KEY = "retention.ms"

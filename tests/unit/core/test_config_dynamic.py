@@ -93,6 +93,7 @@ def test_dynamic_settings_are_settings_of_the_broker() -> None:
         ("log.segment.bytes", "x", "Not a number of type INT"),
         ("num.io.threads", "17", "should not be greater than double the current value 8"),
         ("num.io.threads", "3", "should be at least half the current value 8"),
+        ("log.cleaner.threads", "0", "should be at least 1"),
         ("listeners", "PLAINTEXT://:1", "it cannot be changed while the broker runs"),
         ("cordoned.log.dirs", "/x", "must be present in log.dirs"),
         ("log.local.retention.ms", "604800001", "at most that of log.retention.ms"),

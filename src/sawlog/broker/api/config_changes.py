@@ -5,12 +5,12 @@ and returns a function that writes it. The check is repeated on the configs that
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sawlog.cluster.metadata_image import ConfigKind, ConfigResource
 from sawlog.cluster.topic_names import check_name
+from sawlog.core.config_api import Operation, ResourceType
 from sawlog.core.config_client_metrics import check_client_metrics
 from sawlog.core.config_dynamic import CLUSTER_WIDE, setting_of
 from sawlog.core.config_groups import GROUP_SETTINGS, check_group_configs
@@ -38,25 +38,10 @@ Write = Callable[[OnAnswered], None]
 
 class ConfigsContext(Protocol):
     node_id: "NodeId"
-    dynamic_config: "DynamicBrokerConfig"
+    config: "DynamicBrokerConfig"
     metadata: "MetadataCache"
     topics: "Topics"
     resource_configs: "ResourceConfigs"
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
-class Operation(IntEnum):
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 class Change(NamedTuple):
@@ -143,7 +128,7 @@ def _prepare_broker(context: ConfigsContext, alteration: Alteration) -> Write:
     def change(configs: Configs) -> Configs:
         new = _changed(alteration, configs, setting_of)
         try:
-            context.dynamic_config.check(new, per_broker=per_broker)
+            context.config.check(new, per_broker=per_broker)
         except ConfigError as error:
             # Kafka has this code too where INVALID_CONFIG would fit better (KAFKA-13609).
             raise invalid(str(error)) from error
@@ -175,7 +160,7 @@ def _prepare_group(context: ConfigsContext, alteration: Alteration) -> Write:
     def change(configs: Configs) -> Configs:
         new = _changed(alteration, configs, GROUP_SETTINGS.get)
         try:
-            check_group_configs(context.dynamic_config, new)
+            check_group_configs(context.config, new)
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
         return new
