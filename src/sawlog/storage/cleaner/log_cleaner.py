@@ -99,6 +99,7 @@ class LogCleaner:
         self._cleanings: dict[Log, tuple[Cleaning, CleanerWorker]] = {}
         self._idle: list[CleanerWorker] = []
         self._uncleanable: dict[Log, str] = {}  # with the reason
+        self._failed: set[Log] = set()  # since the last look; left alone until the next one
         self._next_look: TimerHandle | None = None
         self._is_stopped = False
         self.totals = CleanerTotals()
@@ -108,7 +109,14 @@ class LogCleaner:
     def start(self, cleaned_up_to: Mapping[TopicPartition, int]) -> None:
         """Begin to look for dirty logs, with the contents of the checkpoint file."""
         logs = self._directory.logs
-        self._cleaned_up_to = {tp: offset for tp, offset in cleaned_up_to.items() if tp in logs}
+        # Beyond the end of a log that was cut since, appends would be taken for cleaned.
+        self._cleaned_up_to = {
+            tp: offset
+            for tp, offset in cleaned_up_to.items()
+            if tp in logs and offset <= logs[tp].end_offset
+        }
+        if any(tp in logs and tp not in self._cleaned_up_to for tp in cleaned_up_to):
+            self._write_checkpoint()
         if self._start_worker is not None and self._config.enable:
             self._look_later()
 
@@ -148,6 +156,7 @@ class LogCleaner:
     def forget(self, log: Log) -> None:
         """The log was deleted or set aside."""
         self._uncleanable.pop(log, None)
+        self._failed.discard(log)
         if self._cleaned_up_to.pop(log.tp, None) is not None:
             self._write_checkpoint()
 
@@ -171,10 +180,14 @@ class LogCleaner:
         """Clean until no log is dirty enough, then look again after the backoff."""
         if self._is_stopped or self._directory.offline is not None or not self._config.enable:
             return
+        self._failed.clear()
         self._clean_dirtiest()
         self._look_later()
 
     def _clean_dirtiest(self) -> None:
+        if not self._config.enable:
+            self._release_workers()
+            return
         candidates = self._candidates()
         due = sorted(
             (c for c in candidates if c.is_due), key=lambda c: (-c.dirty_ratio, str(c.log.tp))
@@ -192,7 +205,7 @@ class LogCleaner:
         for log in self._directory.logs.values():
             if "compact" not in log.config.cleanup_policy or log.is_closed:
                 continue
-            if log in self._cleanings or log in self._uncleanable:
+            if log in self._cleanings or log in self._uncleanable or log in self._failed:
                 continue
             try:
                 found.append(
@@ -200,6 +213,8 @@ class LogCleaner:
                         log, self._cleaned_up_to.get(log.tp, 0), self._limit_offset(log), now_ms
                     )
                 )
+            except DiskError as error:
+                logger.warning("log not cleaned", log=str(log.tp), reason=str(error))
             except Exception as error:  # of one log: the others are cleaned
                 self._set_uncleanable(log, str(error))
         return found
@@ -260,6 +275,8 @@ class LogCleaner:
                 self._set_uncleanable(log, failure.reason)
             else:
                 logger.warning("log not cleaned", log=str(log.tp), reason=failure.reason)
+                self._failed.add(log)
+            self._clean_dirtiest()
             return
         self._idle.append(worker)
         self._log_outcome(log, outcome, elapsed_ms)
