@@ -1,6 +1,7 @@
 """A compacted topic on the simulated disk, and a dictionary as the model of its contents."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 from sawlog.core.ids import PartitionIndex, TopicName, TopicPartition
@@ -94,6 +95,7 @@ def _encoded(text: str | None) -> bytes | None:
 
 def contents(log: Log) -> list[Record]:
     """All records of a log, read as a consumer does, checked: offsets ascend."""
+    check_segments(log)
     found: list[Record] = []
     offset, last = log.start_offset, -1
     while (piece := read(log, offset)) is not None:
@@ -108,6 +110,16 @@ def contents(log: Log) -> list[Record]:
             last = header.last_offset
         offset = last + 1
     return found
+
+
+def check_segments(log: Log) -> None:
+    """Assert that every batch lies between the base offsets of its segment and of the next."""
+    bases = [*log.segments.base_offsets, log.end_offset]
+    for segment, (base_offset, limit_offset) in zip(log.segments, pairwise(bases), strict=True):
+        next_offset = base_offset
+        for _, header in segment.batches_from(0):
+            assert next_offset <= header.base_offset <= header.last_offset < limit_offset
+            next_offset = header.next_offset
 
 
 def latest(records: Iterable[Record]) -> dict[bytes | None, Record]:

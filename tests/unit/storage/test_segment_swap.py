@@ -202,19 +202,32 @@ def test_a_swap_renames_in_three_steps() -> None:
     assert (swap.new.suffix, [segment.suffix for segment in swap.old]) == ("", [".deleted"] * 2)
 
 
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("steps", "is_done"), [(0, False), (1, True), (2, True), (3, True)])
-def test_settle_undoes_or_finishes_the_swap(steps: int, is_done: bool) -> None:
+def test_settle_undoes_or_finishes_the_swap(steps: int, is_done: bool, seed: int) -> None:
     swap = Swap()
     swap.swap.begin()
     for _ in range(steps):
         swap.schedule.step()
     swap.swap.settle()
     assert swap.replaced == is_done
-    assert swap.kinds == ({".log", ".log.deleted"} if is_done else {".log"})
+    kinds = {".log", ".log.deleted"} if is_done else {".log"}
+    assert swap.kinds == kinds
+    swap.directory.lose_power(seed)
+    assert swap.kinds == kinds, "durably"
+    assert swap.directory.files(".log") == ([0] if is_done else [0, 10])
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_nothing_follows_after_settle(steps: int) -> None:
+    swap = Swap()
+    swap.swap.begin()
+    for _ in range(steps):
+        swap.schedule.step()
+    swap.swap.settle()
+    kinds = swap.kinds
     swap.schedule.run_for(10_000)
-    assert swap.outcomes == ([None] if steps == 3 else []), "not called after `settle`"
-    swap.directory.lose_power()
-    assert swap.directory.files(".log") == ([0] if is_done else [0, 10]), "durably"
+    assert (swap.kinds, swap.outcomes) == (kinds, [])
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
