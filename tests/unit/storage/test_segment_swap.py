@@ -32,15 +32,16 @@ def lose_power(storage: CompactedStorage, seed: int) -> None:
 
 
 def dirty_storage() -> CompactedStorage:
-    """A log whose first two segments are merged, and whose third is dead as a whole."""
-    storage = CompactedStorage()
-    storage.put(("first", "kept"))
-    storage.log.reconfigure(compacted(segment_bytes=300))
-    storage.fill(3)
-    storage.put(("second", "kept"))
-    storage.log.reconfigure(storage.config)
-    storage.fill(24, first=3)
+    """A log that is being cleaned: two or three segments are merged into one, and some of them have
+    no live record."""
+    storage = CompactedStorage(compacted(segment_bytes=300))
+    for number in range(5):
+        for name in ("a", "b", "c"):
+            is_live = name == "b" and number % 4 in (0, 1)
+            storage.put((f"live-{number}" if is_live else "dead", "x" * 20), ("dead", f"{number}"))
+    storage.fill(5)
     storage.settle()
+    storage.log.reconfigure(compacted(segment_bytes=700))
     storage.begin_cleaning()
     return storage
 
@@ -108,8 +109,10 @@ def unfinished_swaps(crash: str) -> Iterator[CompactedStorage]:
     assert len(seen) >= 8
 
 
-@pytest.mark.parametrize("second", ["kill", "power loss 0", "power loss 1"])
-@pytest.mark.parametrize("first", ["kill", "power loss 1"])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("kill", "kill"), ("kill", "power loss 0"), ("power loss 1", "power loss 2")],
+)
 def test_a_crash_at_any_operation_of_the_recovery_loses_nothing(first: str, second: str) -> None:
     live = latest(contents(dirty_storage().log))
     for storage in unfinished_swaps(first):

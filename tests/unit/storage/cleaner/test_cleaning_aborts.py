@@ -24,14 +24,12 @@ BATCHES = 40
 
 
 def dirty_storage(seed: int = 1) -> CompactedStorage:
-    """Five segments; the first cleaning merges the first two."""
-    storage = CompactedStorage(seed=seed)
-    storage.fill(6)
-    storage.log.reconfigure(compacted(segment_bytes=300))
-    storage.fill(4, first=6)
-    storage.log.reconfigure(storage.config)
-    storage.fill(BATCHES - 10, first=10)
+    """A log of several segments, which a cleaning merges in pairs."""
+    storage = CompactedStorage(compacted(segment_bytes=450), seed=seed)
+    storage.fill(BATCHES)
     storage.settle()
+    storage.config = compacted(segment_bytes=900)
+    storage.log.reconfigure(storage.config)
     return storage
 
 
