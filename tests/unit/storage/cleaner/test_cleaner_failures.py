@@ -203,23 +203,24 @@ def test_a_full_disk_leaves_the_log_as_it_was_and_a_later_attempt_succeeds(
 def test_a_log_that_fails_does_not_keep_the_others_from_being_cleaned(
     damaged: CompactedStorage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    log, other = damaged.log, damaged.directory.logs[OTHER]
     original = damaged.disk.open
 
     def fail_for_one(path: str, *, create: bool = False) -> object:
-        if path.startswith(str(TP)) and path.endswith(".cleaned"):
+        if path.startswith(str(OTHER)) and path.endswith(".cleaned"):
             raise DiskError(path, "failed on demand")
         return original(path, create=create)
 
     monkeypatch.setattr(damaged.disk, "open", fail_for_one)
+    damaged.begin_cleaning(other)  # it is the first of two logs that are equally dirty
     with caplog.at_level(logging.WARNING):
-        damaged.clean()
-    other = damaged.directory.logs[OTHER]
-    assert_compacted(contents(other), other.segments.active.base_offset)
+        damaged.schedule.run_for(0)
     assert "failed on demand" in reasons(caplog)
+    assert_compacted(contents(log), log.segments.active.base_offset)
     assert damaged.directory.cleaner.totals.failures == 1, "one attempt at each look"
     monkeypatch.undo()
     damaged.clean()
-    assert_compacted(contents(damaged.log), damaged.log.segments.active.base_offset)
+    assert_compacted(contents(other), other.segments.active.base_offset)
 
 
 def test_a_file_that_is_missing_fails_the_attempt(caplog: pytest.LogCaptureFixture) -> None:
