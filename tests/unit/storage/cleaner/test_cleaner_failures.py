@@ -310,3 +310,29 @@ def test_a_failed_sync_during_the_swap_takes_the_directory_offline() -> None:
     assert latest(contents(storage.log)) == before
     storage.clean()
     assert latest(contents(storage.log)) == before
+
+
+def test_a_failure_of_any_disk_operation_loses_nothing() -> None:
+    """The directory goes offline only if the log's own files may not be what it thinks."""
+    offline = number = 0
+    while True:
+        number += 1
+        storage = dirty_storage()
+        live = latest(contents(storage.log))
+        storage.begin_cleaning()
+        storage.disk.fail_at = storage.disk.operations + number
+        storage.end_cleaning()
+        if storage.disk.operations < storage.disk.fail_at:
+            break
+        assert latest(contents(storage.log)) == live, number
+        if storage.directory.offline is None:
+            storage.clean()
+            assert storage.directory.cleaner.totals.cleanings == 1, number
+            assert_compacted(contents(storage.log), storage.log.segments.active.base_offset)
+        else:
+            offline += 1
+        storage.recover()
+        assert latest(contents(storage.log)) == live, number
+        assert storage.names(".cleaned", ".swap", ".deleted") == []
+    assert number > 50
+    assert 0 < offline < number / 2
