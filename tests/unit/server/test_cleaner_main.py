@@ -74,7 +74,9 @@ def test_a_pause_is_not_made_up_for(seconds: Seconds) -> None:
     began = seconds.now
     for _ in range(100):
         throttle.take(100)
-    assert seconds.now - began == pytest.approx(9), "ten seconds of bytes, of which one was saved up"
+    assert seconds.now - began == pytest.approx(9), (
+        "ten seconds of bytes, of which one was saved up"
+    )
 
 
 def test_no_single_sleep_is_long(seconds: Seconds) -> None:
