@@ -135,8 +135,8 @@ offsets.topic.segment.bytes INT 104857600 >=1 :: The segment size of __consumer_
 """)
 
 
-def check_cleaner_memory(values: Mapping[str, Value]) -> None:
-    """Raise ConfigError if a thread of the log cleaner has too little memory to make progress."""
+def check_cleaner(values: Mapping[str, Value]) -> None:
+    """Raise ConfigError if the log cleaner could not make progress with these settings."""
     name = "log.cleaner.dedupe.buffer.size"
     size, threads = values[name], values["log.cleaner.threads"]
     assert isinstance(size, int)
@@ -144,3 +144,8 @@ def check_cleaner_memory(values: Mapping[str, Value]) -> None:
     if size // max(1, threads) <= _MIB:
         message = f"{name} must be at least 1MB per cleaner thread."
         raise ConfigError(name, str(size), f"more than {_MIB} for each thread", message)
+    for name in ("log.cleaner.io.max.bytes.per.second", "log.cleaner.io.buffer.load.factor"):
+        value = values[name]
+        assert isinstance(value, float)
+        if not value > 0:
+            raise ConfigError(name, str(value), "Value must be above 0")

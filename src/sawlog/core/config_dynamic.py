@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from sawlog.core.config import ALL_BROKER_SETTINGS, BrokerConfig
-from sawlog.core.config_broker import BROKER_SETTINGS, check_cleaner_memory
+from sawlog.core.config_broker import BROKER_SETTINGS, check_cleaner
 from sawlog.core.config_dynamic_names import (
     DYNAMIC_SETTINGS,
     LISTENER_OR_CLUSTER_SETTINGS,
@@ -101,7 +101,7 @@ class DynamicBrokerConfig(BrokerConfig):
         else:
             values = self._values_with(self._with_cluster_wide(texts), self.of_broker)
         check_broker_limits(values)
-        check_cleaner_memory(values)
+        check_cleaner(values)
         self._check_thread_counts(values)
         _check_local_retention(values, "ms", _retention_ms(values))
         _check_local_retention(values, "bytes", values["log.retention.bytes"])

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from queue import SimpleQueue
 
 from sawlog.core.ports import DiskError
@@ -22,22 +22,32 @@ NICENESS = 10
 """Added to the broker's: where both want the same core, the broker gets nine tenths of it."""
 
 _MAX_SLEEP_S = 1.0
+_MAX_CREDIT_S = 1.0
+"""How far the work may fall behind its rate and make up for it: disks do not run evenly."""
 
 
 class Throttle:
-    """Sleeps so that no more than a number of bytes per second are read and written."""
+    """Sleeps so that no more than a number of bytes per second are read and written.
 
-    def __init__(self, bytes_per_second: float) -> None:
+    Time without work is not made up for: what follows a pause is as slow as before it.
+    """
+
+    def __init__(
+        self,
+        bytes_per_second: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._rate = bytes_per_second
-        self._began = time.monotonic()
-        self._bytes = 0
+        self._clock = clock
+        self._sleep = sleep
+        self._free_at = clock()  # when all bytes so far have had their time
 
     def take(self, count: int) -> None:
-        self._bytes += count
-        ahead_s = self._bytes / self._rate - (time.monotonic() - self._began)
-        while ahead_s > 0:
-            time.sleep(min(ahead_s, _MAX_SLEEP_S))
-            ahead_s = self._bytes / self._rate - (time.monotonic() - self._began)
+        self._free_at = max(self._free_at, self._clock() - _MAX_CREDIT_S) + count / self._rate
+        while (ahead_s := self._free_at - self._clock()) > 0:
+            self._sleep(min(ahead_s, _MAX_SLEEP_S))
 
 
 def answer(line: bytes, cleaner: SegmentCleaner, root: str, throttle: Throttle) -> Result:

@@ -175,7 +175,7 @@ class Log:
             ) and self._roll_policy.is_due(
                 segment.fill(), size, timestamp, last_offset, self._owner.clock.now_ms()
             ):
-                self._roll(base_offset)
+                self._roll(self._roll_offset(base_offset, last_offset))
                 segment = self.segments.active
             has_new_fill = segment.append(batch, size, last_offset, timestamp)
         except DiskError as error:
@@ -186,6 +186,13 @@ class Log:
             or self._roll_policy.is_index_full(len(segment.index), len(segment.time_index))
         ):
             self._roll_check_ms = self._roll_policy.check_after_ms(segment.fill())
+
+    def _roll_offset(self, base_offset: int, last_offset: int) -> int:
+        """The base offset of the segment that a batch begins: the log end offset. The batch of a
+        compacted leader may begin later, and recovery takes a gap between segments for a missing
+        file if the topic is not compacted any more."""
+        is_within = last_offset - self.end_offset <= MAX_RELATIVE_OFFSET
+        return self.end_offset if is_within and self.segments.active.file.size else base_offset
 
     def _roll(self, base_offset: int) -> None:
         """Begin a new active segment at `base_offset`; DiskError, and nothing changed."""

@@ -315,3 +315,13 @@ def test_a_log_cleaner_without_memory_for_keys_is_refused(size: str, threads: st
     given = {"log.cleaner.dedupe.buffer.size": size, "log.cleaner.threads": threads}
     with pytest.raises(ConfigError, match="at least 1MB per cleaner thread"):
         BrokerConfig(given)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "NaN"])
+@pytest.mark.parametrize(
+    "key", ["log.cleaner.io.max.bytes.per.second", "log.cleaner.io.buffer.load.factor"]
+)
+def test_a_log_cleaner_that_could_not_make_progress_is_refused(key: str, value: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig({key: value})
+    assert refused.value.key == key

@@ -8,6 +8,7 @@ are not added to the offset map, because their records count only if the transac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.compression import Codec, compress, decompress
 from sawlog.protocol.record_batch import (
     CODEC_MASK,
@@ -18,6 +19,7 @@ from sawlog.protocol.record_batch import (
     encode_batch,
     read_header,
 )
+from sawlog.protocol.records import NO_TIMESTAMP
 from sawlog.protocol.varint import encode_varint, read_varint
 from sawlog.storage.cleaner.offset_map import OffsetMap, map_keys
 from sawlog.storage.cleaner.record_columns import RecordColumns, scan_records
@@ -72,9 +74,19 @@ def open_records(batch: bytes, position: int, header: BatchHeader) -> tuple[byte
     """
     end = position + header.size
     if header.codec == Codec.NONE:
-        return batch, scan_records(batch, position + HEADER_SIZE, end, header.count)
-    body = decompress(header.codec, batch[position + HEADER_SIZE : end], MAX_DECOMPRESSED_BYTES)
-    return body, scan_records(body, 0, len(body), header.count)
+        body = batch
+        columns = scan_records(batch, position + HEADER_SIZE, end, header.count)
+    else:
+        body = decompress(header.codec, batch[position + HEADER_SIZE : end], MAX_DECOMPRESSED_BYTES)
+        columns = scan_records(body, 0, len(body), header.count)
+    deltas = columns.offset_deltas
+    if not deltas or deltas[-1] > header.last_offset_delta:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"{header.count} records, the last with offset delta {deltas[-1] if deltas else None}:"
+            f" expected at most {header.last_offset_delta}",
+        )
+    return body, columns
 
 
 class BatchFilter:
@@ -214,7 +226,7 @@ def _empty_batch(header: BatchHeader) -> Batch:
     return _pack(
         header._replace(
             attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON),
-            base_timestamp=header.max_timestamp,
+            base_timestamp=NO_TIMESTAMP,
             count=0,
         ),
         b"",

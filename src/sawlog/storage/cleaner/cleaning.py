@@ -131,18 +131,36 @@ class Cleaning:
         if not self._groups:
             self._finish(None)
             return
+        try:
+            request = self._clean_request(self._groups[0])
+        except DiskError as error:
+            self._finish(CleanerFailure(str(error)))
+            return
+        self._worker.clean(request, self._cleaned)
+
+    def _clean_request(self, group: list[Segment]) -> CleanRequest:
         config = self.log.config
-        request = CleanRequest(
+        first = group[0].base_offset
+        next_segment = self._after(group[-1]).base_offset
+        return CleanRequest(
             self.log.directory,
-            tuple(segment.base_offset for segment in self._groups[0]),
+            tuple(segment.base_offset for segment in group),
+            next_segment,
             self._cleanable.end_offset,
             self._now_ms,
             config.delete_retention_ms,
-            self.log.producer_states.last_offsets(),
+            {
+                producer_id: offset
+                for producer_id, offset in self.log.producer_states.last_offsets().items()
+                if first <= offset < next_segment
+            },
             config.index_interval_bytes,
             self._chunk_bytes,
         )
-        self._worker.clean(request, self._cleaned)
+
+    def _after(self, segment: Segment) -> Segment:
+        segments = self.log.segments
+        return segments[segments.number_of(segment.base_offset) + 1]
 
     def _cleaned(self, result: CleanResult | CleanerFailure) -> None:
         if self._is_over:

@@ -11,6 +11,7 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.varint import read_zigzag
 
 _NULL = 1  # the length -1 in zigzag encoding
+_PADDED_NULL = 0x80 | _NULL  # its first byte where the number has padding
 _INT_BYTES = 5  # the longest encoding of a 32-bit number
 
 
@@ -88,7 +89,10 @@ def _scan(data: bytes, position: int, end: int, count: int) -> RecordColumns:
             signs |= length
         if position >= record_end or record_end > end or delta <= last_delta or signs & 1:
             raise _corrupt(f"record {number} has an impossible length or offset delta")
-        if data[position] == _NULL:
+        length = data[position]
+        if length == _NULL or (
+            length == _PADDED_NULL and read_zigzag(data, position, _INT_BYTES)[0] == _NULL
+        ):
             tombstones.append(number)
         last_delta = delta
         position = record_end
