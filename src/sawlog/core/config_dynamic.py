@@ -137,12 +137,16 @@ class DynamicBrokerConfig(BrokerConfig):
         return usable
 
     def _check_thread_counts(self, values: Mapping[str, Value]) -> None:
+        """A change may at most halve or double a number of threads. The log cleaner keeps one: a
+        number that was 0 could never be doubled again."""
         for name in sorted(THREAD_COUNTS):
             old, new = self._values[name], values[name]
             assert isinstance(old, int)
             assert isinstance(new, int)
             expected = ""
-            if new < old // 2:
+            if new < 1:
+                expected = "value should be at least 1"
+            elif new < old // 2:
                 expected = f"value should be at least half the current value {old}"
             elif new > old * 2:
                 expected = f"value should not be greater than double the current value {old}"
