@@ -64,8 +64,8 @@ threads together.
 log.cleaner.io.buffer.load.factor DOUBLE 0.9 0..1 :: How much of this memory is used.
 log.cleaner.io.buffer.size INT 524288 >=0 :: How much is read and written at a time, by all \
 threads together.
-log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308 >=1 :: The maximum rate of reads and \
-writes of the log cleaner.
+log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308 >=1 :: The maximum rate of reads \
+and writes of the log cleaner.
 log.cleaner.backoff.ms LONG 15000 >=0 :: The interval between checks for dirty logs.
 log.cleaner.min.cleanable.ratio DOUBLE 0.5 0..1 :: The default of a topic's \
 min.cleanable.dirty.ratio.

@@ -265,7 +265,9 @@ def _changed(
             raise invalid(f"Unknown operations type {change.operation}")
         size = len(new.get(change.name, "").encode())
         if size > MAX_STRING_BYTES:
-            text = f"The value of {change.name} would have {size} bytes, more than {MAX_STRING_BYTES}"
+            text = (
+                f"The value of {change.name} would have {size} bytes, more than {MAX_STRING_BYTES}"
+            )
             raise KafkaError(ErrorCode.INVALID_CONFIG, text)
     return new
 
