@@ -59,6 +59,8 @@ def test_a_setting_without_effect_is_accepted_with_a_notice() -> None:
         ("log.dirs", "a,b", "--data"),
         ("default.replication.factor", "3", "one broker for now"),
         ("min.insync.replicas", "2", "one broker for now"),
+        ("log.cleaner.enable", "false", "no topic is compacted"),
+        ("log.cleaner.threads", "0", "no topic is compacted"),
     ],
 )
 def test_a_setting_with_less_effect_than_in_kafka_is_accepted_with_a_notice(
