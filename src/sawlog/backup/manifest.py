@@ -118,10 +118,15 @@ def read_manifest(backup: Path) -> Manifest:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise BackupError(
-            f"{backup} is not a backup: it has no {MANIFEST}; if `sawlog backup create` was"
-            " interrupted there, delete the directory and create the backup again"
-        ) from None
+        text = f"{backup} is not a backup: it has no {MANIFEST}"
+        if (backup / log_files.META_PROPERTIES).exists():
+            text += "; it is the data directory of a broker"
+        elif (backup / LOGS).is_dir():
+            text += (
+                "; if `sawlog backup create` was interrupted there, delete the directory and create"
+                " the backup again"
+            )
+        raise BackupError(text) from None
     return decode_manifest(data, str(path))
 
 

@@ -33,6 +33,7 @@ from sawlog.client.admin.admin import Admin
 from sawlog.client.admin.configs import Change, ConfigEntry
 from sawlog.client.net.cluster import Cluster
 from sawlog.core.config_api import ConfigSource, Operation
+from sawlog.core.config_dynamic import CLUSTER_WIDE
 from sawlog.core.config_values import ConfigType
 
 _APPLY_TIMEOUT_MS = 2_000  # until all brokers know a change; Kafka takes some milliseconds
@@ -173,9 +174,12 @@ def unset(
     where = find_resource(admin, kind, name)
     entries = describe(admin, where)
     own = [key for key, entry in entries.items() if entry.source is where.own_source]
+    if everything and where.own_source is ConfigSource.ALL_BROKERS and CLUSTER_WIDE in own:
+        own.remove(CLUSTER_WIDE)
+        note(f"{where}: {CLUSTER_WIDE} stays, because it always has a value for all brokers")
     changes = [Change(key, Operation.DELETE) for key in (own if everything else keys)]
     if not changes:
-        note(f"{where}: no settings are set")
+        note(f"{where}: no settings to unset")
         return
     _Alteration(cluster, where, entries).make(changes, validate_only, as_json)
 

@@ -61,11 +61,11 @@ log.cleaner.enable BOOLEAN true :: Whether topics with cleanup.policy=compact ar
 log.cleaner.threads INT 1 >=0 :: How many logs are compacted at a time, each in its own process.
 log.cleaner.dedupe.buffer.size LONG 134217728 :: The memory for the keys of dirty records, of all \
 threads together.
-log.cleaner.io.buffer.load.factor DOUBLE 0.9 :: How much of this memory is used.
+log.cleaner.io.buffer.load.factor DOUBLE 0.9 0..1 :: How much of this memory is used.
 log.cleaner.io.buffer.size INT 524288 >=0 :: How much is read and written at a time, by all \
 threads together.
-log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308 :: The maximum rate of reads and \
-writes of the log cleaner.
+log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308 >=1 :: The maximum rate of reads \
+and writes of the log cleaner.
 log.cleaner.backoff.ms LONG 15000 >=0 :: The interval between checks for dirty logs.
 log.cleaner.min.cleanable.ratio DOUBLE 0.5 0..1 :: The default of a topic's \
 min.cleanable.dirty.ratio.
@@ -144,8 +144,3 @@ def check_cleaner(values: Mapping[str, Value]) -> None:
     if size // max(1, threads) <= _MIB:
         message = f"{name} must be at least 1MB per cleaner thread."
         raise ConfigError(name, str(size), f"more than {_MIB} for each thread", message)
-    for name in ("log.cleaner.io.max.bytes.per.second", "log.cleaner.io.buffer.load.factor"):
-        value = values[name]
-        assert isinstance(value, float)
-        if not value > 0:
-            raise ConfigError(name, str(value), "Value must be above 0")

@@ -137,6 +137,8 @@ class DynamicBrokerConfig(BrokerConfig):
         return usable
 
     def _check_thread_counts(self, values: Mapping[str, Value]) -> None:
+        """A change may at most halve or double a number of threads. The log cleaner keeps one: a
+        number that was 0 could never be doubled again."""
         for name in sorted(THREAD_COUNTS):
             old, new = self._values[name], values[name]
             assert isinstance(old, int)

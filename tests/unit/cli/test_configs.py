@@ -34,6 +34,8 @@ def entry(
         (["set", "topic", "orders"], "nothing to set: give KEY=VALUE, --append or --subtract"),
         (["set", "topic", "orders", "retention.ms"], "expected KEY=VALUE"),
         (["set", "topic", "orders", "--append", "x"], "--append x: expected KEY=VALUE"),
+        (["set", "topic", "orders", "a=1", "a=2"], "KEY=VALUE a=2: a is given twice"),
+        (["set", "topic", "orders", *("--append", "a=1") * 2], "--append a=1: a is given twice"),
         (["unset", "topic", "orders"], "give KEY or --all"),
         (["unset", "topic", "orders", "retention.ms", "--all"], "give KEY or --all, not both"),
     ],

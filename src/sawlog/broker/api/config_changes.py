@@ -19,6 +19,7 @@ from sawlog.core.config_values import ConfigError, ConfigType, Setting
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicName
 from sawlog.core.logger_levels import LEVELS, ROOT, has_logger, set_logger_level
+from sawlog.protocol.wire_primitives import MAX_STRING_BYTES
 
 if TYPE_CHECKING:
     from sawlog.broker.metadata_cache import MetadataCache
@@ -231,7 +232,11 @@ def _check_level(change: Change) -> None:
 def _changed(
     alteration: Alteration, configs: Configs, find: Callable[[str], Setting | None]
 ) -> Configs:
-    """Return the configs after the changes; `find` returns a setting by its name."""
+    """Return the configs after the changes; `find` returns a setting by its name.
+
+    A list that APPEND makes too long for a string of the protocol is refused: no response could
+    have it.
+    """
     new = {} if alteration.replaces else dict(configs)
     for change in alteration.changes:
         value = change.value or ""
@@ -243,6 +248,12 @@ def _changed(
             new[change.name] = _changed_list(change, find(change.name), new.get(change.name))
         else:
             raise invalid(f"Unknown operations type {change.operation}")
+        size = len(new.get(change.name, "").encode())
+        if size > MAX_STRING_BYTES:
+            text = (
+                f"The value of {change.name} would have {size} bytes, more than {MAX_STRING_BYTES}"
+            )
+            raise KafkaError(ErrorCode.INVALID_CONFIG, text)
     return new
 
 

@@ -9,7 +9,7 @@ nothing of it is removed.
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import TopicPartition
@@ -88,12 +88,6 @@ class CleanedDirectory(Protocol):
         ...
 
 
-class _Running(NamedTuple):
-    cleaning: Cleaning
-    worker: CleanerWorker
-    config: CleanerConfig  # with which the worker was started
-
-
 class LogCleaner:
     """The cleanings of one data directory.
 
@@ -112,8 +106,8 @@ class LogCleaner:
         self.config = config
         self._start_worker = start_worker
         self._cleaned_up_to: dict[TopicPartition, int] = {}
-        self._cleanings: dict[Log, _Running] = {}
-        self._idle: list[CleanerWorker] = []  # started with the present settings
+        self._cleanings: dict[Log, tuple[Cleaning, CleanerWorker]] = {}
+        self._idle: list[CleanerWorker] = []
         self._unseen: deque[Log] = deque()  # logs that the look under way has not examined yet
         self._found: list[CleanableLog] = []  # by the look under way
         self._queue: deque[Log] = deque()  # logs that the last look found due, dirtiest first
@@ -141,14 +135,13 @@ class LogCleaner:
     def stop(self) -> None:
         """Abort all cleanings."""
         self._is_stopped = True
-        for running in list(self._cleanings.values()):
-            self._abort(running.cleaning)
-        self._release_workers()
+        self._abort_all()
 
     def reconfigure(self, config: CleanerConfig) -> None:
-        """Use these settings from the next cleaning on."""
+        """Use these settings at once: cleanings with the old ones are aborted, as in Kafka, and
+        begin again with the next look."""
         self.config = config
-        self._release_workers()
+        self._abort_all()
         if self._start_worker is not None and config.enable:
             self._look_later()
 
@@ -162,7 +155,7 @@ class LogCleaner:
         running = self._cleanings.get(log)
         if running is not None:
             logger.info("cleaning aborted", log=str(log.tp))
-            self._abort(running.cleaning)
+            self._abort(running[0])
 
     def lower(self, log: Log, offset: int) -> None:
         """When this returns, the checkpoint has at most `offset` for this log; DiskError where that
@@ -279,8 +272,13 @@ class LogCleaner:
             on_done=self._done,
             on_disk_error=directory.fail,
         )
-        self._cleanings[cleanable.log] = _Running(cleaning, worker, config)
+        self._cleanings[cleanable.log] = cleaning, worker
         cleaning.begin()
+
+    def _abort_all(self) -> None:
+        for cleaning, _ in list(self._cleanings.values()):
+            self._abort(cleaning)
+        self._release_workers()
 
     def _abort(self, cleaning: Cleaning) -> None:
         self._cleanings.pop(cleaning.log, None)
@@ -291,14 +289,14 @@ class LogCleaner:
 
     def _done(self, cleaning: Cleaning, outcome: CleaningOutcome) -> None:
         log = cleaning.log
-        running = self._cleanings.pop(log)
+        _, worker = self._cleanings.pop(log)
         elapsed_ms = self._directory.clock.monotonic_ms() - cleaning.began_ms
         self._count(outcome, elapsed_ms)
         failure = outcome.failure
-        if failure is None and running.config is self.config:
-            self._idle.append(running.worker)
+        if failure is None:
+            self._idle.append(worker)
         else:
-            running.worker.stop()
+            worker.stop()
         if failure is None:
             self._log_outcome(log, outcome, elapsed_ms)
             self._cleaned_up_to[log.tp] = outcome.cleaned_up_to

@@ -12,7 +12,6 @@ from sawlog.protocol.record_batch import read_header
 from sawlog.storage.cleaner.offset_map import ENTRY_BYTES
 from support.storage.compaction import (
     BACKOFF_MS,
-    OTHER,
     CompactedStorage,
     assert_compacted,
     compacted,
@@ -123,16 +122,18 @@ def test_a_disabled_cleaner_cleans_nothing() -> None:
     assert storage.directory.cleaner.totals.cleanings == 0
 
 
-def test_a_cleaner_that_is_disabled_ends_with_the_log_it_cleans() -> None:
+def test_a_cleaner_that_is_disabled_aborts_the_cleaning() -> None:
     storage = CompactedStorage()
-    storage.fill(40, log=storage.other_log())
     storage.fill(40)
     storage.settle()
-    storage.begin_cleaning(storage.directory.logs[OTHER])
+    before = contents(storage.log)
+    storage.begin_cleaning()
     assert storage.cleaner_config is not None
     storage.directory.cleaner.reconfigure(replace(storage.cleaner_config, enable=False))
     storage.clean()
-    assert storage.directory.cleaner.totals.cleanings == 1
+    assert storage.directory.cleaner.totals.cleanings == 0
+    assert contents(storage.log) == before
+    assert storage.names(".cleaned", ".swap") == []
 
 
 def test_a_map_that_is_too_small_needs_several_passes() -> None:

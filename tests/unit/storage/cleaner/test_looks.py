@@ -75,7 +75,7 @@ def test_a_worker_with_old_settings_is_not_used_again() -> None:
     cleaner.reconfigure(replace(cleaner.config, io_max_bytes_per_second=200.0))
     storage.clean()
     assert cleaner.totals.cleanings == 2
-    assert storage.rates == [100.0, 200.0]
+    assert storage.rates == [100.0, 200.0], "the first cleaning was aborted"
 
 
 def test_a_backoff_of_zero_does_not_occupy_the_loop() -> None:
