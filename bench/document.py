@@ -47,9 +47,12 @@ SHORT = {
     Metric.RATE: "throughput",
     Metric.BROKER_CPU: "broker CPU",
     Metric.P99: "99th percentile",
+    Metric.P99_FACTOR: "99th percentile, with that work over without",
+    Metric.MEGABYTES_PER_CPU: "MB per second of CPU",
     Metric.REBALANCE: "time to rebalance",
     **{metric: title.rpartition(",")[0] for metric, title in START_TITLES.items()},
 }
+UNITS = {Metric.RATE: "/s", Metric.P99_FACTOR: ""}
 
 
 def render(results: Results) -> str:
@@ -68,7 +71,7 @@ def _verdicts(results: Results) -> str:
 def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
     target = verdict.target
     if target.absolute:
-        unit = "/s" if target.metric is Metric.RATE else " s"
+        unit = UNITS.get(target.metric, " s")
         measured, wanted = f"{number(verdict.measured)}{unit}", f"{bound(target)}{unit}"
     else:
         measured, wanted = ratio(verdict.measured), bound(target)
