@@ -48,11 +48,11 @@ def parse(name: Name, text: str) -> list[Cleaned]:
 
 
 class CleaningLog:
-    """The cleanings that a broker reports from now on."""
+    """The cleanings that a broker reports from now on, or has reported from its first start on."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, *, from_start: bool = False) -> None:
         self._broker = broker
-        self._position = broker.server.output.stat().st_size
+        self._position = 0 if from_start else broker.server.output.stat().st_size
 
     def read(self) -> list[Cleaned]:
         with self._broker.server.output.open("rb") as output:

@@ -310,7 +310,7 @@ WORKLOADS = (
     ),
     Workload(
         "offsets-2m",
-        "load the offsets of 1,000 groups after 2,000,000 commits, compacted",
+        "load the offsets of 1,000 groups after 2,000,000 commits",
         Kind.RESTART,
     ),
 )
