@@ -15,7 +15,7 @@ from bench import runs, topics
 from bench.brokers import Broker
 from bench.cleanings import CleaningLog
 from bench.keyed_batches import BATCH_BYTES, KeyedRecords, digest, send
-from bench.process import ChildFailed
+from bench.process import ChildFailed, Finished
 from bench.raw import BadAnswer
 from bench.runs import LIBRDKAFKA_WARMUP_S, MEGABYTE, Measured
 from bench.workloads import (
@@ -87,10 +87,10 @@ def _check_left(workload: Workload, directory: Path) -> None:
         raise BadAnswer(f"{workload.name} left {left[0]} records, and {expected[0]} before")
 
 
-def _pace(workload: Workload, broker: Broker, topic: str) -> dict[str, float]:
+def _pace(workload: Workload, broker: Broker, topic: str) -> Finished:
     arguments = ["pace", broker.bootstrap, topic, str(PACE_PER_S), str(LIBRDKAFKA_WARMUP_S)]
     arguments += [str(workload.records / PACE_PER_S), workload.properties["acks"]]
-    return runs.result_of(runs.client("librdkafka", arguments))
+    return runs.client("librdkafka", arguments)
 
 
 def _pace_beside(
@@ -98,14 +98,15 @@ def _pace_beside(
 ) -> Measured:
     """Latencies without and with the work that `begin` starts after the producer's warm-up."""
     with topics.fresh(broker, topic, workload.partitions):
-        quiet = _pace(workload, broker, topic)
+        quiet = runs.result_of(_pace(workload, broker, topic))
         timer = threading.Timer(CLIENT_START_S + LIBRDKAFKA_WARMUP_S, begin)
         with runs.metered(broker) as meter:
             timer.start()
             try:
-                beside = _pace(workload, broker, topic)
+                meter.client = _pace(workload, broker, topic)
             finally:
                 timer.join()
+    beside = runs.result_of(meter.client)
     return {
         **meter.measured,
         Metric.P50: beside["p50_ms"],
