@@ -24,6 +24,12 @@ that joins) to the last assignment received, with two partitions a member and no
 Members of the classic protocol join again, those of the consumer protocol are new every time. All
 members are one driver that answers at once.
 
+The compaction rows send the same batches to both brokers, hold the log cleaner back until they are
+written, and take its time from the broker's log; the CPU is that of the broker, of which Sawlog's
+cleaner is a child process. What is left must be the same records. Beside a compaction or the
+deletion of a thousand segments, the latency of a paced producer is compared with that of the same
+producer just before.
+
 Clients in Python read the same topic from Sawlog, each in a process of its own: their CPU holds
 the imports, their time does not, nor what compiling took. The decoding alone compiles anew in every
 round; the others find the compiled loop in their cache.

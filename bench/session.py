@@ -6,7 +6,7 @@ the order alternates.
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ WARMUP_SHARE = {
     "rebalance-consumer-200": 1.0,
     "commits": 1.0,
 }
+UPKEEP_WARMUP_SHARE = {"compaction-100": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,10 @@ class Plan:
 
     def steps(self) -> int:
         starts = (1 + self.rounds) * len(self.of(Kind.START))
-        warmups = len(WARMUP_SHARE) if self.loads and self.warmup_factor else 0
+        warmups = 0
+        if self.warmup_factor:
+            warmups += len(WARMUP_SHARE) if self.loads else 0
+            warmups += len(UPKEEP_WARMUP_SHARE) if self.upkeeps else 0
         per_broker = starts + warmups + self.rounds * len(self.loads + self.upkeeps)
         restarts = sum(len(self.restarted(workload)) for workload in self.of(Kind.RESTART))
         reads = self.rounds * len(readers.READERS) * len(self.reads)
@@ -97,11 +101,12 @@ def compare(plan: Plan, results: Results, listener: Listener) -> None:
             _measure_starts(plan, results, listener)
         if plan.loads:
             with _running(plan) as started:
-                _warm_up(plan, started, listener)
+                _warm_up(plan, WARMUP_SHARE, runs.run, started, listener)
                 _measure_rounds(plan, plan.loads, runs.run, started, results, listener)
                 _measure_memory(plan, started, results)
         if plan.upkeeps:
             with _running(plan, upkeep.SETTINGS) as started:
+                _warm_up(plan, UPKEEP_WARMUP_SHARE, upkeep.run, started, listener)
                 _measure_rounds(plan, plan.upkeeps, upkeep.run, started, results, listener)
         for workload in plan.reads:
             _measure_reads(plan, workload, results, listener)
@@ -147,15 +152,21 @@ def _running(plan: Plan, settings: dict[str, str] | None = None) -> Iterator[lis
         yield started
 
 
-def _warm_up(plan: Plan, started: list[Broker], listener: Listener) -> None:
+def _warm_up(
+    plan: Plan,
+    shares: Mapping[str, float],
+    run: Run,
+    started: list[Broker],
+    listener: Listener,
+) -> None:
     if not plan.warmup_factor:
         return
     for broker in started:
-        for name, share in WARMUP_SHARE.items():
+        for name, share in shares.items():
             workload = BY_NAME[name].scaled(share * plan.warmup_factor)
             step = f"warm up {broker.name}: {name}"
             listener(step, None)
-            listener(step, runs.run(workload, broker, f"warm-{name}"))
+            listener(step, run(workload, broker, f"warm-{name}"))
 
 
 def _measure_rounds(
