@@ -118,6 +118,7 @@ class Cleaning:
         outcome.cleaned_up_to = result.end_offset
         outcome.map_bytes, outcome.keys = result.bytes_read, result.keys
         outcome.is_map_full = result.is_full
+        outcome.stats.keyless_records = result.keyless_records
         config = self.log.config
         self._groups = group_segments(
             self._closed(result.end_offset),

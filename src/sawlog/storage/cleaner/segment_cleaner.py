@@ -5,7 +5,7 @@ closed segments by their files only, and returns values that can be sent between
 writes `.cleaned` files, which the log puts in the place of the old ones (`segment_swap.py`).
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from sawlog.storage.cleaner.batch_filter import (
     BatchFilter,
     CleanerStats,
     RetentionRules,
+    is_known,
     is_transactional,
     open_records,
 )
@@ -44,6 +45,7 @@ class MapResult:
     keys: int
     bytes_read: int
     is_full: bool
+    keyless_records: int = 0  # of batches that `clean` does not open
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,8 @@ class SegmentCleaner:
 
     def build_map(self, disk: Disk, request: MapRequest) -> Generator[int, None, MapResult]:
         """Damage at a batch that is damaged or whose records cannot be read."""
-        self._offsets = offsets = OffsetMap(request.memory_bytes)
-        bytes_read = 0
+        self._offsets = offsets = OffsetMap(request.memory_bytes, request.start_offset)
+        bytes_read = keyless = 0
         is_full = False
         chunk = b""
         for source, data, at, header in _batches(
@@ -91,7 +93,9 @@ class SegmentCleaner:
                 if not offsets.has_room_for(header.count):
                     is_full = True
                     break
-                self._add(source, data, at, header)
+                keys = self._add(source, data, at, header)
+                if is_known(header, offsets):
+                    keyless += keys.count(None)
             offsets.advance(header.last_offset)
             bytes_read += header.size
             if data is not chunk:
@@ -99,15 +103,19 @@ class SegmentCleaner:
                 chunk = data
         if not is_full:
             offsets.advance(request.end_offset - 1)
-        return MapResult(offsets.latest_offset + 1, len(offsets), bytes_read, is_full)
+        return MapResult(offsets.latest_offset + 1, len(offsets), bytes_read, is_full, keyless)
 
-    def _add(self, source: "_Source", data: bytes, at: int, header: BatchHeader) -> None:
+    def _add(
+        self, source: "_Source", data: bytes, at: int, header: BatchHeader
+    ) -> Sequence[bytes | None]:
+        """Add the records of a batch; return their keys."""
         try:
             _, columns = open_records(data, at, header)
         except KafkaError as error:
             raise source.damage(header, error) from error
         base = header.base_offset
         self._offsets.add(map_keys(columns.keys), [base + delta for delta in columns.offset_deltas])
+        return columns.keys
 
     def clean(self, disk: Disk, request: CleanRequest) -> Generator[int, None, CleanResult]:
         """Write the group's `.cleaned` files and sync them; Damage and DiskError as above."""
