@@ -175,7 +175,9 @@ class Log:
             ) and self._roll_policy.is_due(
                 segment.fill(), size, timestamp, last_offset, self._owner.clock.now_ms()
             ):
-                self._roll(base_offset)
+                # A follower's batch may leave a gap; between segments a gap would be a lost file.
+                is_near = last_offset - self.end_offset <= MAX_RELATIVE_OFFSET
+                self._roll(self.end_offset if is_near else base_offset)
                 segment = self.segments.active
             has_new_fill = segment.append(batch, size, last_offset, timestamp)
         except DiskError as error:

@@ -107,6 +107,8 @@ class LogDirectory:
         names = self.disk.list("")
         self.was_clean = self._take_marker(names)
         recovery_points = self._read_offsets(log_files.RECOVERY_POINTS, names)
+        if log_files.RECOVERY_POINTS not in names and log_files.CLEANER_OFFSETS in names:
+            recovery_points = None  # the file was lost: compaction needs one
         start_offsets = self._read_offsets(log_files.START_OFFSETS, names) or {}
         watermarks = self._read_offsets(log_files.WATERMARKS, names) or {}
         cleaned = self._read_offsets(log_files.CLEANER_OFFSETS, names) or {}
