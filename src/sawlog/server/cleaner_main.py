@@ -4,7 +4,9 @@ It reads requests from standard input and writes results to standard output, one
 its input ends: then its broker is gone, and it exits at once, in the middle of a request too.
 """
 
+import ctypes
 import os
+import signal
 import sys
 import threading
 import time
@@ -22,6 +24,7 @@ NICENESS = 10
 """Added to the broker's: where both want the same core, the broker gets nine tenths of it."""
 
 _MAX_SLEEP_S = 1.0
+_PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 
 class Throttle:
@@ -75,8 +78,16 @@ def _read_lines(lines: "SimpleQueue[bytes]") -> None:
     os._exit(0)
 
 
+def end_with_broker() -> None:
+    """Let the kernel kill this process when its broker ends, even while it is stopped (SIGSTOP):
+    if it went on later, it would write to the files of the next broker's worker."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def main(arguments: list[str]) -> None:
     root, bytes_per_second = arguments
+    end_with_broker()
     os.nice(NICENESS)
     lines: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_read_lines, args=(lines,), daemon=True).start()

@@ -209,6 +209,7 @@ class LogDirectory:
             if self.disk.exists(directory):
                 self._rename_stray(tp)  # the files of another topic are kept
             self._checkpointer.remove_stale_entries(tp)
+            self.cleaner.remove_stale_entry(tp)
             self.disk.make_directory(directory)
             producers = ProducerStateStore(self.disk, self.clock, directory, on_failure=self.fail)
             state = LogState.empty(self, directory, topic_id, config, producers)

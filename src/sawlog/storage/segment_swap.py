@@ -90,6 +90,10 @@ class SegmentSwap:
         elif step is _Step.NAMING:
             self._disk.sync_directory(self._directory)
 
+    def abandon(self) -> None:
+        """Leave the files as they are."""
+        self._step = _Step.OVER
+
     def _sync(self) -> None:
         if self._step is not _Step.OVER:
             self._disk.sync_directory_later(self._directory, self._synced)

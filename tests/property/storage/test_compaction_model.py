@@ -123,8 +123,8 @@ class CompactionMachine(RuleBasedStateMachine):
     # Operations
 
     @rule(
-        data=st.data(),
-        count=st.integers(1, 4),
+        entries=st.lists(st.tuples(st.sampled_from(KEYS), st.booleans()), min_size=1, max_size=16),
+        batch_size=st.integers(1, 4),
         size=st.integers(0, 120),
         producer_id=st.sampled_from([-1, 7, 8]),
         codec=st.sampled_from(list(Codec)),
@@ -132,36 +132,38 @@ class CompactionMachine(RuleBasedStateMachine):
     )
     def append(
         self,
-        data: st.DataObject,
-        count: int,
+        entries: list[tuple[bytes, bool]],
+        batch_size: int,
         size: int,
         producer_id: int,
         codec: Codec,
         later_ms: int,
     ) -> None:
-        now_ms = self.storage.now_ms
-        keys: list[bytes | None] = [*KEYS, None] if not self.is_compacted else [*KEYS]
-        contents = []
-        for number in range(count):
-            self.count += 1
-            value = b"%d:" % self.count + bytes(size)
-            is_deleted = data.draw(st.sampled_from([False, False, True]))
-            key = data.draw(st.sampled_from(keys))
-            contents.append(
-                Record(number, now_ms + later_ms + number, key, None if is_deleted else value)
-            )
+        """Append keys with a value or a tombstone; before the topic is compacted, some keys are
+        left out."""
+        for first in range(0, len(entries), batch_size):
+            contents = []
+            for number, (key, is_deleted) in enumerate(entries[first : first + batch_size]):
+                self.count += 1
+                value = None if is_deleted else b"%d:" % self.count + bytes(size)
+                is_keyless = not self.is_compacted and self.count % 3 == 0
+                timestamp = self.storage.now_ms + later_ms + number
+                contents.append(Record(number, timestamp, None if is_keyless else key, value))
+            self._append(contents, producer_id, codec)
+
+    def _append(self, contents: list[Record], producer_id: int, codec: Codec) -> None:
         state = self.log.producer_states.states.get(producer_id)
         sequence = state.batches[-1].last_sequence + 1 if state else 0
         known = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence}
         options: dict[str, object] = {"codec": codec, **(known if producer_id >= 0 else {})}
         appended = append(self.log, contents, epoch=self.epoch, **options)
-        base = self.end_offset
+        base, count = self.end_offset, len(contents)
         assert appended == (base, -1, False), "offsets are assigned in sequence"
         batch = Batch(base, base + count, self.epoch, producer_id, sequence + count)
         self.batches.append(batch)
         for record in contents:
             self.history[base + record.offset] = Written(
-                record.key, record.value, record.timestamp, now_ms, batch
+                record.key, record.value, record.timestamp, self.storage.now_ms, batch
             )
         self.end_offset = batch.next_offset
         if producer_id >= 0:
@@ -242,18 +244,23 @@ class CompactionMachine(RuleBasedStateMachine):
         self.cleaned_below = active
 
     @precondition(lambda self: self.is_compacted)
-    @rule(events=st.integers(0, 60), is_flushed=st.booleans())
-    def compact_partly(self, events: int, is_flushed: bool) -> None:
+    @rule(events=st.integers(0, 40), then=st.sampled_from(["go on", "kill", "lose power"]))
+    def compact_partly(self, events: int, then: str) -> None:
         """Stop in the middle of a cleaning, if there is something to clean."""
         storage = self.storage
-        if is_flushed:
-            storage.checkpoint()
-            self._flushed()
-        cleaner = storage.directory.cleaner
-        storage.schedule.run(lambda: cleaner.is_cleaning(self.log), max_steps=200)
-        for _ in range(events):
-            storage.schedule.step()
+        assert storage.flush() is None
         self._flushed()
+        cleaner = storage.directory.cleaner
+        storage.directory.checkpoint_later()
+        if storage.schedule.run(lambda: cleaner.is_cleaning(self.log), max_steps=200):
+            for _ in range(events):
+                storage.schedule.step()
+        self._flushed()
+        self.agrees_with_the_model()
+        if then == "kill":
+            self.kill()
+        elif then == "lose power":
+            self.lose_power()
 
     # Restarts and crashes
 
@@ -364,14 +371,21 @@ class CompactionMachine(RuleBasedStateMachine):
             assert not later or header.base_offset <= later[0]
 
     def epochs_equal_those_of_the_batches(self) -> None:
+        """From the highest log start offset on: epochs before it may have been removed, and
+        batches that a crash brought back may have been compacted meanwhile."""
+        first = max(self.start_offset, self.highest_start)
         expected = LeaderEpochs()
         for batch in self.batches:
-            if batch.next_offset > self.start_offset and batch.epoch > expected.latest:
-                expected.assign(batch.epoch, max(batch.base_offset, self.start_offset))
-        live = self.log.epochs.entries
-        if live and live[-1].start_offset >= self.end_offset:
-            live = live[:-1]  # no batch has this epoch yet
-        assert live == expected.entries
+            if batch.next_offset > first and batch.epoch > expected.latest:
+                expected.assign(batch.epoch, max(batch.base_offset, first))
+        live = LeaderEpochs()
+        for epoch, start_offset in self.log.epochs.entries:
+            if start_offset < self.end_offset:  # else no batch has this epoch yet
+                live.assign(epoch, start_offset)
+        if first == self.end_offset:
+            return
+        live.truncate_start(first)
+        assert live.entries == expected.entries
 
     def producers_know_their_last_sequence(self) -> None:
         first = self.log.segments.base_offset

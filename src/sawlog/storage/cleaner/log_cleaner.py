@@ -12,7 +12,7 @@ from typing import Protocol
 
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import TopicPartition
-from sawlog.core.ports import Clock, Disk, DiskError, Timer, TimerHandle
+from sawlog.core.ports import Clock, Disk, DiskError, Timer, TimerHandle, TooManyOpenFiles
 from sawlog.storage import log_files
 from sawlog.storage.cleaner.cleanable_log import CleanableLog, cleanable_log
 from sawlog.storage.cleaner.cleaner_worker import CleanerWorker, StartWorker
@@ -96,6 +96,7 @@ class LogCleaner:
         self._config = config
         self._start_worker = start_worker
         self._cleaned_up_to: dict[TopicPartition, int] = {}
+        self._removed: set[TopicPartition] = set()  # logs that the checkpoint may still have
         self._cleanings: dict[Log, tuple[Cleaning, CleanerWorker]] = {}
         self._idle: list[CleanerWorker] = []
         self._uncleanable: dict[Log, str] = {}  # with the reason
@@ -109,14 +110,19 @@ class LogCleaner:
         """Begin to look for dirty logs, with the contents of the checkpoint file."""
         logs = self._directory.logs
         self._cleaned_up_to = {tp: offset for tp, offset in cleaned_up_to.items() if tp in logs}
+        self._removed = set(cleaned_up_to) - set(logs)
         if self._start_worker is not None and self._config.enable:
             self._look_later()
 
     def stop(self) -> None:
-        """Abort all cleanings."""
+        """Abort all cleanings; once the directory is offline, without touching a file."""
         self._is_stopped = True
         for cleaning, _ in list(self._cleanings.values()):
-            self._abort(cleaning)
+            if self._directory.offline is None:
+                self._abort(cleaning)
+            else:
+                self._cleanings.pop(cleaning.log)
+                cleaning.abandon()
         self._release_workers()
 
     def reconfigure(self, config: CleanerConfig) -> None:
@@ -143,13 +149,21 @@ class LogCleaner:
         fails."""
         if self._cleaned_up_to.get(log.tp, 0) > offset:
             self._cleaned_up_to[log.tp] = offset
-            self._directory.disk.replace(log_files.CLEANER_OFFSETS, self._encode())
+            self._write_checkpoint_now()
 
     def forget(self, log: Log) -> None:
         """The log was deleted or set aside."""
         self._uncleanable.pop(log, None)
         if self._cleaned_up_to.pop(log.tp, None) is not None:
+            self._removed.add(log.tp)
             self._write_checkpoint()
+
+    def remove_stale_entry(self, tp: TopicPartition) -> None:
+        """When this returns, the checkpoint has no entry of an earlier log of this name; DiskError
+        where that fails. A log that counts as clean and is not would lose the tombstones of keys
+        whose values are still there."""
+        if tp in self._removed:
+            self._write_checkpoint_now()
 
     @property
     def uncleanable(self) -> Mapping[Log, str]:
@@ -200,6 +214,8 @@ class LogCleaner:
                         log, self._cleaned_up_to.get(log.tp, 0), self._limit_offset(log), now_ms
                     )
                 )
+            except TooManyOpenFiles as error:
+                logger.warning("log not cleaned", log=str(log.tp), reason=str(error))
             except Exception as error:  # of one log: the others are cleaned
                 self._set_uncleanable(log, str(error))
         return found
@@ -315,10 +331,18 @@ class LogCleaner:
     def _encode(self) -> bytes:
         return log_files.encode_offsets(self._cleaned_up_to)
 
+    def _write_checkpoint_now(self) -> None:
+        self._directory.disk.replace(log_files.CLEANER_OFFSETS, self._encode())
+        self._removed.clear()
+
     def _write_checkpoint(self) -> None:
+        removed = set(self._removed)
+
         def written(error: DiskError | None) -> None:
             if error is not None:  # the next cleaning only starts earlier than needed
                 logger.warning("cleaner checkpoint not written", reason=str(error))
+            else:
+                self._removed -= removed
 
         files = [(log_files.CLEANER_OFFSETS, self._encode())]
         self._directory.disk.replace_later(files, written)
