@@ -75,6 +75,27 @@ def declare_metrics(registry: Registry, broker: "Components") -> None:
         "Logs that were found damaged below their recovery point at the start.",
         lambda: broker.directory.recovery.damaged_logs,
     )
+    cleaner = broker.directory.cleaner
+    registry.read_gauge(
+        "sawlog_uncleanable_logs",
+        "Logs that are damaged and not compacted any more.",
+        lambda: len(cleaner.uncleanable),
+    )
+    registry.read_gauge(
+        "sawlog_uncleanable_bytes",
+        "The size of these logs.",
+        lambda: cleaner.uncleanable_bytes,
+    )
+    registry.read_counter(
+        "sawlog_log_cleanings_total",
+        "Compactions of logs that were completed.",
+        lambda: cleaner.totals.cleanings,
+    )
+    registry.read_counter(
+        "sawlog_log_cleaning_failures_total",
+        "Compactions of logs that failed.",
+        lambda: cleaner.totals.failures,
+    )
     registry.read_gauges(
         "sawlog_groups",
         "Groups that this broker coordinates.",

@@ -46,7 +46,14 @@ class CleanerProcess:
         self._has_ended = False
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", MODULE, data_directory, repr(bytes_per_second)],
+                [
+                    sys.executable,
+                    "-m",
+                    MODULE,
+                    data_directory,
+                    repr(bytes_per_second),
+                    str(os.getpid()),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C at the terminal is for the broker only
