@@ -8,6 +8,7 @@ from sawlog.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
     from sawlog.broker.components import Components
+    from sawlog.storage.cleaner.log_cleaner import LogCleaner
 
 
 class BrokerMetrics:
@@ -75,7 +76,22 @@ def declare_metrics(registry: Registry, broker: "Components") -> None:
         "Logs that were found damaged below their recovery point at the start.",
         lambda: broker.directory.recovery.damaged_logs,
     )
-    cleaner = broker.directory.cleaner
+    _declare_cleaner_metrics(registry, broker.directory.cleaner)
+    registry.read_gauges(
+        "sawlog_groups",
+        "Groups that this broker coordinates.",
+        ["type", "state"],
+        lambda: list(broker.groups.count().items()),
+    )
+    registry.read_counters(
+        "sawlog_requests_total",
+        "Requests received.",
+        ["api"],
+        lambda: [((ApiKey(key).name,), count) for key, count in totals.requests.items()],
+    )
+
+
+def _declare_cleaner_metrics(registry: Registry, cleaner: "LogCleaner") -> None:
     registry.read_gauge(
         "sawlog_uncleanable_logs",
         "Logs that are damaged and not compacted any more.",
@@ -95,16 +111,4 @@ def declare_metrics(registry: Registry, broker: "Components") -> None:
         "sawlog_log_cleaning_failures_total",
         "Compactions of logs that failed.",
         lambda: cleaner.totals.failures,
-    )
-    registry.read_gauges(
-        "sawlog_groups",
-        "Groups that this broker coordinates.",
-        ["type", "state"],
-        lambda: list(broker.groups.count().items()),
-    )
-    registry.read_counters(
-        "sawlog_requests_total",
-        "Requests received.",
-        ["api"],
-        lambda: [((ApiKey(key).name,), count) for key, count in totals.requests.items()],
     )

@@ -129,9 +129,9 @@ class KeyedWorkload:
         for _ in range(steps):
             choice = self._generator.random()
             if choice < 0.3:
-                self._produce(is_idempotent=False)
+                self.produce()
             elif choice < 0.55:
-                self._produce(is_idempotent=True)
+                self.produce(is_idempotent=True)
             elif choice < 0.7:
                 self._commit()
             elif choice < 0.85:
@@ -139,7 +139,7 @@ class KeyedWorkload:
             else:
                 self.machine.schedule.run_for(self._generator.choice((10, 60, 300, 6_000)))
 
-    def _produce(self, *, is_idempotent: bool) -> None:
+    def produce(self, *, is_idempotent: bool = False) -> None:
         """Change some keys and wait for the response."""
         if is_idempotent and self._producer_id < 0:
             response = self.machine.ask(InitProducerIdRequest(None, 60_000))
