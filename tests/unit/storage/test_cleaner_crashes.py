@@ -7,7 +7,7 @@ from sawlog.protocol.records import Record, iterate
 from sawlog.storage.cleaner.log_cleaner import CleanerConfig
 from sawlog.storage.log_config import LogConfig
 from sawlog.storage.log_files import CLEANER_OFFSETS, RECOVERY_POINTS, SWAP
-from support.storage.logs import TP, SimulatedStorage, append, read, records
+from support.storage.logs import TP, SimulatedStorage, append, headers_in, read, records
 
 CONFIG = LogConfig(
     segment_bytes=300,
@@ -98,3 +98,24 @@ def test_lost_recovery_points_do_not_make_the_gaps_of_compaction_lost_data() -> 
     storage.disk.remove(RECOVERY_POINTS)
     storage.open()
     assert left(storage) == {b"k": b"end", b"l": b"1"}
+
+
+def test_records_that_a_reader_missed_do_not_come_back_after_a_power_loss() -> None:
+    config = dataclasses.replace(CONFIG, segment_bytes=1_200, file_delete_delay_ms=0)
+    for seed in range(60):
+        storage = SimulatedStorage(config, seed=seed, cleaner_config=CLEANER)
+        cleaner, log = storage.directory.cleaner, storage.log
+        write(storage, (b"a", b"1"), *[(b"k", b"%d" % number) for number in range(30)])
+        storage.schedule.run_for(1_000)
+        write(storage, *[(b"z", b"%d" % number) for number in range(12)], (b"k", b"end"))
+        assert storage.schedule.run(lambda cleaner=cleaner, log=log: cleaner.is_cleaning(log))
+        for _ in range(seed % 12):
+            storage.schedule.step()
+        before = offsets(storage)
+        storage.lose_power()
+        storage.open()
+        assert offsets(storage) <= before
+
+
+def offsets(storage: SimulatedStorage) -> set[int]:
+    return {header.base_offset for header in headers_in(storage.log) if header.count}
