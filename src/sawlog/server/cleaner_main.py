@@ -1,10 +1,13 @@
-"""The process of the log cleaner: `python -m sawlog.server.cleaner_main DATA BYTES_PER_SECOND`.
+"""The process of the log cleaner, started with DATA BYTES_PER_SECOND BROKER as its arguments.
 
 It reads requests from standard input and writes results to standard output, one line each, until
 its input ends: then its broker is gone, and it exits at once, in the middle of a request too.
+BROKER is the broker's process id.
 """
 
+import ctypes
 import os
+import signal
 import sys
 import threading
 import time
@@ -24,6 +27,7 @@ NICENESS = 10
 _MAX_SLEEP_S = 1.0
 _MAX_CREDIT_S = 1.0
 """How far the work may fall behind its rate and make up for it: disks do not run evenly."""
+_PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 
 class Throttle:
@@ -85,8 +89,18 @@ def _read_lines(lines: "SimpleQueue[bytes]") -> None:
     os._exit(0)
 
 
+def end_with_broker(broker: int) -> None:
+    """Let the kernel kill this process when its broker ends, even while it is stopped (SIGSTOP):
+    if it went on later, it would write to the files of the next broker's worker."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != broker:
+        os._exit(0)
+
+
 def main(arguments: list[str]) -> None:
-    root, bytes_per_second = arguments
+    root, bytes_per_second, broker = arguments
+    end_with_broker(int(broker))
     os.nice(NICENESS)
     lines: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_read_lines, args=(lines,), daemon=True).start()

@@ -46,7 +46,14 @@ class CleanerProcess:
         self._has_ended = False
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", MODULE, data_directory, repr(bytes_per_second)],
+                [
+                    sys.executable,
+                    "-m",
+                    MODULE,
+                    data_directory,
+                    repr(bytes_per_second),
+                    str(os.getpid()),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C at the terminal is for the broker only
@@ -84,7 +91,7 @@ class CleanerProcess:
         assert self._done is None
         self._done = done
         if self._has_ended:  # while it had nothing to do
-            self._loop.call_soon(self._fail)
+            self._timer.after(0, self._report_end)
             return
         self._to_send = memoryview(line)
         self._writable()
@@ -121,11 +128,10 @@ class CleanerProcess:
         self._has_ended = True
         self._loop.remove_reader(self._stdout)
         logger.error("log cleaner process ended", process=self.process_id)
-        self._fail()
+        self._report_end()
 
-    def _fail(self) -> None:
-        reason = f"the log cleaner's process {self.process_id} has ended"
-        self._deliver(CleanerFailure(reason))
+    def _report_end(self) -> None:
+        self._deliver(CleanerFailure(f"the log cleaner's process {self.process_id} has ended"))
 
     def _deliver(self, result: Result) -> None:
         done, self._done = self._done, None

@@ -300,7 +300,9 @@ class Log:
         if offset > self.end_offset:
             raise log_errors.out_of_range(self.tp, self.start_offset, self.end_offset, offset)
         self._set_start(offset)
-        self._drop_oldest(self.segments.number_of(offset))
+        if self.segments.number_of(offset) > 0:
+            self._owner.abort_cleaning(self)  # which may replace segments
+            self._drop_oldest(self.segments.number_of(offset))
         self._owner.start_moved(self)
 
     def apply_retention(self, now_ms: int, limit_offset: int) -> list[str]:
@@ -344,11 +346,11 @@ class Log:
         self.epochs.truncate_start(offset)
 
     def _drop_oldest(self, count: int) -> list[str]:
-        """Remove the first `count` segments, never the active one; returns their files' names."""
+        """Remove the first `count` segments, never the active one; returns their files' names. The
+        log is not being cleaned."""
         count = min(count, len(self.segments) - 1)
         if count <= 0:
             return []
-        self._owner.abort_cleaning(self)
         removed = self.segments.drop(count)
         self.flushed_offset = max(self.flushed_offset, self.segments.base_offset)
         self._unsynced.forget(file for segment in removed for file in segment.files())
@@ -363,8 +365,8 @@ class Log:
         return [name for segment in removed for name in segment.names()]
 
     def replace_segments(self, old: list[Segment], new: Segment) -> None:
-        """Put a cleaned segment in the place of the closed segments that it was made from; the
-        caller renames their files, which are unlinked after file.delete.delay.ms."""
+        """Put a cleaned segment in the place of the closed segments that it was made from, whose
+        files were renamed and are unlinked after file.delete.delay.ms."""
         self.segments.replace(old, new)
         self._unsynced.forget(file for segment in old for file in segment.files())
         self._remover.unlink_later(old)

@@ -244,7 +244,7 @@ def test_damage_is_reported_with_its_place(storage: CompactedStorage, data: Path
 
 def test_the_process_ends_when_its_input_is_closed(storage: CompactedStorage, data: Path) -> None:
     """The pipe is closed when the broker ends, however it ends; the request would take hours."""
-    command = [sys.executable, "-m", MODULE, str(data), "1.0"]
+    command = [sys.executable, "-m", MODULE, str(data), "1.0", str(os.getpid())]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         output, _ = process.communicate(encode_request(map_request(storage)), timeout=30)
     assert (process.returncode, output) == (0, b"")

@@ -179,7 +179,7 @@ class Swap:
         )
 
     def _replace(self) -> None:
-        assert self.kinds == {".log", ".log.swap"}, "before the old files are renamed"
+        assert self.kinds == {".log.swap", ".log.deleted"}, "once the old files are gone"
         self.replaced += 1
 
     @property

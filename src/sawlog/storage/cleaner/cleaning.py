@@ -100,6 +100,14 @@ class Cleaning:
         elif self._groups:
             self._remove_cleaned(self._groups[0])
 
+    def abandon(self) -> None:
+        """End the cleaning without touching a file, because the data directory is offline; the
+        next start finishes or undoes a swap."""
+        self._is_over = True
+        self._worker.stop()
+        if self._swap is not None:
+            self._swap.abandon()
+
     def _closed(self, end_offset: int) -> list[Segment]:
         segments = self.log.segments
         return [s for s in segments if s is not segments.active and s.base_offset < end_offset]

@@ -106,6 +106,7 @@ class LogCleaner:
         self.config = config
         self._start_worker = start_worker
         self._cleaned_up_to: dict[TopicPartition, int] = {}
+        self._removed: set[TopicPartition] = set()  # logs that the checkpoint may still have
         self._cleanings: dict[Log, tuple[Cleaning, CleanerWorker]] = {}
         self._idle: list[CleanerWorker] = []
         self._unseen: deque[Log] = deque()  # logs that the look under way has not examined yet
@@ -127,13 +128,14 @@ class LogCleaner:
             for tp, offset in cleaned_up_to.items()
             if tp in logs and offset <= logs[tp].end_offset
         }
+        self._removed = set(cleaned_up_to) - set(logs)
         if any(tp in logs and tp not in self._cleaned_up_to for tp in cleaned_up_to):
             self._write_checkpoint()
         if self._start_worker is not None and self.config.enable:
             self._look_later()
 
     def stop(self) -> None:
-        """Abort all cleanings."""
+        """Abort all cleanings; once the directory is offline, without touching a file."""
         self._is_stopped = True
         self._abort_all()
 
@@ -162,13 +164,21 @@ class LogCleaner:
         fails."""
         if self._cleaned_up_to.get(log.tp, 0) > offset:
             self._cleaned_up_to[log.tp] = offset
-            self._directory.disk.replace(log_files.CLEANER_OFFSETS, self._encode())
+            self._write_checkpoint_now()
 
     def forget(self, log: Log) -> None:
         """The log was deleted or set aside."""
         self._uncleanable.pop(log, None)
         if self._cleaned_up_to.pop(log.tp, None) is not None:
+            self._removed.add(log.tp)
             self._write_checkpoint()
+
+    def remove_stale_entry(self, tp: TopicPartition) -> None:
+        """When this returns, the checkpoint has no entry of an earlier log of this name; DiskError
+        where that fails. A log that counts as clean and is not would lose the tombstones of keys
+        whose values are still there."""
+        if tp in self._removed:
+            self._write_checkpoint_now()
 
     @property
     def uncleanable(self) -> Mapping[Log, str]:
@@ -277,7 +287,11 @@ class LogCleaner:
 
     def _abort_all(self) -> None:
         for cleaning, _ in list(self._cleanings.values()):
-            self._abort(cleaning)
+            if self._directory.offline is None:
+                self._abort(cleaning)
+            else:
+                self._cleanings.pop(cleaning.log)
+                cleaning.abandon()
         self._release_workers()
 
     def _abort(self, cleaning: Cleaning) -> None:
@@ -357,10 +371,18 @@ class LogCleaner:
     def _encode(self) -> bytes:
         return log_files.encode_offsets(self._cleaned_up_to)
 
+    def _write_checkpoint_now(self) -> None:
+        self._directory.disk.replace(log_files.CLEANER_OFFSETS, self._encode())
+        self._removed.clear()
+
     def _write_checkpoint(self) -> None:
+        removed = set(self._removed)
+
         def written(error: DiskError | None) -> None:
             if error is not None:  # the next cleaning only starts earlier than needed
                 logger.warning("cleaner checkpoint not written", reason=str(error))
+            else:
+                self._removed -= removed
 
         files = [(log_files.CLEANER_OFFSETS, self._encode())]
         self._directory.disk.replace_later(files, written)
