@@ -247,7 +247,7 @@ WORKLOADS = (
     ),
     _compaction("100", "100 B records", 100, "none"),
     _compaction("1000", "1,000 B records", 1_000, "none"),
-    _compaction("zstd", "100 B records, zstd", 100, "zstd"),
+    _compaction("zstd", "100 B records, zstd (sizes before it)", 100, "zstd"),
     _pace_beside("produce-p99-compaction", "while a log is compacted", Kind.PACE_COMPACTION),
     _pace_beside(
         "produce-p99-retention",
