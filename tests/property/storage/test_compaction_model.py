@@ -41,7 +41,15 @@ CONFIG = LogConfig(
 POLICIES = {"compact": frozenset({"compact"}), "delete": frozenset({"delete"})}
 LONG_KEY = b"a key that is longer than the cleaner keeps as it is " * 2
 KEYS = (b"a", b"b", b"", LONG_KEY, LONG_KEY + b"!")
-MAX_STEPS = 5_000
+INTERRUPTIONS = (
+    "nothing",
+    "kill",
+    "lose power",
+    "restart",
+    "truncate",
+    "delete records",
+    "change policy",
+)
 
 
 @dataclass(frozen=True)
@@ -109,7 +117,6 @@ class CompactionMachine(RuleBasedStateMachine):
         self.epoch = 0
         self.count = 0
         self.shortened: set[int] = set()  # producers that lost batches at the end of the log
-        self.unknown: set[int] = set()  # those whose earlier batches were compacted away by then
         self.log.assign_epoch(0)
 
     @property
@@ -168,7 +175,6 @@ class CompactionMachine(RuleBasedStateMachine):
         self.end_offset = batch.next_offset
         if producer_id >= 0:
             self.shortened.discard(producer_id)
-            self.unknown.discard(producer_id)
             again = append(self.log, contents, epoch=self.epoch, **options)
             assert again == (base, contents[-1].timestamp, True)
 
@@ -199,20 +205,33 @@ class CompactionMachine(RuleBasedStateMachine):
         committed = max(self.committed, self.start_offset)
         ends = [h.next_offset for h in headers_in(self.log) if h.next_offset <= committed]
         above = st.integers(committed, self.end_offset)
-        offset = data.draw(above | st.sampled_from(ends) if ends else above)
-        if offset < committed:
-            self.unknown |= {b.producer_id for b in self.batches if b.next_offset > offset}
+        self._truncate(data.draw(above | st.sampled_from(ends) if ends else above))
+
+    def _truncate(self, offset: int) -> None:
+        is_committed = offset < max(self.committed, self.start_offset)
         self.log.truncate(offset)
         batch = next((b for b in self.batches if b.next_offset > offset), None)
         assert self.log.end_offset == (min(offset, batch.base_offset) if batch else offset)
+        cut = {b.producer_id for b in self.batches if b.next_offset > self.log.end_offset}
         self._cut(self.log.end_offset)
         self.start_offset = min(self.start_offset, self.end_offset)
         self.highest_start = min(self.highest_start, self.end_offset)
+        if is_committed:
+            # What replaced a record may be truncated, after the record was compacted away.
+            found = {record.offset for record in records_in(self.log)}
+            self.gone |= {at for at in self.history.keys() - found if at >= self.start_offset}
+            self.batches = [
+                replace(b, producer_id=-1) if b.producer_id in cut else b for b in self.batches
+            ]
 
     @rule(data=st.data())
     def advance_start(self, data: st.DataObject) -> None:
         limit = min(self.log.flushed_offset, self.end_offset)
-        offset = data.draw(st.integers(self.start_offset, max(self.start_offset, limit)))
+        self._advance_start(
+            data.draw(st.integers(self.start_offset, max(self.start_offset, limit)))
+        )
+
+    def _advance_start(self, offset: int) -> None:
         self.log.advance_start(offset)
         self.start_offset = max(self.start_offset, offset)
         self.highest_start = max(self.highest_start, self.start_offset)
@@ -244,7 +263,7 @@ class CompactionMachine(RuleBasedStateMachine):
         self.cleaned_below = active
 
     @precondition(lambda self: self.is_compacted)
-    @rule(events=st.integers(0, 40), then=st.sampled_from(["go on", "kill", "lose power"]))
+    @rule(events=st.integers(0, 40), then=st.sampled_from(INTERRUPTIONS))
     def compact_partly(self, events: int, then: str) -> None:
         """Stop in the middle of a cleaning, if there is something to clean."""
         storage = self.storage
@@ -261,6 +280,14 @@ class CompactionMachine(RuleBasedStateMachine):
             self.kill()
         elif then == "lose power":
             self.lose_power()
+        elif then == "restart":
+            self.restart()
+        elif then == "truncate":
+            self._truncate(self.committed)
+        elif then == "delete records":
+            self._advance_start((self.start_offset + self.flushed) // 2)
+        elif then == "change policy":
+            self.change_policy("delete")
 
     # Restarts and crashes
 
@@ -396,8 +423,8 @@ class CompactionMachine(RuleBasedStateMachine):
                 rebuilt.update(header, header.base_offset, header.max_timestamp, 0)
         last = {b.producer_id: b for b in self.batches if b.producer_id >= 0}
         for producer_id, batch in last.items():
-            if batch.base_offset < first or producer_id in self.unknown:
-                continue
+            if batch.base_offset < first:
+                continue  # its last batch was removed by DeleteRecords
             assert states[producer_id].batches[-1].last_sequence + 1 == batch.next_sequence
             if producer_id not in self.shortened:
                 state = rebuilt.states[producer_id]
