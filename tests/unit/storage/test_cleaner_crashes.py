@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import pytest
+
 from sawlog.protocol.record_batch import batches_in
 from sawlog.protocol.records import Record, iterate
 from sawlog.storage.cleaner.log_cleaner import CleanerConfig
@@ -57,8 +59,10 @@ def test_the_checkpoint_of_a_deleted_log_does_not_count_for_the_next_of_its_name
     assert b"k" not in left(storage)
 
 
-def test_an_offline_directory_is_not_touched_by_the_end_of_a_cleaning() -> None:
-    storage = SimulatedStorage(CONFIG, cleaner=CLEANER)
+@pytest.mark.parametrize("seed", range(8))
+def test_an_offline_directory_is_not_touched_by_the_end_of_a_cleaning(seed: int) -> None:
+    """The failed sync is that of the log or of the swap, depending on the seed."""
+    storage = SimulatedStorage(CONFIG, seed=seed, cleaner=CLEANER)
     write(storage, *[(b"k", b"%d" % number) for number in range(8)])
     cleaner = storage.directory.cleaner
     assert storage.schedule.run(lambda: any(SWAP in name for name in storage.disk.list(str(TP))))
