@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from bench.process import ChildFailed, Server
-from tools.kafka_node import HOST, KafkaNode, free_port
+from tools.kafka_node import DEFAULT_HEAP, DEFAULT_JVM, HOST, KafkaNode, free_port
 
 START_TIMEOUT_S = 120.0
 CONNECT_AGAIN_S = 0.002
@@ -29,6 +29,12 @@ KAFKA_SETTINGS = {
     "log.segment.delete.delay.ms": "1000",
     "log.initial.task.delay.ms": "1000",
 }
+# Its log cleaner reports every cleaning at this level.
+KAFKA_JVM = (
+    *DEFAULT_HEAP,
+    *DEFAULT_JVM,
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.storage.internals.log.LogCleaner$CleanerThread=info",
+)
 
 
 class Name(StrEnum):
@@ -60,7 +66,7 @@ def start(
         node = KafkaNode(directory, {**KAFKA_SETTINGS, **settings})
         if not node.data.exists():
             node.format()
-        return _launch(name, node.command(), node.data, directory, node.port)
+        return _launch(name, node.command(KAFKA_JVM), node.data, directory, node.port)
     port = free_port()
     data = directory / "data"
     command = [*python, "-m", "sawlog.cli.main", "broker"]

@@ -11,7 +11,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice, repeat
 
 from bench.raw import BadAnswer, Wire, Wires, check, frame, not_answered, read, wait_for_groups
 from sawlog.protocol.messages.offset_commit_request import (
@@ -106,17 +106,18 @@ def group_names(count: int) -> list[str]:
     return [f"offsets-{number}" for number in range(count)]
 
 
-def fill(bootstrap: str, topic: str, groups: int, partitions: int) -> None:
-    """Commit for every group and partition; the offset is the partition number."""
+def fill(bootstrap: str, topic: str, groups: int, partitions: int, times: int = 1) -> None:
+    """Commit `times` for every group and partition; the offset is the partition number."""
     wires = Wires(bootstrap, FILL_CONNECTIONS)
     names = group_names(groups)
     wait_for_groups(wires.all[0], names)
     offsets = {partition: partition for partition in range(partitions)}
-    frames = [
-        (frame(commit(name, topic, offsets)) for name in names[number::FILL_CONNECTIONS])
+    frames = [frame(commit(name, topic, offsets)) for name in names]
+    repeated = [
+        chain.from_iterable(repeat(frames[number::FILL_CONNECTIONS], times))
         for number in range(FILL_CONNECTIONS)
     ]
-    wires.pump(frames, lambda _number, received: check_commit(received))
+    wires.pump(repeated, checker())
     wires.close()
 
 

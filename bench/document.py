@@ -24,6 +24,12 @@ that joins) to the last assignment received, with two partitions a member and no
 Members of the classic protocol join again, those of the consumer protocol are new every time. All
 members are one driver that answers at once.
 
+The compaction rows send the same batches to both brokers, hold the log cleaner back until they are
+written, and take its time from the broker's log; the CPU is that of the broker, of which Sawlog's
+cleaner is a child process. What is left must be the same records. Beside a compaction or the
+deletion of a thousand segments, the latency of a paced producer is compared with that of the same
+producer just before.
+
 Clients in Python read the same topic from Sawlog, each in a process of its own: their CPU holds
 the imports, their time does not, nor what compiling took. The decoding alone compiles anew in every
 round; the others find the compiled loop in their cache.
@@ -47,9 +53,12 @@ SHORT = {
     Metric.RATE: "throughput",
     Metric.BROKER_CPU: "broker CPU",
     Metric.P99: "99th percentile",
+    Metric.P99_FACTOR: "99th percentile, with that work over without",
+    Metric.MEGABYTES_PER_CPU: "MB per second of CPU",
     Metric.REBALANCE: "time to rebalance",
     **{metric: title.rpartition(",")[0] for metric, title in START_TITLES.items()},
 }
+UNITS = {Metric.RATE: "/s", Metric.P99_FACTOR: ""}
 
 
 def render(results: Results) -> str:
@@ -68,7 +77,7 @@ def _verdicts(results: Results) -> str:
 def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
     target = verdict.target
     if target.absolute:
-        unit = "/s" if target.metric is Metric.RATE else " s"
+        unit = UNITS.get(target.metric, " s")
         measured, wanted = f"{number(verdict.measured)}{unit}", f"{bound(target)}{unit}"
     else:
         measured, wanted = ratio(verdict.measured), bound(target)

@@ -107,6 +107,7 @@ def pace(
         "records": len(counted),
         "p50_ms": percentile(counted, 0.50) * 1000,
         "p99_ms": percentile(counted, 0.99) * 1000,
+        "max_ms": counted[-1] * 1000,
     }
 
 

@@ -45,7 +45,7 @@ class Server:
     """A child that runs until it is stopped."""
 
     def __init__(self, command: Sequence[str], output: Path) -> None:
-        self._output = output
+        self.output = output
         with output.open("ab") as sink:
             self._process = subprocess.Popen(
                 command,
@@ -63,7 +63,7 @@ class Server:
             raise ChildFailed(f"a server ended with code {code}:\n{self.tail()}")
 
     def tail(self) -> str:
-        lines = self._output.read_text(errors="replace").splitlines()
+        lines = self.output.read_text(errors="replace").splitlines()
         return "\n".join(lines[-TAIL_LINES:])
 
     def stop(self) -> float:
@@ -91,6 +91,20 @@ class Server:
         # The command name is in parentheses and may contain spaces: parse after it.
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+    def family_cpu_s(self) -> float:
+        """CPU seconds of this process, its children, and those of them that have ended."""
+        ticks = 0
+        for pid in (self.pid, *self.children()):
+            with contextlib.suppress(FileNotFoundError):
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                ticks += sum(map(int, fields[11:15]))
+        return ticks / TICKS_PER_S
+
+    def children(self) -> list[int]:
+        """The running child processes."""
+        listed = Path(f"/proc/{self.pid}/task").glob("*/children")
+        return [int(pid) for path in listed for pid in path.read_text().split()]
 
     def resident_bytes(self) -> int:
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE_BYTES

@@ -13,6 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench import brokers, commits, topics
 from bench.brokers import Broker, Name
+from bench.cleanings import CleaningLog
 from bench.process import ChildFailed
 from bench.producer_performance import CLASS, OPTIONS
 from bench.runs import MEGABYTE, Measured
@@ -25,6 +26,14 @@ LOG_BYTES = 10_000_000_000
 NEEDED_BYTES = 12_000_000_000
 FILL_TIMEOUT_S = 900.0
 COMMITTED_GROUPS, COMMITTED_PARTITIONS = 1_000, 100
+# Two million commits, as 200,000 requests of ten: one by one, flushed, they would take minutes.
+MANY_PARTITIONS, MANY_TIMES = 10, 200
+OFFSET_LOGS = 4
+FEW_OFFSET_LOGS = {
+    "offsets.topic.num.partitions": str(OFFSET_LOGS),
+    "offsets.topic.segment.bytes": "10485760",
+}
+NOT_CLEANED = {"log.cleaner.enable": "false"}
 TIMEOUT_S = 60.0
 
 
@@ -136,8 +145,41 @@ def load_offsets(directory: Path, name: Name) -> Measured:
         broker.server.stop()
 
 
+def load_many_commits(directory: Path, name: Name) -> Measured:
+    """Like `load_offsets`, after many commits of the same offsets: before the log cleaner has run,
+    and after it."""
+    broker = brokers.start(name, directory, {**FEW_OFFSET_LOGS, **NOT_CLEANED})
+    try:
+        topics.create(broker.bootstrap, "committed", MANY_PARTITIONS)
+        commits.fill(broker.bootstrap, "committed", COMMITTED_GROUPS, MANY_PARTITIONS, MANY_TIMES)
+    finally:
+        broker.server.stop()
+    dirty = _load_offsets(directory, name, {**FEW_OFFSET_LOGS, **NOT_CLEANED})
+    broker = brokers.start(name, directory, {**FEW_OFFSET_LOGS, "log.cleaner.backoff.ms": "200"})
+    try:
+        logs = [f"__consumer_offsets-{number}" for number in range(OFFSET_LOGS)]
+        CleaningLog(broker, from_start=True).wait_for(logs)
+    finally:
+        broker.server.stop()
+    clean = _load_offsets(directory, name, {**FEW_OFFSET_LOGS, **NOT_CLEANED})
+    return {Metric.LOAD_OFFSETS: clean, Metric.LOAD_DIRTY_OFFSETS: dirty}
+
+
+def _load_offsets(directory: Path, name: Name, settings: dict[str, str]) -> float:
+    began = time.monotonic()
+    broker = brokers.start(name, directory, settings)
+    try:
+        commits.wait_for_all(broker.bootstrap, "committed", COMMITTED_GROUPS)
+        loaded_s = time.monotonic() - began
+        commits.check_all(broker.bootstrap, COMMITTED_GROUPS, MANY_PARTITIONS)
+        return loaded_s
+    finally:
+        broker.server.stop()
+
+
 MEASURES: dict[str, Callable[[Path, Name], Measured]] = {
     "partitions": open_partitions,
     "recovery": recover_log,
     "offsets": load_offsets,
+    "offsets-2m": load_many_commits,
 }

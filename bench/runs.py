@@ -42,10 +42,10 @@ class Meter:
 @contextmanager
 def metered(broker: Broker) -> Iterator[Meter]:
     meter = Meter(broker)
-    began, cpu_s, busy_s = time.monotonic(), broker.server.cpu_s(), machine_busy_s()
+    began, cpu_s, busy_s = time.monotonic(), broker.server.family_cpu_s(), machine_busy_s()
     yield meter
     broker.server.check_running()
-    broker_s = broker.server.cpu_s() - cpu_s
+    broker_s = broker.server.family_cpu_s() - cpu_s
     client_s = meter.client.cpu_s if meter.client else 0.0
     others_s = max(0.0, machine_busy_s() - busy_s - broker_s - client_s)
     meter.measured[Metric.BROKER_CPU] = broker_s
@@ -82,8 +82,8 @@ def _consume(workload: Workload, broker: Broker, topic: str) -> Measured:
     with metered(broker) as meter:
         arguments = ["consume", broker.bootstrap, topic]
         arguments += [str(workload.partitions), str(workload.records)]
-        meter.client = _client("librdkafka", arguments)
-        result = _result(meter.client)
+        meter.client = client("librdkafka", arguments)
+        result = result_of(meter.client)
     return _with_rates(meter.measured, workload, result["records"] / result["elapsed_s"])
 
 
@@ -123,8 +123,8 @@ def _pace_librdkafka(workload: Workload, broker: Broker, topic: str) -> Measured
     with metered(broker) as meter:
         arguments = ["pace", broker.bootstrap, topic, str(PACE_PER_S), str(LIBRDKAFKA_WARMUP_S)]
         arguments += [str(workload.records / PACE_PER_S), workload.properties["acks"]]
-        meter.client = _client("librdkafka", arguments)
-        result = _result(meter.client)
+        meter.client = client("librdkafka", arguments)
+        result = result_of(meter.client)
     return {**meter.measured, Metric.P50: result["p50_ms"], Metric.P99: result["p99_ms"]}
 
 
@@ -132,25 +132,25 @@ def _rebalance(workload: Workload, broker: Broker, topic: str) -> Measured:
     with metered(broker) as meter:
         numbers = (workload.members, workload.partitions, workload.rebalances)
         arguments = [workload.protocol, broker.bootstrap, topic, *map(str, numbers)]
-        meter.client = _client("members", arguments)
-    return {**meter.measured, Metric.REBALANCE: _result(meter.client)["median_ms"]}
+        meter.client = client("members", arguments)
+    return {**meter.measured, Metric.REBALANCE: result_of(meter.client)["median_ms"]}
 
 
 def _commit(workload: Workload, broker: Broker, topic: str) -> Measured:
     with metered(broker) as meter:
         numbers = (COMMIT_CONNECTIONS, workload.records)
-        meter.client = _client("commits", [broker.bootstrap, topic, *map(str, numbers)])
-    result = _result(meter.client)
+        meter.client = client("commits", [broker.bootstrap, topic, *map(str, numbers)])
+    result = result_of(meter.client)
     return {**meter.measured, Metric.RATE: result["commits"] / result["elapsed_s"]}
 
 
-def _client(module: str, arguments: list[str]) -> Finished:
+def client(module: str, arguments: list[str]) -> Finished:
     """Run one of the clients of this package."""
     command = [sys.executable, "-m", f"bench.{module}", *arguments]
     return run_to_end(command, CLIENT_TIMEOUT_S, cwd=ROOT)
 
 
-def _result(client: Finished) -> dict[str, float]:
+def result_of(client: Finished) -> dict[str, float]:
     found: dict[str, float] = json.loads(client.output.splitlines()[-1])
     return found
 

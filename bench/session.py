@@ -6,12 +6,12 @@ the order alternates.
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import brokers, pipeline, readers, restarts, runs
+from bench import brokers, pipeline, readers, restarts, runs, upkeep
 from bench.brokers import Broker, Name
 from bench.process import wait_for_calm
 from bench.results import Results
@@ -31,6 +31,7 @@ WARMUP_SHARE = {
     "rebalance-consumer-200": 1.0,
     "commits": 1.0,
 }
+UPKEEP_WARMUP_SHARE = {"compaction-100": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,10 @@ class Plan:
         return [workload.scaled(self.factor) for workload in self.of(*runs.LOADS)]
 
     @property
+    def upkeeps(self) -> list[Workload]:
+        return [workload.scaled(self.factor) for workload in self.of(*upkeep.LOADS)]
+
+    @property
     def reads(self) -> list[Workload]:
         works = self.of(Kind.READ) if Name.SAWLOG in self.names else []
         return [workload.scaled(self.factor) for workload in works]
@@ -67,14 +72,18 @@ class Plan:
 
     def steps(self) -> int:
         starts = (1 + self.rounds) * len(self.of(Kind.START))
-        warmups = len(WARMUP_SHARE) if self.loads and self.warmup_factor else 0
-        per_broker = starts + warmups + self.rounds * len(self.loads)
+        warmups = 0
+        if self.warmup_factor:
+            warmups += len(WARMUP_SHARE) if self.loads else 0
+            warmups += len(UPKEEP_WARMUP_SHARE) if self.upkeeps else 0
+        per_broker = starts + warmups + self.rounds * len(self.loads + self.upkeeps)
         restarts = sum(len(self.restarted(workload)) for workload in self.of(Kind.RESTART))
         reads = self.rounds * len(readers.READERS) * len(self.reads)
         jobs = pipeline.rounds_of(self.rounds) * len(self.pipelines) * len(self.names)
         return per_broker * len(self.names) + restarts + reads + jobs
 
 
+Run = Callable[[Workload, Broker, str], runs.Measured]
 # Called at the start of a step (without values) and at its end (with values).
 Listener = Callable[[str, runs.Measured | None], None]
 
@@ -92,8 +101,13 @@ def compare(plan: Plan, results: Results, listener: Listener) -> None:
             _measure_starts(plan, results, listener)
         if plan.loads:
             with _running(plan) as started:
-                _warm_up(plan, started, listener)
-                _measure_rounds(plan, started, results, listener)
+                _warm_up(plan, WARMUP_SHARE, runs.run, started, listener)
+                _measure_rounds(plan, plan.loads, runs.run, started, results, listener)
+                _measure_memory(plan, started, results)
+        if plan.upkeeps:
+            with _running(plan, upkeep.SETTINGS) as started:
+                _warm_up(plan, UPKEEP_WARMUP_SHARE, upkeep.run, started, listener)
+                _measure_rounds(plan, plan.upkeeps, upkeep.run, started, results, listener)
         for workload in plan.reads:
             _measure_reads(plan, workload, results, listener)
         if plan.pipelines:
@@ -128,53 +142,69 @@ def _measure_starts(plan: Plan, results: Results, listener: Listener) -> None:
 
 
 @contextmanager
-def _running(plan: Plan) -> Iterator[list[Broker]]:
+def _running(plan: Plan, settings: dict[str, str] | None = None) -> Iterator[list[Broker]]:
     with ExitStack() as stack:
         started: list[Broker] = []
         for name in plan.names:
-            broker = brokers.start(name, plan.directory / name)
+            broker = brokers.start(name, plan.directory / name, settings)
             stack.callback(broker.server.stop)
             started.append(broker)
         yield started
 
 
-def _warm_up(plan: Plan, started: list[Broker], listener: Listener) -> None:
+def _warm_up(
+    plan: Plan,
+    shares: Mapping[str, float],
+    run: Run,
+    started: list[Broker],
+    listener: Listener,
+) -> None:
     if not plan.warmup_factor:
         return
     for broker in started:
-        for name, share in WARMUP_SHARE.items():
+        for name, share in shares.items():
             workload = BY_NAME[name].scaled(share * plan.warmup_factor)
             step = f"warm up {broker.name}: {name}"
             listener(step, None)
-            listener(step, runs.run(workload, broker, f"warm-{name}"))
+            listener(step, run(workload, broker, f"warm-{name}"))
 
 
 def _measure_rounds(
-    plan: Plan, started: list[Broker], results: Results, listener: Listener
+    plan: Plan,
+    loads: list[Workload],
+    run: Run,
+    started: list[Broker],
+    results: Results,
+    listener: Listener,
 ) -> None:
     by_name = {broker.name: broker for broker in started}
     for round_number in range(plan.rounds):
-        for workload in plan.loads:
+        for workload in loads:
             for name in alternating(plan.names, round_number):
                 step = f"round {round_number + 1}, {name}: {workload.name}"
                 listener(step, None)
                 measured = _least_disturbed(
-                    plan, workload, by_name[name], f"{workload.name}.{round_number}"
+                    plan, run, workload, by_name[name], f"{workload.name}.{round_number}"
                 )
                 _keep(results, workload.name, name, measured)
                 listener(step, measured)
+
+
+def _measure_memory(plan: Plan, started: list[Broker], results: Results) -> None:
     if plan.of(Kind.START):
-        for name, broker in by_name.items():
+        for broker in started:
             resident_mb = broker.server.resident_bytes() / runs.MEGABYTE
-            results.add("start", name, Metric.RESIDENT_AFTER, resident_mb)
+            results.add("start", broker.name, Metric.RESIDENT_AFTER, resident_mb)
 
 
-def _least_disturbed(plan: Plan, workload: Workload, broker: Broker, topic: str) -> runs.Measured:
+def _least_disturbed(
+    plan: Plan, run: Run, workload: Workload, broker: Broker, topic: str
+) -> runs.Measured:
     """With patience, repeat a run that was disturbed by others; keep the least disturbed one."""
     tries: list[runs.Measured] = []
     for number in range(MAX_TRIES if plan.patience_s else 1):
         wait_for_calm(plan.patience_s)
-        tries.append(runs.run(workload, broker, f"{topic}.{number}"))
+        tries.append(run(workload, broker, f"{topic}.{number}"))
         if tries[-1][Metric.OTHERS] < DISTURBED_CORES:
             break
     return min(tries, key=lambda measured: measured[Metric.OTHERS])

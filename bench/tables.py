@@ -24,6 +24,7 @@ OTHERS_TITLE = "CPU of neither broker nor client, s (kernel workers that flush a
 PIPELINE_TITLE = (
     "Topics into Spark, local[2], records/s (from Apache Kafka by Spark's own connector)"
 )
+BESIDE_TITLE = "Latency beside compaction and deletion"
 COMPARED = ("Apache Kafka", "Sawlog", "ratio", "target", "reached")
 
 
@@ -32,6 +33,8 @@ def sections(results: Results) -> list[Section]:
     loads = results.of(Kind.PRODUCE, Kind.CONSUME, Kind.CONSUME_JAVA)
     paced = results.of(Kind.PACE_JAVA, Kind.PACE_LIBRDKAFKA)
     pipelines = results.of(Kind.PIPELINE)
+    compactions = results.of(Kind.COMPACT)
+    beside = results.of(Kind.PACE_COMPACTION, Kind.PACE_RETENTION, Kind.PACE_TOPIC_DELETION)
     rebalances, commits = results.of(Kind.REBALANCE), results.of(Kind.COMMIT)
     made = [
         _section(results, "Throughput, records/s", loads, Metric.RATE),
@@ -48,6 +51,16 @@ def sections(results: Results) -> list[Section]:
         _section(results, "Latency at a fixed rate, median, ms", paced, Metric.P50),
         _section(results, "Latency at a fixed rate, 99th percentile, ms", paced, Metric.P99),
         _section(results, "CPU of the broker at a fixed rate, s", paced, Metric.BROKER_CPU),
+        _section(results, "Compaction, MB/s", compactions, Metric.MEGABYTES),
+        _section(
+            results, "Compaction, MB per second of CPU", compactions, Metric.MEGABYTES_PER_CPU
+        ),
+        _section(results, f"{BESIDE_TITLE}, 99th percentile, ms", beside, Metric.P99),
+        _section(
+            results, f"{BESIDE_TITLE}, the same without that work, ms", beside, Metric.P99_QUIET
+        ),
+        _section(results, f"{BESIDE_TITLE}, with over without", beside, Metric.P99_FACTOR),
+        _section(results, f"{BESIDE_TITLE}, the largest, ms", beside, Metric.MAX),
         _section(results, OTHERS_TITLE, [*loads, *rebalances, *commits, *paced], Metric.OTHERS_CPU),
         _section(results, PIPELINE_TITLE, pipelines, Metric.RATE),
         _memory(results, pipelines),
@@ -74,7 +87,13 @@ START_TITLES = {
 }
 
 
-RESTART_METRICS = (Metric.OPEN_5000, Metric.RECOVER_10GB, Metric.LOAD_OFFSETS)
+RESTART_METRICS = {
+    Metric.OPEN_5000: "",
+    Metric.RECOVER_10GB: "",
+    Metric.LOAD_OFFSETS: "",
+    Metric.LOAD_DIRTY_OFFSETS: " (before the first cleaning)",
+}
+"""The metrics of restarts, and what is added to the title of the workload."""
 
 
 def _starts(results: Results) -> Section:
@@ -149,7 +168,7 @@ def _restart(results: Results, work: Workload, metric: Metric) -> tuple[str, ...
         NONE if value is None else f"{number(value)} s"
         for value in (results.median(work.name, name, metric) for name in Name)
     )
-    title = f"{work.title}{_read(results, work)}"
+    title = f"{work.title}{RESTART_METRICS[metric]}{_read(results, work)}"
     if target is None:
         return (title, kafka, sawlog, "", "")
     verdict = results.verdict(work.name, target)

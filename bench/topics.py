@@ -2,10 +2,12 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from bench.brokers import Broker
@@ -19,10 +21,13 @@ def admin(bootstrap: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
 
 
-def create(bootstrap: str, topic: str, partitions: int) -> None:
+def create(
+    bootstrap: str, topic: str, partitions: int, config: Mapping[str, str] | None = None
+) -> None:
     """Create a topic and return when every partition has a leader."""
     client = admin(bootstrap)
-    for answer in client.create_topics([NewTopic(topic, partitions, 1)]).values():
+    wanted = NewTopic(topic, partitions, 1, config=dict(config or {}))
+    for answer in client.create_topics([wanted]).values():
         answer.result(TIMEOUT_S)
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
@@ -33,11 +38,28 @@ def create(bootstrap: str, topic: str, partitions: int) -> None:
     raise ChildFailed(f"topic {topic} has partitions without a leader")
 
 
-def delete(broker: Broker, topic: str) -> None:
-    """Delete a topic and return when its files are gone and the page cache is written back."""
-    client = admin(broker.bootstrap)  # keep a reference: futures end with the client
+def alter(bootstrap: str, topic: str, config: Mapping[str, str]) -> None:
+    """Set configs of a topic."""
+    client = admin(bootstrap)
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in config.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+    for answer in client.incremental_alter_configs([resource]).values():
+        answer.result(TIMEOUT_S)
+
+
+def drop(bootstrap: str, topic: str) -> None:
+    """Delete a topic, without waiting for its files."""
+    client = admin(bootstrap)  # keep a reference: futures end with the client
     for answer in client.delete_topics([topic]).values():
         answer.result(TIMEOUT_S)
+
+
+def delete(broker: Broker, topic: str) -> None:
+    """Delete a topic and return when its files are gone and the page cache is written back."""
+    drop(broker.bootstrap, topic)
     deadline = time.monotonic() + TIMEOUT_S
     while any(broker.data.glob(f"{topic}-*")) and time.monotonic() < deadline:
         time.sleep(LOOK_AGAIN_S)
@@ -45,8 +67,10 @@ def delete(broker: Broker, topic: str) -> None:
 
 
 @contextmanager
-def fresh(broker: Broker, topic: str, partitions: int) -> Iterator[str]:
-    create(broker.bootstrap, topic, partitions)
+def fresh(
+    broker: Broker, topic: str, partitions: int, config: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    create(broker.bootstrap, topic, partitions, config)
     try:
         yield topic
     finally:

@@ -17,6 +17,11 @@ class Metric(StrEnum):
     OTHERS = "others_cores"
     P50 = "p50_ms"
     P99 = "p99_ms"
+    P99_QUIET = "p99_quiet_ms"
+    P99_FACTOR = "p99_factor"
+    MAX = "max_ms"
+    MAX_QUIET = "max_quiet_ms"
+    MEGABYTES_PER_CPU = "mb_per_cpu_s"
     FIRST_ANSWER = "first_answer_s"
     RESIDENT_IDLE = "resident_idle_mb"
     RESIDENT_AFTER = "resident_after_mb"
@@ -26,6 +31,7 @@ class Metric(StrEnum):
     OTHERS_CPU = "others_cpu_s"
     REBALANCE = "rebalance_ms"
     LOAD_OFFSETS = "load_offsets_s"
+    LOAD_DIRTY_OFFSETS = "load_dirty_offsets_s"
     WORKER_PEAK = "worker_peak_mb"
     WORKERS_TOGETHER = "workers_together_mb"
     COMPILE = "compile_s"
@@ -40,6 +46,10 @@ class Kind(StrEnum):
     REBALANCE = "rebalance"
     COMMIT = "commit"
     READ = "read into a client"
+    COMPACT = "compact"
+    PACE_COMPACTION = "pace beside a compaction"
+    PACE_RETENTION = "pace beside retention"
+    PACE_TOPIC_DELETION = "pace beside the deletion of a topic"
     PIPELINE = "pipeline on Spark"
     START = "start"
     RESTART = "restart"
@@ -88,6 +98,9 @@ P99_NOT_ABOVE = (Target(Metric.P99, 1.0),)
 PACE_PER_S = 2_000
 COMMIT_CONNECTIONS = 20
 PARTITIONS_A_MEMBER = 2
+COMPACTED_KEYS = 200_000
+DELETED_SEGMENTS = 1_000
+P99_DOUBLED = (Target(Metric.P99_FACTOR, 2.0, absolute=True),)
 
 
 def _rebalance(protocol: str, members: int, rebalances: int) -> Workload:
@@ -100,6 +113,30 @@ def _rebalance(protocol: str, members: int, rebalances: int) -> Workload:
         protocol=protocol,
         members=members,
         rebalances=rebalances,
+    )
+
+
+def _compaction(name: str, title: str, record_bytes: int, codec: str) -> Workload:
+    return Workload(
+        f"compaction-{name}",
+        f"{title}, 400 MB, {COMPACTED_KEYS:,} keys, 16 KB batches, 50 MB segments",
+        Kind.COMPACT,
+        records=400_000_000 // record_bytes,
+        record_bytes=record_bytes,
+        partitions=1,
+        properties={"compression.type": codec},
+        targets=(Target(Metric.MEGABYTES_PER_CPU, 0.5, at_least=True),),
+    )
+
+
+def _pace_beside(name: str, title: str, kind: Kind) -> Workload:
+    return Workload(
+        name,
+        f"2,000 records/s, acks=1, librdkafka, {title}",
+        kind,
+        records=10_000,
+        properties={"acks": "1"},
+        targets=P99_DOUBLED,
     )
 
 
@@ -208,6 +245,20 @@ WORKLOADS = (
         records=20_000,
         properties={"acks": "all", **AT_ONCE},
     ),
+    _compaction("100", "100 B records", 100, "none"),
+    _compaction("1000", "1,000 B records", 1_000, "none"),
+    _compaction("zstd", "100 B records, zstd (sizes before it)", 100, "zstd"),
+    _pace_beside("produce-p99-compaction", "while a log is compacted", Kind.PACE_COMPACTION),
+    _pace_beside(
+        "produce-p99-retention",
+        f"while retention deletes {DELETED_SEGMENTS:,} segments",
+        Kind.PACE_RETENTION,
+    ),
+    _pace_beside(
+        "produce-p99-topic-deletion",
+        f"while a topic of {DELETED_SEGMENTS:,} segments is deleted",
+        Kind.PACE_TOPIC_DELETION,
+    ),
     Workload(
         "clients",
         "keys, values of 20 to 180 B, a header on every tenth, no compression, 6 partitions",
@@ -255,6 +306,11 @@ WORKLOADS = (
     Workload(
         "offsets",
         "load 100,000 committed offsets of 1,000 groups after a clean stop",
+        Kind.RESTART,
+    ),
+    Workload(
+        "offsets-2m",
+        "load the offsets of 1,000 groups after 2,000,000 commits",
         Kind.RESTART,
     ),
 )

@@ -13,6 +13,7 @@ ENTRY_POINTS = frozenset(
         "sawlog.cli.main",
         "sawlog.pipeline.source.topic_source",
         "sawlog.simulation.simulated_store",
+        "sawlog.simulation.keyed_workload",
         "sawlog.simulation.workload",
     }
 )

@@ -52,6 +52,8 @@ def restore_backup(
     BackupError if the backup is damaged or `data` is not empty; DiskError if a broker runs on it.
     """
     manifest = read_manifest(backup)
+    if data.resolve().is_relative_to(backup.resolve()):
+        raise BackupError(f"{data} is in the backup {backup}: choose another place")
     node = manifest.node_id if node_id is None else node_id
     problems = [
         problem
@@ -90,11 +92,17 @@ def _empty_directory(data: Path) -> Iterator[tuple[RealDisk, asyncio.AbstractEve
             yield disk, loop
         except (BackupError, DiskError, OSError) as error:
             raise BackupError(
-                f"{error}; {data} was only partly restored: delete everything in it"
+                f"{_reason(error)}; {data} was only partly restored: delete everything in it"
             ) from error
     finally:
         disk.close()
         loop.close()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _check_empty(data: Path) -> None:

@@ -50,6 +50,11 @@ class Selection:
             return self.has_groups and name not in self.excluded
         return name not in self.excluded and (not self.names or name in self.names)
 
+    @property
+    def contradictions(self) -> list[str]:
+        """The names that are given and left out at once."""
+        return sorted(name for name in self.names if not self.covers(name))
+
 
 @dataclass(slots=True)
 class CreatedBackup:

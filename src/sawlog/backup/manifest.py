@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from sawlog.backup.backup_error import BackupError
 from sawlog.backup.file_copy import write_atomically
+from sawlog.cluster.metadata_image import ConfigKind
 from sawlog.core.ids import TopicId, format_topic_id, parse_topic_id
 from sawlog.storage import log_files
 
@@ -22,10 +23,7 @@ LOGS = "logs"
 """The directory with the partitions, in the layout of a data directory."""
 FORMAT = "sawlog-backup"
 VERSION = 1
-BROKERS = "brokers"
-GROUPS = "groups"
-CLIENT_METRICS = "client-metrics"
-CONFIG_KINDS = frozenset({BROKERS, GROUPS, CLIENT_METRICS})
+CONFIG_KINDS = frozenset(kind.value for kind in ConfigKind)
 """Kafka's names for the resources other than topics that have configs."""
 _OTHER_FILES = frozenset({log_files.EPOCH_CHECKPOINT, log_files.PARTITION_METADATA})
 
@@ -120,10 +118,15 @@ def read_manifest(backup: Path) -> Manifest:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise BackupError(
-            f"{backup} is not a backup: it has no {MANIFEST}; if `sawlog backup create` was"
-            " interrupted there, delete the directory and create the backup again"
-        ) from None
+        text = f"{backup} is not a backup: it has no {MANIFEST}"
+        if (backup / log_files.META_PROPERTIES).exists():
+            text += "; it is the data directory of a broker"
+        elif (backup / LOGS).is_dir():
+            text += (
+                "; if `sawlog backup create` was interrupted there, delete the directory and create"
+                " the backup again"
+            )
+        raise BackupError(text) from None
     return decode_manifest(data, str(path))
 
 

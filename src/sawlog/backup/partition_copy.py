@@ -3,8 +3,8 @@
 Bytes below the high watermark never change in place, but segments are deleted by retention and
 replaced by the log cleaner. So the segments are listed, then the broker is asked for the offsets,
 the segments are copied, and listed again: if a segment was replaced or has vanished, it is copied
-again. All segments of a copy are thus of one moment. A mixture would be wrong: a deletion marker
-that the cleaner removed in one segment could leave the deleted record in the older copy of another.
+again. All segments of a copy are thus of one moment. A mixture would be wrong: a tombstone that the
+cleaner removed in one segment could leave the deleted record in the older copy of another.
 """
 
 import os

@@ -5,7 +5,7 @@ So leader epochs and producer ids continue far above those of the backup: a clie
 epoch 7 ignores metadata with epoch 6, and a producer id must never have two owners.
 """
 
-from sawlog.backup.manifest import BROKERS, Manifest, PartitionBackup, TopicBackup
+from sawlog.backup.manifest import Manifest, PartitionBackup, TopicBackup
 from sawlog.cluster import znodes
 from sawlog.cluster.metadata_image import ConfigKind, ConfigResource
 from sawlog.cluster.producer_ids import encode_block
@@ -40,8 +40,9 @@ def _config_nodes(manifest: Manifest, node_id: int) -> list[Operation]:
     operations: list[Operation] = []
     for kind, resources in sorted(manifest.configs.items()):
         for name, configs in sorted(resources.items()):
-            is_own = kind == BROKERS and name == str(manifest.node_id)
-            resource = ConfigResource(ConfigKind(kind), str(node_id) if is_own else name)
+            resource = ConfigResource(ConfigKind(kind), name)
+            if resource == ConfigResource(ConfigKind.BROKER, str(manifest.node_id)):
+                resource = resource._replace(name=str(node_id))
             path = znodes.config_node_path(resource)
             operations.append(Create(path, znodes.encode_configs(configs)))
     return operations

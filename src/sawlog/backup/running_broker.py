@@ -2,20 +2,21 @@
 
 from collections.abc import Iterable
 
-from sawlog.backup.manifest import BROKERS, CLIENT_METRICS, GROUPS
 from sawlog.backup.partition_copy import Bounds
 from sawlog.client.admin.admin import Admin, ClusterDescription
-from sawlog.client.admin.configs import ConfigSource, Resource, ResourceType
+from sawlog.client.admin.configs import Resource
 from sawlog.client.admin.list_offsets import EARLIEST, LATEST
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.metadata import Topic
 from sawlog.client.producer.sequence_numbers import init_producer_id
+from sawlog.cluster.metadata_image import ConfigKind
+from sawlog.core.config_api import ConfigSource, ResourceType
 from sawlog.core.errors import ErrorCode
 from sawlog.core.ids import TopicPartition
 
 OTHER_RESOURCES = (
-    (GROUPS, ResourceType.GROUP, ConfigSource.GROUP),
-    (CLIENT_METRICS, ResourceType.CLIENT_METRICS, ConfigSource.CLIENT_METRICS),
+    (ConfigKind.GROUP, ResourceType.GROUP, ConfigSource.GROUP),
+    (ConfigKind.CLIENT_METRICS, ResourceType.CLIENT_METRICS, ConfigSource.CLIENT_METRICS),
 )
 """Resources with configs of their own besides topics and brokers."""
 
@@ -73,14 +74,14 @@ class RunningBroker:
         for node in nodes:
             resource = Resource(ResourceType.BROKER, str(node))
             brokers[str(node)] = self._configs(resource, {ConfigSource.BROKER})
-        found = {BROKERS: brokers}
+        found = {ConfigKind.BROKER: brokers}
         for kind, resource_type, source in OTHER_RESOURCES:
             found[kind] = {
                 resource.name: self._configs(resource, {source})
                 for resource in self._admin.list_config_resources([resource_type])
             }
         return {
-            kind: {name: configs for name, configs in resources.items() if configs}
+            kind.value: {name: configs for name, configs in resources.items() if configs}
             for kind, resources in found.items()
         }
 

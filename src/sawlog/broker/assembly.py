@@ -78,7 +78,6 @@ def assemble(
             node_id=registration.id,
             config=config,
             clock=clock,
-            dynamic_config=config,
             timer=timer,
             member=member,
             metadata=metadata,

@@ -41,7 +41,7 @@ class Broker:
         self.purgatory = components.purgatory
         self._metrics = components.metrics
         self._apis: dict[int, Api] = served_apis()
-        self._config = components.dynamic_config
+        self._config = components.config
         self._config.subscribe(LOG_SETTINGS, self.replicas.reconfigure)
         self._config.subscribe(CLEANER_SETTINGS, self._reconfigure_cleaner)
         self._config.subscribe(ELECTION_SETTINGS, components.member.reconsider_elections)

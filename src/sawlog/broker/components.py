@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from sawlog.cluster.producer_ids import ProducerIds
     from sawlog.cluster.resource_configs import ResourceConfigs
     from sawlog.cluster.topics import Topics
-    from sawlog.core.config import BrokerConfig
     from sawlog.core.config_dynamic import DynamicBrokerConfig
     from sawlog.core.ids import NodeId
     from sawlog.core.ports import Clock, Timer
@@ -30,9 +29,8 @@ class Components:
     """Built once by `assemble`; no attribute is assigned later."""
 
     node_id: "NodeId"
-    config: "BrokerConfig"
+    config: "DynamicBrokerConfig"
     clock: "Clock"
-    dynamic_config: "DynamicBrokerConfig"  # the same object, for handlers of the config APIs
     timer: "Timer"
     member: "ClusterMember"
     metadata: "MetadataCache"

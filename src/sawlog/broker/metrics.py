@@ -119,6 +119,11 @@ def _declare_cleaner_metrics(registry: Registry, broker: "Components") -> None:
         "Records without a key removed by compaction.",
         lambda: totals.keyless_records,
     )
+    registry.read_counter(
+        "sawlog_cleaner_busy_seconds_total",
+        "How long cleanings took, all together.",
+        lambda: totals.busy_ms / 1_000,
+    )
     registry.read_gauge(
         "sawlog_cleaner_max_dirty_ratio",
         "The largest dirty ratio of a compacted log, at the last check.",

@@ -44,7 +44,7 @@ def backup() -> None:
     type=NAME,
     multiple=True,
     metavar="NAME",
-    help="Back up this topic only. May be repeated.",
+    help="Back up this topic only, and the offsets of consumer groups. May be repeated.",
 )
 @click.option(
     "--exclude",
@@ -71,6 +71,8 @@ def create(
     data directory. Copies are reflinks if the file system supports them.
     """
     selection = Selection(frozenset(names), frozenset(exclude), not without_groups)
+    for name in selection.contradictions:
+        raise click.UsageError(f"the topic {name!r} is both chosen and left out")
     with _explained(), progress("copying", log_bytes(data, selection), unit="bytes") as bar:
         created = create_backup(RunningBroker(cluster), data, target, selection, bar)
     if as_json:
@@ -135,8 +137,8 @@ def restore(source: Path, data: Path, node_id: int | None, as_json: bool) -> Non
     else:
         _print_topics(restored.manifest)
     note(
-        f"{data}: {_totals(restored.manifest)} restored for node {restored.node_id};"
-        f" start it with sawlog broker --data {data}"
+        f"{data}: restored {_totals(restored.manifest)}, for node {restored.node_id}; start it with"
+        f" sawlog broker --data {data}"
     )
 
 

@@ -187,7 +187,7 @@ def _read_settings(config_file: Path | None, settings: tuple[str, ...]) -> dict[
     if config_file is not None:
         for line, key, value in parse_properties(_read_text(config_file)):
             given[key] = _Setting(value, f"{config_file} line {line}")
-    for key, value in parse_settings("--set", settings).items():
+    for key, value in parse_settings("--set", settings, last_wins=True).items():
         given[key] = _Setting(value, "--set")
     return given
 

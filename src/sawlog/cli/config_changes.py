@@ -1,9 +1,12 @@
-"""Changes of settings: the expected values, and whether a broker has applied them yet."""
+"""Changes of settings: the requested ones, the expected values, and whether a broker has applied
+them yet."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSource, Operation
+from sawlog.cli.option_types import parse_settings
+from sawlog.client.admin.configs import Change, ConfigEntry
+from sawlog.core.config_api import ConfigSource, Operation
 
 Entries = Mapping[str, ConfigEntry]
 
@@ -21,6 +24,16 @@ class ChangedSetting(NamedTuple):
             return self.before is self.after
         same_source = self.before.source is self.after.source
         return same_source and self.before.value == self.after.value
+
+
+def requested_changes(*given: tuple[str, Operation, Iterable[str]]) -> list[Change]:
+    """Return the changes that options ask for; each option with its operation and its texts
+    KEY=VALUE."""
+    return [
+        Change(key, operation, value)
+        for option, operation, texts in given
+        for key, value in parse_settings(option, texts).items()
+    ]
 
 
 def expected_value(change: Change, before: ConfigEntry | None) -> str | None:

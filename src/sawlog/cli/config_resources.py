@@ -7,7 +7,8 @@ import click
 
 from sawlog.cli.option_types import TEXT
 from sawlog.client.admin.admin import Admin
-from sawlog.client.admin.configs import ConfigEntry, ConfigSource, Resource, ResourceType
+from sawlog.client.admin.configs import ConfigEntry, Resource
+from sawlog.core.config_api import ConfigSource, ResourceType
 from sawlog.core.config_topic import HIDDEN_SETTINGS
 from sawlog.core.config_warnings import near_names
 from sawlog.core.errors import ErrorCode, KafkaError

@@ -11,7 +11,12 @@ from typing import Any
 import click
 
 from sawlog.cli.cluster_options import with_cluster
-from sawlog.cli.config_changes import ChangedSetting, changed_settings, is_applied
+from sawlog.cli.config_changes import (
+    ChangedSetting,
+    changed_settings,
+    is_applied,
+    requested_changes,
+)
 from sawlog.cli.config_resources import (
     ConfigResource,
     ConfigResourceType,
@@ -21,12 +26,14 @@ from sawlog.cli.config_resources import (
     known_settings,
 )
 from sawlog.cli.error_messages import report_each
-from sawlog.cli.option_types import NAME, TEXT, json_option, parse_settings
+from sawlog.cli.option_types import NAME, TEXT, json_option
 from sawlog.cli.output import counted, note, print_json, print_lines, print_table
 from sawlog.cli.units import show_duration, show_size
 from sawlog.client.admin.admin import Admin
-from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSource, Operation
+from sawlog.client.admin.configs import Change, ConfigEntry
 from sawlog.client.net.cluster import Cluster
+from sawlog.core.config_api import ConfigSource, Operation
+from sawlog.core.config_dynamic import CLUSTER_WIDE
 from sawlog.core.config_values import ConfigType
 
 _APPLY_TIMEOUT_MS = 2_000  # until all brokers know a change; Kafka takes some milliseconds
@@ -128,15 +135,11 @@ def set_settings(
 
     The broker checks all values first; if one is refused, none is set.
     """
-    changes = [
-        Change(key, operation, value)
-        for option, operation, given in (
-            ("KEY=VALUE", Operation.SET, settings),
-            ("--append", Operation.APPEND, append),
-            ("--subtract", Operation.SUBTRACT, subtract),
-        )
-        for key, value in parse_settings(option, given).items()
-    ]
+    changes = requested_changes(
+        ("KEY=VALUE", Operation.SET, settings),
+        ("--append", Operation.APPEND, append),
+        ("--subtract", Operation.SUBTRACT, subtract),
+    )
     if not changes:
         raise click.UsageError("nothing to set: give KEY=VALUE, --append or --subtract")
     admin = Admin(cluster)
@@ -171,9 +174,12 @@ def unset(
     where = find_resource(admin, kind, name)
     entries = describe(admin, where)
     own = [key for key, entry in entries.items() if entry.source is where.own_source]
+    if everything and where.own_source is ConfigSource.ALL_BROKERS and CLUSTER_WIDE in own:
+        own.remove(CLUSTER_WIDE)
+        note(f"{where}: {CLUSTER_WIDE} stays, because it always has a value for all brokers")
     changes = [Change(key, Operation.DELETE) for key in (own if everything else keys)]
     if not changes:
-        note(f"{where}: no settings are set")
+        note(f"{where}: no settings to unset")
         return
     _Alteration(cluster, where, entries).make(changes, validate_only, as_json)
 

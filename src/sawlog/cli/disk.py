@@ -62,7 +62,8 @@ def disk(
     """Show the sizes of topics, the largest first, and the free space of brokers.
 
     A size is that of all replicas, without indexes. The share is that of all logs in the cluster;
-    `of disk` is the share of the file system.
+    `of disk` is the share of the file system. What is not free counts as used, also what the file
+    system reserves for itself or for root.
     """
     wanted = set(partitions_of(cluster, scopes)) if scopes else None
     usage = measure(Admin(cluster).describe_log_dirs())

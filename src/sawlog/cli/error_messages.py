@@ -9,6 +9,7 @@ from sawlog.cli.output import counted, note
 from sawlog.client.errors import UNANSWERED, ClientError
 from sawlog.client.producer.delivery import DeliveryFailed
 from sawlog.core.errors import ErrorCode, KafkaError
+from sawlog.protocol.wire_primitives import NotEncodable
 
 _HINTS = {
     ErrorCode.OFFSET_OUT_OF_RANGE: "start within this range, or use --offset-reset earliest or"
@@ -42,6 +43,8 @@ def explain(error: Exception) -> tuple[str, int] | None:
         return f"{counted(error.count, 'record')} {were} not delivered: {text}", code
     if isinstance(error, UNANSWERED):
         return str(error), NO_BROKER
+    if isinstance(error, NotEncodable):
+        return f"a name or a value is too long: {error}", FAILED
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}", FAILED
     if isinstance(error, ClientError | OSError):

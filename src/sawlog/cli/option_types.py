@@ -117,7 +117,14 @@ def split_pair(option: str, text: str, name: str = "KEY") -> tuple[str, str]:
     return key, value
 
 
-def parse_settings(option: str, settings: Iterable[str]) -> dict[str, str]:
-    """Parse the `KEY=VALUE` pairs of a repeated option; the last value of a key wins."""
-    pairs = (split_pair(option, setting) for setting in settings)
-    return {key.strip(): value.strip() for key, value in pairs}
+def parse_settings(
+    option: str, settings: Iterable[str], *, last_wins: bool = False
+) -> dict[str, str]:
+    """Parse the `KEY=VALUE` pairs of a repeated option; a key is given once, unless `last_wins`."""
+    parsed: dict[str, str] = {}
+    for setting in settings:
+        key, value = (part.strip() for part in split_pair(option, setting))
+        if key in parsed and not last_wins:
+            raise click.UsageError(f"{option} {setting}: {key} is given twice")
+        parsed[key] = value
+    return parsed

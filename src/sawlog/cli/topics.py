@@ -5,6 +5,9 @@ from typing import Any
 import click
 
 from sawlog.cli.cluster_options import with_cluster
+from sawlog.cli.config_changes import requested_changes
+from sawlog.cli.config_resources import check_known, find_resource
+from sawlog.cli.config_resources import describe as describe_settings
 from sawlog.cli.error_messages import report_each
 from sawlog.cli.option_types import (
     PARTITION_COUNT,
@@ -16,14 +19,13 @@ from sawlog.cli.option_types import (
 from sawlog.cli.output import note, print_json, print_lines, print_table, table_lines
 from sawlog.cli.topics_records import records
 from sawlog.client.admin.admin import Admin, NewTopic
-from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSource, Operation, Resource
-from sawlog.client.admin.configs import ResourceType as Type
+from sawlog.client.admin.configs import Change, ConfigEntry, Resource
 from sawlog.client.admin.list_offsets import EARLIEST, LATEST, FoundOffset
 from sawlog.client.errors import ErrorsByName
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.metadata import Topic
-from sawlog.core.config_topic import HIDDEN_SETTINGS
-from sawlog.core.config_warnings import near_names
+from sawlog.core.config_api import ConfigSource, Operation
+from sawlog.core.config_api import ResourceType as Type
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicPartition, format_topic_id
 
@@ -183,19 +185,19 @@ def alter(
     All changes are validated first; if one would be refused, none is made.
     """
     changes = [Change(key, Operation.DELETE) for key in reset]
-    for option, operation, settings in (
+    changes += requested_changes(
         ("--config", Operation.SET, config),
         ("--append", Operation.APPEND, append),
         ("--subtract", Operation.SUBTRACT, subtract),
-    ):
-        for key, value in parse_settings(option, settings).items():
-            changes.append(Change(key, operation, value))
+    )
     if not changes and partitions is None:
         raise click.UsageError(
             "nothing to alter: give --partitions, --config, --reset, --append or --subtract"
         )
     admin = Admin(cluster)
-    _check_known(admin, name, reset)
+    if reset:  # brokers accept resets of unknown settings
+        where = find_resource(admin, "topic", name)
+        check_known(where, list(reset), describe_settings(admin, where), to_change=True)
     refusals = _alter(admin, name, changes, partitions, validate_only=True)
     if not refusals and not validate_only:
         refusals = _alter(admin, name, changes, partitions, validate_only=False)
@@ -223,18 +225,6 @@ def _alter(
     if by_resource and partitions is not None and not validate_only:
         note(f"{name}: has {partitions} partitions now; its settings were not changed")
     return {resource.name: error for resource, error in by_resource.items()}
-
-
-def _check_known(admin: Admin, name: str, keys: tuple[str, ...]) -> None:
-    """Raise KafkaError for unknown keys: brokers accept resets of unknown keys."""
-    if not keys:
-        return
-    resource = Resource(Type.TOPIC, name)
-    known = {entry.name for entry in admin.describe_configs([resource])[resource]}
-    for key in keys:
-        if key not in known | HIDDEN_SETTINGS:
-            text = f"there is no topic setting {key!r}{near_names(key, known)}"
-            raise KafkaError(ErrorCode.INVALID_CONFIG, text)
 
 
 def _counts(topic: Topic) -> dict[str, int]:

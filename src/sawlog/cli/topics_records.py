@@ -17,10 +17,11 @@ from sawlog.cli.topics_records_plan import (
     unread,
 )
 from sawlog.client.admin.admin import Admin
-from sawlog.client.admin.configs import Resource, ResourceType
+from sawlog.client.admin.configs import Resource
 from sawlog.client.admin.list_offsets import EARLIEST, LATEST
 from sawlog.client.consumer.start_positions import AtTime
 from sawlog.client.net.cluster import Cluster
+from sawlog.core.config_api import ResourceType
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import TopicPartition
 

@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sawlog.client.admin.admin import Admin, ClusterDescription, NewTopic
-    from sawlog.client.admin.configs import (
-        Change,
-        ConfigEntry,
-        ConfigSource,
-        ConfigSynonym,
-        Operation,
-        Resource,
-        ResourceType,
-    )
+    from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSynonym, Resource
     from sawlog.client.admin.group_offsets import Committed
     from sawlog.client.admin.groups import (
         GroupDescription,
@@ -46,6 +38,7 @@ if TYPE_CHECKING:
     from sawlog.client.net.cluster import Cluster, NoSuchTopic
     from sawlog.client.producer.delivery import Delivered, Delivery, DeliveryFailed
     from sawlog.client.producer.producer import Producer
+    from sawlog.core.config_api import ConfigSource, Operation, ResourceType
     from sawlog.core.config_values import ConfigType
     from sawlog.core.errors import ErrorCode, KafkaError
     from sawlog.core.ids import TopicPartition
@@ -106,11 +99,8 @@ _EXPORTS = {
     "sawlog.client.admin.configs": (
         "Change",
         "ConfigEntry",
-        "ConfigSource",
         "ConfigSynonym",
-        "Operation",
         "Resource",
-        "ResourceType",
     ),
     "sawlog.client.consumer.consumer": ("Consumer",),
     "sawlog.client.producer.delivery": ("Delivered", "Delivery", "DeliveryFailed"),
@@ -142,6 +132,7 @@ _EXPORTS = {
         "OffsetReset",
     ),
     "sawlog.client.consumer.message_streams": ("MessageStream",),
+    "sawlog.core.config_api": ("ConfigSource", "Operation", "ResourceType"),
     "sawlog.core.config_values": ("ConfigType",),
     "sawlog.core.errors": ("ErrorCode", "KafkaError"),
     "sawlog.core.ids": ("TopicPartition",),

@@ -10,9 +10,9 @@ from functools import partial
 from sawlog.cluster import znodes
 from sawlog.cluster.cluster_member import ClusterMember
 from sawlog.cluster.metadata_image import ConfigResource, MetadataImage
+from sawlog.cluster.store_failures import store_failure
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.store import (
-    BadArguments,
     BadVersion,
     Create,
     Node,
@@ -22,7 +22,6 @@ from sawlog.core.store import (
     Result,
     SetData,
     StoreError,
-    StoreUnavailable,
 )
 
 Configs = Mapping[str, str]
@@ -50,7 +49,7 @@ class ResourceConfigs:
             if isinstance(node, NoNode):
                 write({}, NO_VERSION)
             elif isinstance(node, StoreError):
-                done(_unavailable(node))
+                done(store_failure(node))
             else:
                 write(znodes.decode_configs(node), node.stat.version)
 
@@ -73,7 +72,7 @@ class ResourceConfigs:
             if isinstance(result, BadVersion | NodeExists):
                 store.get(path, got)
             elif isinstance(result, StoreError):
-                done(_unavailable(result))
+                done(store_failure(result))
             else:
                 self._member.when(partial(shows, version), timeout_ms, shown)
 
@@ -85,12 +84,3 @@ class ResourceConfigs:
             done(None if is_shown else KafkaError(ErrorCode.REQUEST_TIMED_OUT))
 
         store.get(path, got)
-
-
-def _unavailable(error: StoreError) -> KafkaError:
-    """Return a retriable error, as Kafka does if its controller does not respond."""
-    if isinstance(error, BadArguments):
-        return KafkaError(ErrorCode.INVALID_REQUEST, f"The configs cannot be stored: {error}")
-    is_full = isinstance(error, StoreUnavailable)
-    code = ErrorCode.KAFKA_STORAGE_ERROR if is_full else ErrorCode.REQUEST_TIMED_OUT
-    return KafkaError(code, str(error))

@@ -16,6 +16,7 @@ from sawlog.cluster.internal_topics import INTERNAL_TOPICS
 from sawlog.cluster.metadata_image import MetadataImage, TopicImage
 from sawlog.cluster.new_topic import NewTopic
 from sawlog.cluster.replica_placement import place
+from sawlog.cluster.store_failures import store_failure
 from sawlog.cluster.topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name
 from sawlog.core.config import BrokerConfig, check_topic_configs
 from sawlog.core.config_values import ConfigError
@@ -32,7 +33,6 @@ from sawlog.core.store import (
     Result,
     SetData,
     StoreError,
-    StoreUnavailable,
     WatchEvent,
 )
 
@@ -161,7 +161,7 @@ class Topics:
 
         def failed(error: StoreError) -> None:
             is_there = isinstance(error, NodeExists)
-            done(_exists(planned.name) if is_there else _unavailable(error))
+            done(_exists(planned.name) if is_there else store_failure(error))
 
         self._write(
             [
@@ -201,7 +201,7 @@ class Topics:
             if isinstance(result, NodeExists):
                 self._store.get(path, found, gone)
             elif isinstance(result, StoreError):
-                done(_unavailable(result))
+                done(store_failure(result))
             else:
                 self._answer_when(shows, timeout_ms, done)
 
@@ -210,7 +210,7 @@ class Topics:
             if isinstance(node, NoNode):
                 self._store.multi(request, written, urgent=True)
             elif isinstance(node, StoreError):
-                done(_unavailable(node))
+                done(store_failure(node))
             else:
                 self._answer_when(shows, timeout_ms, done)
 
@@ -269,7 +269,7 @@ class Topics:
 
         def got(node: Node | StoreError) -> None:
             if isinstance(node, StoreError):
-                done(_unavailable(node))
+                done(store_failure(node))
                 return
             current = znodes.decode_assignment(node)
             if current.topic_id != topic.id or len(current.replicas) != len(topic.partitions):
@@ -300,7 +300,7 @@ class Topics:
 
         def got(node: Node | StoreError) -> None:
             if isinstance(node, StoreError):
-                done(_unavailable(node))
+                done(store_failure(node))
                 return
             old = znodes.decode_configs(node)
             try:
@@ -323,7 +323,7 @@ class Topics:
             if isinstance(error, BadVersion):
                 self._store.get(path, got)
             else:
-                done(_unavailable(error))
+                done(store_failure(error))
 
         self._store.get(path, got)
 
@@ -346,7 +346,7 @@ class Topics:
             elif failed is not None:
                 failed(result)
             else:
-                done(_unavailable(result))
+                done(store_failure(result))
 
         self._store.multi(operations, written)
 
@@ -382,13 +382,3 @@ def _contradiction(what: str) -> KafkaError:
 
 def _bad_assignment(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-
-
-def _unavailable(error: StoreError) -> KafkaError:
-    """Return a retriable error, as Kafka does if its controller does not respond."""
-    code = ErrorCode.REQUEST_TIMED_OUT
-    if isinstance(error, NoNode):
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif isinstance(error, StoreUnavailable):
-        code = ErrorCode.KAFKA_STORAGE_ERROR
-    return KafkaError(code, str(error))

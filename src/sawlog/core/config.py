@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sawlog.core.config_accepted import ACCEPTED_SETTINGS
-from sawlog.core.config_broker import BROKER_SETTINGS, check_cleaner_memory
+from sawlog.core.config_broker import BROKER_SETTINGS, check_cleaner
 from sawlog.core.config_groups import check_broker_limits
 from sawlog.core.config_topic import (
     BROKER_SYNONYMS,
@@ -96,7 +96,7 @@ class BrokerConfig(Settings):
             for name, setting in ALL_BROKER_SETTINGS.items()
         }
         check_broker_limits(values)
-        check_cleaner_memory(values)
+        check_cleaner(values)
         super().__init__(values, given)
         self.notices = tuple(notices(values, given, ineffective))
 

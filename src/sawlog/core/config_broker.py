@@ -69,11 +69,11 @@ log.cleaner.enable BOOLEAN true :: Whether topics with cleanup.policy=compact ar
 log.cleaner.threads INT 1 >=0 :: How many logs are compacted at a time, each in its own process.
 log.cleaner.dedupe.buffer.size LONG 134217728 :: The memory for the keys of dirty records, of all \
 threads together.
-log.cleaner.io.buffer.load.factor DOUBLE 0.9 :: How much of this memory is used.
+log.cleaner.io.buffer.load.factor DOUBLE 0.9 0..1 :: How much of this memory is used.
 log.cleaner.io.buffer.size INT 524288 >=0 :: How much is read and written at a time, by all \
 threads together.
-log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308 :: The maximum rate of reads and \
-writes of the log cleaner.
+log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308 >=1 :: The maximum rate of reads \
+and writes of the log cleaner.
 log.cleaner.backoff.ms LONG 15000 >=0 :: The interval between checks for dirty logs.
 log.cleaner.min.cleanable.ratio DOUBLE 0.5 0..1 :: The default of a topic's \
 min.cleanable.dirty.ratio.
@@ -143,8 +143,8 @@ offsets.topic.segment.bytes INT 104857600 >=1 :: The segment size of __consumer_
 """)
 
 
-def check_cleaner_memory(values: Mapping[str, Value]) -> None:
-    """Raise ConfigError if a thread of the log cleaner has too little memory to make progress."""
+def check_cleaner(values: Mapping[str, Value]) -> None:
+    """Raise ConfigError if the log cleaner could not make progress with these settings."""
     name = "log.cleaner.dedupe.buffer.size"
     size, threads = values[name], values["log.cleaner.threads"]
     assert isinstance(size, int)

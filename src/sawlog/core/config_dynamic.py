@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from sawlog.core.config import ALL_BROKER_SETTINGS, BrokerConfig
-from sawlog.core.config_broker import BROKER_SETTINGS, check_cleaner_memory
+from sawlog.core.config_broker import BROKER_SETTINGS, check_cleaner
 from sawlog.core.config_dynamic_names import (
     DYNAMIC_SETTINGS,
     LISTENER_OR_CLUSTER_SETTINGS,
@@ -101,7 +101,7 @@ class DynamicBrokerConfig(BrokerConfig):
         else:
             values = self._values_with(self._with_cluster_wide(texts), self.of_broker)
         check_broker_limits(values)
-        check_cleaner_memory(values)
+        check_cleaner(values)
         self._check_thread_counts(values)
         _check_local_retention(values, "ms", _retention_ms(values))
         _check_local_retention(values, "bytes", values["log.retention.bytes"])
@@ -137,12 +137,16 @@ class DynamicBrokerConfig(BrokerConfig):
         return usable
 
     def _check_thread_counts(self, values: Mapping[str, Value]) -> None:
+        """A change may at most halve or double a number of threads. The log cleaner keeps one: a
+        number that was 0 could never be doubled again."""
         for name in sorted(THREAD_COUNTS):
             old, new = self._values[name], values[name]
             assert isinstance(old, int)
             assert isinstance(new, int)
             expected = ""
-            if new < old // 2:
+            if new < 1:
+                expected = "value should be at least 1"
+            elif new < old // 2:
                 expected = f"value should be at least half the current value {old}"
             elif new > old * 2:
                 expected = f"value should not be greater than double the current value {old}"

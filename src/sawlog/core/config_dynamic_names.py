@@ -66,7 +66,7 @@ num.network.threads
 num.recovery.threads.per.data.dir
 num.replica.fetchers
 """)
-"""A change may at most halve or double them."""
+"""A change may at most halve or double them, and leaves at least one."""
 
 PER_BROKER_SETTINGS = LISTENER_SETTINGS | LISTENER_PREFIX_SETTINGS | {"cordoned.log.dirs"}
 """Cannot be set for all brokers."""

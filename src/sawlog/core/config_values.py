@@ -4,9 +4,13 @@ A rule is a short text in the tables: `>=1`, `1..9`, `1..9|-1`, `>=1|<0`, `oneof
 `anycase:a,b`, `nonempty`, `throttled`. Error messages are Kafka's own, because clients show them.
 """
 
+import math
 import re
 from enum import IntEnum
 from typing import NamedTuple
+
+# As Java parses them, but for NaN, which passes every check of a range, and hexadecimal digits.
+_DOUBLE = re.compile(r"([+-]?(?:Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))[fFdD]?")
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
@@ -84,10 +88,10 @@ def _of_type(setting: Setting, text: str) -> Value:
             raise ConfigError(setting.name, text, "Expected value to be either true or false")
         return trimmed.lower() == "true"
     if kind == ConfigType.DOUBLE:
-        try:
-            return float(trimmed.rstrip("fFdD"))
-        except ValueError:
-            raise ConfigError(setting.name, text, "Not a number of type DOUBLE") from None
+        match = _DOUBLE.fullmatch(trimmed)
+        if match is None:
+            raise ConfigError(setting.name, text, "Not a number of type DOUBLE")
+        return float(match[1])
     if kind == ConfigType.LIST:
         return tuple(re.split(r"\s*,\s*", trimmed)) if trimmed else ()
     return trimmed
@@ -156,6 +160,8 @@ def format_value(value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
+        if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
         return repr(value).replace("e+", "E").replace("e", "E")
     if isinstance(value, tuple):
         return ",".join(value)

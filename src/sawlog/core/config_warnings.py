@@ -109,4 +109,8 @@ def notices(
         if isinstance(wanted, int) and wanted > 1:
             message = f"a cluster has one broker for now: {rejected} will be rejected"
             found.append(Notice(name, message))
+    for name, off in (("log.cleaner.enable", False), ("log.cleaner.threads", 0)):
+        if values[name] == off:
+            message = "no topic is compacted, not even __consumer_offsets: their logs only grow"
+            found.append(Notice(name, message))
     return found

@@ -138,7 +138,7 @@ class BrokerProcess:
         )
         resources = ConnectionResources(loop, self.broker, limits, registry=self._registry)
         self.listener = Listener(resources, bound, sockets)
-        settings = self.broker.components.dynamic_config
+        settings = self.broker.components.config
         settings.subscribe(
             ("max.connections", "max.connections.per.ip"),
             lambda: resources.quota.set_limits(limits_from(settings)),

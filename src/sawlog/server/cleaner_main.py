@@ -1,14 +1,17 @@
-"""The process of the log cleaner: `python -m sawlog.server.cleaner_main DATA BYTES_PER_SECOND`.
+"""The process of the log cleaner, started with DATA BYTES_PER_SECOND BROKER as its arguments.
 
 It reads requests from standard input and writes results to standard output, one line each, until
 its input ends: then its broker is gone, and it exits at once, in the middle of a request too.
+BROKER is the broker's process id.
 """
 
+import ctypes
 import os
+import signal
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from queue import SimpleQueue
 
 from sawlog.core.ports import DiskError
@@ -22,22 +25,33 @@ NICENESS = 10
 """Added to the broker's: where both want the same core, the broker gets nine tenths of it."""
 
 _MAX_SLEEP_S = 1.0
+_MAX_CREDIT_S = 1.0
+"""How far the work may fall behind its rate and make up for it: disks do not run evenly."""
+_PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 
 class Throttle:
-    """Sleeps so that no more than a number of bytes per second are read and written."""
+    """Sleeps so that no more than a number of bytes per second are read and written.
 
-    def __init__(self, bytes_per_second: float) -> None:
+    Time without work is not made up for: what follows a pause is as slow as before it.
+    """
+
+    def __init__(
+        self,
+        bytes_per_second: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._rate = bytes_per_second
-        self._began = time.monotonic()
-        self._bytes = 0
+        self._clock = clock
+        self._sleep = sleep
+        self._free_at = clock()  # when all bytes so far have had their time
 
     def take(self, count: int) -> None:
-        self._bytes += count
-        ahead_s = self._bytes / self._rate - (time.monotonic() - self._began)
-        while ahead_s > 0:
-            time.sleep(min(ahead_s, _MAX_SLEEP_S))
-            ahead_s = self._bytes / self._rate - (time.monotonic() - self._began)
+        self._free_at = max(self._free_at, self._clock() - _MAX_CREDIT_S) + count / self._rate
+        while (ahead_s := self._free_at - self._clock()) > 0:
+            self._sleep(min(ahead_s, _MAX_SLEEP_S))
 
 
 def answer(line: bytes, cleaner: SegmentCleaner, root: str, throttle: Throttle) -> Result:
@@ -75,8 +89,18 @@ def _read_lines(lines: "SimpleQueue[bytes]") -> None:
     os._exit(0)
 
 
+def end_with_broker(broker: int) -> None:
+    """Let the kernel kill this process when its broker ends, even while it is stopped (SIGSTOP):
+    if it went on later, it would write to the files of the next broker's worker."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != broker:
+        os._exit(0)
+
+
 def main(arguments: list[str]) -> None:
-    root, bytes_per_second = arguments
+    root, bytes_per_second, broker = arguments
+    end_with_broker(int(broker))
     os.nice(NICENESS)
     lines: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_read_lines, args=(lines,), daemon=True).start()

@@ -43,9 +43,17 @@ class CleanerProcess:
         self._received = bytearray()
         self._to_send = memoryview(b"")
         self._is_stopped = False
+        self._has_ended = False
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", MODULE, data_directory, repr(bytes_per_second)],
+                [
+                    sys.executable,
+                    "-m",
+                    MODULE,
+                    data_directory,
+                    repr(bytes_per_second),
+                    str(os.getpid()),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,  # Ctrl-C at the terminal is for the broker only
@@ -82,6 +90,9 @@ class CleanerProcess:
     def _request(self, line: bytes, done: Callable[..., None]) -> None:
         assert self._done is None
         self._done = done
+        if self._has_ended:  # while it had nothing to do
+            self._timer.after(0, self._report_end)
+            return
         self._to_send = memoryview(line)
         self._writable()
 
@@ -114,10 +125,13 @@ class CleanerProcess:
 
     def _ended(self) -> None:
         """The process has closed its output: it crashed or was killed."""
+        self._has_ended = True
         self._loop.remove_reader(self._stdout)
-        reason = f"the log cleaner's process {self.process_id} has ended"
         logger.error("log cleaner process ended", process=self.process_id)
-        self._deliver(CleanerFailure(reason))
+        self._report_end()
+
+    def _report_end(self) -> None:
+        self._deliver(CleanerFailure(f"the log cleaner's process {self.process_id} has ended"))
 
     def _deliver(self, result: Result) -> None:
         done, self._done = self._done, None

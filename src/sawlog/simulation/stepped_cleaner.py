@@ -47,6 +47,8 @@ class SteppedCleaner:
                 done(end.value)
             except Damage as damage:
                 done(CleanerFailure(str(damage), is_damage=True))
+            except FileNotFoundError as error:
+                done(CleanerFailure(f"{error}: the file is missing"))
             except DiskError as error:
                 done(CleanerFailure(str(error)))
             else:

@@ -47,6 +47,7 @@ class Checkpointer:
         self.directory = directory
         self.flushes = flushes
         self._points: dict[TopicPartition, int] = {}
+        self._points_on_disk: dict[TopicPartition, int] = {}
         self._starts: dict[TopicPartition, int] = {}
         self._changed: dict[Log, None] = {}
         self._removed: set[TopicPartition] = set()  # logs that the files may still have
@@ -69,6 +70,7 @@ class Checkpointer:
         self._points = {
             tp: min(point, logs[tp].flushed_offset) for tp, point in points.items() if tp in logs
         }
+        self._points_on_disk = dict(self._points)
         self._starts = {tp: start for tp, start in starts.items() if tp in logs}
         if any(points[tp] > point for tp, point in self._points.items()) or any(
             start > logs[tp].start_offset for tp, start in self._starts.items()
@@ -76,8 +78,8 @@ class Checkpointer:
             self._write_now()
 
     def recovery_point(self, log: Log) -> int:
-        """The recovery point that is on disk or is being written."""
-        return self._points.get(log.tp, 0)
+        """The recovery point that is on disk: after a crash it is there, or a higher one."""
+        return min(self._points_on_disk.get(log.tp, 0), self._points.get(log.tp, 0))
 
     # While the broker runs
 
@@ -96,6 +98,7 @@ class Checkpointer:
         """The log was deleted or set aside: remove it from the files at the next checkpoint."""
         self._changed.pop(log, None)
         self._points.pop(log.tp, None)
+        self._points_on_disk.pop(log.tp, None)
         self._removed.add(log.tp)
         self._removed_by_write.discard(log.tp)
 
@@ -145,10 +148,12 @@ class Checkpointer:
         for log, point in points.items():
             self._points[log.tp] = point
         self._removed_by_write = set(self._removed)
+        written_points = dict(self._points)
 
         def written(error: DiskError | None) -> None:
             if error is None:
                 self._removed -= self._removed_by_write
+                self._points_on_disk = written_points
             done(error)
 
         self.directory.disk.replace_later(self._files(), written)
@@ -183,6 +188,7 @@ class Checkpointer:
     def _write_now(self) -> None:
         for path, data in self._files():
             self._replace(path, data)
+        self._points_on_disk = dict(self._points)
         self._removed.clear()
 
     def _replace(self, path: str, data: bytes) -> None:

@@ -175,7 +175,7 @@ class Log:
             ) and self._roll_policy.is_due(
                 segment.fill(), size, timestamp, last_offset, self._owner.clock.now_ms()
             ):
-                self._roll(base_offset)
+                self._roll(self._roll_offset(base_offset, last_offset))
                 segment = self.segments.active
             has_new_fill = segment.append(batch, size, last_offset, timestamp)
         except DiskError as error:
@@ -186,6 +186,13 @@ class Log:
             or self._roll_policy.is_index_full(len(segment.index), len(segment.time_index))
         ):
             self._roll_check_ms = self._roll_policy.check_after_ms(segment.fill())
+
+    def _roll_offset(self, base_offset: int, last_offset: int) -> int:
+        """The base offset of the segment that a batch begins: the log end offset. The batch of a
+        compacted leader may begin later, and recovery takes a gap between segments for a missing
+        file if the topic is not compacted any more."""
+        is_within = last_offset - self.end_offset <= MAX_RELATIVE_OFFSET
+        return self.end_offset if is_within and self.segments.active.file.size else base_offset
 
     def _roll(self, base_offset: int) -> None:
         """Begin a new active segment at `base_offset`; DiskError, and nothing changed."""
@@ -293,7 +300,9 @@ class Log:
         if offset > self.end_offset:
             raise log_errors.out_of_range(self.tp, self.start_offset, self.end_offset, offset)
         self._set_start(offset)
-        self._drop_oldest(self.segments.number_of(offset))
+        if self.segments.number_of(offset) > 0:
+            self._owner.abort_cleaning(self)  # which may replace segments
+            self._drop_oldest(self.segments.number_of(offset))
         self._owner.start_moved(self)
 
     def apply_retention(self, now_ms: int, limit_offset: int) -> list[str]:
@@ -337,11 +346,11 @@ class Log:
         self.epochs.truncate_start(offset)
 
     def _drop_oldest(self, count: int) -> list[str]:
-        """Remove the first `count` segments, never the active one; returns their files' names."""
+        """Remove the first `count` segments, never the active one; returns their files' names. The
+        log is not being cleaned."""
         count = min(count, len(self.segments) - 1)
         if count <= 0:
             return []
-        self._owner.abort_cleaning(self)
         removed = self.segments.drop(count)
         self.flushed_offset = max(self.flushed_offset, self.segments.base_offset)
         self._unsynced.forget(file for segment in removed for file in segment.files())
@@ -356,8 +365,8 @@ class Log:
         return [name for segment in removed for name in segment.names()]
 
     def replace_segments(self, old: list[Segment], new: Segment) -> None:
-        """Put a cleaned segment in the place of the closed segments that it was made from; the
-        caller renames their files, which are unlinked after file.delete.delay.ms."""
+        """Put a cleaned segment in the place of the closed segments that it was made from, whose
+        files were renamed and are unlinked after file.delete.delay.ms."""
         self.segments.replace(old, new)
         self._unsynced.forget(file for segment in old for file in segment.files())
         self._remover.unlink_later(old)

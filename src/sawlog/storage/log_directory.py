@@ -107,6 +107,8 @@ class LogDirectory:
         names = self.disk.list("")
         self.was_clean = self._take_marker(names)
         recovery_points = self._read_offsets(log_files.RECOVERY_POINTS, names)
+        if log_files.RECOVERY_POINTS not in names and log_files.CLEANER_OFFSETS in names:
+            recovery_points = None  # the file was lost: compaction needs one
         start_offsets = self._read_offsets(log_files.START_OFFSETS, names) or {}
         watermarks = self._read_offsets(log_files.WATERMARKS, names) or {}
         cleaned = self._read_offsets(log_files.CLEANER_OFFSETS, names) or {}
@@ -207,6 +209,7 @@ class LogDirectory:
             if self.disk.exists(directory):
                 self._rename_stray(tp)  # the files of another topic are kept
             self._checkpointer.remove_stale_entries(tp)
+            self.cleaner.remove_stale_entry(tp)
             self.disk.make_directory(directory)
             producers = ProducerStateStore(self.disk, self.clock, directory, on_failure=self.fail)
             state = LogState.empty(self, directory, topic_id, config, producers)

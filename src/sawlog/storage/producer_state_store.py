@@ -20,6 +20,10 @@ from sawlog.storage.segments import Segments
 REPLAYED_BYTES = 1 << 20
 """A checkpoint moves the snapshot along if more than this was appended without producers."""
 
+REMOVED_AT_ONCE = 32
+"""How many superseded snapshots a checkpoint removes: retention may leave thousands, and to unlink
+them all would stall the event loop. The others are left to the next checkpoints."""
+
 logger = EventLogger(__name__)
 
 
@@ -99,7 +103,8 @@ class ProducerStateStore:
         """
         self._deferred_to = end_offset  # if this fails, the state is still to be loaded
         self._states = ProducerStates()
-        self.remove_below(segments.base_offset)
+        for below in self._below(segments.base_offset):
+            self._remove(below)
         loaded = self._load_snapshot(end_offset)
         offset = segments.base_offset if loaded is None else loaded
         for header in segments.headers_between(offset, end_offset):
@@ -200,9 +205,11 @@ class ProducerStateStore:
         try:
             index = bisect_right(self.snapshot_offsets, point)
             newest = self.snapshot_offsets[index - 1] if index else -1
-            for offset in self.snapshot_offsets[: max(0, index - 1)]:
-                if offset not in segments.base_offsets:
-                    self._remove(offset)
+            kept = set(segments.base_offsets)
+            older = self.snapshot_offsets[: max(0, index - 1)]
+            superseded = [offset for offset in older if offset not in kept]
+            for offset in superseded[:REMOVED_AT_ONCE]:
+                self._remove(offset)
             if (
                 0 <= newest < point
                 and not self.needs_snapshot
@@ -224,8 +231,18 @@ class ProducerStateStore:
             self._disk.sync_directory(self._directory)
 
     def remove_below(self, offset: int) -> None:
-        for below in self.snapshot_offsets[: bisect_right(self.snapshot_offsets, offset - 1)]:
-            self._remove(below)
+        """Remove the snapshots below `offset`, the start of the log, off the loop: there may be
+        one for each segment that retention has removed, and none is written there again."""
+        if below := self._below(offset):
+            del self.snapshot_offsets[: len(below)]
+            self._disk.remove_later([self._path(one) for one in below], self._removed)
+
+    def _below(self, offset: int) -> list[int]:
+        return self.snapshot_offsets[: bisect_right(self.snapshot_offsets, offset - 1)]
+
+    def _removed(self, error: DiskError | None) -> None:
+        if error is not None:
+            logger.warning("old snapshots not removed", path=self._directory, reason=str(error))
 
     def _load_snapshot(self, limit_offset: int) -> int | None:
         """Load the newest snapshot at or below `limit_offset` and return its offset; a corrupt one

@@ -171,9 +171,9 @@ class LogRecovery:
         # Offsets below this were assigned, by another file than the recovery point checkpoint.
         has_snapshot = point in producers.snapshot_offsets
         self._assigned_below = point if has_snapshot else checkpointed.high_watermark
-        # Compaction leaves gaps between segments; without it a gap is a missing file.
-        is_point_known = checkpointed.recovery_point is not None
-        self._allows_gaps = not is_point_known or "compact" in config.cleanup_policy
+        # Compaction leaves gaps between segments, but only below the recovery point. A gap above it
+        # is lost data: a later batch would make the producer's retry of it a duplicate.
+        self._allows_gaps = checkpointed.recovery_point is None
         self._next_offset = point
         self._end_offset = point
         self._confirmed: list[int] = []  # snapshots beyond the point that agree with the batches

@@ -5,6 +5,7 @@ a start unlinks what a stop has left. A slice that is being sent keeps its open 
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from sawlog.core.ports import Disk, DiskError, Timer
 from sawlog.storage.log_files import DELETED
@@ -20,6 +21,7 @@ class SegmentRemover:
     """
 
     __slots__ = (
+        "_delay_ms",
         "_directory",
         "_disk",
         "_is_closed",
@@ -28,7 +30,6 @@ class SegmentRemover:
         "_on_error",
         "_queue",
         "_timer",
-        "delay_ms",
     )
 
     def __init__(
@@ -50,14 +51,14 @@ class SegmentRemover:
         self._queue: list[Segment] = []
         self._is_syncing = False
         self._is_closed = False
-        self.delay_ms = 0
+        self._delay_ms = 0
 
     def __len__(self) -> int:
         return len(self._queue)
 
     def set_delay(self, delay_ms: int) -> None:
         """Unlink files this long after their removal from now on: file.delete.delay.ms."""
-        self.delay_ms = delay_ms
+        self._delay_ms = delay_ms
 
     def remove(self, segments: Iterable[Segment]) -> None:
         """Remove these segments off the loop, after those that are queued already."""
@@ -73,7 +74,7 @@ class SegmentRemover:
     def unlink_later(self, segments: Iterable[Segment]) -> None:
         """Unlink segments whose files are `.deleted`, after the delay and off the loop."""
         for segment in segments:
-            self._timer.after(self.delay_ms, lambda segment=segment: self._unlink(segment))  # type: ignore[misc]
+            self._timer.after(self._delay_ms, partial(self._unlink, segment))
 
     def close(self) -> None:
         """Stop; files that are left are removed after the next start."""

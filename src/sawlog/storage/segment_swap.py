@@ -32,8 +32,8 @@ EndOf = Callable[[int], int]
 
 class _Step(Enum):
     MARKING = 1  # the new files are `.swap`, perhaps not durably
-    REPLACING = 2  # the log has the new segment, the old files are `.deleted`
-    NAMING = 3  # the new files have their final names
+    REPLACING = 2  # the old files are `.deleted`, perhaps not durably
+    NAMING = 3  # the log has the new segment, whose files have their final names
     OVER = 4
 
 
@@ -41,12 +41,13 @@ class SegmentSwap:
     """One replacement, in three steps; after each of them the directory is synced, off the loop.
 
     1. The files of the new segment go from `.cleaned` to `.swap`: from now on it counts.
-    2. In memory the new segment replaces the old ones, whose files become `.deleted`. If one came
-       back later, beside the new segment in its final place, offsets would be there twice.
-    3. The new files get their final names.
+    2. The old files become `.deleted`. If one came back later, beside the new segment in its final
+       place, offsets would be there twice.
+    3. In memory the new segment replaces the old ones, and its files get their final names.
 
-    Invariant: from `REPLACING` on, the log consists of the new segment's batches; before that, of
-    the old ones'. `settle` may be called at any time and ends the swap before it returns.
+    Invariant: from `NAMING` on, the log consists of the new segment's batches; before that, of the
+    old ones', so that a record that a reader missed does not come back after a power loss. `settle`
+    may be called at any time and ends the swap before it returns.
     """
 
     def __init__(
@@ -60,8 +61,8 @@ class SegmentSwap:
         on_replaced: Callable[[], None],
         on_done: OnSwapped,
     ) -> None:
-        """`new` has the suffix `.cleaned`. `on_replaced` puts it into the log and is called right
-        before the old files are renamed; `on_done` is called once, unless `settle` is called."""
+        """`new` has the suffix `.cleaned`. `on_replaced` puts it into the log and is called when
+        the old files are durably renamed; `on_done` is called once, unless `settle` is called."""
         self._disk = disk
         self._timer = timer
         self._directory = directory
@@ -77,18 +78,26 @@ class SegmentSwap:
         self._sync()
 
     def settle(self) -> None:
-        """End the swap at once, because the log is about to change otherwise: undo it if the log
-        has not changed yet, else finish it. DiskError where that fails."""
+        """End the swap at once, because the log is about to change otherwise: undo it if the old
+        files are in their place, else finish it. DiskError where that fails."""
         step, self._step = self._step, _Step.OVER
         if step is _Step.MARKING:
             self._new.remove(self._disk, self._directory)
             self._disk.sync_directory(self._directory)
         elif step is _Step.REPLACING:
             self._disk.sync_directory(self._directory)
-            self._new.change_suffix(self._disk, self._directory, "")
+            self._replace()
             self._disk.sync_directory(self._directory)
         elif step is _Step.NAMING:
             self._disk.sync_directory(self._directory)
+
+    def _replace(self) -> None:
+        self._on_replaced()
+        self._new.change_suffix(self._disk, self._directory, "")
+
+    def abandon(self) -> None:
+        """Leave the files as they are."""
+        self._step = _Step.OVER
 
     def _sync(self) -> None:
         if self._step is not _Step.OVER:
@@ -104,12 +113,11 @@ class SegmentSwap:
             if error is not None:
                 raise error
             if self._step is _Step.MARKING:
-                self._on_replaced()
                 self._step = _Step.REPLACING
                 for segment in self._old:
                     segment.change_suffix(self._disk, self._directory, DELETED)
             elif self._step is _Step.REPLACING:
-                self._new.change_suffix(self._disk, self._directory, "")
+                self._replace()
                 self._step = _Step.NAMING
             else:
                 self._step = _Step.OVER

@@ -210,7 +210,8 @@ class Segments:
             for position, header in segment.batches_from(start):
                 if header.base_offset >= limit_offset:
                     return None
-                if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
+                is_candidate = header.max_timestamp >= timestamp and header.count != 0
+                if is_candidate and header.last_offset >= start_offset:
                     found = _record_in(segment, position, header, timestamp, start_offset)
                     if found is not None:
                         return found

@@ -144,6 +144,19 @@ def test_topics_can_be_chosen(
     assert [topic["name"] for topic in summary["topics"]] == expected
 
 
+@pytest.mark.parametrize(
+    ("topic", "option"),
+    [("orders", "--exclude=orders"), ("__consumer_offsets", "--without-groups")],
+)
+def test_a_topic_cannot_be_chosen_and_left_out(
+    server: SawlogServer, sawlog: Sawlog, tmp_path: Path, topic: str, option: str
+) -> None:
+    arguments = ["create", str(tmp_path / "backup"), "--data", str(server.data)]
+    sawlog("backup", *arguments, "--topic", topic, option, code=2)
+    assert f"the topic {topic!r} is both chosen and left out" in sawlog.stderr
+    assert not (tmp_path / "backup").exists()
+
+
 def test_a_backup_overwrites_nothing(server: SawlogServer, sawlog: Sawlog, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     sawlog("backup", "create", str(tmp_path), "--data", str(server.data), code=1)

@@ -15,7 +15,8 @@ import pytest
 
 from sawlog import __version__
 from sawlog.client import Admin, NewTopic
-from sawlog.client.admin.configs import Resource, ResourceType
+from sawlog.client.admin.configs import Resource
+from sawlog.core.config_api import ResourceType
 from support.process import ServerProcess
 from support.server.broker_process import NODE_ID, SawlogServer, running_sawlog
 

@@ -120,7 +120,7 @@ def test_truncation_start_offset_and_deletion_on_real_files(root: Path) -> None:
     assert process.log.end_offset == 360
     assert [header.base_offset for header in headers_in(process.log)][-1] == 357
     process.directory.delete(TP)
-    process.schedule.run_for(1_000)
+    process.run_until_idle()
     assert not list(root.glob("topic*"))
     process.stop()
 

@@ -9,10 +9,11 @@ import pytest
 
 from sawlog.cli.commands import run
 from sawlog.client.admin.admin import Admin
-from sawlog.client.admin.configs import Change, Operation, Resource, ResourceType, alter_configs
+from sawlog.client.admin.configs import Change, Resource, alter_configs
 from sawlog.client.consumer.consumer import AtOffset, AtTime
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.leader_requests import partition_of
+from sawlog.core.config_api import Operation, ResourceType
 from sawlog.pipeline.delta.table import Table
 from sawlog.pipeline.landing.configuration.pipeline_config import LandedTable, Pipeline
 from sawlog.pipeline.landing.driver.replay import (

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from support.client_libraries.client_library import GUARD_S, BrokerError, Row
 from support.client_libraries.confluent_library import Confluent
@@ -97,3 +98,11 @@ def wait_until_compacted(
 
     wait_until(look, server.process, patience_s=COMPACTION_S)
     return kept
+
+
+def set_config(library: Confluent, topic: str, name: str, value: str) -> None:
+    """Set one configuration of a topic."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = library.admin()
+    admin.incremental_alter_configs([resource])[resource].result(GUARD_S)

@@ -23,8 +23,12 @@ CLIENT_ID = "script"
 class Wire:
     """One connection to a broker."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._socket = socket.create_connection((host, port), timeout=GUARD_S)
+    def __init__(self, host: str, port: int, *, receive_buffer_bytes: int | None = None) -> None:
+        self._socket = socket.socket()
+        self._socket.settimeout(GUARD_S)
+        if receive_buffer_bytes is not None:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        self._socket.connect((host, port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation_id = 0
 

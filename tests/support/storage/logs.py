@@ -8,6 +8,9 @@ from sawlog.protocol.record_batch import BatchHeader, batches_in, read_header
 from sawlog.protocol.records import Record, build_batch
 from sawlog.simulation.schedule import Schedule, SeededRandom
 from sawlog.simulation.simulated_disk import SimulatedDisk
+from sawlog.simulation.stepped_cleaner import SteppedCleaner
+from sawlog.storage.cleaner.cleaner_worker import CleanerWorker
+from sawlog.storage.cleaner.log_cleaner import CleanerConfig
 from sawlog.storage.log import Appended, Log
 from sawlog.storage.log_config import LogConfig
 from sawlog.storage.log_directory import LogDirectory
@@ -25,8 +28,11 @@ class SimulatedStorage:
         *,
         seed: int = 1,
         flushes_at_checkpoint: bool = True,
+        cleaner: CleanerConfig | None = None,
     ) -> None:
+        """Logs are compacted if `cleaner` is given."""
         self.config = config or LogConfig()
+        self.cleaner_config = cleaner
         self._flushes_at_checkpoint = flushes_at_checkpoint
         self.schedule = Schedule(seed)
         self.random = SeededRandom(seed)
@@ -41,8 +47,13 @@ class SimulatedStorage:
             self.random,
             config_for=lambda _: self.config,
             flushes_at_checkpoint=self._flushes_at_checkpoint,
+            cleaner_config=self.cleaner_config,
+            start_cleaner=self._start_cleaner if self.cleaner_config else None,
         )
         self.directory.open()
+
+    def _start_cleaner(self, _: float) -> CleanerWorker:
+        return SteppedCleaner(self.disk, self.schedule)
 
     @property
     def log(self) -> Log:

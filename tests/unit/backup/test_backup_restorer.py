@@ -176,7 +176,8 @@ def test_a_full_disk_is_reported_with_what_to_do(
 
     with monkeypatch.context() as patch:
         patch.setattr(backup_restorer, "copy_file", full)
-        with pytest.raises(BackupError, match=f"No space left .*{target} was only partly restored"):
+        text = f"^orders-0/x.log: No space left on device; {target} was only partly restored"
+        with pytest.raises(BackupError, match=text):
             restore(backup, target)
     check_refused(backup, target)
 
@@ -260,6 +261,12 @@ def test_the_command_reports_what_it_restored(
     assert err.startswith(f"sawlog: {target} is not empty (")
     assert len(err.splitlines()) == 1
     assert os.listdir(target)
+
+
+def test_nothing_is_restored_into_the_backup(backup: Path) -> None:
+    with pytest.raises(BackupError, match="is in the backup"):
+        restore(backup, backup / "data")
+    assert not (backup / "data").exists()
 
 
 def test_restoring_a_directory_that_is_no_backup_says_so(

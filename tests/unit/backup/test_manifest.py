@@ -60,6 +60,20 @@ def test_every_flipped_byte_is_noticed(manifest: Manifest) -> None:
         assert found == manifest  # white space
 
 
+@pytest.mark.parametrize(
+    ("entry", "hint"),
+    [
+        ("logs/orders-0", "; if `sawlog backup create` was interrupted there, delete"),
+        ("meta.properties", "; it is the data directory of a broker$"),
+        ("photos", "json$"),
+    ],
+)
+def test_only_an_interrupted_backup_is_to_be_deleted(tmp_path: Path, entry: str, hint: str) -> None:
+    (tmp_path / entry).mkdir(parents=True)
+    with pytest.raises(BackupError, match=hint):
+        read_manifest(tmp_path)
+
+
 def test_a_directory_without_a_manifest_is_not_a_backup(tmp_path: Path) -> None:
     with pytest.raises(BackupError, match="is not a backup: it has no manifest"):
         read_manifest(tmp_path)

@@ -48,3 +48,4 @@ def test_steps_count_every_run_of_every_broker() -> None:
     assert plan("--only", "recovery", "--brokers", "sawlog").steps() == 1
     assert plan("--only", "recovery", "--brokers", "kafka").steps() == 0
     assert plan("--only", "offsets").steps() == 2
+    assert plan("--only", "compaction-100", "--rounds", "3").steps() == 8

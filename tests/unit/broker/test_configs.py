@@ -263,6 +263,15 @@ def test_append_and_subtract_change_list_settings(machine: SimulatedMachine) -> 
     assert values(machine, "cleanup.policy") == ["compact"]
 
 
+def test_list_does_not_grow_beyond_a_string_of_the_protocol(machine: SimulatedMachine) -> None:
+    name = "leader.replication.throttled.replicas"
+    first, second = (",".join(f"{n}:{broker}" for n in range(3_000)) for broker in (1, 2))
+    assert alter(machine, (name, APPEND, first))[0] == 0
+    code, text = alter(machine, (name, APPEND, second))
+    assert (code, text) == (40, f"The value of {name} would have 39779 bytes, more than 32767")
+    assert values(machine, name) == [first]
+
+
 def test_change_reaches_the_open_log(machine: SimulatedMachine) -> None:
     alter(machine, ("max.message.bytes", SET, "12345"))
     assert machine.broker.replicas.by_partition["t", 0].log.config.max_message_bytes == 12345

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from sawlog.broker.api.config_entries import describe_group
 from sawlog.broker.log_configs import LOG_SETTINGS
+from sawlog.core.config import BrokerConfig
 from sawlog.core.config_broker import BROKER_SETTINGS
+from sawlog.core.config_dynamic import DynamicBrokerConfig
 from sawlog.core.config_dynamic_names import DYNAMIC_SETTINGS
 from sawlog.core.errors import ErrorCode
 from sawlog.protocol.messages import incremental_alter_configs_request as incremental
@@ -255,3 +258,18 @@ def test_the_log_cleaner_follows_the_settings_of_brokers(machine: SimulatedMachi
     machine.kill()
     machine.boot()
     assert machine.broker.components.directory.cleaner.config.backoff_ms == 50
+
+
+def test_groups_with_the_same_settings_are_described_once_per_version_of_the_broker() -> None:
+    """A request may name very many groups: each must cost next to nothing."""
+    broker = DynamicBrokerConfig(BrokerConfig())
+
+    def described(**given: str):
+        return describe_group(broker, given, with_synonyms=False, with_documentation=False)
+
+    first = described()
+    assert described() is first
+    assert described(unknown="1") is not first
+    broker.reconfigure({"group.consumer.assignment.interval.ms": "7"}, {})
+    values = {entry.name: entry.value for entry in described()}
+    assert values["consumer.assignment.interval.ms"] == "7"

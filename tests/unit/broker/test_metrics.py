@@ -9,6 +9,7 @@ from sawlog.protocol.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from sawlog.simulation.keyed_workload import SETTINGS, TOPIC, KeyedWorkload
 from sawlog.simulation.simulated_broker import SimulatedMachine
 
 
@@ -25,3 +26,26 @@ def test_groups_are_counted_by_type_and_state() -> None:
         answer = machine.ask(OffsetCommitRequest(group, topics=[topic]), 9)
         assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
     assert 'sawlog_groups{type="Classic",state="Empty"} 3' in registry.render()
+
+
+def test_a_damaged_log_that_is_not_compacted_is_counted() -> None:
+    machine = SimulatedMachine(1, **SETTINGS)
+    machine.boot()
+    registry = Registry()
+    machine.broker.declare_metrics(registry)
+    workload = KeyedWorkload(machine, 1)
+    workload.prepare()
+    workload.run(40)
+    machine.schedule.run_for(10_000)
+    assert "sawlog_uncleanable_partitions 0" in registry.render()
+    directory = f"{TOPIC}-0"
+    names = [name for name in machine.disk.list(directory) if name.endswith(".log")]
+    closed = next(name for name in names if machine.disk.open(f"{directory}/{name}").size)
+    assert closed != names[-1]
+    machine.disk.overwrite(f"{directory}/{closed}", 30, b"\xff\xff")
+    for _ in range(20):
+        workload.produce()
+    machine.schedule.run_for(10_000)
+    assert "sawlog_uncleanable_partitions 1" in registry.render()
+    assert "sawlog_failed_cleanings_total 1" in registry.render()
+    assert machine.disk.exists(f"{directory}/{closed}")

@@ -6,7 +6,8 @@ from sawlog.cli.commands import run
 from sawlog.cli.config_changes import expected_value, is_applied
 from sawlog.cli.configs import readable
 from sawlog.cli.units import show_size
-from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSource, ConfigSynonym, Operation
+from sawlog.client.admin.configs import Change, ConfigEntry, ConfigSynonym
+from sawlog.core.config_api import ConfigSource, Operation
 from sawlog.core.config_values import ConfigType
 
 KEY = "retention.ms"
@@ -33,6 +34,8 @@ def entry(
         (["set", "topic", "orders"], "nothing to set: give KEY=VALUE, --append or --subtract"),
         (["set", "topic", "orders", "retention.ms"], "expected KEY=VALUE"),
         (["set", "topic", "orders", "--append", "x"], "--append x: expected KEY=VALUE"),
+        (["set", "topic", "orders", "a=1", "a=2"], "KEY=VALUE a=2: a is given twice"),
+        (["set", "topic", "orders", *("--append", "a=1") * 2], "--append a=1: a is given twice"),
         (["unset", "topic", "orders"], "give KEY or --all"),
         (["unset", "topic", "orders", "retention.ms", "--all"], "give KEY or --all, not both"),
     ],

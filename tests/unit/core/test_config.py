@@ -59,6 +59,8 @@ def test_a_setting_without_effect_is_accepted_with_a_notice() -> None:
         ("log.dirs", "a,b", "--data"),
         ("default.replication.factor", "3", "one broker for now"),
         ("min.insync.replicas", "2", "one broker for now"),
+        ("log.cleaner.enable", "false", "no topic is compacted"),
+        ("log.cleaner.threads", "0", "no topic is compacted"),
     ],
 )
 def test_a_setting_with_less_effect_than_in_kafka_is_accepted_with_a_notice(
@@ -125,6 +127,9 @@ def test_a_setting_that_kafka_4_removed_is_rejected(key: str) -> None:
         ("log.retention.ms", "0", "Value must be at least 1"),
         ("log.cleaner.min.cleanable.ratio", "1.5", "Value must be no more than 1"),
         ("log.cleaner.min.cleanable.ratio", "much", "Not a number of type DOUBLE"),
+        ("log.cleaner.min.cleanable.ratio", "NaN", "Not a number of type DOUBLE"),
+        ("log.cleaner.min.cleanable.ratio", "0_1", "Not a number of type DOUBLE"),
+        ("log.cleaner.io.buffer.load.factor", "-0.1", "Value must be at least 0"),
         ("delete.topic.enable", "yes", "Expected value to be either true or false"),
         ("flush.policy", "never", "String must be one of: commit, os"),
         ("log.cleanup.policy", "delete,shred", "String must be one of: compact, delete"),
@@ -241,6 +246,7 @@ def test_topic_configs_are_rejected_with_kafkas_messages(
         {"leader.replication.throttled.replicas": "*"},
         {"leader.replication.throttled.replicas": "0:1,1:2"},
         {"min.cleanable.dirty.ratio": "0.5f"},
+        {"min.cleanable.dirty.ratio": ".5e0"},
         {"segment.bytes": "+1048577"},
         {"preallocate": " TRUE "},
     ],
@@ -255,6 +261,7 @@ def test_values_that_kafka_accepts_are_accepted(configs: dict[str, str]) -> None
         (True, "true"),
         (0.5, "0.5"),
         (1.7976931348623157e308, "1.7976931348623157E308"),
+        (float("inf"), "Infinity"),
         (("a", "b"), "a,b"),
         ((), ""),
         (7, "7"),
@@ -315,3 +322,13 @@ def test_a_log_cleaner_without_memory_for_keys_is_refused(size: str, threads: st
     given = {"log.cleaner.dedupe.buffer.size": size, "log.cleaner.threads": threads}
     with pytest.raises(ConfigError, match="at least 1MB per cleaner thread"):
         BrokerConfig(given)
+
+
+@pytest.mark.parametrize("value", ["-1", "NaN"])
+@pytest.mark.parametrize(
+    "key", ["log.cleaner.io.max.bytes.per.second", "log.cleaner.io.buffer.load.factor"]
+)
+def test_a_log_cleaner_that_could_not_make_progress_is_refused(key: str, value: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        BrokerConfig({key: value})
+    assert refused.value.key == key

@@ -7,7 +7,7 @@ import pytest
 from sawlog.protocol.record_batch import read_header
 from sawlog.protocol.records import build_batch
 from sawlog.storage.log_files import SNAPSHOT, offset_name
-from sawlog.storage.producer_state_store import REPLAYED_BYTES, ProducerStateStore
+from sawlog.storage.producer_state_store import REMOVED_AT_ONCE, REPLAYED_BYTES, ProducerStateStore
 from sawlog.storage.segments import Segments
 from support.storage.logs import records
 from support.storage.segments import DIRECTORY, PartitionDirectory, append_batch
@@ -146,6 +146,27 @@ def test_a_checkpoint_keeps_the_newest_snapshot_and_later_ones(producers: Produc
     producers.write(40, 60, 120)
     producers.store.remove_superseded(80, producers.segments, producers.end_offset)
     assert producers.files == [60, 120]
+
+
+def test_a_checkpoint_removes_a_bounded_number_of_snapshots(producers: Producers) -> None:
+    count = REMOVED_AT_ONCE + 5
+    for offset in range(1, count + 2):
+        producers.write(offset)
+    producers.store.remove_superseded(100, producers.segments, producers.end_offset)
+    assert producers.files == list(range(REMOVED_AT_ONCE + 1, count + 2))
+    producers.store.remove_superseded(100, producers.segments, producers.end_offset)
+    assert producers.files == [count + 1]
+
+
+def test_snapshots_below_the_start_of_the_log_are_removed_off_the_loop(
+    producers: Producers,
+) -> None:
+    for offset in (20, 40, 60):
+        producers.write(offset)
+    producers.store.remove_below(60)
+    assert (producers.store.snapshot_offsets, producers.files) == ([60], [20, 40, 60])
+    producers.schedule.run_for(0)
+    assert producers.files == [60]
 
 
 def test_a_near_snapshot_is_not_moved(producers: Producers) -> None:

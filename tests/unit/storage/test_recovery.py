@@ -4,6 +4,8 @@ import logging
 
 import pytest
 
+from sawlog.protocol.record_batch import read_header
+from sawlog.protocol.records import build_batch
 from sawlog.storage.log_config import LogConfig
 from sawlog.storage.recovery import RecoveryReport
 from support.storage.logs import TP, SimulatedStorage, append, headers_in, records
@@ -19,6 +21,27 @@ def test_kill_9_loses_nothing_that_was_written() -> None:
     storage.recover()
     assert headers_in(storage.log) == expected
     assert not storage.directory.was_clean
+
+
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+@pytest.mark.parametrize("gap_at", range(1, 8))
+def test_a_follower_keeps_the_records_after_a_gap_of_a_compacted_leader(
+    policy: str, gap_at: int
+) -> None:
+    """The policy may have changed since the leader's log was compacted."""
+    storage = SimulatedStorage(LogConfig(segment_bytes=300, cleanup_policy=frozenset({policy})))
+    for number in range(9):
+        base_offset = number if number < gap_at else number + 1_000
+        contents = records(1, value=bytes(30))
+        batch = build_batch(contents, base_offset=base_offset, leader_epoch=0)
+        storage.log.append_as_follower(memoryview(batch), read_header(batch))
+    expected = headers_in(storage.log)
+    assert len(storage.log.segments) >= 3
+    assert storage.flush() is None
+    storage.lose_power()
+    storage.open()
+    assert headers_in(storage.log) == expected
+    assert storage.log.end_offset == 1_009
 
 
 def test_recovery_after_an_unclean_stop_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -4,9 +4,11 @@ import pytest
 
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ports import TooManyOpenFiles
+from sawlog.protocol.records import Record
 from sawlog.simulation.simulated_disk import SimulatedFile
+from sawlog.storage.cleaner.log_cleaner import CleanerConfig
 from sawlog.storage.log import Log
-from sawlog.storage.log_config import LogConfig
+from sawlog.storage.log_config import LOG_APPEND_TIME, LogConfig
 from support.storage.logs import TP, SimulatedStorage, append, headers_in, read, records
 
 DAY_MS = 24 * 3600 * 1000
@@ -281,3 +283,94 @@ def test_epochs_and_snapshots_are_removed_with_their_segments() -> None:
     storage.schedule.run_for(1_000)
     assert storage.log.epochs.entries == ((4, 4), (5, 5))
     assert all(offset >= 4 for offset in storage.log.producers.snapshot_offsets)
+
+
+def test_retention_by_time_keeps_unexpired_records_of_the_active_segment() -> None:
+    storage = SimulatedStorage(LogConfig(retention_ms=DAY_MS))
+    append(storage.log, records(1, timestamp=storage.now_ms - 3 * DAY_MS))
+    append(storage.log, records(1, timestamp=storage.now_ms))
+    assert storage.log.apply_retention(storage.now_ms + DAY_MS, 2) == []
+    assert storage.log.apply_retention(storage.now_ms + DAY_MS + 1, 2) != []
+
+
+def test_a_timestamp_in_the_far_future_does_not_defeat_retention_by_size() -> None:
+    storage = SimulatedStorage(
+        LogConfig(segment_bytes=700, retention_ms=DAY_MS, retention_bytes=1_300)
+    )
+    for number in range(30):
+        timestamp = storage.now_ms + (1_000 * 365 * DAY_MS if number == 0 else 0)
+        append(storage.log, records(1, timestamp=timestamp, value=bytes(100)))
+    storage.log.apply_retention(storage.now_ms, 30)
+    assert storage.log.start_offset > 0
+    assert storage.log.size_bytes < 1_300 + 700
+
+
+def test_with_log_append_time_a_producers_timestamp_does_not_defeat_retention_by_time() -> None:
+    config = LogConfig(segment_bytes=700, retention_ms=DAY_MS, timestamp_type=LOG_APPEND_TIME)
+    storage = SimulatedStorage(config)
+    for days in (-10_000, 10_000, 0):
+        append(storage.log, records(4, timestamp=storage.now_ms + days * DAY_MS, value=bytes(100)))
+    assert storage.log.apply_retention(storage.now_ms + DAY_MS, 12) == []
+    storage.log.apply_retention(storage.now_ms + DAY_MS + 1, 12)
+    assert (storage.log.start_offset, storage.log.end_offset) == (12, 12)
+
+
+def test_removed_segments_are_unlinked_after_file_delete_delay_ms() -> None:
+    storage = storage_of_segments(3, retention_ms=DAY_MS, file_delete_delay_ms=5_000)
+    storage.log.apply_retention(storage.now_ms + 2 * DAY_MS, 20)
+    storage.schedule.run_for(4_000)
+    names = storage.disk.list(str(TP))
+    assert {name[:20] for name in names if name.endswith(".log.deleted")} == {
+        f"{base:020d}" for base in (0, 10)
+    }
+    storage.schedule.run_for(2_000)
+    assert not any(name.endswith(".deleted") for name in storage.disk.list(str(TP)))
+
+
+def test_a_log_that_is_compacted_and_deleted_loses_its_expired_segments() -> None:
+    storage = SimulatedStorage(
+        LogConfig(
+            segment_bytes=700,
+            retention_ms=DAY_MS,
+            cleanup_policy=frozenset({"compact", "delete"}),
+            min_cleanable_dirty_ratio=0.0,
+        ),
+        cleaner=CleanerConfig(backoff_ms=100),
+    )
+    log = storage.log
+    for number in range(30):
+        timestamp = storage.now_ms + number
+        append(log, [Record(0, timestamp, b"%d" % (number % 20), bytes(100))])
+    log.set_high_watermark(30)
+    storage.checkpoint()
+    assert storage.directory.cleaner.totals.records_removed > 0
+    kept = [header.base_offset for header in headers_in(log)]
+    assert kept[-1] == 29
+    assert len(kept) < 30
+    active = log.segments.active.base_offset
+    log.apply_retention(log.segments[0].newest_ms + DAY_MS + 1, 30)
+    assert 0 < log.start_offset <= active
+    assert bases_in(log) == [base for base in kept if base >= log.start_offset]
+
+
+def test_retention_waits_for_the_end_of_a_cleaning() -> None:
+    storage = SimulatedStorage(
+        LogConfig(
+            segment_bytes=700,
+            retention_ms=DAY_MS,
+            cleanup_policy=frozenset({"compact", "delete"}),
+            min_cleanable_dirty_ratio=0.0,
+        ),
+        cleaner=CleanerConfig(backoff_ms=100),
+    )
+    log = storage.log
+    for number in range(30):
+        append(log, [Record(0, storage.now_ms, b"%d" % (number % 20), bytes(100))])
+    storage.flush()
+    log.set_high_watermark(30)
+    storage.directory.checkpoint_later()
+    assert storage.schedule.run(lambda: storage.directory.is_cleaning(log))
+    assert log.apply_retention(storage.now_ms + 2 * DAY_MS, 30) == []
+    storage.schedule.run_for(1_000)
+    assert not storage.directory.is_cleaning(log)
+    assert log.apply_retention(storage.now_ms + 2 * DAY_MS, 30) != []

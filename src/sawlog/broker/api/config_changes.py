@@ -5,12 +5,12 @@ and returns a function that writes it. The check is repeated on the configs that
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sawlog.cluster.metadata_image import ConfigKind, ConfigResource
 from sawlog.cluster.topic_names import check_name
+from sawlog.core.config_api import Operation, ResourceType
 from sawlog.core.config_client_metrics import check_client_metrics
 from sawlog.core.config_dynamic import CLUSTER_WIDE, setting_of
 from sawlog.core.config_groups import GROUP_SETTINGS, check_group_configs
@@ -19,6 +19,7 @@ from sawlog.core.config_values import ConfigError, ConfigType, Setting
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicName
 from sawlog.core.logger_levels import LEVELS, ROOT, has_logger, set_logger_level
+from sawlog.protocol.wire_primitives import MAX_STRING_BYTES
 
 if TYPE_CHECKING:
     from sawlog.broker.metadata_cache import MetadataCache
@@ -38,25 +39,10 @@ Write = Callable[[OnAnswered], None]
 
 class ConfigsContext(Protocol):
     node_id: "NodeId"
-    dynamic_config: "DynamicBrokerConfig"
+    config: "DynamicBrokerConfig"
     metadata: "MetadataCache"
     topics: "Topics"
     resource_configs: "ResourceConfigs"
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
-class Operation(IntEnum):
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 class Change(NamedTuple):
@@ -143,7 +129,7 @@ def _prepare_broker(context: ConfigsContext, alteration: Alteration) -> Write:
     def change(configs: Configs) -> Configs:
         new = _changed(alteration, configs, setting_of)
         try:
-            context.dynamic_config.check(new, per_broker=per_broker)
+            context.config.check(new, per_broker=per_broker)
         except ConfigError as error:
             # Kafka has this code too where INVALID_CONFIG would fit better (KAFKA-13609).
             raise invalid(str(error)) from error
@@ -175,7 +161,7 @@ def _prepare_group(context: ConfigsContext, alteration: Alteration) -> Write:
     def change(configs: Configs) -> Configs:
         new = _changed(alteration, configs, GROUP_SETTINGS.get)
         try:
-            check_group_configs(context.dynamic_config, new)
+            check_group_configs(context.config, new)
         except ConfigError as error:
             raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
         return new
@@ -246,7 +232,11 @@ def _check_level(change: Change) -> None:
 def _changed(
     alteration: Alteration, configs: Configs, find: Callable[[str], Setting | None]
 ) -> Configs:
-    """Return the configs after the changes; `find` returns a setting by its name."""
+    """Return the configs after the changes; `find` returns a setting by its name.
+
+    A list that APPEND makes too long for a string of the protocol is refused: no response could
+    have it.
+    """
     new = {} if alteration.replaces else dict(configs)
     for change in alteration.changes:
         value = change.value or ""
@@ -258,6 +248,12 @@ def _changed(
             new[change.name] = _changed_list(change, find(change.name), new.get(change.name))
         else:
             raise invalid(f"Unknown operations type {change.operation}")
+        size = len(new.get(change.name, "").encode())
+        if size > MAX_STRING_BYTES:
+            text = (
+                f"The value of {change.name} would have {size} bytes, more than {MAX_STRING_BYTES}"
+            )
+            raise KafkaError(ErrorCode.INVALID_CONFIG, text)
     return new
 
 

@@ -6,10 +6,10 @@ first of several broker settings behind it has no value.
 """
 
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
 from functools import lru_cache
 
 from sawlog.core.config import ALL_BROKER_SETTINGS, INTERNAL_SETTINGS, TopicConfig
+from sawlog.core.config_api import ConfigSource
 from sawlog.core.config_client_metrics import CLIENT_METRICS_SETTINGS
 from sawlog.core.config_dynamic import DynamicBrokerConfig, is_dynamic, setting_of
 from sawlog.core.config_groups import GROUP_SETTINGS, broker_synonym
@@ -20,18 +20,6 @@ from sawlog.protocol.messages.describe_configs_response import (
     DescribeConfigsResourceResult,
     DescribeConfigsSynonym,
 )
-
-
-class Source(IntEnum):
-    TOPIC = 1
-    BROKER = 2
-    ALL_BROKERS = 3
-    STATIC = 4
-    DEFAULT = 5
-    BROKER_LOGGER = 6
-    CLIENT_METRICS = 7
-    GROUP = 8
-
 
 _BROKER_CHAINS = {
     synonyms[0].name: tuple(synonym.name for synonym in synonyms)
@@ -88,7 +76,7 @@ def _describe_topic(
         if name in HIDDEN_SETTINGS and name not in given:
             continue
         value = _text(config[name])
-        synonyms = _own_synonym(name, value if name in given else None, Source.TOPIC)
+        synonyms = _own_synonym(name, value if name in given else None, ConfigSource.TOPIC)
         chain = tuple(synonym.name for synonym in BROKER_SYNONYMS.get(name, ()))
         if chain:
             synonyms += _broker_synonyms(broker, chain[0], chain)
@@ -100,15 +88,15 @@ def creation_sources(broker: DynamicBrokerConfig, given: Mapping[str, str]) -> d
     """Return the source of each setting as CreateTopics has it, where any broker setting behind a
     topic setting counts."""
     origins = (
-        (broker.of_broker, Source.BROKER),
-        (broker.of_brokers, Source.ALL_BROKERS),
-        (broker.given, Source.STATIC),
+        (broker.of_broker, ConfigSource.BROKER),
+        (broker.of_brokers, ConfigSource.ALL_BROKERS),
+        (broker.given, ConfigSource.BROKER_FILE),
     )
     sources: dict[str, int] = {}
     for name in TOPIC_SETTINGS:
         chain = [synonym.name for synonym in BROKER_SYNONYMS.get(name, ())]
         found = (source for texts, source in origins if any(each in texts for each in chain))
-        sources[name] = Source.TOPIC if name in given else next(found, Source.DEFAULT)
+        sources[name] = ConfigSource.TOPIC if name in given else next(found, ConfigSource.DEFAULT)
     return sources
 
 
@@ -120,7 +108,7 @@ def describe_all_brokers(
     for name, text in sorted(broker.of_brokers.items()):
         setting = setting_of(name)
         value = text if setting is None else _text(parse_value(setting, text))
-        synonyms = _own_synonym(name, text, Source.ALL_BROKERS)
+        synonyms = _own_synonym(name, text, ConfigSource.ALL_BROKERS)
         entries.append(_broker_entry(name, value, synonyms))
     return tuple(_trim(entries, with_synonyms, with_documentation))
 
@@ -164,14 +152,27 @@ def describe_group(
     with_documentation: bool,
 ) -> Entries:
     """Return all settings of a group with these overrides."""
+    return _describe_group(
+        _ConfigKey(broker), tuple(given.items()), with_synonyms, with_documentation
+    )
+
+
+@lru_cache(maxsize=64)  # most groups have none; a request may name very many groups
+def _describe_group(
+    key: _ConfigKey,
+    own: tuple[tuple[str, str], ...],
+    with_synonyms: bool,
+    with_documentation: bool,
+) -> Entries:
+    broker, given = key.config, dict(own)
     entries: list[DescribeConfigsResourceResult] = []
     for name, setting in sorted(GROUP_SETTINGS.items()):
-        synonyms = _own_synonym(name, given.get(name), Source.GROUP)
+        synonyms = _own_synonym(name, given.get(name), ConfigSource.GROUP)
         broker_name = broker_synonym(name)
         if broker_name in ALL_BROKER_SETTINGS:
             synonyms += _broker_synonyms(broker, broker_name, (broker_name,))
         else:
-            synonyms += _own_synonym(name, setting.default, Source.DEFAULT)
+            synonyms += _own_synonym(name, setting.default, ConfigSource.DEFAULT)
         entries.append(_entry(setting, synonyms[0].value, synonyms))
     return tuple(_trim(entries, with_synonyms, with_documentation))
 
@@ -184,7 +185,7 @@ def describe_client_metrics(
         _entry(
             setting,
             given.get(name, setting.default),
-            _own_synonym(name, given.get(name), Source.CLIENT_METRICS),
+            _own_synonym(name, given.get(name), ConfigSource.CLIENT_METRICS),
         )
         for name, setting in sorted(CLIENT_METRICS_SETTINGS.items())
     ]
@@ -195,7 +196,7 @@ def describe_loggers() -> Entries:
     """Return the level of each of this process's loggers."""
     return tuple(
         DescribeConfigsResourceResult(
-            name=name, value=level, config_source=Source.BROKER_LOGGER, documentation=""
+            name=name, value=level, config_source=ConfigSource.BROKER_LOGGER, documentation=""
         )
         for name, level in logger_levels().items()
     )
@@ -214,7 +215,7 @@ def _entry(
     return DescribeConfigsResourceResult(
         name=setting.name,
         value=None if is_secret else value,
-        config_source=synonyms[0].source if synonyms else Source.DEFAULT,
+        config_source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
         is_sensitive=is_secret,
         synonyms=synonyms,
         config_type=int(setting.type),
@@ -249,7 +250,7 @@ def _trim(
 # Synonyms
 
 
-def _own_synonym(name: str, text: str | None, source: Source) -> list[DescribeConfigsSynonym]:
+def _own_synonym(name: str, text: str | None, source: ConfigSource) -> list[DescribeConfigsSynonym]:
     if text is None:
         return []
     return [DescribeConfigsSynonym(name=name, value=text, source=source)]
@@ -262,9 +263,9 @@ def _broker_synonyms(
     found = [
         DescribeConfigsSynonym(name=each, value=texts[each], source=source)
         for texts, source in (
-            (broker.of_broker, Source.BROKER),
-            (broker.of_brokers, Source.ALL_BROKERS),
-            (broker.given, Source.STATIC),
+            (broker.of_broker, ConfigSource.BROKER),
+            (broker.of_brokers, ConfigSource.ALL_BROKERS),
+            (broker.given, ConfigSource.BROKER_FILE),
         )
         for each in chain
         if each in texts
@@ -272,7 +273,7 @@ def _broker_synonyms(
     for each in chain:
         default = _default(each)
         if default is not None:
-            found += _own_synonym(each, default, Source.DEFAULT)
+            found += _own_synonym(each, default, ConfigSource.DEFAULT)
     while found and found[0].name != name:
         found.pop(0)
     return found

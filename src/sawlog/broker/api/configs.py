@@ -14,8 +14,6 @@ from sawlog.broker.api.config_changes import (
     Alteration,
     Change,
     ConfigsContext,
-    Operation,
-    ResourceType,
     check_broker_name,
     invalid,
     prepare,
@@ -31,6 +29,7 @@ from sawlog.broker.api.config_entries import (
 )
 from sawlog.cluster.metadata_image import ConfigKind, ConfigResource, MetadataImage
 from sawlog.cluster.topic_names import check_name
+from sawlog.core.config_api import Operation, ResourceType
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicName
 from sawlog.protocol.messages import list_config_resources_response as listing
@@ -125,7 +124,7 @@ def _requested_keys(
 def _described(
     context: ConfigsContext, resource_type: int, name: str, message: "DescribeConfigsRequest"
 ) -> Entries:
-    config, image = context.dynamic_config, context.metadata.image
+    config, image = context.config, context.metadata.image
     kind = ResourceType(resource_type)
     options = {
         "with_synonyms": message.include_synonyms,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sawlog.broker.group_coordinator import GroupCoordinator
     from sawlog.broker.request import Request
     from sawlog.core.config import BrokerConfig
+    from sawlog.core.config_dynamic import DynamicBrokerConfig
     from sawlog.core.ports import Timer
     from sawlog.protocol.messages.consumer_group_describe_request import (
         ConsumerGroupDescribeRequest,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     )
 
     class ConsumerGroupContext(Protocol):
-        config: BrokerConfig
+        config: DynamicBrokerConfig
         groups: GroupCoordinator
         timer: Timer
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sawlog.broker.request import Request
     from sawlog.coordinator.plan import Plan
     from sawlog.coordinator.runtime import Refuse
-    from sawlog.core.config import BrokerConfig
+    from sawlog.core.config_dynamic import DynamicBrokerConfig
     from sawlog.groups.group_machine import GroupMachine
     from sawlog.protocol.messages.heartbeat_request import HeartbeatRequest
     from sawlog.protocol.messages.join_group_request import JoinGroupRequest
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.sync_group_request import SyncGroupRequest
 
     class MembershipContext(Protocol):
-        config: BrokerConfig
+        config: DynamicBrokerConfig
         groups: GroupCoordinator
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sawlog.broker.metadata_cache import MetadataCache
     from sawlog.broker.request import Request
     from sawlog.cluster.topics import Topics
-    from sawlog.core.config import BrokerConfig
+    from sawlog.core.config_dynamic import DynamicBrokerConfig
     from sawlog.protocol.messages.describe_cluster_request import DescribeClusterRequest
     from sawlog.protocol.messages.describe_topic_partitions_request import (
         DescribeTopicPartitionsRequest,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.metadata_request import MetadataRequest
 
     class MetadataContext(Protocol):
-        config: BrokerConfig
+        config: DynamicBrokerConfig
         metadata: MetadataCache
         topics: Topics
 

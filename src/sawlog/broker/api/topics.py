@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from sawlog.broker.metadata_cache import MetadataCache
     from sawlog.broker.request import Request
     from sawlog.cluster.topics import Topics
-    from sawlog.core.config import BrokerConfig
     from sawlog.core.config_dynamic import DynamicBrokerConfig
     from sawlog.protocol.messages.create_partitions_request import (
         CreatePartitionsRequest,
@@ -42,8 +41,7 @@ if TYPE_CHECKING:
     from sawlog.protocol.messages.delete_topics_request import DeleteTopicsRequest
 
     class TopicsContext(Protocol):
-        config: BrokerConfig
-        dynamic_config: DynamicBrokerConfig
+        config: DynamicBrokerConfig
         metadata: MetadataCache
         topics: Topics
 
@@ -144,8 +142,8 @@ def _creation(
 
 
 def _created(context: "TopicsContext", planned: PlannedTopic) -> CreatableTopicResult:
-    entries = describe_topic(context.dynamic_config, planned.configs, with_synonyms=False)
-    sources = creation_sources(context.dynamic_config, planned.configs)
+    entries = describe_topic(context.config, planned.configs, with_synonyms=False)
+    sources = creation_sources(context.config, planned.configs)
     return CreatableTopicResult(
         name=planned.name,
         topic_id=planned.id,

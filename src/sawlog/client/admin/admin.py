@@ -12,7 +12,6 @@ from sawlog.client.admin.configs import (
     Change,
     ConfigEntry,
     Resource,
-    ResourceType,
     alter_configs,
     describe_configs,
     list_config_resources,
@@ -27,6 +26,7 @@ from sawlog.client.net.connection import Connection, Response
 from sawlog.client.net.leader_requests import group_by_topic, partition_of, send_to_leaders
 from sawlog.client.net.metadata import Node, Topic, topic_error
 from sawlog.client.net.retries import Deadline
+from sawlog.core.config_api import ResourceType
 from sawlog.core.errors import KafkaError
 from sawlog.core.ids import NodeId, TopicName, TopicPartition
 from sawlog.protocol.messages.create_partitions_request import (

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 from sawlog.client.errors import kafka_error
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.connection import Connection, Response
 from sawlog.client.net.metadata import topic_error
+from sawlog.core.config_api import ConfigSource, Operation, ResourceType
 from sawlog.core.config_values import ConfigType
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import NodeId
@@ -32,33 +32,6 @@ from sawlog.protocol.messages.incremental_alter_configs_response import (
 from sawlog.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from sawlog.protocol.messages.list_config_resources_response import ListConfigResourcesResponse
 from sawlog.protocol.schema import Message
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-
-
-class ConfigSource(IntEnum):
-    UNKNOWN = 0
-    TOPIC = 1
-    BROKER = 2
-    ALL_BROKERS = 3
-    BROKER_FILE = 4
-    DEFAULT = 5
-    BROKER_LOGGER = 6
-    CLIENT_METRICS = 7
-    GROUP = 8
-
-
-class Operation(IntEnum):
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 @dataclass(frozen=True, slots=True, order=True)

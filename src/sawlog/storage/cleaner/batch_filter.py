@@ -8,23 +8,32 @@ are not added to the offset map, because their records count only if the transac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.protocol.compression import Codec, compress, decompress
 from sawlog.protocol.record_batch import (
     CODEC_MASK,
+    CONTROL,
     DELETE_HORIZON,
     HEADER_SIZE,
     LOG_APPEND_TIME,
+    TRANSACTIONAL,
     BatchHeader,
     encode_batch,
     read_header,
 )
+from sawlog.protocol.records import NO_TIMESTAMP
 from sawlog.protocol.varint import encode_varint, read_varint
 from sawlog.storage.cleaner.offset_map import OffsetMap, map_keys
-from sawlog.storage.cleaner.record_columns import RecordColumns, scan_records
+from sawlog.storage.cleaner.record_columns import (
+    RecordColumns,
+    scan_records,
+    scan_some,
+    scan_starts,
+)
 
 MAX_DECOMPRESSED_BYTES = 256 << 20
 _NO_OFFSET = -1
-_FIRST_MS, _ALL_MS = -(1 << 63), 1 << 64
+_FIRST_MS, _LAST_MS, _ALL_MS = -(1 << 63), (1 << 63) - 1, 1 << 64
 
 
 Batch = tuple[bytes | bytearray, BatchHeader]
@@ -62,7 +71,15 @@ class RetentionRules:
 
 def is_transactional(header: BatchHeader) -> bool:
     """Whether a batch belongs to a transaction, as data or as a marker."""
-    return header.is_transactional or header.is_control
+    return header.attributes & (TRANSACTIONAL | CONTROL) != 0
+
+
+def is_known(header: BatchHeader, offsets: OffsetMap) -> bool:
+    """Whether a batch is part of the offset map and has no gaps: then the offsets in the map say
+    which of its records are live."""
+    return (
+        header.base_offset >= offsets.first_offset and header.last_offset_delta == header.count - 1
+    )
 
 
 def open_records(batch: bytes, position: int, header: BatchHeader) -> tuple[bytes, RecordColumns]:
@@ -72,9 +89,19 @@ def open_records(batch: bytes, position: int, header: BatchHeader) -> tuple[byte
     """
     end = position + header.size
     if header.codec == Codec.NONE:
-        return batch, scan_records(batch, position + HEADER_SIZE, end, header.count)
-    body = decompress(header.codec, batch[position + HEADER_SIZE : end], MAX_DECOMPRESSED_BYTES)
-    return body, scan_records(body, 0, len(body), header.count)
+        body = batch
+        columns = scan_records(batch, position + HEADER_SIZE, end, header.count)
+    else:
+        body = decompress(header.codec, batch[position + HEADER_SIZE : end], MAX_DECOMPRESSED_BYTES)
+        columns = scan_records(body, 0, len(body), header.count)
+    deltas = columns.offset_deltas
+    if not deltas or deltas[-1] > header.last_offset_delta:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"{header.count} records, the last with offset delta {deltas[-1] if deltas else None}:"
+            f" expected at most {header.last_offset_delta}",
+        )
+    return body, columns
 
 
 class BatchFilter:
@@ -110,11 +137,14 @@ class BatchFilter:
             return data[position : position + header.size], header
         if header.count == 0:
             batch = None
+        elif is_known(header, self._offsets):
+            batch = self._filter_known(data, position, header)
         else:
             body, columns = open_records(data, position, header)
             kept = self._retained(header, columns)
-            batch = self._rest(data, position, header, body, columns, kept)
-            stats.records_written += len(kept)
+            batch = self._rest(
+                data, position, header, body, columns.starts, columns.tombstones, kept
+            )
         if batch is None and self._is_needed(header):
             batch = _empty_batch(header)
         if batch is None:
@@ -123,6 +153,23 @@ class BatchFilter:
             stats.bytes_written += len(batch[0])
             stats.changed_batches += batch[1] != header
         return batch
+
+    def _filter_known(self, data: bytes, position: int, header: BatchHeader) -> Batch | None:
+        """What is left of a batch that `is_known`. It is opened only if a record is live; the ones
+        without a key were counted when the map was built."""
+        base = header.base_offset
+        live = self._offsets.live_offsets(base, header.last_offset)
+        if not live:
+            return None
+        body, starts = _open_starts(data, position, header)
+        kept: Sequence[int] = [offset - base for offset in live]
+        tombstones, lowest, highest = scan_some(body, starts, kept)
+        max_timestamp: int | None = None
+        if tombstones and self._is_horizon_over(header):
+            kept = _without(kept, tombstones)
+        elif header.base_timestamp + lowest >= _FIRST_MS:
+            max_timestamp = header.base_timestamp + highest
+        return self._rest(data, position, header, body, starts, tombstones, kept, max_timestamp)
 
     def _retained(self, header: BatchHeader, columns: RecordColumns) -> Sequence[int]:
         """The numbers of the records that stay."""
@@ -141,8 +188,7 @@ class BatchFilter:
             self._stats.keyless_records += len(kept) - len(with_key)
             kept = with_key
         if columns.tombstones and self._is_horizon_over(header):
-            gone = set(columns.tombstones)
-            kept = [number for number in kept if number not in gone]
+            kept = _without(kept, columns.tombstones)
         return kept
 
     def _is_horizon_over(self, header: BatchHeader) -> bool:
@@ -164,20 +210,26 @@ class BatchFilter:
         position: int,
         header: BatchHeader,
         body: bytes,
-        columns: RecordColumns,
+        starts: list[int],
+        tombstones: Sequence[int],
         kept: Sequence[int],
+        max_timestamp: int | None = None,
     ) -> Batch | None:
-        """The batch with the records `kept` only; None without any."""
+        """The batch with the records `kept` only; None without any.
+
+        `max_timestamp` is that of these records, if it is known and did not overflow.
+        """
+        self._stats.records_written += len(kept)
         if not kept:
             return None
         needs_horizon = (
-            bool(columns.tombstones)
+            bool(tombstones)
             and not header.attributes & DELETE_HORIZON
-            and not set(columns.tombstones).isdisjoint(kept)
+            and not set(tombstones).isdisjoint(kept)
         )
         if len(kept) == header.count and not needs_horizon:
             return data[position : position + header.size], header
-        records = _join(body, columns.starts, kept)
+        records = _join(body, starts, kept)
         if needs_horizon:
             horizon_ms = self._rules.now_ms + self._rules.delete_retention_ms
             records = _shift_timestamps(records, header.base_timestamp - horizon_ms)
@@ -185,8 +237,24 @@ class BatchFilter:
                 base_timestamp=horizon_ms, attributes=header.attributes | DELETE_HORIZON
             )
         if not header.attributes & LOG_APPEND_TIME:
-            header = header._replace(max_timestamp=_max_timestamp(records, header.base_timestamp))
+            if max_timestamp is None or max_timestamp > _LAST_MS:
+                max_timestamp = _max_timestamp(records, header.base_timestamp)
+            header = header._replace(max_timestamp=max_timestamp)
         return _pack(header._replace(count=len(kept)), compress(header.codec, records))
+
+
+def _open_starts(batch: bytes, position: int, header: BatchHeader) -> tuple[bytes, list[int]]:
+    """Like `open_records`, for records that were read before: where they start and end."""
+    end = position + header.size
+    if header.codec == Codec.NONE:
+        return batch, scan_starts(batch, position + HEADER_SIZE, end, header.count)
+    body = decompress(header.codec, batch[position + HEADER_SIZE : end], MAX_DECOMPRESSED_BYTES)
+    return body, scan_starts(body, 0, len(body), header.count)
+
+
+def _without(kept: Sequence[int], gone: Sequence[int]) -> Sequence[int]:
+    removed = set(gone)
+    return [number for number in kept if number not in removed]
 
 
 def _join(body: bytes, starts: list[int], kept: Sequence[int]) -> bytes:
@@ -214,7 +282,7 @@ def _empty_batch(header: BatchHeader) -> Batch:
     return _pack(
         header._replace(
             attributes=header.attributes & ~(CODEC_MASK | DELETE_HORIZON),
-            base_timestamp=header.max_timestamp,
+            base_timestamp=NO_TIMESTAMP,
             count=0,
         ),
         b"",

@@ -1,4 +1,4 @@
-"""The interface between the log cleaner and whatever runs its work.
+"""The interface between the log cleaner and the worker that does its reading and writing.
 
 `server/cleaner_process.py` runs it in a process of its own, `simulation/stepped_cleaner.py` in
 steps on the event loop; the reasons are in docs/decisions/0013.

@@ -100,6 +100,14 @@ class Cleaning:
         elif self._groups:
             self._remove_cleaned(self._groups[0])
 
+    def abandon(self) -> None:
+        """End the cleaning without touching a file, because the data directory is offline; the
+        next start finishes or undoes a swap."""
+        self._is_over = True
+        self._worker.stop()
+        if self._swap is not None:
+            self._swap.abandon()
+
     def _closed(self, end_offset: int) -> list[Segment]:
         segments = self.log.segments
         return [s for s in segments if s is not segments.active and s.base_offset < end_offset]
@@ -118,6 +126,7 @@ class Cleaning:
         outcome.cleaned_up_to = result.end_offset
         outcome.map_bytes, outcome.keys = result.bytes_read, result.keys
         outcome.is_map_full = result.is_full
+        outcome.stats.keyless_records = result.keyless_records
         config = self.log.config
         self._groups = group_segments(
             self._closed(result.end_offset),
@@ -131,18 +140,36 @@ class Cleaning:
         if not self._groups:
             self._finish(None)
             return
+        try:
+            request = self._clean_request(self._groups[0])
+        except DiskError as error:
+            self._finish(CleanerFailure(str(error)))
+            return
+        self._worker.clean(request, self._cleaned)
+
+    def _clean_request(self, group: list[Segment]) -> CleanRequest:
         config = self.log.config
-        request = CleanRequest(
+        first = group[0].base_offset
+        next_segment = self._after(group[-1]).base_offset
+        return CleanRequest(
             self.log.directory,
-            tuple(segment.base_offset for segment in self._groups[0]),
+            tuple(segment.base_offset for segment in group),
+            next_segment,
             self._cleanable.end_offset,
             self._now_ms,
             config.delete_retention_ms,
-            self.log.producer_states.last_offsets(),
+            {
+                producer_id: offset
+                for producer_id, offset in self.log.producer_states.last_offsets().items()
+                if first <= offset < next_segment
+            },
             config.index_interval_bytes,
             self._chunk_bytes,
         )
-        self._worker.clean(request, self._cleaned)
+
+    def _after(self, segment: Segment) -> Segment:
+        segments = self.log.segments
+        return segments[segments.number_of(segment.base_offset) + 1]
 
     def _cleaned(self, result: CleanResult | CleanerFailure) -> None:
         if self._is_over:

@@ -6,6 +6,7 @@ is clean is in `cleaner-offset-checkpoint`. A damaged log is not cleaned again b
 nothing of it is removed.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,6 +21,12 @@ from sawlog.storage.cleaner.cleaning import Cleaning, CleaningOutcome
 from sawlog.storage.log import Log
 
 logger = EventLogger(__name__)
+
+MIN_BACKOFF_MS = 50
+"""The shortest time between two looks, whatever log.cleaner.backoff.ms says."""
+
+EXAMINED_AT_ONCE = 200
+"""How many logs a look examines before other events are handled: about 2 ms."""
 
 _MIB = 1 << 20
 
@@ -57,7 +64,7 @@ class CleanerTotals:
     bytes_written: int = 0
     records_removed: int = 0
     keyless_records: int = 0
-    busy_ms: int = 0
+    busy_ms: int = 0  # of all cleanings together
 
 
 class CleanedDirectory(Protocol):
@@ -84,6 +91,9 @@ class CleanedDirectory(Protocol):
 class LogCleaner:
     """The cleanings of one data directory.
 
+    Every `backoff_ms` a look examines all logs, and those that are due are cleaned, each once, or
+    more often if its keys do not fit into the offset map.
+
     Invariants: a log has at most one cleaning; `_cleaned_up_to` is what the checkpoint file has, or
     will have when the write in flight is done, and no entry is beyond the log's end.
     """
@@ -96,8 +106,12 @@ class LogCleaner:
         self.config = config
         self._start_worker = start_worker
         self._cleaned_up_to: dict[TopicPartition, int] = {}
+        self._removed: set[TopicPartition] = set()  # logs that the checkpoint may still have
         self._cleanings: dict[Log, tuple[Cleaning, CleanerWorker]] = {}
         self._idle: list[CleanerWorker] = []
+        self._unseen: deque[Log] = deque()  # logs that the look under way has not examined yet
+        self._found: list[CleanableLog] = []  # by the look under way
+        self._queue: deque[Log] = deque()  # logs that the last look found due, dirtiest first
         self._uncleanable: dict[Log, str] = {}  # with the reason
         self._next_look: TimerHandle | None = None
         self._is_stopped = False
@@ -108,21 +122,28 @@ class LogCleaner:
     def start(self, cleaned_up_to: Mapping[TopicPartition, int]) -> None:
         """Begin to look for dirty logs, with the contents of the checkpoint file."""
         logs = self._directory.logs
-        self._cleaned_up_to = {tp: offset for tp, offset in cleaned_up_to.items() if tp in logs}
+        # Beyond the end of a log that was cut since, appends would be taken for cleaned.
+        self._cleaned_up_to = {
+            tp: offset
+            for tp, offset in cleaned_up_to.items()
+            if tp in logs and offset <= logs[tp].end_offset
+        }
+        self._removed = set(cleaned_up_to) - set(logs)
+        if any(tp in logs and tp not in self._cleaned_up_to for tp in cleaned_up_to):
+            self._write_checkpoint()
         if self._start_worker is not None and self.config.enable:
             self._look_later()
 
     def stop(self) -> None:
-        """Abort all cleanings."""
+        """Abort all cleanings; once the directory is offline, without touching a file."""
         self._is_stopped = True
-        for cleaning, _ in list(self._cleanings.values()):
-            self._abort(cleaning)
-        self._release_workers()
+        self._abort_all()
 
     def reconfigure(self, config: CleanerConfig) -> None:
-        """Use these settings from the next cleaning on."""
+        """Use these settings at once: cleanings with the old ones are aborted, as in Kafka, and
+        begin again with the next look."""
         self.config = config
-        self._release_workers()
+        self._abort_all()
         if self._start_worker is not None and config.enable:
             self._look_later()
 
@@ -143,13 +164,21 @@ class LogCleaner:
         fails."""
         if self._cleaned_up_to.get(log.tp, 0) > offset:
             self._cleaned_up_to[log.tp] = offset
-            self._directory.disk.replace(log_files.CLEANER_OFFSETS, self._encode())
+            self._write_checkpoint_now()
 
     def forget(self, log: Log) -> None:
         """The log was deleted or set aside."""
         self._uncleanable.pop(log, None)
         if self._cleaned_up_to.pop(log.tp, None) is not None:
+            self._removed.add(log.tp)
             self._write_checkpoint()
+
+    def remove_stale_entry(self, tp: TopicPartition) -> None:
+        """When this returns, the checkpoint has no entry of an earlier log of this name; DiskError
+        where that fails. A log that counts as clean and is not would lose the tombstones of keys
+        whose values are still there."""
+        if tp in self._removed:
+            self._write_checkpoint_now()
 
     @property
     def uncleanable(self) -> Mapping[Log, str]:
@@ -165,44 +194,50 @@ class LogCleaner:
     def _look_later(self) -> None:
         if self._next_look is not None:
             self._next_look.cancel()
-        self._next_look = self._directory.timer.after(self.config.backoff_ms, self._look)
+        delay_ms = max(self.config.backoff_ms, MIN_BACKOFF_MS)
+        self._next_look = self._directory.timer.after(delay_ms, self._look)
 
     def _look(self) -> None:
-        """Clean until no log is dirty enough, then look again after the backoff."""
+        """Examine all logs, clean those that are dirty enough, and look again after the backoff."""
+        self._unseen = deque(self._directory.logs.values())
+        self._found = []
+        self._examine_some()
+
+    def _examine_some(self) -> None:
+        """Examine a few logs, and the others after the events that wait."""
         if self._is_stopped or self._directory.offline is not None or not self.config.enable:
             return
-        self._clean_dirtiest()
+        for _ in range(min(len(self._unseen), EXAMINED_AT_ONCE)):
+            cleanable = self._examine(self._unseen.popleft())
+            if cleanable is not None:
+                self._found.append(cleanable)
+        if self._unseen:
+            self._directory.timer.after(0, self._examine_some)
+            return
+        found, self._found = self._found, []
+        self.max_dirty_ratio = max((each.dirty_ratio for each in found), default=0.0)
+        self.max_delay_ms = max((each.delay_ms for each in found), default=0)
+        due = [each for each in found if each.is_due]
+        due.sort(key=lambda each: (-each.dirty_ratio, str(each.log.tp)))
+        self._queue = deque(each.log for each in due)
+        self._clean_next()
         self._look_later()
 
-    def _clean_dirtiest(self) -> None:
-        candidates = self._candidates()
-        due = sorted(
-            (c for c in candidates if c.is_due), key=lambda c: (-c.dirty_ratio, str(c.log.tp))
-        )
-        self.max_dirty_ratio = max((c.dirty_ratio for c in candidates), default=0.0)
-        self.max_delay_ms = max((c.delay_ms for c in candidates), default=0)
-        for cleanable in due[: max(0, self.config.threads - len(self._cleanings))]:
-            self._clean(cleanable)
-        if not self._cleanings:
-            self._release_workers()
-
-    def _candidates(self) -> list[CleanableLog]:
+    def _examine(self, log: Log) -> CleanableLog | None:
+        """The cleanable part of a log; None if it is not to be cleaned now."""
+        if "compact" not in log.config.cleanup_policy or log.is_closed or len(log.segments) == 1:
+            return None
+        if log in self._cleanings or log in self._uncleanable:
+            return None
+        cleaned_up_to = self._cleaned_up_to.get(log.tp, 0)
         now_ms = self._directory.clock.now_ms()
-        found = []
-        for log in self._directory.logs.values():
-            if "compact" not in log.config.cleanup_policy or log.is_closed:
-                continue
-            if log in self._cleanings or log in self._uncleanable:
-                continue
-            try:
-                found.append(
-                    cleanable_log(
-                        log, self._cleaned_up_to.get(log.tp, 0), self._limit_offset(log), now_ms
-                    )
-                )
-            except Exception as error:  # of one log: the others are cleaned
-                self._set_uncleanable(log, str(error))
-        return found
+        try:
+            return cleanable_log(log, cleaned_up_to, self._limit_offset(log), now_ms)
+        except DiskError as error:
+            logger.warning("log not cleaned", log=str(log.tp), reason=str(error))
+        except Exception as error:  # of one log: the others are cleaned
+            self._set_uncleanable(log, str(error))
+        return None
 
     def _limit_offset(self, log: Log) -> int:
         """Committed and below the recovery point: what replaces a record must be durable first, and
@@ -214,6 +249,15 @@ class LogCleaner:
         return min(log.high_watermark, point)
 
     # One cleaning
+
+    def _clean_next(self) -> None:
+        """Clean the logs of the queue, as many at a time as there are threads."""
+        while self._queue and self.config.enable and len(self._cleanings) < self.config.threads:
+            cleanable = self._examine(self._queue.popleft())
+            if cleanable is not None and cleanable.is_due:
+                self._clean(cleanable)
+        if not self._cleanings:
+            self._release_workers()
 
     def _clean(self, cleanable: CleanableLog) -> None:
         assert self._start_worker is not None
@@ -241,6 +285,15 @@ class LogCleaner:
         self._cleanings[cleanable.log] = cleaning, worker
         cleaning.begin()
 
+    def _abort_all(self) -> None:
+        for cleaning, _ in list(self._cleanings.values()):
+            if self._directory.offline is None:
+                self._abort(cleaning)
+            else:
+                self._cleanings.pop(cleaning.log)
+                cleaning.abandon()
+        self._release_workers()
+
     def _abort(self, cleaning: Cleaning) -> None:
         self._cleanings.pop(cleaning.log, None)
         try:
@@ -254,18 +307,21 @@ class LogCleaner:
         elapsed_ms = self._directory.clock.monotonic_ms() - cleaning.began_ms
         self._count(outcome, elapsed_ms)
         failure = outcome.failure
-        if failure is not None:
+        if failure is None:
+            self._idle.append(worker)
+        else:
             worker.stop()
-            if failure.is_damage:
-                self._set_uncleanable(log, failure.reason)
-            else:
-                logger.warning("log not cleaned", log=str(log.tp), reason=failure.reason)
-            return
-        self._idle.append(worker)
-        self._log_outcome(log, outcome, elapsed_ms)
-        self._cleaned_up_to[log.tp] = outcome.cleaned_up_to
-        self._write_checkpoint()
-        self._clean_dirtiest()
+        if failure is None:
+            self._log_outcome(log, outcome, elapsed_ms)
+            self._cleaned_up_to[log.tp] = outcome.cleaned_up_to
+            self._write_checkpoint()
+            if outcome.is_map_full:
+                self._queue.append(log)  # another pass
+        elif failure.is_damage:
+            self._set_uncleanable(log, failure.reason)
+        else:
+            logger.warning("log not cleaned", log=str(log.tp), reason=failure.reason)
+        self._clean_next()
 
     def _count(self, outcome: CleaningOutcome, elapsed_ms: int) -> None:
         totals, stats = self.totals, outcome.stats
@@ -315,10 +371,18 @@ class LogCleaner:
     def _encode(self) -> bytes:
         return log_files.encode_offsets(self._cleaned_up_to)
 
+    def _write_checkpoint_now(self) -> None:
+        self._directory.disk.replace(log_files.CLEANER_OFFSETS, self._encode())
+        self._removed.clear()
+
     def _write_checkpoint(self) -> None:
+        removed = set(self._removed)
+
         def written(error: DiskError | None) -> None:
             if error is not None:  # the next cleaning only starts earlier than needed
                 logger.warning("cleaner checkpoint not written", reason=str(error))
+            else:
+                self._removed -= removed
 
         files = [(log_files.CLEANER_OFFSETS, self._encode())]
         self._directory.disk.replace_later(files, written)

@@ -5,13 +5,17 @@ over the bytes fills lists, and the rest of the work is done on whole lists: an 
 would take several times as long.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from sawlog.core.errors import ErrorCode, KafkaError
-from sawlog.protocol.varint import read_zigzag
+from sawlog.protocol.varint import read_varint, read_zigzag
 
 _NULL = 1  # the length -1 in zigzag encoding
+_PADDED_NULL = 0x80 | _NULL  # its first byte where the number has padding
 _INT_BYTES = 5  # the longest encoding of a 32-bit number
+_LONG_BYTES = 10  # and of a 64-bit number
+_HIGHEST = (1 << 63) - 1
 
 
 class RecordColumns(NamedTuple):
@@ -88,7 +92,10 @@ def _scan(data: bytes, position: int, end: int, count: int) -> RecordColumns:
             signs |= length
         if position >= record_end or record_end > end or delta <= last_delta or signs & 1:
             raise _corrupt(f"record {number} has an impossible length or offset delta")
-        if data[position] == _NULL:
+        length = data[position]
+        if length == _NULL or (
+            length == _PADDED_NULL and read_zigzag(data, position, _INT_BYTES)[0] == _NULL
+        ):
             tombstones.append(number)
         last_delta = delta
         position = record_end
@@ -96,6 +103,59 @@ def _scan(data: bytes, position: int, end: int, count: int) -> RecordColumns:
         offset_deltas.append(delta)
         keys.append(key)
     return RecordColumns(starts, offset_deltas, keys, tombstones)
+
+
+def scan_starts(data: bytes, position: int, end: int, count: int) -> list[int]:
+    """The column `starts` alone, several times as fast as all; errors as in `scan_records`."""
+    starts = [position]
+    try:
+        for _ in range(count):
+            length = data[position]
+            position += 1
+            if length >= 0x80:
+                byte = data[position]
+                if byte < 0x80:
+                    length = length & 0x7F | byte << 7
+                    position += 1
+                else:
+                    length, position = read_zigzag(data, position - 1, _INT_BYTES)
+            position += length >> 1
+            starts.append(position)
+    except IndexError:
+        raise _corrupt("they end before the last record") from None
+    if position != end:
+        raise _corrupt(f"{end - position} bytes follow the last record")
+    return starts
+
+
+def scan_some(data: bytes, starts: list[int], numbers: Iterable[int]) -> tuple[list[int], int, int]:
+    """Which of the records `numbers` are tombstones, and their lowest and highest timestamp delta.
+
+    The records were read before, so their lengths are sound. At least one number must be given.
+    """
+    tombstones: list[int] = []
+    lowest, highest = _HIGHEST, ~_HIGHEST
+    for number in numbers:
+        position = starts[number]
+        while data[position] >= 0x80:  # length
+            position += 1
+        delta = data[position + 2]  # after the attributes
+        position += 3
+        if delta >= 0x80:
+            delta, position = read_zigzag(data, position - 1, _LONG_BYTES)
+        delta = (delta >> 1) ^ -(delta & 1)
+        if delta > highest:
+            highest = delta
+        if delta < lowest:
+            lowest = delta
+        while data[position] >= 0x80:  # offset delta
+            position += 1
+        length, position = read_varint(data, position + 1)
+        if length > 0:
+            position += length
+        if data[position] & 1 and read_varint(data, position)[0] < 0:
+            tombstones.append(number)
+    return tombstones, lowest, highest
 
 
 def _corrupt(reason: str) -> KafkaError:

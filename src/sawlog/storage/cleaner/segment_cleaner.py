@@ -5,8 +5,10 @@ closed segments by their files only, and returns values that can be sent between
 writes `.cleaned` files, which the log puts in the place of the old ones (`segment_swap.py`).
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
 
 from sawlog.core.errors import KafkaError
 from sawlog.core.ports import Disk, File
@@ -16,6 +18,7 @@ from sawlog.storage.cleaner.batch_filter import (
     BatchFilter,
     CleanerStats,
     RetentionRules,
+    is_known,
     is_transactional,
     open_records,
 )
@@ -42,6 +45,7 @@ class MapResult:
     keys: int
     bytes_read: int
     is_full: bool
+    keyless_records: int = 0  # of batches that `clean` does not open
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,11 @@ class CleanRequest:
 
     directory: str
     segments: tuple[int, ...]  # base offsets
+    next_segment: int  # the base offset of the segment after them
     end_offset: int
     now_ms: int
     delete_retention_ms: int
-    last_offsets: Mapping[int, int]
+    last_offsets: Mapping[int, int]  # of active producers, within these segments
     index_interval_bytes: int
     chunk_bytes: int
 
@@ -75,22 +80,22 @@ class SegmentCleaner:
 
     def build_map(self, disk: Disk, request: MapRequest) -> Generator[int, None, MapResult]:
         """Damage at a batch that is damaged or whose records cannot be read."""
-        self._offsets = offsets = OffsetMap(request.memory_bytes)
-        bytes_read = 0
+        self._offsets = offsets = OffsetMap(request.memory_bytes, request.start_offset)
+        bytes_read = keyless = 0
         is_full = False
         chunk = b""
-        for file, data, at, header in _batches(
-            disk, request.directory, request.segments, request.chunk_bytes
+        for source, data, at, header in _batches(
+            disk, request.directory, request.segments, request.end_offset, request.chunk_bytes
         ):
-            if header.base_offset >= request.end_offset:
-                break
             if header.last_offset < request.start_offset:
                 continue
             if not is_transactional(header) and header.count:
                 if not offsets.has_room_for(header.count):
                     is_full = True
                     break
-                self._add(file, data, at, header)
+                keys = self._add(source, data, at, header)
+                if is_known(header, offsets):
+                    keyless += keys.count(None)
             offsets.advance(header.last_offset)
             bytes_read += header.size
             if data is not chunk:
@@ -98,15 +103,19 @@ class SegmentCleaner:
                 chunk = data
         if not is_full:
             offsets.advance(request.end_offset - 1)
-        return MapResult(offsets.latest_offset + 1, len(offsets), bytes_read, is_full)
+        return MapResult(offsets.latest_offset + 1, len(offsets), bytes_read, is_full, keyless)
 
-    def _add(self, file: File, data: bytes, at: int, header: BatchHeader) -> None:
+    def _add(
+        self, source: "_Source", data: bytes, at: int, header: BatchHeader
+    ) -> Sequence[bytes | None]:
+        """Add the records of a batch; return their keys."""
         try:
             _, columns = open_records(data, at, header)
         except KafkaError as error:
-            raise Damage(file, at, f"the batch at offset {header.base_offset}: {error}") from error
+            raise source.damage(header, error) from error
         base = header.base_offset
         self._offsets.add(map_keys(columns.keys), [base + delta for delta in columns.offset_deltas])
+        return columns.keys
 
     def clean(self, disk: Disk, request: CleanRequest) -> Generator[int, None, CleanResult]:
         """Write the group's `.cleaned` files and sync them; Damage and DiskError as above."""
@@ -127,8 +136,8 @@ class SegmentCleaner:
         output: list[bytes | bytearray] = []
         chunk = b""
         position = written = 0
-        for file, data, at, header in _batches(
-            disk, request.directory, request.segments, request.chunk_bytes
+        for source, data, at, header in _batches(
+            disk, request.directory, request.segments, request.next_segment, request.chunk_bytes
         ):
             if data is not chunk:
                 cleaned.file.append((b"".join(output),))
@@ -138,8 +147,7 @@ class SegmentCleaner:
             try:
                 filtered = batch_filter.filter(data, at, header)
             except KafkaError as error:
-                reason = f"the batch at offset {header.base_offset}: {error}"
-                raise Damage(file, at, reason) from error
+                raise source.damage(header, error) from error
             if filtered is not None:
                 output.append(filtered[0])
                 cleaned.replay(position, filtered[1])
@@ -151,18 +159,39 @@ class SegmentCleaner:
         return CleanResult(stats)
 
 
+class _Source(NamedTuple):
+    """Where a batch was read."""
+
+    file: File
+    position: int
+
+    def damage(self, header: BatchHeader, error: KafkaError) -> Damage:
+        """A batch with a valid CRC whose records cannot be read."""
+        return Damage(
+            self.file, self.position, f"the batch at offset {header.base_offset}: {error}"
+        )
+
+
 def _batches(
-    disk: Disk, directory: str, segments: tuple[int, ...], chunk_bytes: int
-) -> Iterator[tuple[File, bytes, int, BatchHeader]]:
-    """All batches of these segments, checked: CRCs, and offsets in ascending order."""
+    disk: Disk, directory: str, segments: tuple[int, ...], end_offset: int, chunk_bytes: int
+) -> Iterator[tuple[_Source, bytes, int, BatchHeader]]:
+    """All batches of these segments, each as a chunk, its position there, and its header.
+
+    Damage if a CRC does not match, or if an offset, which no CRC covers, cannot be right: offsets
+    ascend, and lie before the next segment, `end_offset` after the last one.
+    """
     next_offset = segments[0] if segments else 0
-    for base_offset in segments:
+    for base_offset, limit_offset in pairwise((*segments, end_offset)):
         file = disk.open(f"{directory}/{offset_name(base_offset, LOG)}")
         position = 0
         for data, at, header in read_batches(file, 0, file.size, chunk_bytes=chunk_bytes):
-            if header.base_offset < next_offset:
-                reason = f"offset {header.base_offset} after {next_offset - 1}"
-                raise Damage(file, position, reason)
+            if not next_offset <= header.base_offset <= header.last_offset < limit_offset:
+                raise Damage(
+                    file,
+                    position,
+                    f"offsets {header.base_offset} to {header.last_offset},"
+                    f" expected {next_offset} to {limit_offset - 1}",
+                )
             next_offset = header.next_offset
+            yield _Source(file, position), data, at, header
             position += header.size
-            yield file, data, at, header

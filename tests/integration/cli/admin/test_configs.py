@@ -32,7 +32,7 @@ def test_settings_are_set_shown_and_unset(sawlog: Sawlog, topic: str) -> None:
     sawlog("configs", "unset", "topic", topic, "--all")
     assert value(sawlog, topic, "segment.ms") == ("604800000", "default")
     assert sawlog("configs", "unset", "topic", topic, "--all") == ""
-    assert f"topic {topic}: no settings are set" in sawlog.stderr
+    assert f"topic {topic}: no settings to unset" in sawlog.stderr
 
 
 def test_only_settings_other_than_defaults_are_shown(sawlog: Sawlog, topic: str) -> None:
@@ -148,6 +148,12 @@ def test_unknown_topics_and_brokers_are_refused(sawlog: Sawlog) -> None:
     assert "there is no topic 'nope'" in sawlog.stderr
     sawlog("configs", "get", "broker", "77", code=1)
     assert "there is no broker '77'; expected a live broker's id (1), or 'all'" in sawlog.stderr
+
+
+def test_name_that_no_request_can_have_is_an_error_of_one_line(sawlog: Sawlog) -> None:
+    sawlog("configs", "get", "topic", "x" * 40_000, code=1)
+    expected = "sawlog: a name or a value is too long: a string has 40000 bytes, the limit is 32767"
+    assert sawlog.stderr.strip() == expected
 
 
 def test_settings_of_a_broker_are_shown(sawlog: Sawlog) -> None:

@@ -27,6 +27,18 @@ def test_setting_of_one_broker_precedes_that_of_all(sawlog: Sawlog) -> None:
     assert f"all brokers: {KEY} is not set" in sawlog.stderr
 
 
+def test_all_settings_of_all_brokers_are_unset_except_the_one_that_always_has_a_value(
+    sawlog: Sawlog,
+) -> None:
+    sawlog("configs", "set", "broker", "all", f"{KEY}=20000")
+    sawlog("configs", "unset", "broker", "all", "--all")
+    assert "min.insync.replicas stays" in sawlog.stderr
+    left = [key for key, *_ in rows(sawlog("configs", "get", "broker", "all"))]
+    assert left == ["setting", "min.insync.replicas"]
+    sawlog("configs", "unset", "broker", "all", "--all")
+    assert "all brokers: no settings to unset" in sawlog.stderr
+
+
 def test_unknown_setting_of_all_brokers_is_refused(sawlog: Sawlog) -> None:
     for command in (["get", "broker", "all", f"{KEY}x"], ["set", "broker", "all", f"{KEY}x=1"]):
         sawlog("configs", *command, code=1)

@@ -1,4 +1,4 @@
-"""A shared broker, of both kinds, and the command line for tests of administration."""
+"""A shared broker of either kind, the command line, and a topic, for tests of administration."""
 
 from pathlib import Path
 
