@@ -4,6 +4,7 @@ A removed file gets the suffix `.deleted` and is unlinked after file.delete.dela
 a start unlinks what a stop has left. A slice that is being sent keeps its open file.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -24,8 +25,10 @@ class SegmentRemover:
         "_delay_ms",
         "_directory",
         "_disk",
+        "_due",
         "_is_closed",
         "_is_syncing",
+        "_is_unlinking",
         "_on_done",
         "_on_error",
         "_queue",
@@ -49,7 +52,9 @@ class SegmentRemover:
         self._on_done = on_done
         self._on_error = on_error
         self._queue: list[Segment] = []
+        self._due: deque[Segment] = deque()  # `.deleted`, and the delay is over
         self._is_syncing = False
+        self._is_unlinking = False
         self._is_closed = False
         self._delay_ms = 0
 
@@ -74,7 +79,7 @@ class SegmentRemover:
     def unlink_later(self, segments: Iterable[Segment]) -> None:
         """Unlink segments whose files are `.deleted`, after the delay and off the loop."""
         for segment in segments:
-            self._timer.after(self._delay_ms, partial(self._unlink, segment))
+            self._timer.after(self._delay_ms, partial(self._delay_is_over, segment))
 
     def close(self) -> None:
         """Stop; files that are left are removed after the next start."""
@@ -104,13 +109,25 @@ class SegmentRemover:
             return
         self._remove_next()
 
-    def _unlink(self, segment: Segment) -> None:
-        if self._is_closed or segment.suffix != DELETED:
+    def _delay_is_over(self, segment: Segment) -> None:
+        self._due.append(segment)
+        self._unlink_next()
+
+    def _unlink_next(self) -> None:
+        """Unlink one segment at a time: the delays of a thousand may end together."""
+        if self._is_unlinking or self._is_closed:
             return
-        segment.close()
-        paths = [f"{self._directory}/{name}" for name in segment.names()]
-        self._disk.remove_later(paths, self._unlinked)
+        while self._due:
+            segment = self._due.popleft()
+            if segment.suffix == DELETED:
+                self._is_unlinking = True
+                segment.close()
+                paths = [f"{self._directory}/{name}" for name in segment.names()]
+                self._disk.remove_later(paths, self._unlinked)
+                return
 
     def _unlinked(self, error: DiskError | None) -> None:
+        self._is_unlinking = False
         if error is not None and not self._is_closed:
             self._on_error(error)
+        self._unlink_next()

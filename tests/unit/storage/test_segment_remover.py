@@ -1,14 +1,15 @@
 """The removal of segment files: oldest first, each rename durable before the next."""
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 
+from sawlog.core.ports import DiskError
 from sawlog.storage.segment_remover import SegmentRemover
 from support.storage.segments import DIRECTORY, PartitionDirectory
 
 if TYPE_CHECKING:
-    from sawlog.core.ports import DiskError
     from sawlog.storage.segment import Segment
 
 
@@ -121,3 +122,29 @@ def test_a_closed_remover_removes_nothing(removal: Removal) -> None:
     removal.remover.close()
     removal.schedule.run_for(0)
     assert (removal.left, removal.times_done) == ([10, 20, 30], 0)
+
+
+def test_segments_whose_delays_end_together_are_unlinked_one_by_one(
+    removal: Removal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removal.remover.remove(removal.segments[:3])
+    removal.schedule.run_for(DELAY_MS - 1)
+    calls: list[int] = []
+    remove_later = removal.disk.remove_later
+
+    def record(paths: Sequence[str], done: Callable[[DiskError | None], None]) -> None:
+        calls.append(len(removal.deleted))
+        remove_later(paths, done)
+
+    monkeypatch.setattr(removal.disk, "remove_later", record)
+    removal.schedule.run_for(1)
+    assert calls == [3, 2, 1], "each begins when the one before is done"
+    assert removal.deleted == []
+
+
+def test_an_unlink_that_fails_does_not_keep_the_others(removal: Removal) -> None:
+    removal.remover.remove(removal.segments[:3])
+    removal.schedule.run_for(DELAY_MS - 1)
+    removal.disk.fail_at = removal.disk.operations + 1
+    removal.schedule.run_for(1_000)
+    assert (len(removal.deleted), len(removal.errors)) == (1, 1)
