@@ -81,7 +81,7 @@ TIERS = {
             Step("tests with Spark", (*ALONE, "-m", "long and not soak and spark")),
         ),
         parallel=True,  # one test with Spark and one without at a time
-        budget_s=17 * 60,
+        budget_s=19 * 60,
         retries_in_ci=True,
     ),
     "soak": Tier("soak", (Step("tests", ("-o", SOAK_LIMIT, "-m", "soak")),)),
