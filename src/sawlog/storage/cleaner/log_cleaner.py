@@ -113,7 +113,7 @@ class LogCleaner:
         self._found: list[CleanableLog] = []  # by the look under way
         self._queue: deque[Log] = deque()  # logs that the last look found due, dirtiest first
         self._uncleanable: dict[Log, str] = {}  # with the reason
-        self._next_look: TimerHandle | None = None
+        self._next_look: TimerHandle | None = None  # or the next part of the look under way
         self._is_stopped = False
         self.totals = CleanerTotals()
         self.max_dirty_ratio = 0.0  # at the last look
@@ -212,7 +212,7 @@ class LogCleaner:
             if cleanable is not None:
                 self._found.append(cleanable)
         if self._unseen:
-            self._directory.timer.after(0, self._examine_some)
+            self._next_look = self._directory.timer.after(0, self._examine_some)
             return
         found, self._found = self._found, []
         self.max_dirty_ratio = max((each.dirty_ratio for each in found), default=0.0)
