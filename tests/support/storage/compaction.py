@@ -89,6 +89,15 @@ class CompactedStorage(SimulatedStorage):
         return self.disk.read_file("cleaner-offset-checkpoint")
 
 
+def dirty_storage(count: int = 40, **cleaner: Any) -> CompactedStorage:
+    """A storage whose log has several dirty segments."""
+    storage = CompactedStorage(**cleaner)
+    storage.fill(count)
+    storage.settle()
+    assert len(storage.log.segments) >= 4
+    return storage
+
+
 def _encoded(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 

@@ -327,16 +327,19 @@ def test_removed_segments_are_unlinked_after_file_delete_delay_ms() -> None:
     assert not any(name.endswith(".deleted") for name in storage.disk.list(str(TP)))
 
 
-def test_a_log_that_is_compacted_and_deleted_loses_its_expired_segments() -> None:
-    storage = SimulatedStorage(
-        LogConfig(
-            segment_bytes=700,
-            retention_ms=DAY_MS,
-            cleanup_policy=frozenset({"compact", "delete"}),
-            min_cleanable_dirty_ratio=0.0,
-        ),
-        cleaner=CleanerConfig(backoff_ms=100),
+def compacted_and_deleted() -> SimulatedStorage:
+    """A storage with cleanup.policy=compact,delete, whose cleaner looks every 100 ms."""
+    config = LogConfig(
+        segment_bytes=700,
+        retention_ms=DAY_MS,
+        cleanup_policy=frozenset({"compact", "delete"}),
+        min_cleanable_dirty_ratio=0.0,
     )
+    return SimulatedStorage(config, cleaner=CleanerConfig(backoff_ms=100))
+
+
+def test_a_log_that_is_compacted_and_deleted_loses_its_expired_segments() -> None:
+    storage = compacted_and_deleted()
     log = storage.log
     for number in range(30):
         timestamp = storage.now_ms + number
@@ -354,15 +357,7 @@ def test_a_log_that_is_compacted_and_deleted_loses_its_expired_segments() -> Non
 
 
 def test_retention_waits_for_the_end_of_a_cleaning() -> None:
-    storage = SimulatedStorage(
-        LogConfig(
-            segment_bytes=700,
-            retention_ms=DAY_MS,
-            cleanup_policy=frozenset({"compact", "delete"}),
-            min_cleanable_dirty_ratio=0.0,
-        ),
-        cleaner=CleanerConfig(backoff_ms=100),
-    )
+    storage = compacted_and_deleted()
     log = storage.log
     for number in range(30):
         append(log, [Record(0, storage.now_ms, b"%d" % (number % 20), bytes(100))])

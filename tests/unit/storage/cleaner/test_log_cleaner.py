@@ -16,20 +16,12 @@ from support.storage.compaction import (
     assert_compacted,
     compacted,
     contents,
+    dirty_storage,
     latest,
 )
 from support.storage.logs import TP, headers_in, read
 
 FIRST_LOG = "topic-0/00000000000000000000.log"
-
-
-def dirty_storage(count: int = 40, **cleaner: object) -> CompactedStorage:
-    """A storage whose log has several dirty segments."""
-    storage = CompactedStorage(**cleaner)
-    storage.fill(count)
-    storage.settle()
-    assert len(storage.log.segments) >= 4
-    return storage
 
 
 def cleaned_up_to(storage: CompactedStorage) -> int:
