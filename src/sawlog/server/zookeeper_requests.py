@@ -115,14 +115,19 @@ class ZooKeeperRequests:
 
         return transaction.commit_async(), read
 
-    def create_chroot(self, client: Any) -> None:
-        """Create the nodes of the chroot from the top. Their results are ignored: most often the
-        nodes exist."""
+    def create_chroot(self, client: Any) -> list[tuple[str, PostedResult]]:
+        """Create the nodes of the chroot from the top; return the path and result of each multi.
+
+        Only the last node gets the ACL: other chroots may have the same parents.
+        """
         names = self._chroot.split("/")[1:]
+        sent = []
         for count in range(1, len(names) + 1):
+            path = "/" + "/".join(names[:count])
             transaction = client.transaction()
-            transaction.create("/" + "/".join(names[:count]), acl=self._acl)
-            transaction.commit_async()
+            transaction.create(path, acl=self._acl if count == len(names) else None)
+            sent.append((path, transaction.commit_async()))
+        return sent
 
     def _absolute(self, path: str) -> str:
         if not self._chroot:

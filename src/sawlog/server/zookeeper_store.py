@@ -27,6 +27,7 @@ from sawlog.core.store import (
     BadArguments,
     ConnectionLost,
     Node,
+    NodeExists,
     NodeStat,
     NoNode,
     OnDone,
@@ -264,12 +265,16 @@ class ZooKeeperStore:
             if isinstance(result, Exception):
                 failures.append(store_error(path, result))
 
+        def chroot_answered(path: str, result: Any) -> None:
+            answered(path, result[0] if isinstance(result, list) else result)
+
         def last_answered(path: str, result: Any) -> None:
             answered(path, result)
             if connection != self._connection or self._is_closing:
                 return
             # Brokers create the missing nodes; a lost connection is reported by kazoo.
-            wrong = [e for e in failures if not isinstance(e, NoNode | ConnectionLost)]
+            expected = NoNode | NodeExists | ConnectionLost
+            wrong = [e for e in failures if not isinstance(e, expected)]
             if wrong:
                 self.failure = wrong[0]
                 logger.error("the tree in ZooKeeper cannot be used", reason=str(wrong[0]))
@@ -278,7 +283,8 @@ class ZooKeeperStore:
                 self.session_id = session
                 self._change(SessionState.CONNECTED)
 
-        self._requests.create_chroot(self._client)
+        for path, created in self._requests.create_chroot(self._client):
+            created.on_result = partial(chroot_answered, path)
         root = self.address.chroot or "/"
         self._client.get_children_async(root).on_result = partial(answered, root)
         ids = self.address.chroot + BROKER_IDS

@@ -264,6 +264,21 @@ def test_nodes_of_a_session_with_credentials_are_closed_to_all_others(
     owners.close()
 
 
+def test_credentials_close_the_chroot_and_not_its_parents(address: ZooKeeperAddress) -> None:
+    shared = f"{address.chroot}/shared"
+    owned = ZooKeeperAddress(address.servers, f"{shared}/owned")
+    owners = StoresOnZooKeeper(owned, credentials="sawlog:secret")
+    Session(owners).multi(Create("/a"))
+    neighbours = StoresOnZooKeeper(ZooKeeperAddress(address.servers, f"{shared}/other"))
+    Session(neighbours).multi(Create("/a"))
+    intruders = StoresOnZooKeeper(ZooKeeperAddress(address.servers, f"{owned.chroot}/below"))
+    store = intruders.open()
+    assert intruders.drive(lambda: store.failure is not None), "the chroot cannot be created"
+    assert isinstance(store.failure, NoAuth)
+    for stores in (owners, neighbours, intruders):
+        stores.close()
+
+
 @pytest.mark.parametrize("credentials", [None, "sawlog:secret"])
 def test_a_request_at_the_limit_works_and_a_larger_one_keeps_the_connection(
     address: ZooKeeperAddress, credentials: str | None
