@@ -73,6 +73,9 @@ class ZooKeeperMembership:
         self._owned: dict[TopicPartition, OffsetNode] = {}
         self._uncertain: set[TopicPartition] = set()
         self._without_position: set[TopicPartition] = set()
+        # Positions by the reset policy, committed even if no record is read
+        self._starts: dict[TopicPartition, int] = {}
+        self._is_away = False
         self._position_deadline: Deadline | None = None
         self._retry = Deadline(_NEVER_MS)
         self._backoff = Backoff(max_ms=_MAX_BACKOFF_MS)
@@ -154,6 +157,7 @@ class ZooKeeperMembership:
         failures = self._check_session()
         for failure in failures:
             raise failure
+        self._log_connection()
         if self._session.is_connected and (self.is_subscribed or self._session_id):
             try:
                 self._session.renew_lease()
@@ -167,6 +171,14 @@ class ZooKeeperMembership:
                 raise failure
         if self._without_position and not deadline.has_passed:
             self._find_positions()
+
+    def _log_connection(self) -> None:
+        was_away, self._is_away = self._is_away, not self._session.is_connected
+        if self._is_away and not was_away:
+            _logger.warning(
+                "the connection to ZooKeeper is lost: no records are delivered until it is back",
+                consumer=self._consumer_id,
+            )
 
     def _check_session(self) -> list[Exception]:
         """After a lost session other members may own the partitions: drop everything."""
@@ -195,6 +207,7 @@ class ZooKeeperMembership:
         self._uncertain |= dropped
         for partition in dropped:
             self._owned.pop(partition, None)
+            self._starts.pop(partition, None)
 
     # Rebalances
 
@@ -320,7 +333,9 @@ class ZooKeeperMembership:
             return
         self._position_deadline = None
         self._without_position.clear()
-        if self._auto_commit_ms is not None and None in found.values():
+        positions = self._partitions.positions
+        self._starts |= {each: positions[each] for each, at in found.items() if at is None}
+        if self._auto_commit_ms is not None and self._starts:
             # The next owner must not start at another, later end of the log.
             self._next_commit = Deadline(0.0)
 
@@ -386,7 +401,7 @@ class ZooKeeperMembership:
     def _uncommitted(self) -> dict[TopicPartition, int]:
         return {
             each: at
-            for each, at in self._progress().items()
+            for each, at in (self._starts | self._progress()).items()
             if each in self._owned and self._owned[each].offset != at
         }
 

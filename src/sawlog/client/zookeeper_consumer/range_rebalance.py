@@ -1,11 +1,9 @@
 """The rebalance algorithm of the Kafka paper, without IO.
 
-Every member computes the assignment by itself from what it reads in ZooKeeper: the sorted
-partitions of a topic are cut into one range for each of the topic's sorted threads, and the i-th
-thread takes the i-th range. Members that read the same nodes agree; a member that read older ones
-finds that a partition has an owner node, and tries again.
-
-Example: five partitions and the threads a-0, b-0: a-0 takes 0, 1 and 2; b-0 takes 3 and 4.
+Every member computes the assignment by itself: the sorted partitions of a topic are cut into one
+range for each of the topic's sorted threads, and the i-th thread takes the i-th range. Members that
+read the same nodes agree; one that read older nodes finds that a partition has an owner node, and
+tries again. With five partitions, thread a-0 takes 0 to 2 and b-0 takes 3 and 4.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
