@@ -221,6 +221,7 @@ def test_a_member_whose_session_expired_loses_its_partitions_and_joins_again(
     cut_off = cluster.join(cluster.address._replace(servers=(proxy.address,)))
     other = cluster.join()
     cluster.wait_until_shared_by(cut_off.id, other.id)
+    wait_until(lambda: len(cut_off.owned) == PARTITIONS // 2)  # it knows that it owns them
     proxy.cut()
     cluster.wait_until_shared_by(other.id)
     before = cut_off.delivered

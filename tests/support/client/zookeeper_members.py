@@ -104,6 +104,7 @@ class Member(RebalanceListener):
         settings = {"session_timeout_ms": SESSION_TIMEOUT_MS, "auto_commit_ms": 100} | settings
         self.consumer = ZooKeeperConsumer(str(address), group, **settings)
         self.id = self.consumer.consumer_id
+        self.owned: set[TopicPartition] = set()
         self.lost_partitions: list[TopicPartition] = []
         self.failure: BaseException | None = None
         self.delivered = 0
@@ -113,7 +114,14 @@ class Member(RebalanceListener):
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
+    def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self.owned.update(partitions)
+
+    def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self.owned.difference_update(partitions)
+
     def lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self.revoked(partitions)
         self.lost_partitions += partitions
 
     def _run(self) -> None:

@@ -106,8 +106,10 @@ class ZooKeeperMembership:
 
     @property
     def max_wait_ms(self) -> float:
+        if not self.is_subscribed or not self._session.is_connected:
+            return _NEVER_MS  # a report of the session wakes the poll
         waits = [self._session.max_wait_ms, self._retry.remaining_ms]
-        if self._auto_commit_ms is not None and self._session.is_connected:
+        if self._auto_commit_ms is not None:
             waits.append(self._next_commit.remaining_ms)
         if self._without_position:
             waits.append(_POSITION_RETRY_MS)

@@ -66,6 +66,7 @@ class ZooKeeperSession:
         self._changes = threading.Event()
         self._report: Callable[[], None] = lambda: None
         self._has_changed = True
+        self._is_closed = False
         self.is_connected = False
         self.session_id = 0
         self.lease = DeliveryLease(session_timeout_ms)
@@ -111,9 +112,13 @@ class ZooKeeperSession:
 
     def close(self) -> None:
         """End the session, which deletes its ephemeral nodes; it expires if nothing answers."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         stopping = threading.Thread(target=_stop, args=(self._client,), daemon=True)
-        stopping.start()
-        stopping.join(_CLOSE_TIMEOUT_S)
+        with contextlib.suppress(RuntimeError):  # the interpreter exits: no new threads
+            stopping.start()
+            stopping.join(_CLOSE_TIMEOUT_S)
 
     def _state_changed(self, state: str) -> None:
         """Called in kazoo's thread."""
@@ -194,8 +199,7 @@ class ZooKeeperSession:
     @property
     def max_wait_ms(self) -> float:
         """The longest time until `renew_lease` is due; a report tells everything else."""
-        is_waiting = self._renewal is not None or not self.is_connected
-        return float("inf") if is_waiting else self.lease.renewal_ms
+        return self.lease.renewal_ms if self._renewal is None else self._timeout_s * 1_000
 
     def renew_lease(self) -> None:
         """Ask ZooKeeper, without waiting, whether the session lives, if the lease is old."""
@@ -205,7 +209,7 @@ class ZooKeeperSession:
                 self._renewal = None
                 if pending.successful() and session == self.session_id:
                     self.lease.answered(sent_s)
-            elif self.lease.now_s() - sent_s > self._timeout_s or not self.is_connected:
+            elif session != self.session_id or self.lease.now_s() - sent_s > self._timeout_s:
                 self._renewal = None  # kazoo can lose a request when the connection is lost
         if self._renewal is None and self.is_connected and self.lease.is_renewal_due:
             pending = self._client.exists_async("/")
