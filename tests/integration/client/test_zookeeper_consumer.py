@@ -251,22 +251,27 @@ def test_a_deposed_owner_does_not_overwrite_the_offset_of_the_next_one(cluster: 
                 cluster.tree.delete_owner(cluster.topic, index)
             while len(second.assignment) < 2:
                 second.poll(50)
-            second.commit(dict.fromkeys(second.assignment, 8))
+            taken = sorted(second.assignment)
+            with pytest.raises(CommitFailed, match="were not committed"):
+                first.commit(dict.fromkeys(taken, 10))
+            assert cluster.offsets()[:2] == [5, 5], "the claim fences the former owner"
+            second.commit(dict.fromkeys(taken, 8))
             with pytest.raises(CommitFailed, match="were not committed"):
                 first.commit()
             assert cluster.offsets()[:2] == [8, 8]
 
 
-def test_a_broker_that_restarts_is_found_again(
+def test_a_broker_that_was_killed_is_found_at_its_new_address(
     tmp_path: Path, zookeeper: ZooKeeper, topic: str
 ) -> None:
     address = zookeeper.new_chroot()
-    with running_sawlog(tmp_path, settings(address)) as server:
+    short_session = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS)}
+    with running_sawlog(tmp_path, settings(address) | short_session) as server:
         cluster = Cluster(server, address, topic)
         cluster.produce()
         member = cluster.join()
         cluster.wait_until_all_delivered()
-        server.stop()
+        server.kill()
         server.port = free_port()  # found in ZooKeeper only
         server.start()
         cluster.produce()

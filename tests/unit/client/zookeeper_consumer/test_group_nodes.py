@@ -110,5 +110,5 @@ def test_a_connect_string_has_hosts_and_a_chroot() -> None:
     assert check_connect_string("zk1:2181/") == "zk1:2181"
     assert check_connect_string("[::1]/a/b") == "[::1]:2181/a/b"
     for wrong in ("", "/chroot", "zk1:x", "zk1/a//b", "zk1/a/"):
-        with pytest.raises(ValueError, match="names no server|no port|name of a node"):
+        with pytest.raises(ValueError, match=r"names no server|no port|name of a node"):
             check_connect_string(wrong)
