@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from sawlog.client.net.cluster import Cluster, NoSuchTopic
     from sawlog.client.producer.delivery import Delivered, Delivery, DeliveryFailed
     from sawlog.client.producer.producer import Producer
+    from sawlog.client.zookeeper_consumer.zookeeper_consumer import ZooKeeperConsumer
     from sawlog.core.config_api import ConfigSource, Operation, ResourceType
     from sawlog.core.config_values import ConfigType
     from sawlog.core.errors import ErrorCode, KafkaError
@@ -91,6 +92,7 @@ __all__ = [
     "Resource",
     "ResourceType",
     "TopicPartition",
+    "ZooKeeperConsumer",
 ]
 
 _EXPORTS = {
@@ -132,6 +134,7 @@ _EXPORTS = {
         "OffsetReset",
     ),
     "sawlog.client.consumer.message_streams": ("MessageStream",),
+    "sawlog.client.zookeeper_consumer.zookeeper_consumer": ("ZooKeeperConsumer",),
     "sawlog.core.config_api": ("ConfigSource", "Operation", "ResourceType"),
     "sawlog.core.config_values": ("ConfigType",),
     "sawlog.core.errors": ("ErrorCode", "KafkaError"),

@@ -70,3 +70,10 @@ def test_a_missing_package_comes_with_its_command(module: str, program: str, nam
     )
     assert ended.returncode == 1
     assert f"needs the package '{name}', which is not installed: pip install '" in ended.stderr
+
+
+def test_the_consumer_on_zookeeper_names_the_extra_with_kazoo() -> None:
+    program = "import sys; sys.modules['kazoo'] = None; from sawlog.client import ZooKeeperConsumer"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "ImportError: ZooKeeperConsumer needs the package 'kazoo'" in done.stderr
+    assert "[zookeeper]'" in done.stderr

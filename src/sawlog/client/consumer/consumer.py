@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # pyarrow is an extra; the others are needed in groups only
     import pyarrow as pa
 
     from sawlog.client.admin.group_offsets import Committed
-    from sawlog.client.consumer.membership.group_session import GroupSession
+    from sawlog.client.consumer.membership.group_membership import GroupMembership
     from sawlog.client.consumer.membership.membership_protocol import GroupSettings
     from sawlog.client.consumer.membership.offset_commits import CommitCallback
 
@@ -113,7 +113,8 @@ class Consumer:
 
     def _new_session(
         self, group: "str | GroupSettings", auto_commit_ms: float | None, require_stable: bool
-    ) -> "GroupSession":
+    ) -> "GroupMembership":
+        """Return the group of this consumer. ZooKeeperConsumer has another kind."""
         from sawlog.client.consumer.membership.group_session import GroupSession
 
         self._cluster.close_with(self)
@@ -312,7 +313,11 @@ class Consumer:
         if self._streams is not None:
             raise ValueError("the consumer has message streams already; use another consumer")
         source = RecordSource(
-            self._poll_for_streams, self.pause, self.resume, lambda: self.assignment
+            self._poll_for_streams,
+            self.pause,
+            self.resume,
+            lambda: self.assignment,
+            lambda: self._may_deliver,
         )
         self._streams = MessageStreams(source, count)
         if self._session is None:
@@ -330,21 +335,27 @@ class Consumer:
         """Run until `take` finds records, the timeout is over or `wakeup` is called."""
         self._fork_guard.check("consumer")
         deadline = Deadline(timeout_ms)
-        max_wait_ms = float("inf") if self._session is None else self._session.max_wait_ms
         with self._poll_lock:
             while not self._is_closed:
                 self._wakeup.clear()
                 if self._session is not None:
                     self._session.poll_group(deadline)
-                if self._partitions.poll_once(take) or deadline.has_passed:
+                has_found = self._partitions.poll_once(lambda: self._may_deliver and take())
+                if has_found or deadline.has_passed:
                     return
                 if self._is_woken:
                     self._is_woken = False
                     return
                 if not self._is_closed:  # a listener may close it
-                    wait_ms = min(deadline.remaining_ms, max_wait_ms)
+                    wait_ms = deadline.remaining_ms
+                    if self._session is not None:
+                        wait_ms = min(wait_ms, self._session.max_wait_ms)
                     self._partitions.wait(wait_ms, self._wakeup.fileno())
         raise ValueError(_CLOSED)
+
+    @property
+    def _may_deliver(self) -> bool:
+        return self._session is None or self._session.may_deliver
 
     # Commits
 
@@ -378,7 +389,7 @@ class Consumer:
         """Return the group's committed offsets; partitions without one are left out."""
         return self._require_session().committed(partitions)
 
-    def _require_session(self) -> "GroupSession":
+    def _require_session(self) -> "GroupMembership":
         if self._session is None:
             raise ValueError("the consumer has no group; set one: Consumer(..., group=NAME)")
         self._fork_guard.check("consumer")

@@ -28,6 +28,7 @@ class RecordSource(NamedTuple):
     pause: Callable[[Iterable[TopicPartition]], None]
     resume: Callable[[Iterable[TopicPartition]], None]
     assignment: Callable[[], frozenset[TopicPartition]]
+    may_deliver: Callable[[], bool] = lambda: True  # if not, a reader polls first
 
 
 class MessageStream:
@@ -82,7 +83,7 @@ class MessageStreams:
         queue = self._queues[number]
         with self._changed:
             self._finish(number)
-            while not queue:
+            while not queue or not (self._is_closed or self._source.may_deliver()):
                 if self._is_closed:
                     return None
                 if self._has_poller:

@@ -16,16 +16,18 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_addresses(text: str | Sequence[str]) -> list[Address]:
+def parse_addresses(
+    text: str | Sequence[str], *, default_port: int = DEFAULT_PORT
+) -> list[Address]:
     """Parse one or more addresses; ValueError names the one that is malformed."""
     pieces = text.split(",") if isinstance(text, str) else text
-    addresses = [_parse(piece.strip()) for piece in pieces if piece.strip()]
+    addresses = [_parse(piece.strip(), default_port) for piece in pieces if piece.strip()]
     if not addresses:
         raise ValueError("no broker is named; write host:port, several separated by commas")
     return addresses
 
 
-def _parse(text: str) -> Address:
+def _parse(text: str, default_port: int) -> Address:
     host, port = text, ""
     if "/" in text or any(character.isspace() for character in text):
         raise ValueError(f"{text!r} is not an address; write host:port, without a scheme or a path")
@@ -41,7 +43,7 @@ def _parse(text: str) -> Address:
     if not host:
         raise ValueError(f"{text!r} names no host; write host:port")
     if not port:
-        return Address(host, DEFAULT_PORT)
+        return Address(host, default_port)
     if not (port.isascii() and port.isdecimal() and 0 < int(port) <= _HIGHEST_PORT):
         raise ValueError(f"{text!r} has no port from 1 to {_HIGHEST_PORT} after the colon")
     return Address(host, int(port))

@@ -79,6 +79,11 @@ class Cluster:
             monotonic_s=self._monotonic_s,
         )
 
+    def replace_bootstrap(self, bootstrap: Sequence[str]) -> None:
+        """Use these addresses, besides those of known brokers, for new connections."""
+        self._bootstrap_setting = bootstrap
+        self._bootstrap = parse_addresses(bootstrap)
+
     def close_with(self, dependent: Dependent) -> None:
         """Abandon `dependent` when this cluster is closed."""
         self._dependents.add(dependent)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sawlog.client.errors import UNANSWERED
-from sawlog.core.errors import KafkaError
+from sawlog.core.errors import ErrorCode, KafkaError
 
 Result = TypeVar("Result")
 
@@ -59,6 +59,14 @@ class Backoff:
 
 def is_retriable(error: Exception) -> bool:
     return isinstance(error, UNANSWERED) or (isinstance(error, KafkaError) and error.is_retriable)
+
+
+def is_retriable_of_assigned(error: Exception) -> bool:
+    """An assigned topic exists, so UNKNOWN_TOPIC_OR_PARTITION means old metadata."""
+    is_unknown = (
+        isinstance(error, KafkaError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+    return is_unknown or is_retriable(error)
 
 
 def retry(

@@ -2,11 +2,12 @@
 
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from sawlog.client.admin.group_offsets import NOT_A_MEMBER, Committed, Identity
 from sawlog.client.consumer.assigned_partitions import AssignedPartitions
+from sawlog.client.consumer.membership.group_membership import Begin, Progress
 from sawlog.client.consumer.membership.heartbeat_thread import HeartbeatThread
 from sawlog.client.consumer.membership.membership_protocol import (
     Change,
@@ -20,12 +21,13 @@ from sawlog.client.consumer.membership.offset_commits import (
     CommitFailed,
     OffsetCommits,
     Offsets,
+    checked_offsets,
 )
-from sawlog.client.consumer.membership.rebalance_listener import RebalanceListener
+from sawlog.client.consumer.membership.rebalance_listener import RebalanceListener, call_listener
 from sawlog.client.errors import ClientError
 from sawlog.client.net.cluster import Cluster
 from sawlog.client.net.coordinator_requests import Coordinators
-from sawlog.client.net.retries import Backoff, Deadline, is_retriable
+from sawlog.client.net.retries import Backoff, Deadline, is_retriable_of_assigned
 from sawlog.client.net.wakeup import Wakeup
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
@@ -33,16 +35,8 @@ from sawlog.core.ids import TopicPartition
 
 _LAST_COMMIT_MS = 10_000  # timeout of the commit before a revocation, which others wait for
 _RENEWAL_MS = 3_600_000  # offsets of a group without members expire after their commit
-_HIGHEST_OFFSET = (1 << 63) - 1
 
 _logger = EventLogger("sawlog.client.group")
-
-
-Begin = Callable[[Mapping[TopicPartition, Committed | None]], None]
-"""Starts partitions of the consumer at their committed offsets, if they have one."""
-
-Progress = Callable[[], dict[TopicPartition, int]]
-"""Returns the offsets to commit; by default the positions."""
 
 
 class GroupSession:
@@ -72,6 +66,7 @@ class GroupSession:
         self._finalizer: Any = None
         self._listener = RebalanceListener()
         self.is_closed = False
+        self.may_deliver = True  # the broker fences the commits of a member that it removed
         self.owned: frozenset[TopicPartition] = frozenset()
         self._without_position: set[TopicPartition] = set()
         self._retry_deadline: Deadline | None = None
@@ -115,11 +110,11 @@ class GroupSession:
         failures: list[Exception] = []
         if owned and self._heartbeat_thread.identity() is None:
             self._release(owned)
-            failures = self._call_listener(self._listener.lost, owned)
+            failures = call_listener(self._listener.lost, owned)
         elif owned:
             if commits:
                 self._commit_before_revoke(owned)
-            failures = self._call_listener(self._listener.revoked, owned)
+            failures = call_listener(self._listener.revoked, owned)
             self._release(owned)
         heartbeat_thread, self._heartbeat_thread = self._heartbeat_thread, None
         self._finalizer.detach()
@@ -165,7 +160,7 @@ class GroupSession:
 
     def commit(self, offsets: Offsets | None, deadline: Deadline) -> None:
         """Commit and wait; CommitFailed if the partitions are not owned by this member."""
-        wanted = self._progress() if offsets is None else _checked(offsets)
+        wanted = self._progress() if offsets is None else checked_offsets(offsets)
         backoff = Backoff()
         while wanted:
             identity = self._identity_for(wanted)
@@ -179,7 +174,7 @@ class GroupSession:
                 return
 
     def commit_async(self, offsets: Offsets | None, done: CommitCallback) -> None:
-        wanted = self._progress() if offsets is None else _checked(offsets)
+        wanted = self._progress() if offsets is None else checked_offsets(offsets)
         if not wanted:
             done(wanted, None)
             return
@@ -253,27 +248,18 @@ class GroupSession:
         failures: list[Exception] = []
         if change.lost:
             self._release(change.lost)
-            failures += self._call_listener(self._listener.lost, change.lost)
+            failures += call_listener(self._listener.lost, change.lost)
         if change.revoked:
             self._commit_before_revoke(change.revoked)
-            failures += self._call_listener(self._listener.revoked, change.revoked)
+            failures += call_listener(self._listener.revoked, change.revoked)
             self._release(change.revoked)
         if change.assigned:
             self.owned |= change.assigned
             self._without_position |= change.assigned
-            failures += self._call_listener(self._listener.assigned, change.assigned)
+            failures += call_listener(self._listener.assigned, change.assigned)
         heartbeat_thread.change_applied(change)
         for failure in failures:
             raise failure
-
-    def _call_listener(
-        self, call: Callable[[Sequence[TopicPartition]], None], partitions: Iterable[TopicPartition]
-    ) -> list[Exception]:
-        try:
-            call(sorted(partitions))
-        except Exception as failure:  # raised by poll after the change is applied
-            return [failure]
-        return []
 
     def _release(self, partitions: frozenset[TopicPartition]) -> None:
         self._partitions.remove(partitions)
@@ -293,7 +279,7 @@ class GroupSession:
             self._begin(committed)
         except (KafkaError, ClientError) as error:
             self._retry_deadline = self._retry_deadline or self._cluster.deadline()
-            if not _is_retriable(error) or self._retry_deadline.has_passed:
+            if not is_retriable_of_assigned(error) or self._retry_deadline.has_passed:
                 self._retry_deadline = None
                 raise
             return
@@ -302,23 +288,6 @@ class GroupSession:
             {each: at.offset for each, at in committed.items() if at is not None}
         )
         self._without_position.clear()
-
-
-def _is_retriable(error: KafkaError | ClientError) -> bool:
-    """An assigned topic exists, so UNKNOWN_TOPIC_OR_PARTITION means old metadata."""
-    is_unknown = (
-        isinstance(error, KafkaError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    )
-    return is_unknown or is_retriable(error)
-
-
-def _checked(offsets: Offsets) -> dict[TopicPartition, int]:
-    for partition, offset in offsets.items():
-        if not 0 <= offset <= _HIGHEST_OFFSET:
-            raise ValueError(
-                f"{partition}: an offset must be from 0 to {_HIGHEST_OFFSET}, not {offset}"
-            )
-    return dict(offsets)
 
 
 def _commit_failed(code: ErrorCode, offsets: Offsets) -> CommitFailed:

@@ -24,6 +24,8 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.ids import TopicPartition
 from sawlog.protocol.messages.offset_commit_response import OffsetCommitResponse
 
+_HIGHEST_OFFSET = (1 << 63) - 1
+
 Offsets = Mapping[TopicPartition, int]
 CommitCallback = Callable[[Offsets, Exception | None], object]
 """Called with the offsets and the error, or None."""
@@ -48,6 +50,16 @@ class CommitFailed(KafkaError):
 
     The next owner reads the records since the last commit again.
     """
+
+
+def checked_offsets(offsets: Offsets) -> dict[TopicPartition, int]:
+    """Return a copy; ValueError if one cannot be an offset."""
+    for partition, offset in offsets.items():
+        if not 0 <= offset <= _HIGHEST_OFFSET:
+            raise ValueError(
+                f"{partition}: an offset must be from 0 to {_HIGHEST_OFFSET}, not {offset}"
+            )
+    return dict(offsets)
 
 
 class _Sent(NamedTuple):

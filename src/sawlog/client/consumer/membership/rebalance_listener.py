@@ -1,6 +1,6 @@
 """The interface by which an application learns of rebalances."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from sawlog.core.ids import TopicPartition
 
@@ -20,3 +20,14 @@ class RebalanceListener:
     def lost(self, partitions: Sequence[TopicPartition]) -> None:
         """Partitions may belong to other members already; their offsets cannot be committed."""
         self.revoked(partitions)
+
+
+def call_listener(
+    call: Callable[[Sequence[TopicPartition]], None], partitions: Iterable[TopicPartition]
+) -> list[Exception]:
+    """Call a method of a listener; return its exception, for `poll` to raise after the change."""
+    try:
+        call(sorted(partitions))
+    except Exception as failure:
+        return [failure]
+    return []
