@@ -172,9 +172,7 @@ class Connection:
         request, version = first_request()
         while True:
             response = self.wait(
-                self._write(
-                    request, ApiVersionsResponse, ApiKey.API_VERSIONS, version, timeout_ms
-                )
+                self._write(request, ApiVersionsResponse, ApiKey.API_VERSIONS, version, timeout_ms)
             )
             try:
                 next_version = self._session.learn_versions(response, version)
