@@ -181,3 +181,14 @@ def test_a_response_is_a_decoded_message(harness: PeersHarness) -> None:
     assert harness.drive(lambda: bool(responses))
     assert responses == [MetadataResponse(cluster_id="a")]
     connection.close()
+
+
+@pytest.mark.parametrize("name", ["localhost", "no-such-host.invalid", "\u00e4" * 70])
+def test_a_host_name_is_resolved_or_fails_the_request(name: str, results: Results) -> None:
+    harness = HARNESSES["sockets"]()
+    connection = harness.peers.connect(name, harness.address[1])
+    connection.send(question("a"), results.done, timeout_ms=LONG_MS)
+    assert harness.drive(lambda: bool(results.all))
+    assert results.all == ["a" if name == "localhost" else PeerError]
+    connection.close()
+    harness.close()

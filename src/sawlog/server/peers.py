@@ -1,7 +1,8 @@
 """The Peers port on non-blocking sockets of the event loop: requests to other brokers.
 
 `protocol/peer_channel.py` has the requests; a transport here only connects, sends and receives.
-Host names are resolved by the loop's executor, everything else runs in the loop's thread.
+Host names are resolved by the loop's executor; everything else runs in the loop's thread, and so do
+numeric addresses.
 """
 
 import asyncio
@@ -64,12 +65,23 @@ class SocketTransport:
         self._buffer = bytearray(LENGTH_BYTES)
         self._received = 0
         self._is_in_frame = False
-        self._resolving = asyncio.ensure_future(
-            loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM), loop=loop
-        )
-        self._resolving.add_done_callback(self._resolved)
+        self._resolving: asyncio.Future[list[AddressInfo]] | None = None
+        self._resolve(address)
 
     # Connecting
+
+    def _resolve(self, address: Address) -> None:
+        host, port = address
+        try:
+            self._untried = iter(
+                socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+            )
+        except (OSError, UnicodeError):  # a name: only a thread can wait for its addresses
+            found = self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            self._resolving = asyncio.ensure_future(found, loop=self._loop)
+            self._resolving.add_done_callback(self._resolved)
+        else:
+            self._loop.call_soon(self._try_next, "")
 
     def _resolved(self, resolving: "asyncio.Future[list[AddressInfo]]") -> None:
         if self._is_closed or resolving.cancelled():
@@ -83,6 +95,8 @@ class SocketTransport:
 
     def _try_next(self, reason: str) -> None:
         """Connect to the next address; `reason` says why the one before failed."""
+        if self._is_closed:
+            return
         for family, kind, protocol, _, where in self._untried:
             try:
                 opened = socket.socket(family, kind, protocol)
@@ -181,7 +195,8 @@ class SocketTransport:
 
     def close(self) -> None:
         self._is_closed = True
-        self._resolving.cancel()
+        if self._resolving is not None:
+            self._resolving.cancel()
         self._close_socket()
 
     def _lose(self, reason: str) -> None:
