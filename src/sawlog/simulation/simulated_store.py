@@ -289,6 +289,13 @@ class SimulatedStore:
         """The service hears of the client again."""
         self._silences += 1
 
+    def be_heard(self) -> None:
+        """Send pings again, after `fall_silent`."""
+        if self._is_cut or not self._service.is_available:
+            self.fall_silent()
+        else:
+            self.hear()
+
     def lose_service(self) -> None:
         """The whole service stopped."""
         self.hear()  # sessions do not time out before it starts again
