@@ -115,8 +115,6 @@ class _Connection:
         assert request.SCHEMA.api_key is not None
         api = ApiKey(request.SCHEMA.api_key)
         version = valid_versions(api)[1]
-        if api in (ApiKey.PRODUCE, ApiKey.FETCH):
-            version = 12
         self._correlation_id += 1
         header = RequestHeader(int(api), version, self._correlation_id, "simulated")
         frame = write_request_header(header, request_header_version(api, version))
@@ -140,7 +138,7 @@ class _Connection:
             self._application = application
             application.connected(self.client)
         call, frame = self._outgoing.popleft()
-        application.receive(_Exchange(self, number, call), memoryview(frame))
+        application.receive(_Exchange(self, number, call), memoryview(bytearray(frame)))
 
     def answered(self, number: int, call: _Pending, frame: bytes) -> None:
         if number != self._number:
@@ -157,8 +155,8 @@ class _Connection:
                 return False
             call.is_sent = True
             self._replies.append(call)
-            number = self._number
-            self.network.transmit(self.host, self.client.host, lambda: self._deliver(number))
+            arrive = partial(self._deliver, self._number)
+            self.network.transmit(self.host, self.client.host, arrive)
         return False
 
     def _deliver(self, number: int) -> None:

@@ -24,16 +24,21 @@ SETTINGS = {
 class SimulatedCluster:
     """Brokers 1 to `brokers`, none of which runs yet."""
 
-    def __init__(self, seed: int, brokers: int, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        brokers: int,
+        replication_factor: int,
+        settings: dict[str, str] | None = None,
+    ) -> None:
         self.schedule = Schedule(seed)
         self.trace = Trace(self.schedule)
         self.service = StoreService(self.schedule, seed + 1, session_timeout_ms=SESSION_TIMEOUT_MS)
         self.network = SimulatedNetwork(self.schedule, seed + 2)
         self.touched: set[NodeId] = set()
-        factor = min(3, brokers)
         settings = {
             **SETTINGS,
-            "offsets.topic.replication.factor": str(factor),
+            "offsets.topic.replication.factor": str(replication_factor),
             **(settings or {}),
         }
         self.nodes = {

@@ -194,7 +194,7 @@ class _Application:
 
     def receive(self, exchange: Exchange, frame: memoryview) -> None:
         if self._process.is_paused:
-            frame = memoryview(bytes(frame))
+            frame = memoryview(bytearray(frame))
         self._process.run(partial(self._broker.receive, exchange, frame))
 
     def disconnected(self, client: Client) -> None:
