@@ -99,6 +99,11 @@ class ClusterMember:
         self.store.close(done)
 
     @property
+    def view(self) -> StoreView:
+        """The copy of the store from which images are built; only to be read."""
+        return self._view
+
+    @property
     def broker_epoch(self) -> int:
         """The epoch of this process's registration in the present session; -1 if there is none."""
         return self._view.brokers[self.node_id].epoch if self._is_registered() else -1
