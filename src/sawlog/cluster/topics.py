@@ -280,7 +280,10 @@ class Topics:
                     )
                 )
                 return
-            data = znodes.encode_assignment(topic.id, replicas)
+            added = replicas[len(current.replicas) :]
+            data = znodes.encode_assignment(
+                topic.id, current.replicas + added, current.reassignments
+            )
             self._write([SetData(path, data, current.version)], shows, timeout_ms, done)
 
         self._store.get(path, got)

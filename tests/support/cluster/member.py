@@ -1,6 +1,7 @@
 """A member of a cluster on a simulated schedule, for tests of the control plane."""
 
-from sawlog.cluster.cluster_member import ClusterMember, Registration
+from sawlog.cluster.broker_registration import Registration
+from sawlog.cluster.cluster_member import ClusterMember
 from sawlog.cluster.embedded_store import EmbeddedStore
 from sawlog.cluster.metadata_image import MetadataImage
 from sawlog.cluster.new_topic import NewTopic
