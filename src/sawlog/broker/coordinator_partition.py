@@ -10,7 +10,7 @@ from sawlog.storage.append_origin import AppendOrigin
 if TYPE_CHECKING:
     from sawlog.coordinator.partition_access import OnCommitted
     from sawlog.core.ids import TopicPartition
-    from sawlog.replication.partition import Partition
+    from sawlog.replication.replica import Replica
 
 
 class CoordinatorPartition:
@@ -18,7 +18,7 @@ class CoordinatorPartition:
 
     __slots__ = ("_partition",)
 
-    def __init__(self, partition: "Partition") -> None:
+    def __init__(self, partition: "Replica") -> None:
         self._partition = partition
 
     @property
@@ -32,6 +32,7 @@ class CoordinatorPartition:
         return self._partition.log.config.max_message_bytes
 
     def append(self, batch: memoryview, *, is_awaited: bool) -> int:
+        self._partition.check_min_in_sync()
         header = read_header(batch)
         appended = self._partition.append(
             batch, header, origin=AppendOrigin.COORDINATOR, is_awaited=is_awaited

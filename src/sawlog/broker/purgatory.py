@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sawlog.core.errors import KafkaError
     from sawlog.core.ports import Client, Timer, TimerHandle
     from sawlog.protocol.schema import Message
-    from sawlog.replication.partition import Partition
+    from sawlog.replication.replica import Replica
 
     class CommitContext(Protocol):
         replicas: Replicas
@@ -103,7 +103,8 @@ def reply_after_commit(
         for name in partitions
         if (replica := context.replicas.by_partition.get(name)) is not None
         and replica.high_watermark < replica.log.end_offset
-        and len(replica.in_sync) == 1
+        and replica.leader is not None
+        and replica.leader.is_sole
     ]
     if uncommitted:
         _DelayedReply(context.purgatory, request, respond).park(uncommitted)
@@ -122,7 +123,7 @@ class _DelayedReply:
         self._respond = respond
         self._left = 0
 
-    def park(self, uncommitted: "list[Partition]") -> None:
+    def park(self, uncommitted: "list[Replica]") -> None:
         self._left = len(uncommitted)
         self._purgatory.park(self._request.client, self, timeout_ms=None)
         for replica in uncommitted:

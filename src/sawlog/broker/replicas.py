@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from sawlog.cluster.metadata_image import (
     EMPTY_IMAGE,
+    NO_NODE,
     MetadataImage,
+    PartitionImage,
     TopicImage,
     changed_topics,
 )
@@ -25,7 +27,8 @@ from sawlog.core.ids import (
     TopicPartition,
 )
 from sawlog.core.ports import DiskError
-from sawlog.replication.partition import Partition
+from sawlog.replication.replica import Replica, ReplicationContext
+from sawlog.replication.roles import Role
 
 if TYPE_CHECKING:
     from sawlog.broker.log_configs import LogConfigs
@@ -48,7 +51,7 @@ FLUSH_BEFORE_COMMIT = "commit"
 class LeadershipListener(Protocol):
     """A coordinator that keeps its state in the partitions of an internal topic."""
 
-    def lead(self, partition: Partition) -> None: ...
+    def lead(self, partition: Replica) -> None: ...
 
     def resign(self, index: int) -> None: ...
 
@@ -71,7 +74,9 @@ class Replicas:
     ) -> None:
         """`coordinators` has the owner of each internal topic, to be notified of its leadership."""
         self._node_id = node_id
-        self._commits_on_flush: bool = config["flush.policy"] == FLUSH_BEFORE_COMMIT
+        self._context = ReplicationContext(
+            node_id, commits_on_flush=config["flush.policy"] == FLUSH_BEFORE_COMMIT
+        )
         self._retention_check_ms: int = config["log.retention.check.interval.ms"]
         self._metadata = metadata
         self._directory = directory
@@ -79,15 +84,15 @@ class Replicas:
         self._coordinators = coordinators
         self._clock = clock
         self._timer = timer
-        self.by_partition: dict[tuple[str, int], Partition] = {}
+        self.by_partition: dict[tuple[str, int], Replica] = {}
 
     def __len__(self) -> int:
         return len(self.by_partition)
 
-    def leader(self, topic: str, index: int) -> Partition:
+    def leader(self, topic: str, index: int) -> Replica:
         """Return a replica that this broker leads, or raise the error for the client."""
         replica = self.by_partition.get((topic, index))
-        if replica is not None:
+        if replica is not None and replica.role is Role.LEADER:
             if self._directory.offline is not None:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self._directory.offline))
             return replica
@@ -126,12 +131,13 @@ class Replicas:
         reconfigured = before is not None and before.configs != after.configs
         all_open = True
         for index, state in enumerate(after.partitions):
-            if self._node_id not in state.replicas:
-                continue
             name = TopicPartition(after.name, PartitionIndex(index))
+            if self._node_id not in state.replicas:
+                self._delete(name, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                continue
             replica = self.by_partition.get(name)
             if replica is not None and replica.topic_id != after.id:
-                self._delete(name)
+                self._delete(name, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
                 replica = None
             if replica is None:
                 try:
@@ -142,13 +148,25 @@ class Replicas:
                     continue
             elif reconfigured:
                 replica.log.reconfigure(config)
-            if state.leader == self._node_id:
-                replica.lead(state.leader_epoch, state.isr)
-                coordinator = self._coordinators.get(name.topic)
-                if coordinator is not None:
-                    coordinator.lead(replica)
+            self._apply_role(replica, state)
         if not all_open:
             self._timer.after(REOPEN_MS, lambda: self._reopen(after))
+
+    def _apply_role(self, replica: Replica, state: PartitionImage) -> None:
+        """Promote or demote a replica, and notify the coordinator of its topic."""
+        coordinator = self._coordinators.get(replica.name.topic)
+        if coordinator is not None and (
+            state.leader != self._node_id or state.leader_epoch > replica.leader_epoch
+        ):
+            coordinator.resign(replica.name.partition)
+        if state.leader == self._node_id:
+            replica.lead(state.leader_epoch, state, self._metadata.image.brokers)
+            if coordinator is not None:
+                coordinator.lead(replica)
+        elif state.leader == NO_NODE:
+            replica.lose_leader(state.leader_epoch)
+        else:
+            replica.follow(state.leader_epoch, state.leader)
 
     def reconfigure(self) -> None:
         """Give all logs their configuration after a change of the broker's settings."""
@@ -165,19 +183,15 @@ class Replicas:
 
     # Opening
 
-    def _open(self, name: TopicPartition, topic_id: TopicId, config: "LogConfig") -> Partition:
+    def _open(self, name: TopicPartition, topic_id: TopicId, config: "LogConfig") -> Replica:
         log = self._directory.logs.get(name)
         if log is not None and log.topic_id == NO_TOPIC_ID:
             self._identify(log, topic_id)
         elif log is not None and log.topic_id != topic_id:
             self._set_aside(name)
             log = None
-        replica = Partition(
-            log or self._directory.create(name, topic_id, config),
-            name,
-            topic_id,
-            commits_on_flush=self._commits_on_flush,
-        )
+        log = log or self._directory.create(name, topic_id, config)
+        replica = Replica(log, name, topic_id, self._context)
         self.by_partition[name] = replica
         return replica
 
@@ -217,17 +231,19 @@ class Replicas:
     # Closing
 
     def _delete_topic(self, topic: TopicImage) -> None:
+        error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         for index in range(len(topic.partitions)):
-            self._delete(TopicPartition(topic.name, PartitionIndex(index)))
+            self._delete(TopicPartition(topic.name, PartitionIndex(index)), error)
 
-    def _delete(self, name: TopicPartition) -> None:
+    def _delete(self, name: TopicPartition, error: KafkaError) -> None:
+        """Delete a replica and its log, if this broker has one; its waiters get `error`."""
         replica = self.by_partition.pop(name, None)
         if replica is None:
             return
         coordinator = self._coordinators.get(name.topic)
         if coordinator is not None:
             coordinator.resign(name.partition)
-        replica.close(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        replica.close(error)
         self._directory.delete(name)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """A partition on a simulated disk, for tests of coordinators."""
 
 from sawlog.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
-from sawlog.replication.partition import Partition
+from sawlog.replication.replica import Replica
 from sawlog.simulation.simulated_broker import SimulatedMachine
 
 
@@ -18,10 +18,10 @@ class PartitionWorld:
         self.disk = self._machine.disk
 
     @property
-    def partition(self) -> Partition:
+    def partition(self) -> Replica:
         return self._machine.broker.replicas.by_partition["t", 0]
 
-    def reopened(self) -> Partition:
+    def reopened(self) -> Replica:
         """Return the partition after a kill -9 and a restart."""
         self._machine.kill()
         self._machine.boot()

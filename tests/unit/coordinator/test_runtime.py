@@ -13,7 +13,7 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.groups.group_records import GROUP_RECORDS
 from sawlog.protocol.messages.offset_commit_key import OffsetCommitKey
 from sawlog.protocol.messages.offset_commit_value import OffsetCommitValue
-from sawlog.replication.partition import Partition
+from sawlog.replication.replica import Replica
 from sawlog.storage.log import Log
 from support.coordinator.partition import PartitionWorld
 
@@ -60,7 +60,7 @@ class Answers(list[Any]):
 
 
 def loaded_runtime(
-    world: PartitionWorld, partition: Partition | None = None
+    world: PartitionWorld, partition: Replica | None = None
 ) -> CoordinatorRuntime[NumberMachine]:
     runtime = new_runtime(world, partition)
     runtime.load()
@@ -71,7 +71,7 @@ def loaded_runtime(
 
 def new_runtime(
     world: PartitionWorld,
-    partition: Partition | None = None,
+    partition: Replica | None = None,
     on_failure: Callable[[object], None] = lambda _: None,
 ) -> CoordinatorRuntime[NumberMachine]:
     access = CoordinatorPartition(partition or world.partition)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sawlog.broker.request import Request
     from sawlog.core.ports import Timer, TimerHandle
     from sawlog.protocol.messages.fetch_request import FetchRequest
-    from sawlog.replication.partition import Partition
+    from sawlog.replication.replica import Replica
 
     class FetchApiContext(Protocol):
         fetch_max_bytes: int
@@ -102,7 +102,7 @@ class _Fetch:
             else message.replica_id
         )
         self._results: Results = []
-        self._watched: list[Partition] = []
+        self._watched: list[Replica] = []
         self._next_read: TimerHandle | None = None
 
     def read(self) -> bool:
@@ -154,7 +154,7 @@ class _Fetch:
         available = _ENOUGH if _is_in_earlier_segment(replica, offset) else piece.length
         return data, piece.length, available
 
-    def _replica(self, partition: "FetchedPartition") -> "Partition":
+    def _replica(self, partition: "FetchedPartition") -> "Replica":
         context = self._context
         if self._request.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
             return context.replicas.leader(partition.topic, partition.index)
@@ -240,7 +240,7 @@ class _Fetch:
         return response
 
 
-def _is_in_earlier_segment(replica: "Partition", offset: int) -> bool:
+def _is_in_earlier_segment(replica: "Replica", offset: int) -> bool:
     """Whether the high watermark lies in a later segment than `offset`. A slice ends with its
     segment, so such a fetch has all it can get; Kafka does not delay it either."""
     segments = replica.log.segments

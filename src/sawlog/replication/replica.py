@@ -1,19 +1,24 @@
-"""One partition replica: its log, its leader epoch, its high watermark and the waiters for it.
+"""One partition replica: its log, its role and leader epoch, and waiters for its high watermark.
 
-Promise: the high watermark moves only over records that are flushed (with `flush.policy=os`: over
-records that are written) and never back, and every waiter for an offset is called once. The only
-replica of a partition is its leader and its whole in-sync set.
+Promise: while this replica leads, the high watermark moves only over records that every in-sync
+replica has flushed (with `flush.policy=os`: written) and never back. A waiter for an offset is
+called once, and belongs to the leader epoch in which it began to wait: it fails when that epoch
+ends, because a later leader may have replaced its records.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
+from sawlog.cluster.metadata_image import NO_NODE, BrokerImage, PartitionImage
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import LeaderEpoch, NodeId, Offset, TopicId, TopicPartition
 from sawlog.core.ports import DiskError, FileSlice
 from sawlog.protocol.record_batch import BatchHeader
+from sawlog.replication.leader import Leader
+from sawlog.replication.roles import Event, Role, next_role
 from sawlog.storage.append_origin import AppendOrigin
 from sawlog.storage.log import Appended, Log
 from sawlog.storage.log_config import FOREVER
@@ -37,12 +42,21 @@ class HighWatermarkListener(Protocol):
         """The high watermark has moved, or the replica has failed or closed."""
 
 
-class Partition:
-    """A leading replica.
+@dataclass(frozen=True, slots=True)
+class ReplicationContext:
+    """What all replicas of a broker share."""
 
-    Invariants: start_offset <= high_watermark <= end_offset; with `commits_on_flush` high_watermark
-    <= the log's flushed offset; `_waiting` is ordered by offset and holds only offsets above the
-    high watermark.
+    node_id: NodeId
+    commits_on_flush: bool
+    """Whether only flushed records are committed (`flush.policy=commit`)."""
+
+
+class Replica:
+    """One copy of a partition.
+
+    Invariants: start_offset <= high_watermark <= end_offset; `leader` is set while the role is
+    LEADER; `_waiting` is empty unless the replica leads, is ordered by offset and holds only
+    offsets above the high watermark.
     """
 
     __slots__ = (
@@ -50,45 +64,77 @@ class Partition:
         "_listeners",
         "_waiting",
         "commits_on_flush",
-        "high_watermark",
-        "in_sync",
+        "leader",
         "leader_epoch",
+        "leader_id",
         "log",
         "name",
+        "node_id",
+        "role",
         "topic_id",
     )
 
     def __init__(
-        self,
-        log: Log,
-        name: TopicPartition,
-        topic_id: TopicId,
-        *,
-        commits_on_flush: bool,
+        self, log: Log, name: TopicPartition, topic_id: TopicId, context: ReplicationContext
     ) -> None:
         self.log = log
         self.name = name
         self.topic_id = topic_id
-        self.commits_on_flush = commits_on_flush
+        self.node_id = context.node_id
+        self.commits_on_flush = context.commits_on_flush
+        self.role = Role.IDLE
+        self.leader_id = NO_NODE
         self.leader_epoch = LeaderEpoch(-1)
-        self.in_sync: tuple[NodeId, ...] = ()
-        committed = log.flushed_offset if commits_on_flush else log.end_offset
-        self.high_watermark = Offset(max(committed, log.start_offset))
-        log.set_high_watermark(self.high_watermark)
+        self.leader: Leader | None = None
         self._flush = log.flush
         self._flush.listen(self._flushed)
         self._waiting: deque[tuple[int, OnCommitted]] = deque()
         self._listeners: dict[HighWatermarkListener, None] = {}
 
+    @property
+    def high_watermark(self) -> Offset:
+        """The high watermark, which the log keeps: truncation lowers it, checkpoints store it."""
+        return Offset(self.log.high_watermark)
+
     # Roles
 
-    def lead(self, epoch: LeaderEpoch, in_sync: tuple[NodeId, ...]) -> None:
+    def lead(
+        self, epoch: LeaderEpoch, image: PartitionImage, brokers: Mapping[NodeId, BrokerImage]
+    ) -> None:
         """Lead from now on in `epoch`, which is on disk before its first append."""
-        if epoch > self.leader_epoch:
+        if not self._enter(Event.LEAD, epoch, self.node_id):
+            return
+        if self.leader is None:
             self.log.assign_epoch(epoch)
-            self.leader_epoch = epoch
-        self.in_sync = in_sync
+            self.leader = Leader(image.isr, brokers)
+        else:
+            self.leader.isr = image.isr
+            self.leader.brokers = brokers
+        self._advance()
         self._request_flush()
+
+    def follow(self, epoch: LeaderEpoch, leader: NodeId) -> None:
+        """Follow `leader` in `epoch`."""
+        self._enter(Event.FOLLOW, epoch, leader)
+
+    def lose_leader(self, epoch: LeaderEpoch) -> None:
+        """The partition has no leader: serve nothing until it has one."""
+        self._enter(Event.LOSE_LEADER, epoch, NO_NODE)
+
+    def _enter(self, event: Event, epoch: LeaderEpoch, leader: NodeId) -> bool:
+        """Take the role that `event` leads to; False if `epoch` is older than the replica's. A
+        change of role or epoch ends the waits of the old one."""
+        if epoch < self.leader_epoch:
+            return False
+        is_new_epoch = epoch > self.leader_epoch
+        role = next_role(self.role, event, is_new_epoch=is_new_epoch)
+        if role is not self.role or is_new_epoch:
+            self.leader = None
+            self.role = role
+            self.leader_epoch = epoch
+            self.leader_id = leader
+            self._fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        return True
 
     def check_epoch(self, current: int) -> None:
         """Reject a client that expects an older or newer leader epoch (KIP-320)."""
@@ -96,6 +142,17 @@ class Partition:
             if current < self.leader_epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    def check_min_in_sync(self) -> None:
+        """NOT_ENOUGH_REPLICAS if the in-sync set is smaller than `min.insync.replicas`."""
+        required = self.log.config.min_insync_replicas
+        in_sync = 0 if self.leader is None else len(self.leader.isr)
+        if in_sync < required:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"The size of the current ISR {in_sync} is insufficient to satisfy the "
+                f"min.isr requirement of {required} for partition {self.name}",
+            )
 
     @property
     def last_stable_offset(self) -> Offset:
@@ -114,6 +171,8 @@ class Partition:
     ) -> Appended:
         """Append one validated batch. With `is_awaited` the caller is going to wait for its commit
         (`when_committed`), and the flush begins now."""
+        if self.leader is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         appended = self.log.append(batch, header, self.leader_epoch, origin)
         if not self.commits_on_flush:
             self._advance()
@@ -125,7 +184,11 @@ class Partition:
         return appended
 
     def when_committed(self, offset: int, action: OnCommitted) -> None:
-        """Call `action` once the high watermark is at or beyond `offset`; now, if it is already."""
+        """Call `action` once the high watermark is at or beyond `offset`; now, if it is already.
+        NOT_LEADER_OR_FOLLOWER if this replica does not lead, or ends to."""
+        if self.leader is None:
+            action(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            return
         if self.high_watermark >= offset:
             action(None)
             return
@@ -150,6 +213,8 @@ class Partition:
         """
         self._flush.listen(None)
         self._advance()
+        self.role = next_role(self.role, Event.CLOSE, is_new_epoch=False)
+        self.leader = None
         self._fail(error)
 
     # Reading
@@ -207,10 +272,11 @@ class Partition:
 
     def _advance(self) -> None:
         log = self.log
-        committed = log.flushed_offset if self.commits_on_flush else log.end_offset
-        if committed <= self.high_watermark:
+        if self.leader is None:
             return
-        self.high_watermark = Offset(committed)
+        committed = log.flushed_offset if self.commits_on_flush else log.end_offset
+        if committed <= log.high_watermark:
+            return
         log.set_high_watermark(committed)
         waiting = self._waiting
         while waiting and waiting[0][0] <= committed:
