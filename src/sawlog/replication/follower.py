@@ -16,7 +16,6 @@ from typing import NamedTuple
 from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import LeaderEpoch, NodeId, Offset
-from sawlog.core.ports import DiskError
 from sawlog.protocol.record_batch import BatchHeader, batches_in, check_crc
 from sawlog.storage.leader_epochs import EpochEntry
 from sawlog.storage.log import Log
@@ -46,7 +45,7 @@ class Follower:
 
     Invariants: the log is a prefix of the leader's as far as the leader has confirmed it, and the
     high watermark moves only over that part, never back; no batch has an epoch above `epoch`; a
-    truncation never goes below the high watermark unless `may_lose_commits`.
+    truncation goes below the high watermark only where commits can be lost.
 
     The own high watermark is a lower bound of the true one. A clean leader has everything below
     the true one, so a truncation below the own one means an unclean election or a damaged leader.
@@ -161,7 +160,7 @@ class Follower:
 
     # Truncation
 
-    def truncate(self, diverging: EpochEntry, *, may_lose_commits: bool) -> None:
+    def truncate(self, diverging: EpochEntry) -> None:
         """Truncate to the smaller of both end offsets of the diverging epoch, the largest one of
         the leader at or below the last fetched epoch. The next fetch asks whether that agrees.
 
@@ -172,22 +171,26 @@ class Follower:
         end_offset = diverging.start_offset if own.epoch < 0 else own.start_offset
         if own.epoch == diverging.epoch:
             end_offset = min(end_offset, diverging.start_offset)
-        self._truncate_to(end_offset, may_lose_commits=may_lose_commits)
+        self._truncate_to(end_offset)
 
-    def out_of_range(
-        self, leader_start_offset: int, leader_end_offset: int, *, may_lose_commits: bool
-    ) -> None:
+    def out_of_range(self, leader_start_offset: int, leader_end_offset: int) -> None:
         """The fetch offset is not in the leader's log, whose ends are these. Truncate a log that
         is longer than the leader's; restart one that ends before the leader's begins."""
         if leader_end_offset < self.log.end_offset:
-            self._truncate_to(leader_end_offset, may_lose_commits=may_lose_commits)
+            self._truncate_to(leader_end_offset)
         elif leader_start_offset > self.log.end_offset:
             self.log.restart_at(leader_start_offset)
 
-    def _truncate_to(self, end_offset: int, *, may_lose_commits: bool) -> None:
+    @property
+    def _may_lose_commits(self) -> bool:
+        """Whether a leader may lack committed records: after an unclean election, or after a power
+        loss if records are committed before they are flushed."""
+        return self.log.config.unclean_leader_election or not self._commits_on_flush
+
+    def _truncate_to(self, end_offset: int) -> None:
         log = self.log
         if end_offset < log.high_watermark:
-            if not may_lose_commits:
+            if not self._may_lose_commits:
                 raise TruncationRefused(
                     f"leader {self.leader} of {log.tp} in epoch {self.epoch} has only the records"
                     f" below {end_offset}, but all below {log.high_watermark} were committed"
@@ -226,9 +229,7 @@ class Follower:
         else:
             log.flush.request_within(QUIET_FLUSH_MS)
 
-    def flushed(self, error: DiskError | None) -> None:
-        """A flush of the log is over."""
-        if error is None:
-            self.request_flush(is_awaited=False)  # for what was appended meanwhile
-            if self._on_flushed is not None:
-                self._on_flushed()
+    def flushed(self) -> None:
+        """A flush of the log has succeeded."""
+        if self._on_flushed is not None:
+            self._on_flushed()
