@@ -7,7 +7,7 @@ from sawlog.replication.follower import FetchPosition, Follower
 from sawlog.storage.leader_epochs import EpochEntry
 from sawlog.storage.log import Log
 from sawlog.storage.log_config import LogConfig
-from tests.support.storage.logs import SimulatedStorage, append, headers_in, read, records
+from support.storage.logs import SimulatedStorage, append, headers_in, read, records
 
 LEADER = NodeId(1)
 

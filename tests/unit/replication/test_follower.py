@@ -6,7 +6,7 @@ from sawlog.core.errors import ErrorCode, KafkaError
 from sawlog.replication.follower import Follower, TruncationRefused
 from sawlog.storage.leader_epochs import EpochEntry
 from sawlog.storage.log_config import LogConfig
-from tests.support.replication.replicated_logs import (
+from support.replication.replicated_logs import (
     Copy,
     assert_identical,
     catch_up,
@@ -14,7 +14,7 @@ from tests.support.replication.replicated_logs import (
     diverging_epoch,
     fetch_once,
 )
-from tests.support.storage.logs import headers_in, read
+from support.storage.logs import headers_in, read
 
 SMALL_SEGMENTS = LogConfig(segment_bytes=200)
 
