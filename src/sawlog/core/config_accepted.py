@@ -161,16 +161,10 @@ remote.log.storage.manager.class.name STRING - nonempty
 remote.log.storage.manager.class.path STRING -
 remote.log.storage.manager.impl.prefix STRING rsm.config. nonempty
 remote.log.storage.system.enable BOOLEAN false
-replica.fetch.backoff.ms INT 1000 >=0
-replica.fetch.max.bytes INT 1048576 >=0
-replica.fetch.min.bytes INT 1
-replica.fetch.response.max.bytes INT 10485760 >=0
-replica.fetch.wait.max.ms INT 500
 replica.high.watermark.checkpoint.interval.ms LONG 5000
 replica.lag.time.max.ms LONG 30000
 replica.selector.class STRING -
 replica.socket.receive.buffer.bytes INT 65536
-replica.socket.timeout.ms INT 30000
 replication.quota.window.num INT 11 >=1
 replication.quota.window.size.seconds INT 1 >=1
 request.timeout.ms INT 30000

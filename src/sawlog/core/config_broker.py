@@ -103,6 +103,16 @@ log.message.timestamp.after.max.ms LONG 3600000 >=0 :: The default of a topic's 
 message.timestamp.after.max.ms.
 producer.id.expiration.ms INT 86400000 >=1 :: The state of a producer that is inactive for this \
 long is removed.
+replica.fetch.backoff.ms INT 1000 >=0 :: How long a follower waits after an error before it \
+fetches a partition again.
+replica.fetch.max.bytes INT 1048576 >=0 :: The maximum number of bytes that a follower fetches of \
+a partition at a time; a larger first batch is fetched all the same.
+replica.fetch.min.bytes INT 1 :: The minimum number of bytes that a follower waits for, up to \
+replica.fetch.wait.max.ms.
+replica.fetch.response.max.bytes INT 10485760 >=0 :: The maximum size of a response to a follower.
+replica.fetch.wait.max.ms INT 500 :: How long a follower's fetch waits at the leader for records.
+replica.socket.timeout.ms INT 30000 :: A follower's request without a response for this long has \
+failed.
 group.consumer.assignment.interval.ms INT 1000 >=0 :: The minimum time between two target \
 assignments of a consumer group.
 group.consumer.assignors LIST uniform,range :: The server-side assignors; the first is the \

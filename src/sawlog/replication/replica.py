@@ -17,6 +17,7 @@ from sawlog.core.event_logger import EventLogger
 from sawlog.core.ids import LeaderEpoch, NodeId, Offset, TopicId, TopicPartition
 from sawlog.core.ports import DiskError, FileSlice
 from sawlog.protocol.record_batch import BatchHeader
+from sawlog.replication.follower import Follower
 from sawlog.replication.leader import Leader
 from sawlog.replication.roles import Event, Role, next_role
 from sawlog.storage.append_origin import AppendOrigin
@@ -64,6 +65,7 @@ class Replica:
         "_listeners",
         "_waiting",
         "commits_on_flush",
+        "follower",
         "leader",
         "leader_epoch",
         "leader_id",
@@ -86,6 +88,7 @@ class Replica:
         self.leader_id = NO_NODE
         self.leader_epoch = LeaderEpoch(-1)
         self.leader: Leader | None = None
+        self.follower: Follower | None = None
         self._flush = log.flush
         self._flush.listen(self._flushed)
         self._waiting: deque[tuple[int, OnCommitted]] = deque()
@@ -115,7 +118,15 @@ class Replica:
 
     def follow(self, epoch: LeaderEpoch, leader: NodeId) -> None:
         """Follow `leader` in `epoch`."""
-        self._enter(Event.FOLLOW, epoch, leader)
+        if self._enter(Event.FOLLOW, epoch, leader) and self.follower is None:
+            self.follower = Follower(
+                self.log,
+                leader,
+                epoch,
+                commits_on_flush=self.commits_on_flush,
+                high_watermark_moved=self._wake_listeners,
+            )
+            self.follower.request_flush(is_awaited=False)
 
     def lose_leader(self, epoch: LeaderEpoch) -> None:
         """The partition has no leader: serve nothing until it has one."""
@@ -130,6 +141,7 @@ class Replica:
         role = next_role(self.role, event, is_new_epoch=is_new_epoch)
         if role is not self.role or is_new_epoch:
             self.leader = None
+            self.follower = None
             self.role = role
             self.leader_epoch = epoch
             self.leader_id = leader
@@ -215,6 +227,7 @@ class Replica:
         self._advance()
         self.role = next_role(self.role, Event.CLOSE, is_new_epoch=False)
         self.leader = None
+        self.follower = None
         self._fail(error)
 
     # Reading
@@ -269,6 +282,8 @@ class Replica:
                 self._flush.request(self.log.end_offset)
             else:
                 self._flush.request_within(QUIET_FLUSH_MS)
+        if self.follower is not None:
+            self.follower.flushed()
 
     def _advance(self) -> None:
         log = self.log
@@ -281,16 +296,17 @@ class Replica:
         waiting = self._waiting
         while waiting and waiting[0][0] <= committed:
             _call(waiting.popleft()[1], None)
-        if self._listeners:
-            for listener in tuple(self._listeners):
-                listener.high_watermark_moved()
+        self._wake_listeners()
+
+    def _wake_listeners(self) -> None:
+        for listener in tuple(self._listeners):
+            listener.high_watermark_moved()
 
     def _fail(self, error: KafkaError) -> None:
         waiting, self._waiting = self._waiting, deque()
         for _, action in waiting:
             _call(action, error)
-        for listener in tuple(self._listeners):
-            listener.high_watermark_moved()
+        self._wake_listeners()
 
 
 def _call(action: OnCommitted, error: KafkaError | None) -> None:

@@ -131,6 +131,11 @@ class Checkpointer:
         if self._starts.get(log.tp, 0) > offset:
             self._starts[log.tp] = offset
             self._replace(log_files.START_OFFSETS, log_files.encode_offsets(self._starts))
+        if log.high_watermark > offset:
+            # After an unclean election: else a crash would call replaced records committed.
+            watermarks = {tp: one.high_watermark for tp, one in self.directory.logs.items()}
+            watermarks[log.tp] = offset
+            self._replace(log_files.WATERMARKS, log_files.encode_offsets(watermarks))
 
     def _set_timer(self) -> None:
         if not self._has_timer:

@@ -289,6 +289,50 @@ class Log:
         self._owner.disk.sync_directory(self.directory)
         self.producers.truncate(self.segments, end_offset, self.config.producer_id_expiration_ms)
 
+    def restart_at(self, offset: int) -> None:
+        """Remove all records and continue at `offset`; durable when this returns. A follower does
+        this if its leader has deleted the records that would follow (Kafka's
+        truncateFullyAndStartAt)."""
+        self._owner.abort_cleaning(self)
+        try:
+            self._owner.lower_checkpoints(self, min(offset, self.segments.base_offset))
+        except DiskError as error:
+            raise self._owner.refusal(error) from error
+        try:
+            self._restart_at(offset)
+        except DiskError as error:
+            # Some files are removed and some are not: no append may follow.
+            self._owner.fail(error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        self._owner.start_moved(self)
+
+    def _restart_at(self, offset: int) -> None:
+        logger.info(
+            "log restarted",
+            log=str(self.tp),
+            start_offset=offset,
+            old_start_offset=self.start_offset,
+            old_end_offset=self.end_offset,
+        )
+        self.flush.truncated(min(offset, self.segments.base_offset))
+        self.truncations += 1
+        self._is_ready = False
+        self._roll_check_ms = FOREVER
+
+        removed = list(self.segments)
+        self._unsynced.forget(file for segment in removed for file in segment.files())
+        for segment in reversed(removed):
+            segment.remove(self._owner.disk, self.directory)
+        self._owner.disk.sync_directory(self.directory)
+        active = create_segment(self._owner, self.directory, offset, self.config, self._unsynced)
+        self.segments.replace(removed, active)
+        self.start_offset = self.end_offset = self.flushed_offset = offset
+        self.high_watermark = offset
+        self.epochs.truncate_end(0)
+        self.producers.remove_above(-1)
+        self.producers.truncate(self.segments, offset, self.config.producer_id_expiration_ms)
+        self._owner.disk.sync_directory(self.directory)
+
     def advance_start(self, offset: int) -> None:
         """Move `start_offset` to `offset` and remove the segments that lie wholly below it.
 
@@ -518,6 +562,11 @@ class Log:
     def assign_epoch(self, epoch: int) -> None:
         """This replica leads from `end_offset` on; durable before the epoch's first append."""
         self.epochs.assign(epoch, self.end_offset)
+
+    def remove_unused_epoch(self) -> None:
+        """Remove the last epoch if this replica led in it and appended nothing: a follower may get
+        records of an earlier epoch next (KIP-279)."""
+        self.epochs.truncate_end(self.end_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEntry:
         """The largest epoch at or below `epoch` and its end offset; (-1, -1) if there is none."""

@@ -1,6 +1,6 @@
 """A data directory on the simulated disk, and builders of records and batches for its logs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sawlog.core.ids import PartitionIndex, TopicId, TopicName, TopicPartition
 from sawlog.core.ports import DiskError, FileSlice
@@ -29,14 +29,17 @@ class SimulatedStorage:
         seed: int = 1,
         flushes_at_checkpoint: bool = True,
         cleaner: CleanerConfig | None = None,
+        disk_delay_ms: int = 0,
     ) -> None:
-        """Logs are compacted if `cleaner` is given."""
+        """Logs are compacted if `cleaner` is given. `disk_delay_ms` is the time that an fsync off
+        the loop takes."""
         self.config = config or LogConfig()
         self.cleaner_config = cleaner
         self._flushes_at_checkpoint = flushes_at_checkpoint
         self.schedule = Schedule(seed)
         self.random = SeededRandom(seed)
-        self.disk = SimulatedDisk(self.schedule.soon)
+        self._disk_delay_ms = disk_delay_ms
+        self.disk = SimulatedDisk(self._after_disk_delay)
         self.open()
 
     def open(self) -> None:
@@ -51,6 +54,9 @@ class SimulatedStorage:
             start_cleaner=self._start_cleaner if self.cleaner_config else None,
         )
         self.directory.open()
+
+    def _after_disk_delay(self, action: Callable[[], None]) -> None:
+        self.schedule.after(self._disk_delay_ms, action)
 
     def _start_cleaner(self, _: float) -> CleanerWorker:
         return SteppedCleaner(self.disk, self.schedule)

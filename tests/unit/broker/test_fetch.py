@@ -197,3 +197,13 @@ def test_diverging_epoch_is_returned_to_a_client_ahead_of_the_epoch() -> None:
     request.topics[0].partitions[0].last_fetched_epoch = 0
     data = machine.ask(request, NAMED).responses[0].partitions[0]
     assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (0, 2)
+
+
+def test_flushed_offset_of_a_client_is_ignored() -> None:
+    machine = machine_with_topic()
+    machine.ask(produce(batch_of(machine, b"a", b"b")), NAMED)
+    plain = machine.ask(fetch(0), NAMED)
+    tagged = fetch(0)
+    tagged.topics[0].partitions[0].flushed_offset = 1
+    assert machine.ask(tagged, NAMED) == plain
+    assert values(plain) == [[b"a", b"b"]]

@@ -22,7 +22,12 @@ from sawlog.protocol.messages.describe_topic_partitions_request import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from sawlog.protocol.messages.fetch_request import FetchRequest, ReplicaState
+from sawlog.protocol.messages.fetch_request import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ReplicaState,
+)
 from sawlog.protocol.messages.fetch_response import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -301,6 +306,30 @@ def test_a_tagged_struct_is_written_if_it_differs_from_its_default() -> None:
     diverging.responses[0].partitions[0].diverging_epoch = EpochEndOffset(3, 99)
     assert len(encode(diverging, 13)) - len(encode(plain, 13)) == 2 + 4 + 8 + 1
     assert decode(FetchResponse, 13, encode(diverging, 13)) == diverging
+
+
+def test_own_tagged_fields_are_written_only_if_they_differ_from_their_defaults() -> None:
+    plain, awaited = fetch_response(None), fetch_response(None)
+    awaited.responses[0].partitions[0].is_awaited = True
+    tag_and_value = bytes.fromhex("01 904e 01 01")
+    assert tag_and_value not in encode(plain, 18)
+    assert tag_and_value in encode(awaited, 18)
+    assert len(encode(awaited, 18)) == len(encode(plain, 18)) + 4  # the count was there already
+    assert decode(FetchResponse, 18, encode(awaited, 18)) == awaited
+
+
+def test_the_flushed_offset_of_a_follower_is_a_tagged_field_of_its_fetch() -> None:
+    def fetch(flushed_offset: int) -> FetchRequest:
+        partition = FetchPartition(0, fetch_offset=7, flushed_offset=flushed_offset)
+        return FetchRequest(topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[partition])])
+
+    assert decode(FetchRequest, 18, encode(fetch(5), 18)) == fetch(5)
+    assert bytes.fromhex("01 904e 08 0000000000000005") in encode(fetch(5), 18)
+    assert len(encode(fetch(5), 18)) == len(encode(fetch(-1), 18)) + 11
+    old = FetchPartition(0, fetch_offset=7, flushed_offset=5)
+    request = FetchRequest(topics=[FetchTopic("orders", partitions=[old])])
+    read = decode(FetchRequest, 11, encode(request, 11)).topics[0].partitions[0]
+    assert read.flushed_offset == -1  # older versions have no tagged fields
 
 
 def test_a_traceback_through_a_compiled_codec_shows_its_lines() -> None:

@@ -115,6 +115,21 @@ def test_a_definition_becomes_a_module(tmp_path: Path) -> None:
     ]
 
 
+def test_own_tagged_fields_are_added_to_the_struct_that_they_name(tmp_path: Path) -> None:
+    partition = [{"name": "Partition", "type": "int32", "versions": "0+"}]
+    topics = [{"name": "Partitions", "type": "[]FetchPartition", "versions": "0+"}]
+    header = {"validVersions": "0-12", "flexibleVersions": "12+", "type": "data"}
+    jar = jar_with(
+        tmp_path,
+        header | {"name": "FetchRequest", "fields": [topics[0] | {"fields": partition}]},
+        header | {"name": "OtherData", "fields": [topics[0] | {"fields": partition}]},
+    )
+    files = generate([jar])
+    own = '    flushed_offset: int = field("int64", "12+", default=-1, tag=10000, tagged="12+", '
+    assert own + "ignorable=True)" in files["fetch_request.py"].splitlines()
+    assert "flushed_offset" not in files["other_data.py"]
+
+
 def test_a_field_that_would_shadow_a_type_is_rejected(tmp_path: Path) -> None:
     fields = [{"name": "Bytes", "type": "bytes", "versions": "0+"}]
     jar = jar_with(
