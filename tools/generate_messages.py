@@ -3,8 +3,9 @@
     python -m tools.generate_messages path/to/kafka-clients-4.4.0.jar \\
         path/to/kafka-group-coordinator-4.3.0.jar
 
-It takes over names, types, versions, tags and defaults. The output is a pure function of the jars,
-formatted as `ruff format` does, so that a test can compare it with the tree.
+It takes over names, types, versions, tags and defaults, and adds Sawlog's own tagged fields
+(`OWN_FIELDS`). The output is a pure function of the jars, formatted as `ruff format` does, so that
+a test can compare it with the tree.
 """
 
 import json
@@ -31,6 +32,25 @@ PYTHON_TYPES = dict.fromkeys(INTEGERS, "int") | {
 SHADOWED = {*PYTHON_TYPES.values(), "list", "field"}
 LINE_LENGTH = 100
 UNSERVED_RECORDS = ("ShareGroup", "StreamsGroup")
+OWN_TAG = 10_000
+"""The first tag of Sawlog's own fields, far from those that Kafka assigns from 0."""
+
+OWN_FIELDS: dict[tuple[str, str], list[Definition]] = {
+    ("FetchRequest", "FetchPartition"): [
+        {"name": "FlushedOffset", "type": "int64", "default": "-1", "tag": OWN_TAG}
+        | {"versions": "12+", "taggedVersions": "12+", "ignorable": True}
+    ],
+    ("FetchResponse", "PartitionData"): [
+        {"name": "IsAwaited", "type": "bool", "default": "false", "tag": OWN_TAG}
+        | {"versions": "12+", "taggedVersions": "12+", "ignorable": True}
+    ],
+}
+"""Fields that only brokers of Sawlog exchange, by message and struct.
+
+A follower's fetch says how far its log is flushed, and the leader's response whether a producer
+waits for the commit of records. A default value is not written, and other software skips tags that
+it does not know, so clients never see them.
+"""
 
 
 def snake_case(name: str) -> str:
@@ -113,6 +133,7 @@ class Module:
         return lay_out_call("SCHEMA: ClassVar[Schema] = Schema", arguments, "    ")
 
     def add_class(self, name: str, fields: list[Definition], schema: list[str]) -> None:
+        fields = [*fields, *OWN_FIELDS.get((self.definition["name"], name), ())]
         body = [f"class {name}(Message):", *schema]
         if schema and fields:
             body.append("")

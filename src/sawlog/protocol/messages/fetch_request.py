@@ -23,6 +23,7 @@ class FetchPartition(Message):
     high_watermark: int = field(
         "int64", "18+", default=9223372036854775807, tag=1, tagged="18+", ignorable=True
     )
+    flushed_offset: int = field("int64", "12+", default=-1, tag=10000, tagged="12+", ignorable=True)
 
 
 class FetchTopic(Message):

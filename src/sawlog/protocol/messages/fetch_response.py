@@ -45,6 +45,7 @@ class PartitionData(Message):
     )
     preferred_read_replica: int = field("int32", "11+", default=-1)
     records: Records = field("records", "0+", default=None, nullable="0+")
+    is_awaited: bool = field("bool", "12+", default=False, tag=10000, tagged="12+", ignorable=True)
 
 
 class FetchableTopicResponse(Message):
